@@ -1,0 +1,35 @@
+/* fail.c - status names and error reports. */
+#include "gpu/base/fail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char *const names[] = {
+#define NAME(name, text) #name,
+    CT_STATUS_MAP(NAME)
+#undef NAME
+};
+static const char *const texts[] = {
+#define TEXT(name, text) text,
+    CT_STATUS_MAP(TEXT)
+#undef TEXT
+};
+
+const char *ct_status_name(ct_status status) {
+    return (size_t)status < sizeof names / sizeof *names ? names[status] : "UNKNOWN";
+}
+
+const char *ct_status_text(ct_status status) {
+    return (size_t)status < sizeof texts / sizeof *texts ? texts[status] : "unknown status";
+}
+
+ct_status ct_fail(ct_error *error, ct_status status, const char *field, const char *format, ...) {
+    if (!error || error->status != CT_OK) return status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error->message, sizeof error->message, format, args);
+    va_end(args);
+    snprintf(error->field, sizeof error->field, "%s", field ? field : "");
+    error->status = status;
+    return status;
+}

@@ -1,0 +1,241 @@
+/* codec.h - the stream protocol as plain C structs: what server and C client share. FlatBuffers stop behind it.
+ *
+ * A message is a header (a FlatBuffers buffer, frame 0) and up to WIRE_MAX_FRAMES raw array frames. Decoding verifies
+ * everything (file identifier, FlatBuffers offsets, array lengths against their frames, vector lengths against their
+ * meaning) and never reads outside the frames; it copies the header to aligned scratch first. Strings and arrays in a
+ * decoded message point into the frames or the scratch, so they live as long as both. See contactd.fbs for the meaning
+ * and unit of each field.
+ */
+#ifndef CONTACTD_CODEC_H
+#define CONTACTD_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WIRE_VERSION 1
+#define WIRE_MAX_FRAMES 16              /* array frames after the header */
+#define WIRE_INLINE_BYTES 65536         /* arrays of one message up to this total go into the header */
+#define WIRE_MAX_HEADER (64u << 20)     /* a header larger than this is refused: a few MiB of contacts, no arrays */
+
+const char *wire_code_name(int code);   /* "NOT_FOUND"; "UNKNOWN" for a number that is not in the list */
+const char *wire_code_text(int code);
+int wire_code_http(int code);
+bool wire_code_retry(int code);
+
+typedef enum wire_dtype { WIRE_NONE = 0, WIRE_F32 = 1, WIRE_F64 = 2, WIRE_U32 = 3, WIRE_U8 = 4 } wire_dtype;
+size_t wire_dtype_size(wire_dtype dtype); /* bytes; 0 for WIRE_NONE */
+
+typedef struct wire_array { /* dtype WIRE_NONE: absent */
+    wire_dtype dtype;
+    uint64_t count;   /* numbers */
+    const void *data; /* little-endian, may be unaligned */
+} wire_array;
+
+/* Same order as the union in contactd.fbs, which starts at 1. */
+typedef enum wire_type {
+    WIRE_NO_BODY = 0,
+    WIRE_HELLO, WIRE_WELCOME, WIRE_PING, WIRE_PONG, WIRE_ERROR,
+    WIRE_REGISTER_MESH, WIRE_MESH_INFO, WIRE_GET_MESH, WIRE_MESH_GEOMETRY, WIRE_LIST_MESHES, WIRE_MESH_LIST,
+    WIRE_REMOVE_MESH,
+    WIRE_OPEN_SCENE, WIRE_SCENE_INFO, WIRE_CONFIGURE, WIRE_GET_SCENE, WIRE_LIST_SCENES, WIRE_SCENE_LIST,
+    WIRE_CLOSE_SCENE,
+    WIRE_ADD_BODY, WIRE_BODY_ADDED, WIRE_REMOVE_BODY, WIRE_DONE,
+    WIRE_STEP, WIRE_STEP_RESULT,
+    WIRE_GET_STATUS, WIRE_STATUS,
+} wire_type;
+const char *wire_type_name(wire_type type); /* "Step" */
+
+/* Strings are NUL-terminated; NULL encodes as absent and absent decodes as "". */
+
+typedef struct wire_hello { uint16_t version, min_version; const char *client; uint32_t lease_ms; } wire_hello;
+typedef struct wire_welcome {
+    uint16_t version;
+    uint64_t epoch, session;
+    const char *server, *backend, *rasterizer, *device;
+    uint32_t lease_ms;
+    uint64_t max_message_bytes, max_triangles, max_vertices;
+    uint32_t max_resolution, max_in_flight;
+    const char *methods[8]; uint32_t n_methods;
+} wire_welcome;
+typedef struct wire_ping { uint64_t nonce; } wire_ping; /* and pong */
+typedef struct wire_error {
+    contactd_code code;
+    const char *object, *field, *message;
+    bool retry;
+    uint32_t retry_after_ms;
+} wire_error;
+
+typedef enum wire_mesh_format {
+    WIRE_FORMAT_AUTO = 0, WIRE_FORMAT_OBJ, WIRE_FORMAT_OFF, WIRE_FORMAT_PLY, WIRE_FORMAT_STL,
+} wire_mesh_format;
+typedef struct wire_register_mesh {
+    wire_array vertices, triangles, file;
+    wire_mesh_format format;
+    const char *name;
+} wire_register_mesh;
+typedef struct wire_mesh_info {
+    uint64_t mesh;
+    const char *hash, *name;
+    uint64_t vertices, triangles, bytes;
+    double volume, area, lo[3], hi[3];
+    uint32_t bodies;
+    bool existed;
+} wire_mesh_info;
+typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
+typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;
+typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire_mesh_list;
+typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
+
+typedef enum wire_method { WIRE_METHOD_NONE = 0, WIRE_METHOD_LDI = 1 } wire_method;
+typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers */
+    bool has_method, has_resolution, has_pixel_size, has_stiffness;
+    wire_method method;
+    uint32_t resolution[3];
+    double pixel_size; /* m; 0: resolution rules */
+    double stiffness;  /* N/m^5 */
+} wire_settings;
+typedef struct wire_open_scene { wire_settings settings; const char *name; } wire_open_scene;
+typedef struct wire_scene_info {
+    uint64_t scene;
+    const char *name;
+    wire_settings settings;
+    uint32_t bodies;
+    uint64_t bytes, steps;
+    uint32_t contacts;
+    bool mine;
+    const char *owner;
+} wire_scene_info;
+typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_configure;
+typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene, close_scene */
+typedef struct wire_scene_list { const wire_scene_info *scenes; uint32_t n; } wire_scene_list;
+
+typedef enum wire_body_kind { WIRE_BODY_NONE = 0, WIRE_BODY_DEFORMABLE = 1, WIRE_BODY_RIGID = 2 } wire_body_kind;
+typedef struct wire_add_body {
+    uint64_t scene, mesh;
+    wire_body_kind kind;
+    double pose[12]; /* identity where absent */
+    uint32_t group, mask;
+    const uint32_t *ignore; uint32_t n_ignore;
+} wire_add_body;
+typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* body_added, remove_body */
+
+typedef enum wire_update_kind {
+    WIRE_UPDATE_NONE = 0, WIRE_UPDATE_POSITIONS, WIRE_UPDATE_RANGES, WIRE_UPDATE_INDEXED, WIRE_UPDATE_POSE,
+} wire_update_kind;
+typedef struct wire_update {
+    uint32_t body;
+    wire_update_kind kind;
+    wire_array positions, indices;
+    double pose[12];
+} wire_update;
+typedef struct wire_step {
+    uint64_t scene, sequence;
+    uint32_t want, deadline_us;
+    const wire_update *updates; uint32_t n_updates;
+} wire_step;
+
+typedef struct wire_contact {
+    uint32_t body[2];
+    double volume, volumes[3], error_bound, error_estimate;
+    double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
+    uint64_t first[2], count[2], first_span, n_spans;
+} wire_contact;
+enum { WIRE_TIMINGS = 7 }; /* queue, upload, broadphase, raster, span, contact, download */
+extern const char *const wire_timing_names[WIRE_TIMINGS];
+typedef struct wire_step_result {
+    uint64_t scene, sequence;
+    const wire_contact *contacts; uint32_t n_contacts;
+    wire_array vertices, gradient, weights, forces, spans, span_axes;
+    wire_method method;
+    const char *backend;
+    uint64_t pairs, rays, fragments;
+    double timings_us[WIRE_TIMINGS];
+    bool cached;
+} wire_step_result;
+
+typedef struct wire_status {
+    const char *server, *backend, *rasterizer, *device, *simd;
+    uint32_t threads;
+    bool ready;
+    const char *ready_reason;
+    uint64_t epoch;
+    double uptime_s;
+    uint32_t sessions, scenes, meshes, bodies;
+    uint64_t mesh_bytes, mesh_bytes_limit, scene_bytes, scratch_bytes;
+    uint32_t queue_depth, queue_capacity;
+    uint64_t steps, contacts;
+    uint32_t max_resolution;
+    uint64_t max_message_bytes;
+} wire_status;
+
+typedef struct wire_message {
+    uint64_t request, session, epoch;
+    wire_type type;
+    union {
+        wire_hello hello;
+        wire_welcome welcome;
+        wire_ping ping, pong;
+        wire_error error;
+        wire_register_mesh register_mesh;
+        wire_mesh_info mesh_info;
+        wire_get_mesh get_mesh;
+        wire_mesh_geometry mesh_geometry;
+        wire_mesh_list mesh_list;
+        wire_remove_mesh remove_mesh;
+        wire_open_scene open_scene;
+        wire_scene_info scene_info;
+        wire_configure configure;
+        wire_scene_ref get_scene, close_scene;
+        wire_scene_list scene_list;
+        wire_add_body add_body;
+        wire_body_ref body_added, remove_body;
+        wire_step step;
+        wire_step_result step_result;
+        wire_status status;
+    } u; /* list_meshes, list_scenes, done, get_status have no content */
+} wire_message;
+
+typedef struct wire_frame { const void *data; size_t size; } wire_frame;
+
+/* ---- decoding ---- */
+
+typedef struct wire_scratch wire_scratch; /* reusable memory behind decoded messages; grows, never shrinks */
+wire_scratch *wire_scratch_new(void);     /* NULL: out of memory */
+void wire_scratch_free(wire_scratch **scratch);
+
+/* What was wrong with a message that could not be decoded. `request` is the message's number where it could be read. */
+typedef struct wire_fault { contactd_code code; uint64_t request; char field[48]; char message[200]; } wire_fault;
+
+/* frames[0] is the header. False: *fault says why (MALFORMED, WRONG_LENGTH, TOO_LARGE, OUT_OF_MEMORY). The message is
+ * valid until the scratch is used again or the frames are freed. */
+bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                 wire_fault *fault);
+
+/* ---- encoding ---- */
+
+typedef struct wire_encoder wire_encoder; /* reusable builder */
+wire_encoder *wire_encoder_new(void);
+void wire_encoder_free(wire_encoder **encoder);
+
+typedef struct wire_encoded {
+    wire_frame frames[1 + WIRE_MAX_FRAMES]; /* frames[0] is owned by the encoder until its next use; the others are the
+                                               caller's arrays themselves, not copied */
+    size_t n_frames;
+} wire_encoded;
+
+/* Arrays go into the header while their total stays within inline_bytes (0: all into frames), larger ones each into a
+ * frame of its own; where more than WIRE_MAX_FRAMES are large (a step that updates many bodies) the smallest of them go
+ * inline. False: out of memory. */
+bool wire_encode(wire_encoder *encoder, const wire_message *message, size_t inline_bytes, wire_encoded *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
