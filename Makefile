@@ -21,12 +21,20 @@ CXXFLAGS_ := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 
 find = $(sort $(shell find $(1) -name '$(2)' 2>/dev/null))
 
-ENGINE_C := $(call find,gpu,*.c)
+# gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
+SIMD_base   :=
+SIMD_avx2   := -mavx2 -mfma -mbmi2
+SIMD_avx512 := $(SIMD_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl
+SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine)),avx2 avx512)
+
+SIMD_C   := $(call find,gpu,*.simd.c)
+ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
 SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
 CLIENT_C := client_c/contactd.c
 SHAPES_C := $(call find,tests/scenes,*.c)
 UNIT_C   := $(call find,tests/unit,test_*.c) $(call find,tests/consistency,test_*.c) $(call find,tests/golden,test_*.c)
 objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
+SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
 
 PKGS_SERVER := libmicrohttpd libzmq jansson
 LIBS_SERVER  = $(shell pkg-config --libs $(PKGS_SERVER))
@@ -43,11 +51,17 @@ $(B)/gen/contactd_generated.h: proto/contactd.fbs
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_) -c $< -o $@
+define SIMD_RULE
+$(B)/obj/%.$(1).o: %.simd.c
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS_) $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
+endef
+$(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
 $(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS_) -c $< -o $@
 
-$(B)/libengine.a: $(call objs,$(ENGINE_C))
+$(B)/libengine.a: $(call objs,$(ENGINE_C)) $(SIMD_O)
 $(B)/libwire.a: $(call objs,proto/codec.cpp)
 $(B)/libserver.a: $(call objs,$(SERVER_C))
 $(B)/libshapes.a: $(call objs,$(SHAPES_C))
