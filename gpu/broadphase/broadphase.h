@@ -1,7 +1,9 @@
-/* broadphase.h - which bodies of a scene may touch: all pairs of overlapping boxes, for the engine, once per scene and step.
+/* broadphase.h - which bodies of a scene may touch: all pairs of overlapping boxes, for the engine, once per scene and
+ * step.
  *
- * Sweep and prune along the axis of largest spread inside a grid of columns over the other two, so that neither a stack,
- * a plane nor a pile costs more than a small multiple of its bodies. Results do not depend on threads or history.
+ * Sweep and prune along the axis of largest spread inside a grid of columns over the other two, so that neither a
+ * stack, a plane nor a pile costs more than a small multiple of its bodies. Results do not depend on threads or
+ * history.
  */
 #ifndef CT_BROADPHASE_H
 #define CT_BROADPHASE_H
@@ -38,7 +40,8 @@ static inline uint64_t ct_pair_key(uint32_t i, uint32_t j) {
 
 /* Finds every pair whose boxes overlap with positive extent on all three axes (touching is none), for which
  * (a.group & b.mask) and (b.group & a.mask) are both non-zero, and whose key is not in ignored[n_ignored], which is
- * sorted rising (repeats allowed). Allocates only when its memory has to grow. LIMIT_EXCEEDED (2^32 bodies), OUT_OF_MEMORY. */
+ * sorted rising (repeats allowed). Allocates only when its memory has to grow. LIMIT_EXCEEDED (2^32 bodies),
+ * OUT_OF_MEMORY. */
 ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, size_t n_bodies, const uint64_t *ignored,
                             size_t n_ignored, ct_error *error);
 
