@@ -1,0 +1,177 @@
+"""Fixtures for black-box tests: contactd servers on free loopback ports, with their logs kept.
+
+`server`        one server for all tests of a module; revived if a test left it dead
+`fresh_server`  a server for one test alone
+`make_server`   a factory: make_server("--flag", "value", env={...}) starts one more, ended with the test
+
+The binaries are taken from build/, or from the folder that the environment variable BUILD names
+(BUILD=build/address runs the tests against the instrumented ones).
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("BUILD", "build")
+SLOW = 20.0 if BUILD.name in ("address", "thread", "undefined") else 1.0  # how much longer an instrumented binary may take
+MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
+SANITIZER_REPORT = re.compile(
+    r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A contactd process. `http` and `stream` stay the same across restarts."""
+
+    def __init__(self, folder: pathlib.Path, flags: tuple[str, ...] = (), env: dict[str, str] | None = None):
+        self.binary = BUILD / "contactd"
+        self.flags = flags
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")} | (env or {})
+        self.log_path = folder / f"contactd-{time.monotonic_ns()}.log"
+        self.http_port, self.stream_port = free_port(), free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def stream(self) -> str:
+        return f"tcp://127.0.0.1:{self.stream_port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def logs(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self, wait: bool = True) -> "Server":
+        assert not self.alive(), "already running"
+        command = [str(self.binary), "--http", f"127.0.0.1:{self.http_port}", "--stream", self.stream, *self.flags]
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.env, cwd=ROOT
+            )
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout * SLOW
+        while True:
+            if not self.alive():
+                raise AssertionError(f"contactd ended with {self.process.returncode}:\n{self.logs()}")
+            try:
+                with urllib.request.urlopen(self.http + "/readyz", timeout=5) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                pass
+            if time.monotonic() > deadline:
+                raise AssertionError(f"contactd is not ready after {timeout * SLOW:.0f} s:\n{self.logs()}")
+            time.sleep(0.01)
+
+    def wait(self, timeout: float = 10.0) -> int:
+        assert self.process is not None
+        return self.process.wait(timeout * SLOW)
+
+    def stop(self, timeout: float = 10.0) -> int:
+        """SIGTERM and wait: the exit status."""
+        assert self.process is not None
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+        return self.wait(timeout)
+
+    def kill(self) -> None:
+        """SIGKILL: what a power cut leaves."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self, hard: bool = False) -> "Server":
+        """The same addresses and flags, a new epoch."""
+        if self.alive():
+            self.kill() if hard else self.stop()
+        return self.start()
+
+    def finish(self) -> None:
+        """Ends the process and fails on anything that a test did not ask for: a bad exit, a sanitizer's report."""
+        if self.alive():
+            try:
+                status = self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"contactd did not end within its time after SIGTERM:\n{self.logs()}") from None
+            assert status == 0, f"contactd ended with {status}:\n{self.logs()}"
+        report = SANITIZER_REPORT.search(self.logs())
+        assert report is None, f"{report.group(0)} in contactd's log:\n{self.logs()}"
+
+
+@pytest.fixture(scope="session")
+def binaries() -> pathlib.Path:
+    if not (BUILD / "contactd").exists():
+        pytest.fail(f"{BUILD / 'contactd'} does not exist: run make first")
+    return BUILD
+
+
+@pytest.fixture(scope="module")
+def _module_server(binaries, tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("server")).start()
+    yield server
+    server.finish()
+
+
+@pytest.fixture
+def server(_module_server) -> Server:
+    if not _module_server.alive():
+        _module_server.start()
+    return _module_server
+
+
+@pytest.fixture
+def make_server(binaries, tmp_path):
+    servers: list[Server] = []
+
+    def make(*flags: str, env: dict[str, str] | None = None, start: bool = True) -> Server:
+        server = Server(tmp_path, flags, env)
+        servers.append(server)
+        return server.start() if start else server
+
+    yield make
+    for server in servers:
+        server.finish()
+
+
+@pytest.fixture
+def fresh_server(make_server) -> Server:
+    return make_server()
+
+
+@pytest.fixture(scope="session")
+def meshes() -> pathlib.Path:
+    """The folder of real meshes; tests that need it are skipped where it is absent."""
+    if not MESHES.is_dir():
+        pytest.skip(f"no folder of real meshes at {MESHES} (set CONTACTD_MESHES)")
+    return MESHES
