@@ -1,0 +1,75 @@
+/* config.h - what the server can be told: one table gives every option its name, type, default, range and help.
+ *
+ * An option is set by a flag (--max-message 64M), the environment (CONTACTD_MAX_MESSAGE=64M) or a file of `key = value`
+ * lines (max-message = 64M; named by --config or CONTACTD_CONFIG); the flag wins over the environment, that over the
+ * file, that over the default.
+ */
+#ifndef SERVER_CONFIG_H
+#define SERVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define CONFIG_MAX_LIST 16
+
+/* TEXT(field, default, value's shape, help)          a string
+ * CHOICE(field, default, "a|b|c", help)              one of the words
+ * COUNT(field, default, low, high, help)             a number
+ * SIZE(field, default, low, high, help)              bytes: 4096, 64K, 16M, 2G
+ * TIME(field, default, low, high, help)              milliseconds: 250ms, 30s, 2m
+ * LIST(field, default, value's shape, help)          repeatable; comma-separated in environment and file
+ * The flag's name is the field's with dashes; defaults are written as a user would. */
+#define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, LIST)                                                              \
+    TEXT(http, "127.0.0.1:8080", "HOST:PORT", "address of the HTTP control API; \"off\" for none")                     \
+    LIST(stream, "tcp://127.0.0.1:5555", "ENDPOINT", "where simulators connect, tcp:// or ipc://; repeatable")         \
+    CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto takes the best that this build has")                 \
+    CHOICE(raster, "auto", "auto|native|egl", "what rasterises")                                                       \
+    COUNT(threads, "0", 0, 1024, "CPU threads of the engine; 0: as many as the machine has")                           \
+    TEXT(simd, "auto", "NAME", "instruction set, e.g. avx2; auto: the best that the processor has")                    \
+    SIZE(mesh_memory, "4G", 1 << 16, INT64_MAX, "memory for registered meshes; unused ones make room")                 \
+    SIZE(scene_memory, "8G", 1 << 16, INT64_MAX, "memory for scenes: bodies' positions and kept answers")              \
+    SIZE(scratch_memory, "0", 0, INT64_MAX, "memory that one batch of steps may use; 0: the machine's")                \
+    SIZE(max_message, "256M", 1 << 16, INT64_C(1) << 40, "largest message or HTTP body")                               \
+    COUNT(max_sessions, "1024", 1, 1000000, "clients connected at once")                                               \
+    COUNT(max_scenes, "16384", 1, 1000000, "scenes open at once")                                                      \
+    COUNT(queue, "4096", 1, 1000000, "commands waiting; more are answered BUSY")                                       \
+    COUNT(max_in_flight, "256", 1, 65536, "steps of one client queued or running; more are answered BUSY")             \
+    TIME(lease, "60s", 100, 86400000, "a client silent for longer loses its scenes")                                   \
+    TIME(drain, "10s", 0, 3600000, "on SIGTERM, the longest wait for queued steps and unsent answers")                 \
+    CHOICE(log_format, "text", "text|json", "how log lines look")                                                      \
+    CHOICE(log_level, "info", "error|warn|info|debug", "the least important lines that are logged")                    \
+    TEXT(log_file, "", "PATH", "where the log goes; empty: standard error")
+
+typedef struct config_list {
+    size_t n;
+    char *items[CONFIG_MAX_LIST];
+} config_list;
+
+typedef struct config {
+#define CONFIG_TEXT(field, ...)   char *field;
+#define CONFIG_NUMBER(field, ...) uint64_t field;
+#define CONFIG_LIST(field, ...)   config_list field;
+    CONFIG_MAP(CONFIG_TEXT, CONFIG_TEXT, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_LIST)
+#undef CONFIG_TEXT
+#undef CONFIG_NUMBER
+#undef CONFIG_LIST
+} config;
+
+typedef enum config_outcome {
+    CONFIG_RUN,     /* *out is complete and valid */
+    CONFIG_PRINT,   /* --print-config: *out is complete, print it and exit */
+    CONFIG_HELP,    /* --help */
+    CONFIG_VERSION, /* --version */
+    CONFIG_INVALID, /* message says which option, from where, and what it wants: exit 2 */
+} config_outcome;
+
+/* argv and envp as main() gets them. On CONFIG_RUN and CONFIG_PRINT the caller frees *out with config_free. */
+config_outcome config_load(config *out, int argc, char *const argv[], char *const envp[], char *message, size_t size);
+void config_free(config *config);
+
+void config_help(FILE *to);
+void config_print(const config *config, FILE *to); /* in the file's format, so that it can be given to --config */
+
+#endif

@@ -1,0 +1,38 @@
+/* error.h - the one shape of an error inside the server, for everything that answers a client: stream, HTTP, scheduler.
+ *
+ * Codes and their HTTP status, retry hint and text come from proto/errors.h. The first failure wins: a filled error is
+ * left alone.
+ */
+#ifndef SERVER_ERROR_H
+#define SERVER_ERROR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gpu/include/contact.h"
+#include "proto/errors.h"
+
+typedef struct server_error {
+    contactd_code code;      /* CONTACTD_OK: no error */
+    char object[96];         /* "scene 17", "mesh 3 \"bunny\"", "body 4"; may be empty */
+    char field[48];          /* "positions"; may be empty */
+    char message[512];       /* expected, actual, remedy */
+    uint32_t retry_after_ms; /* BUSY: when a retry is likely to be admitted; 0: no hint */
+} server_error;
+
+/* Fills *error (may be NULL) and returns false, so that a failing function can `return server_fail(...)`. */
+__attribute__((format(printf, 5, 6))) bool server_fail(server_error *error, contactd_code code, const char *object,
+                                                       const char *field, const char *format, ...);
+
+/* The one place where the engine's statuses become codes. */
+contactd_code server_code_of(ct_status status);
+/* Takes over what the engine said about `object`; returns false. */
+bool server_fail_engine(server_error *error, const char *object, const ct_error *cause);
+
+/* Facts of a code; a number that is no code reads as INTERNAL's. */
+const char *server_code_name(contactd_code code); /* "NOT_FOUND" */
+const char *server_code_text(contactd_code code);
+int server_code_http(contactd_code code);
+bool server_code_retry(contactd_code code);
+
+#endif

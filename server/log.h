@@ -1,0 +1,30 @@
+/* log.h - the server's log: text or JSON lines to standard error or a file.
+ *
+ * One log per process, like standard error itself. Lines are written whole by one write(2), from any thread, without
+ * allocating; what does not fit 2 KiB is cut and says so. Before log_open, lines go to standard error as text.
+ */
+#ifndef SERVER_LOG_H
+#define SERVER_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } log_level;
+
+/* format "text" or "json", level "error|warn|info|debug", path "" for standard error. False: message says why. */
+bool log_open(const char *format, const char *level, const char *path, char *message, size_t size);
+void log_close(void);
+bool log_enabled(log_level level);
+
+/* part: which part of the server speaks, e.g. "stream". */
+__attribute__((format(printf, 3, 4))) void log_line(log_level level, const char *part, const char *format, ...);
+
+#define log_error(part, ...) log_line(LOG_LEVEL_ERROR, part, __VA_ARGS__)
+#define log_warn(part, ...)  log_line(LOG_LEVEL_WARN, part, __VA_ARGS__)
+#define log_info(part, ...)  log_line(LOG_LEVEL_INFO, part, __VA_ARGS__)
+#define log_debug(part, ...)                                                                                           \
+    do {                                                                                                               \
+        if (log_enabled(LOG_LEVEL_DEBUG)) log_line(LOG_LEVEL_DEBUG, part, __VA_ARGS__);                                \
+    } while (0)
+
+#endif

@@ -1,0 +1,82 @@
+/* metrics.h - counters, gauges and per-phase histograms, and their Prometheus text.
+ *
+ * Recording is a relaxed atomic add and may be done from any thread. Gauges are set just before the text is made (see
+ * service_metrics_text in server/service.h, which is what HTTP serves).
+ */
+#ifndef SERVER_METRICS_H
+#define SERVER_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/errors.h"
+
+/* X(identifier, metric's name, label or "", help). Rows of one metric stand together. */
+#define METRICS_COUNTERS(X)                                                                                            \
+    X(STEPS, "contactd_steps_total", "", "Steps computed")                                                             \
+    X(STEPS_CACHED, "contactd_steps_cached_total", "", "Repeated steps answered from the kept answers")                \
+    X(CONTACTS, "contactd_contacts_total", "", "Contacts found")                                                       \
+    X(RAYS, "contactd_rays_total", "", "Ray samples cast")                                                             \
+    X(FRAGMENTS, "contactd_fragments_total", "", "Ray-triangle crossings found")                                       \
+    X(BATCHES, "contactd_batches_total", "", "Batches of steps run")                                                   \
+    X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full")                                    \
+    X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands dropped because their deadline had passed")        \
+    X(STREAM_IN, "contactd_received_bytes_total", "protocol=\"stream\"", "Bytes received")                             \
+    X(HTTP_IN, "contactd_received_bytes_total", "protocol=\"http\"", "Bytes received")                                 \
+    X(STREAM_OUT, "contactd_sent_bytes_total", "protocol=\"stream\"", "Bytes sent")                                    \
+    X(HTTP_OUT, "contactd_sent_bytes_total", "protocol=\"http\"", "Bytes sent")                                        \
+    X(STREAM_REQUESTS, "contactd_requests_total", "protocol=\"stream\"", "Requests received")                          \
+    X(HTTP_REQUESTS, "contactd_requests_total", "protocol=\"http\"", "Requests received")                              \
+    X(REPLIES_GONE, "contactd_replies_dropped_total", "reason=\"gone\"", "Answers that could not be sent")             \
+    X(REPLIES_SLOW, "contactd_replies_dropped_total", "reason=\"slow\"", "Answers that could not be sent")             \
+    X(SESSIONS_OPENED, "contactd_sessions_opened_total", "", "Sessions opened")                                        \
+    X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
+    X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \
+    X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")
+
+#define METRICS_GAUGES(X)                                                                                              \
+    X(READY, "contactd_ready", "", "1 if a real step ran on the requested backend")                                    \
+    X(UPTIME, "contactd_uptime_seconds", "", "Time since start")                                                       \
+    X(SESSIONS, "contactd_sessions", "", "Sessions now")                                                               \
+    X(SCENES, "contactd_scenes", "", "Scenes open now")                                                                \
+    X(BODIES, "contactd_bodies", "", "Bodies in scenes now")                                                           \
+    X(MESHES, "contactd_meshes", "", "Meshes resident now")                                                            \
+    X(MESH_BYTES, "contactd_mesh_bytes", "", "Memory held by meshes")                                                  \
+    X(MESH_BYTES_LIMIT, "contactd_mesh_bytes_limit", "", "Memory that meshes may hold")                                \
+    X(SCENE_BYTES, "contactd_scene_bytes", "", "Memory held by scenes and kept answers, without meshes")               \
+    X(SCRATCH_BYTES, "contactd_scratch_bytes", "", "Scratch memory held by the engine")                                \
+    X(SCRATCH_PEAK, "contactd_scratch_peak_bytes", "", "Most scratch memory held by the engine so far")                \
+    X(QUEUE_DEPTH, "contactd_queue_depth", "", "Commands waiting or running")                                          \
+    X(QUEUE_CAPACITY, "contactd_queue_capacity", "", "Commands that may wait")
+
+typedef enum metrics_counter {
+#define METRICS_ENUM(id, ...) METRICS_##id,
+    METRICS_COUNTERS(METRICS_ENUM) METRICS_N_COUNTERS
+} metrics_counter;
+typedef enum metrics_gauge {
+#define METRICS_GAUGE_ENUM(id, ...) METRICS_GAUGE_##id,
+    METRICS_GAUGES(METRICS_GAUGE_ENUM) METRICS_N_GAUGES
+#undef METRICS_GAUGE_ENUM
+#undef METRICS_ENUM
+} metrics_gauge;
+
+/* The phases of contactd_phase_seconds: the time in the queue, then the engine's own phases in ct_phase's order. */
+enum { METRICS_PHASE_QUEUE = 0, METRICS_PHASE_ENGINE = 1, METRICS_PHASES = 7 };
+
+typedef struct metrics metrics;
+
+metrics *metrics_new(void); /* NULL: out of memory */
+void metrics_free(metrics **metrics);
+
+void metrics_add(metrics *metrics, metrics_counter counter, uint64_t amount);
+void metrics_count_error(metrics *metrics,
+                         contactd_code code); /* contactd_errors_total{code="..."}; OK is not counted */
+void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
+void metrics_observe(metrics *metrics, unsigned phase, double seconds);
+uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
+
+/* The whole exposition, version 0.0.4. The caller frees it with free(); NULL: out of memory. */
+char *metrics_text(const metrics *metrics, size_t *size);
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+#endif

@@ -1,0 +1,126 @@
+/* registry.h - what the server holds: meshes, sessions and scenes. For stream, HTTP and the scheduler.
+ *
+ * Everything here may be called from any thread; locks are short and none is held while a mesh is parsed or a step is
+ * computed. Records are copies: they stay valid and do not change.
+ *
+ * Handles are small numbers (below 2^52, so that JSON carries them exactly) made of a slot and a generation: a handle
+ * of something closed is told apart (STALE_HANDLE) from one that never was (NOT_FOUND). Zero is no handle.
+ *
+ * Functions that return bool fill *error on false.
+ */
+#ifndef SERVER_REGISTRY_H
+#define SERVER_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/include/contact.h"
+#include "server/error.h"
+#include "server/metrics/metrics.h"
+
+#define REGISTRY_NAME 64 /* bytes of a name with its NUL; longer ones are cut */
+
+typedef struct registry registry;
+
+typedef struct registry_limits {
+    uint64_t mesh_bytes;  /* all registered meshes together */
+    uint64_t scene_bytes; /* all scenes and their kept answers together */
+    uint32_t max_sessions;
+    uint32_t max_scenes;
+    uint32_t max_in_flight; /* steps of one session queued or running; also how many of its answers are kept */
+    uint32_t lease_ms;      /* default of a session, and the longest that a client may ask for */
+} registry_limits;
+
+registry *registry_new(const registry_limits *limits, metrics *metrics); /* NULL: out of memory */
+void registry_free(registry **registry);                                 /* after the scheduler */
+
+/* ---- meshes: content-addressed, immutable, shared by all clients ---- */
+
+typedef struct mesh_record {
+    uint64_t handle;
+    char name[REGISTRY_NAME]; /* as the first to register it called it; may be empty */
+    ct_mesh_info info;
+    uint32_t bodies; /* that use it now */
+    bool existed;    /* the content was resident before this registration */
+} mesh_record;
+
+/* Parse, validate, and make resident. Where the memory limit would be passed, meshes that no body uses make room, the
+ * least recently used first; if that is not enough LIMIT_EXCEEDED names need and limit. A client whose mesh made room
+ * gets STALE_HANDLE when it next uses it, and registers it again. May take 100s of ms: not for an I/O thread. */
+bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
+                            mesh_record *out, server_error *error);
+bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
+                              const void *triangles_u32, size_t n_triangles, const char *name, mesh_record *out,
+                              server_error *error);
+
+/* By handle if it is not 0, else by hash: the whole hash or the first 8 digits or more of it (CONFLICT if several
+ * meshes begin so). out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */
+bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, mesh_record *out, ct_mesh **mesh,
+                        server_error *error);
+/* Frees its memory. CONFLICT while bodies use it. */
+bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
+/* In rising order of handle. *out is freed with free(); NULL and 0 if there are none. False: OUT_OF_MEMORY. */
+bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, server_error *error);
+
+/* ---- sessions: one per client, known by a random token; only the stream opens any ---- */
+
+#define SESSION_NONE 0 /* who asks over HTTP: no session, and may touch every scene */
+
+typedef struct session_record {
+    uint64_t token;
+    char client[REGISTRY_NAME];
+    uint32_t lease_ms;
+    double idle_s; /* since it was last heard */
+    uint32_t scenes;
+    uint32_t in_flight;
+} session_record;
+
+/* lease_ms 0: the default. LIMIT_EXCEEDED beyond max_sessions. */
+bool registry_open_session(registry *registry, const char *client, uint32_t lease_ms, session_record *out,
+                           server_error *error);
+/* Notes that the session was heard. STATE_LOST if there is none of that token. */
+bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
+bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error);
+
+/* ---- scenes: opened, changed and stepped through the scheduler (schedule.h), read here ---- */
+
+typedef struct scene_record {
+    uint64_t handle;
+    char name[REGISTRY_NAME];
+    ct_scene_settings settings;
+    uint32_t bodies;
+    uint64_t bytes; /* of bodies and kept answers, without meshes */
+    uint64_t owner; /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
+    char owner_name[REGISTRY_NAME];
+    uint32_t pending; /* commands waiting or running */
+
+    /* Statistics since it was opened, and of the last step. Times in seconds. */
+    uint64_t steps;    /* answered with a result */
+    uint64_t failed;   /* answered with an error after they were admitted */
+    uint64_t sequence; /* the last one admitted; 0: none */
+    uint32_t contacts; /* of the last step, as the following */
+    double volume;     /* m^3, sum over its contacts */
+    uint64_t pairs, rays, fragments;
+    double queue_s;            /* waited before it began */
+    double phase_s[CT_PHASES]; /* by phase */
+    double total_queue_s;      /* sums over all steps */
+    double total_phase_s[CT_PHASES];
+    double age_s;  /* since opened */
+    double idle_s; /* since the last step ended; since opened if there was none */
+} scene_record;
+
+bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error);
+/* All of them in rising order of handle. *out is freed with free(). */
+bool registry_list_scenes(registry *registry, scene_record **out, size_t *n, server_error *error);
+
+/* ---- totals ---- */
+
+typedef struct registry_totals {
+    uint32_t sessions, scenes, meshes, bodies;
+    uint64_t mesh_bytes, mesh_bytes_limit, scene_bytes;
+} registry_totals;
+
+void registry_get_totals(registry *registry, registry_totals *out);
+
+#endif

@@ -1,0 +1,185 @@
+/* schedule.h - the queue before the engine: commands on scenes go in here and are answered from here.
+ *
+ * Commands of one scene run in the order in which they were submitted; scenes are independent. The worker takes what is
+ * ready, at most one step of each scene, the sessions in turn, and runs the steps as one batch of the engine. A batch
+ * ends at an estimated cost (see BATCH_SECONDS in schedule.c), so a huge step does not hold up small ones more than
+ * once.
+ *
+ * Bounds: the queue's capacity and each session's max_in_flight; a command beyond them is refused with BUSY and a hint
+ * from the measured rate. A command with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
+ *
+ * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
+ *   - A step that is admitted uses its number up, whatever comes of it: NaN positions, a passed deadline and a device
+ * error are answers too, and a repeat gets the same answer. The steps behind it run; a failed step has changed nothing.
+ *   - A step refused at the door (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
+ * decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are refused
+ * as BUSY too.
+ *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. Kept are each
+ * scene's newest answer and the newest max_in_flight answers of the session; an older number is a CONFLICT.
+ *   - A repeat of a number in flight takes the first request's place: one answer, to the newest requester. The older
+ *     command ends with `superseded` set and must not be answered.
+ *   - Any other number is a CONFLICT that names the expected one.
+ *
+ * A scene opened over HTTP has no owner until a session adds a body or steps it. Only the owner may add or remove
+ * bodies, step and close; everyone may configure and look (an operator's tools do); HTTP (SESSION_NONE) may do all.
+ */
+#ifndef SERVER_SCHEDULE_H
+#define SERVER_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/include/contact.h"
+#include "server/error.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/registry.h"
+
+typedef struct scheduler scheduler;
+
+typedef struct scheduler_options {
+    ct_engine *engine;      /* not owned */
+    const char *backend;    /* as requested, for readiness: "auto" or a name that must be the one running */
+    uint32_t queue;         /* commands waiting or running */
+    uint32_t max_in_flight; /* of one session */
+} scheduler_options;
+
+/* Starts the worker and runs the first readiness step. NULL: error says why. */
+scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics, server_error *error);
+/* Refuses new commands with SHUTTING_DOWN and waits until the queued ones are answered; false: timeout_ms passed. */
+bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms);
+/* Answers what is still queued with SHUTTING_DOWN, ends the worker, closes all scenes. */
+void scheduler_stop(scheduler **scheduler);
+
+/* ---- answers ---- */
+
+/* What came of a step: immutable and counted, because the scene keeps it for repeats while it is being sent. */
+typedef struct step_answer step_answer;
+
+const ct_result *step_answer_result(const step_answer *answer);   /* NULL: it failed */
+const server_error *step_answer_error(const step_answer *answer); /* NULL: it did not */
+double step_answer_queue_seconds(const step_answer *answer);
+step_answer *step_answer_retain(step_answer *answer);
+void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
+
+/* ---- commands ---- */
+
+typedef struct scene_patch { /* settings; what has_* does not tell keeps its value */
+    bool has_method, has_resolution, has_pixel_size, has_stiffness;
+    ct_method method;
+    uint32_t resolution[3];
+    double pixel_size; /* m; 0: back to resolution */
+    double stiffness;  /* N/m^5 */
+} scene_patch;
+
+typedef struct body_record {
+    uint32_t body;
+    ct_body_kind kind;
+    uint64_t mesh;
+    char mesh_hash[33];
+    uint64_t vertices;
+    double pose[12];
+    double lo[3], hi[3]; /* m, at the last step */
+} body_record;
+
+typedef enum command_kind {
+    COMMAND_OPEN = 1,
+    COMMAND_CONFIGURE,
+    COMMAND_ADD_BODY,
+    COMMAND_REMOVE_BODY,
+    COMMAND_LIST_BODIES,
+    COMMAND_STEP,
+    COMMAND_CLOSE,
+} command_kind;
+
+typedef struct command command;
+struct command { /* zero it, fill the first part and the kind's `in`; it and what it points at must live until it is
+                    done */
+    command_kind kind;
+    uint64_t session;     /* who asks, or SESSION_NONE */
+    uint64_t scene;       /* but for OPEN */
+    uint64_t deadline_ns; /* of clock_ns(); 0: none */
+    union {
+        struct {
+            const char *name; /* may be NULL */
+            scene_patch settings;
+        } open;
+        struct {
+            scene_patch settings;
+        } configure;
+        struct {
+            uint64_t mesh;
+            ct_body_options options; /* filled by ct_body_options_init first */
+        } add_body;
+        struct {
+            uint32_t body;
+        } remove_body;
+        struct {
+            uint64_t sequence; /* 0: not numbered, not kept (only with SESSION_NONE) */
+            uint32_t want;
+            const ct_update *updates;
+            size_t n_updates;
+        } step;
+    } in;
+    void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */
+    void *context;                  /* the caller's */
+
+    /* Out: error.code is CONTACTD_OK where it went well. */
+    server_error error;
+    union {
+        scene_record scene; /* OPEN, CONFIGURE */
+        uint32_t body;      /* ADD_BODY */
+        struct {
+            body_record *items; /* the caller frees it with free() */
+            size_t n;
+        } bodies; /* LIST_BODIES */
+        struct {
+            step_answer *answer; /* the caller's reference; also on an error that uses the number up */
+            bool cached;
+        } step;
+    } out;
+    bool superseded; /* a repeat took its place: do not answer */
+
+    /* The scheduler's own. */
+    command *next;
+    struct scene *target;
+    command *follower;
+    uint64_t submitted_ns;
+};
+
+typedef enum submit_outcome {
+    SUBMIT_REFUSED, /* command->error says why; done is not called */
+    SUBMIT_DONE,    /* finished at once (a kept answer, OPEN); done is not called */
+    SUBMIT_QUEUED,  /* done will be called, or has been */
+} submit_outcome;
+
+/* Hands a command in; never waits. The worker is not woken by this: scheduler_kick does that. */
+submit_outcome scheduler_submit(scheduler *scheduler, command *command);
+void scheduler_kick(scheduler *scheduler);
+
+/* For the I/O thread when it has nothing left to receive: runs what is queued itself if that is little and the engine
+ * is free, which spares two thread switches; else wakes the worker. */
+void scheduler_help(scheduler *scheduler);
+
+/* For threads that may wait (HTTP): submit, wake, wait. True: it went well; else command->error. */
+bool scheduler_execute(scheduler *scheduler, command *command);
+
+/* ---- facts ---- */
+
+/* True if a real step ran right on the requested backend, at start and within the last half minute when the server was
+ * asked; else reason says what is wrong. */
+bool scheduler_ready(scheduler *scheduler, char *reason, size_t size);
+
+typedef struct scheduler_facts {
+    uint32_t queue_depth, queue_capacity;
+    uint64_t drain_per_s; /* commands answered per second while busy, smoothed */
+    bool draining;
+} scheduler_facts;
+
+void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out);
+
+/* Closes the scenes of sessions that were not heard for their lease, and the sessions. Called about every second by the
+ * I/O thread. */
+void scheduler_reap(scheduler *scheduler);
+
+#endif

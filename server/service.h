@@ -1,0 +1,36 @@
+/* service.h - the parts of a running server, as stream and HTTP get them, and the one view of its state. */
+#ifndef SERVER_SERVICE_H
+#define SERVER_SERVICE_H
+
+#include "server/config.h"
+#include "server/metrics/metrics.h"
+#include "server/registry/registry.h"
+#include "server/schedule/schedule.h"
+
+#define SERVER_NAME "contactd " CONTACTD_VERSION
+
+typedef struct service { /* nothing is owned; set up and torn down by main.c */
+    const config *config;
+    ct_engine *engine;
+    metrics *metrics;
+    registry *registry;
+    scheduler *scheduler;
+    uint64_t epoch;      /* random, not 0; differs after every start */
+    uint64_t started_ns; /* of clock_ns() */
+} service;
+
+typedef struct service_status {
+    ct_engine_facts engine;
+    registry_totals totals;
+    scheduler_facts queue;
+    bool ready;
+    char ready_reason[256]; /* why not; empty when ready */
+    double uptime_s;
+    uint64_t steps, contacts; /* since start */
+} service_status;
+
+void service_get_status(const service *service, service_status *out);
+/* Sets the gauges and makes the Prometheus text. The caller frees it with free(); NULL: out of memory. */
+char *service_metrics_text(const service *service, size_t *size);
+
+#endif
