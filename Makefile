@@ -1,63 +1,123 @@
-# contactd. `make` builds, `make test` and `make demo` also install what they need. Everything is built under build/.
+# contactd's build. Everything goes under build/.
 #
 #   make                 contactd, contactctl, libcontactd.{a,so}, contactd.pc
-#   make SANITIZE=address|thread|undefined   the same, instrumented, under build/<sanitizer>/
+#   make setup           installs missing packages (apt, as root or through sudo) and prepares build/venv
+#   make run             builds and runs the server
+#   make demo            set-up, build, and two simulators against one server
+#   make test            set-up, build, and every test
+#   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
+#   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
+#   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
+#   make bench           times against the figures to reach; build/bench.json
+#   make format          clang-format in place; format-check only looks
+#   make lint            clang-tidy
+#   make check           check-layers, check-headers, check-exports
+#   make install         DESTDIR, PREFIX (default /usr/local)
+#
+# Switches: SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0), CC, CXX, CFLAGS,
+# CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
 
 CC       ?= gcc
 CXX      ?= g++
 OPT      ?= -O2
 SANITIZE ?=
 VERSION  := 0.1.0
+SOVERSION := 0
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+LIBDIR   ?= $(PREFIX)/lib
+FUZZ_SECONDS ?= 60
 
-B := build$(if $(SANITIZE),/$(SANITIZE))
+comma := ,
+B ?= build$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))))$(if $(filter-out -O2,$(OPT)),/$(OPT:-%=%))
 
-WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wvla -Wno-missing-field-initializers
-SAN      := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(filter address,$(SANITIZE)),$(comma)undefined) -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
-comma    := ,
+# ---- what must be there --------------------------------------------------------------------------------------------
+
+# Sub-makes run as many jobs as there are cores, unless the caller said -j.
+J = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+VENV   := build/venv
+PYTHON := $(VENV)/bin/python
+
+# Goals that install or need nothing; every other goal builds, and says so early if it cannot.
+FREE_GOALS := setup setup-dev demo test clean format format-check venv
+ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
+  ifeq ($(wildcard build/packages.found),)
+    MISSING := $(shell tests/tools/packages missing build test)
+    ifneq ($(MISSING),)
+      $(error missing packages: $(MISSING). Run "make setup" to install them, or see tests/tools/packages)
+    endif
+    $(shell mkdir -p build && touch build/packages.found)
+  endif
+endif
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wvla -Wno-missing-field-initializers
+SAN  := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(findstring address,$(SANITIZE)),$(comma)undefined) \
+        -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 # Contraction would let two compilers round differently; see gpu/include/contact.h on determinism.
-COMMON   := $(OPT) -g -fPIC -ffp-contract=off -fno-math-errno $(WARN) $(SAN) -MMD -MP -I. -I$(B)/gen -DCONTACTD_VERSION='"$(VERSION)"'
-CFLAGS_  := -std=c17 -D_GNU_SOURCE -Wstrict-prototypes -Wmissing-prototypes $(COMMON) $(CFLAGS)
+COMMON    := $(OPT) -g -fPIC -pthread -ffp-contract=off -fno-math-errno $(WARN) $(SAN) -MMD -MP -I. -I$(B)/gen \
+             -DCONTACTD_VERSION='"$(VERSION)"'
+CFLAGS_   := -std=c17 -D_GNU_SOURCE -Wstrict-prototypes -Wmissing-prototypes $(COMMON) $(CFLAGS)
 CXXFLAGS_ := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
+LINK       = $(CXX) $(SAN) $(LDFLAGS) -pthread
+
+LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd libzmq jansson)
+LIBS_CLIENT = $(shell pkg-config --libs libzmq)
+LIBS_TEST   = $(shell pkg-config --libs cmocka)
+
+# ---- sources ---------------------------------------------------------------------------------------------------------
 
 find = $(sort $(shell find $(1) -name '$(2)' 2>/dev/null))
+objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 
 # gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
 SIMD_base   :=
 SIMD_avx2   := -mavx2 -mfma -mbmi2
 SIMD_avx512 := $(SIMD_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl
-SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine)),avx2 avx512)
+SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
 
 SIMD_C   := $(call find,gpu,*.simd.c)
+SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
 ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
 SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
 CLIENT_C := client_c/contactd.c
 SHAPES_C := $(call find,tests/scenes,*.c)
-UNIT_C   := $(call find,tests/unit,test_*.c) $(call find,tests/consistency,test_*.c) $(call find,tests/golden,test_*.c)
-objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
-SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
+TESTS    ?= tests/unit tests/consistency tests/golden
+GOLDEN_C := $(call find,tests/golden,test_*.c)
+UNIT_C   := $(call find,$(TESTS),test_*.c)
+BENCH_C  := $(call find,tests/bench,bench_*.c)
+FUZZ_C   := $(call find,tests/fuzz,fuzz_*.c)
+bins      = $(patsubst tests/%.c,$(B)/tests/%,$(1))
 
-PKGS_SERVER := libmicrohttpd libzmq jansson
-LIBS_SERVER  = $(shell pkg-config --libs $(PKGS_SERVER))
-LIBS_CLIENT  = $(shell pkg-config --libs libzmq)
-LIBS_TEST    = $(shell pkg-config --libs cmocka)
-
-.PHONY: all clean unit
+.PHONY: all
 all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc
+
+# ---- compiling and linking -------------------------------------------------------------------------------------------
+
+# Objects depend on the flags they were built with.
+FLAGS_NOW = $(CC) $(CFLAGS_) / $(CXX) $(CXXFLAGS_)
+ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
+  $(shell mkdir -p $(B))
+  ifneq ($(file <$(B)/flags),$(FLAGS_NOW))
+    $(file >$(B)/flags,$(FLAGS_NOW))
+  endif
+endif
 
 $(B)/gen/contactd_generated.h: proto/contactd.fbs
 	@mkdir -p $(@D)
 	flatc --cpp -o $(@D) $<
 
-$(B)/obj/%.o: %.c
+$(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_) -c $< -o $@
 define SIMD_RULE
-$(B)/obj/%.$(1).o: %.simd.c
+$(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	@mkdir -p $$(@D)
 	$$(CC) $$(CFLAGS_) $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
 endef
 $(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
-$(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h
+$(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h $(B)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS_) -c $< -o $@
 
@@ -65,29 +125,146 @@ $(B)/libengine.a: $(call objs,$(ENGINE_C)) $(SIMD_O)
 $(B)/libwire.a: $(call objs,proto/codec.cpp)
 $(B)/libserver.a: $(call objs,$(SERVER_C))
 $(B)/libshapes.a: $(call objs,$(SHAPES_C))
+$(B)/libcontactd.a: $(call objs,$(CLIENT_C) proto/codec.cpp)
 $(B)/lib%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/libcontactd.a: $(call objs,$(CLIENT_C) proto/codec.cpp)
-$(B)/libcontactd.so: $(call objs,$(CLIENT_C) proto/codec.cpp)
-	$(CXX) $(SAN) -shared -Wl,-soname,libcontactd.so.0 -o $@ $^ $(LIBS_CLIENT)
+# The shared library shows what client_c/contactd.exports lists, and nothing else.
+$(B)/contactd.map: client_c/contactd.exports
+	@mkdir -p $(@D)
+	@{ echo '{ global:'; sed '/^#/d;/./s/$$/;/' $<; echo 'local: *; };'; } > $@
+$(B)/libcontactd.so.$(VERSION): $(call objs,$(CLIENT_C) proto/codec.cpp) $(B)/contactd.map
+	$(LINK) -shared -Wl,-soname,libcontactd.so.$(SOVERSION) -Wl,--version-script=$(B)/contactd.map -o $@ \
+	    $(filter %.o,$^) $(LIBS_CLIENT)
+$(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
+	@ln -sf $(<F) $(B)/libcontactd.so.$(SOVERSION)
+	@ln -sf libcontactd.so.$(SOVERSION) $@
+
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
-	$(CXX) $(SAN) -o $@ $^ $(LIBS_SERVER) -lm -lpthread
+	$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
 $(B)/contactctl: $(call objs,client_c/contactctl.c) $(B)/libcontactd.a
-	$(CXX) $(SAN) -o $@ $^ $(LIBS_CLIENT) -lm -lpthread
+	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+
+# What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.
+HEADERS := client_c/contactd.h proto/errors.h
+PC_FILE  = printf '%s\n' 'Name: contactd' 'Description: Client of contactd, the contact computation service' \
+           'Version: $(VERSION)' 'Cflags: -I$(1)' 'Libs: -L$(2)$(3) -lcontactd' 'Libs.private: -lstdc++ -lm' \
+           'Requires.private: libzmq'
+$(B)/contactd.pc: $(HEADERS) Makefile
+	@mkdir -p $(B)/include
+	@cp $(HEADERS) $(B)/include
+	@sed -i 's,"proto/errors.h","errors.h",' $(B)/include/contactd.h
+	@$(call PC_FILE,$(abspath $(B))/include,$(abspath $(B)), -Wl$(comma)-rpath$(comma)$(abspath $(B))) > $@
 
 # A unit test links everything, so it may look inside whatever it tests.
-UNIT_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_C))
-$(B)/tests/%: $(B)/obj/tests/%.o $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.a $(B)/libwire.a
+ALL_LIBS := $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.a $(B)/libwire.a
+$(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(CXX) $(SAN) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm -lpthread
-unit: $(UNIT_BIN)
-	@set -e; for t in $(UNIT_BIN); do $$t; done
+	$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) -lm
+
+# ---- set-up ------------------------------------------------------------------------------------------------------------
+
+.PHONY: setup setup-dev venv run demo
+setup:
+	@tests/tools/packages install build test
+	@$(MAKE) --no-print-directory venv
+setup-dev: setup
+	@tests/tools/packages install fuzz lint
+	@$(MAKE) --no-print-directory $(VENV)/dev
+venv: $(VENV)/ready
+$(VENV)/ready: tests/requirements.txt
+	@echo "preparing the Python environment in $(VENV)"
+	@rm -rf $(VENV)
+	@$$(tests/tools/packages python) -m venv $(VENV)
+	@$(PYTHON) -m pip install -q --disable-pip-version-check -r tests/requirements.txt </dev/null
+	@touch $@
+$(VENV)/dev: tests/requirements-dev.txt $(VENV)/ready
+	@$(PYTHON) -m pip install -q --disable-pip-version-check -r tests/requirements-dev.txt </dev/null
+	@touch $@
+
+run: all
+	$(B)/contactd
+
+demo: setup
+	@$(MAKE) --no-print-directory $(J) all
+	PYTHONPATH=client_py CONTACTD_BUILD=$(abspath $(B)) $(PYTHON) tests/demo/demo.py $(if $(MESH_A),--mesh-a $(MESH_A)) $(if $(MESH_B),--mesh-b $(MESH_B))
+
+# ---- tests -------------------------------------------------------------------------------------------------------------
+
+.PHONY: test test-all unit golden e2e asan tsan fuzz fuzz-bins fuzz-smoke bench
+test: setup
+	@$(MAKE) --no-print-directory $(J) test-all
+test-all:
+	$(MAKE) --no-print-directory check unit
+	$(MAKE) --no-print-directory OPT=-O0 golden
+	$(MAKE) --no-print-directory SANITIZE=address unit
+	$(MAKE) --no-print-directory fuzz-smoke
+	$(MAKE) --no-print-directory e2e
+
+unit: $(call bins,$(UNIT_C))
+	@tests/tools/run-units $^
+golden: $(call bins,$(GOLDEN_C))
+	@tests/tools/run-units $^
+e2e: all venv
+	PYTHONPATH=client_py CONTACTD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
+
+asan:
+	$(MAKE) $(J) SANITIZE=address unit e2e
+tsan:
+	$(MAKE) $(J) SANITIZE=thread unit e2e
+
+# The fuzzers, and all they link, are built by clang with coverage and sanitizers.
+FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ SANITIZE=fuzzer-no-link,address B=build/fuzz
+fuzz:
+	@$(FUZZ_MAKE) $(J) fuzz-bins
+	@tests/tools/run-fuzzers $(FUZZ_SECONDS) $(patsubst tests/fuzz/%.c,build/fuzz/tests/fuzz/%,$(FUZZ_C))
+fuzz-bins: $(call bins,$(FUZZ_C))
+fuzz-smoke:
+	@if [ -z "$$(tests/tools/packages missing fuzz)" ]; then $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5; \
+	else echo "SKIPPED: fuzzing needs clang and its runtime; make setup-dev installs them"; fi
+
+bench: all $(call bins,$(BENCH_C)) venv
+	$(PYTHON) tests/bench/bench.py --build $(B)
+
+# ---- checks on the source ------------------------------------------------------------------------------------------------
+
+.PHONY: check check-layers check-headers check-exports format format-check lint
+TRACKED = $(shell git ls-files '*.c' '*.h' '*.cpp')
+check: check-layers check-headers check-exports
+check-layers: $(B)/gen/contactd_generated.h
+	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen
+check-headers: $(B)/gen/contactd_generated.h
+	@tests/tools/check-headers '$(CC)' '$(CXX)' -I. -I$(B)/gen
+check-exports: $(B)/libcontactd.so
+	@tests/tools/check-exports $< client_c/contactd.exports client_c/contactd.h
+format: $(VENV)/dev
+	$(VENV)/bin/clang-format -i $(TRACKED)
+format-check: $(VENV)/dev
+	$(VENV)/bin/clang-format --dry-run -Werror $(TRACKED)
+lint: $(B)/gen/contactd_generated.h
+	@printf '%s\n' $(filter %.c,$(TRACKED)) | xargs -P $(shell nproc) -n 4 tests/tools/tidy $(B)
+
+# ---- installing ----------------------------------------------------------------------------------------------------------
+
+.PHONY: install clean
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/contactd
+	install -m 755 $(B)/contactd $(B)/contactctl $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(B)/libcontactd.a $(DESTDIR)$(LIBDIR)
+	install -m 755 $(B)/libcontactd.so.$(VERSION) $(DESTDIR)$(LIBDIR)
+	ln -sf libcontactd.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libcontactd.so.$(SOVERSION)
+	ln -sf libcontactd.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libcontactd.so
+	install -m 644 $(B)/include/*.h $(DESTDIR)$(PREFIX)/include/contactd
+	$(call PC_FILE,$(PREFIX)/include/contactd,$(LIBDIR)) > $(DESTDIR)$(LIBDIR)/pkgconfig/contactd.pc
 
 clean:
 	rm -rf build
 
 .SECONDARY:
+.DELETE_ON_ERROR:
 -include $(call find,$(B)/obj,*.d)

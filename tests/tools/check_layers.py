@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""check_layers.py - who may include what, checked on what the preprocessor really reads.
+
+    check_layers.py [--root DIR] [--cc CC] [-I DIR]...
+
+Each source and header is preprocessed with -M (so indirect includes count too). RULES says what each part of the tree may
+reach inside the tree; LIBRARIES says where each outside library stops. Tests may look anywhere.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+TOPS = ("gpu", "server", "proto", "client_c")
+
+# In patterns * stays within a folder and ** does not. A file may always include its own folder's headers.
+DOOR = "gpu/include/*.h"
+STAGES = ["gpu/broadphase/*", "gpu/view/*", "gpu/raster/*", "gpu/span/*", "gpu/contact/*", "gpu/backend/**"]
+SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*", "server/*.h"]
+
+# The first pattern that matches a file decides.
+RULES = [
+    ("gpu/include/*", []),
+    ("gpu/base/*", [DOOR]),
+    ("gpu/mesh/*", [DOOR, "gpu/base/*"]),
+    ("gpu/**", [DOOR, "gpu/base/*", "gpu/mesh/*", "gpu/*.h"] + STAGES),
+    ("proto/*", []),
+    ("client_c/**", ["proto/*.h"]),
+    ("server/main.c", SERVER_CORE + ["server/stream/*", "server/http/*"]),
+    ("server/stream/**", SERVER_CORE),
+    ("server/http/**", SERVER_CORE),
+    ("server/**", SERVER_CORE),
+]
+# (pattern of a header's path, where it may be used)
+LIBRARIES = [
+    ("**/zmq*.h", ["server/stream/*", "client_c/*"]),
+    ("**/flatbuffers/**", ["proto/*"]),
+    ("**/contactd_generated.h", ["proto/*"]),
+    ("**/jansson*.h", ["server/http/*"]),
+    ("**/microhttpd*.h", ["server/http/*"]),
+    ("**/cuda*.h", ["**.cu", "**.cuh"]),
+    ("**/epoxy/**", ["**_gl.c", "gpu/backend/gl/*"]),
+    ("**/EGL/**", ["**_gl.c", "gpu/backend/gl/*"]),
+    ("**/GL/**", ["**_gl.c", "gpu/backend/gl/*"]),
+]
+
+
+def matches(path, pattern):
+    parts = re.split(r"(\*\*|\*)", pattern)
+    regex = "".join({"**": ".*", "*": "[^/]*"}.get(part, re.escape(part)) for part in parts)
+    return re.fullmatch(regex, path) is not None
+
+
+def sources(root):
+    for top in TOPS:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in names:
+                if name.endswith((".c", ".h", ".cpp")):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def dependencies(root, cc, includes, path):
+    language = "c++" if path.endswith(".cpp") else "c"
+    command = cc.split() + ["-M", "-D_GNU_SOURCE", "-DCT_SIMD=base", "-x", language]
+    command += [f"-I{i}" for i in includes] + [path]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"check-layers: cannot preprocess {path}:\n{done.stderr}")
+    words = done.stdout.replace("\\\n", " ").split(":", 1)[1].split()
+    return sorted({os.path.normpath(w) for w in words} - {path})
+
+
+def complaints(path, reached):
+    """Yields one line for each header that this file reaches and may not."""
+    own = os.path.dirname(path) + "/*"
+    allowed = [own] + next(may for pattern, may in RULES if matches(path, pattern))
+    for header in reached:
+        for pattern, where in LIBRARIES:
+            if matches("/" + header.lstrip("/"), pattern) and not any(matches(path, w) for w in where):
+                yield f"{path} reaches {header}, which only {', '.join(where)} may"
+        inside = header.split("/")[0] in TOPS + ("tests", "client_py")
+        if inside and not any(matches(header, p) for p in allowed):
+            yield f"{path} reaches {header}; it may reach {', '.join(allowed)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", default=".")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("-I", dest="includes", action="append", default=[])
+    options = parser.parse_args()
+    paths = sorted(sources(options.root))
+    if not paths:
+        raise SystemExit("check-layers: no sources found")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reached = pool.map(lambda p: dependencies(options.root, options.cc, options.includes or ["."], p), paths)
+        found = [line for path, headers in zip(paths, reached) for line in complaints(path, headers)]
+    if found:
+        print("\n".join(dict.fromkeys(found)), file=sys.stderr)
+        raise SystemExit(1)
+    print(f"layers: {len(paths)} files keep to theirs")
+
+
+if __name__ == "__main__":
+    main()
