@@ -81,7 +81,8 @@ SIMD_C   := $(call find,gpu,*.simd.c)
 SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
 ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
 SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
-CLIENT_C := client_c/contactd.c
+CLIENT_C := $(filter-out client_c/contactctl.c,$(wildcard client_c/*.c))
+WIRE_C   := $(wildcard proto/*.cpp)
 SHAPES_C := $(call find,tests/scenes,*.c)
 TESTS    ?= tests/unit tests/consistency tests/golden
 GOLDEN_C := $(call find,tests/golden,test_*.c)
@@ -122,10 +123,10 @@ $(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h $(B)/flags
 	$(CXX) $(CXXFLAGS_) -c $< -o $@
 
 $(B)/libengine.a: $(call objs,$(ENGINE_C)) $(SIMD_O)
-$(B)/libwire.a: $(call objs,proto/codec.cpp)
+$(B)/libwire.a: $(call objs,$(WIRE_C))
 $(B)/libserver.a: $(call objs,$(SERVER_C))
 $(B)/libshapes.a: $(call objs,$(SHAPES_C))
-$(B)/libcontactd.a: $(call objs,$(CLIENT_C) proto/codec.cpp)
+$(B)/libcontactd.a: $(call objs,$(CLIENT_C) $(WIRE_C))
 $(B)/lib%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -135,7 +136,7 @@ $(B)/lib%.a:
 $(B)/contactd.map: client_c/contactd.exports
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; sed '/^#/d;/./s/$$/;/' $<; echo 'local: *; };'; } > $@
-$(B)/libcontactd.so.$(VERSION): $(call objs,$(CLIENT_C) proto/codec.cpp) $(B)/contactd.map
+$(B)/libcontactd.so.$(VERSION): $(call objs,$(CLIENT_C) $(WIRE_C)) $(B)/contactd.map
 	$(LINK) -shared -Wl,-soname,libcontactd.so.$(SOVERSION) -Wl,--version-script=$(B)/contactd.map -o $@ \
 	    $(filter %.o,$^) $(LIBS_CLIENT)
 $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
