@@ -1,0 +1,112 @@
+/* edges.c - edges in buckets by their smaller vertex, each bucket sorted: linear for any real mesh, O(n log n) for any
+ * input. */
+#include "gpu/mesh/edges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+
+static void sift_down(uint32_t *heap, size_t root, size_t n) {
+    uint32_t value = heap[root];
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && heap[child + 1] > heap[child]) child++;
+        if (heap[child] <= value) break;
+        heap[root] = heap[child];
+    }
+    heap[root] = value;
+}
+
+static void sort(uint32_t *values, size_t n) {
+    if (n <= 32) {
+        for (size_t i = 1; i < n; i++) {
+            uint32_t value = values[i];
+            size_t k = i;
+            for (; k > 0 && values[k - 1] > value; k--) values[k] = values[k - 1];
+            values[k] = value;
+        }
+        return;
+    }
+    for (size_t i = n / 2; i-- > 0;) sift_down(values, i, n);
+    for (size_t end = n; end-- > 1;) {
+        uint32_t largest = values[0];
+        values[0] = values[end];
+        values[end] = largest;
+        sift_down(values, 0, end);
+    }
+}
+
+static void note(ct_edge_defects *defects, uint32_t low, uint32_t high, size_t faces) {
+    if (defects->count < CT_EDGE_EXAMPLES) {
+        defects->first[defects->count].vertex[0] = low;
+        defects->first[defects->count].vertex[1] = high;
+        defects->first[defects->count].faces = (uint32_t)faces;
+    }
+    defects->count++;
+}
+
+/* A bucket's entries are larger vertex * 2 + (1 if the face runs from larger to smaller). */
+static void check_bucket(uint32_t vertex, uint32_t *entries, size_t n, ct_edge_report *report) {
+    sort(entries, n);
+    for (size_t i = 0; i < n;) {
+        size_t end = i, backward = 0;
+        for (; end < n && entries[end] >> 1 == entries[i] >> 1; end++) backward += entries[end] & 1;
+        size_t faces = end - i;
+        if (faces != 2)
+            note(faces == 1 ? &report->open : &report->crowded, vertex, entries[i] >> 1, faces);
+        else if (backward != 1)
+            note(&report->turned, vertex, entries[i] >> 1, faces);
+        i = end;
+    }
+}
+
+static bool repeats(const uint32_t *corner) {
+    return corner[0] == corner[1] || corner[1] == corner[2] || corner[2] == corner[0];
+}
+
+ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
+                         ct_error *error) {
+    memset(report, 0, sizeof *report);
+    size_t *starts = calloc(n_vertices + 1, sizeof *starts);
+    uint32_t *entries = malloc(3 * n_triangles * sizeof *entries);
+    if (!starts || !entries) {
+        free(starts);
+        free(entries);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to check the edges of %zu triangles",
+                       n_triangles);
+    }
+    for (size_t t = 0; t < n_triangles; t++) {
+        const uint32_t *corner = triangles + 3 * t;
+        if (repeats(corner)) {
+            if (!report->n_repeating++) {
+                report->repeating = t;
+                report->repeated_vertex = corner[0] == corner[1] ? corner[0] : corner[2];
+            }
+            continue;
+        }
+        for (int c = 0; c < 3; c++) {
+            uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
+            starts[(from < to ? from : to) + 1]++;
+        }
+    }
+    for (size_t v = 0; v < n_vertices; v++) starts[v + 1] += starts[v];
+    for (size_t t = 0; t < n_triangles; t++) {
+        const uint32_t *corner = triangles + 3 * t;
+        if (repeats(corner)) continue;
+        for (int c = 0; c < 3; c++) {
+            uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
+            if (from < to)
+                entries[starts[from]++] = to << 1;
+            else
+                entries[starts[to]++] = from << 1 | 1;
+        }
+    }
+    /* Filling moved every start to its bucket's end. */
+    for (size_t v = 0; v < n_vertices; v++) {
+        size_t begin = v ? starts[v - 1] : 0;
+        check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report);
+    }
+    free(starts);
+    free(entries);
+    return CT_OK;
+}

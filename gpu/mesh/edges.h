@@ -1,0 +1,30 @@
+/* edges.h - whether every edge of a surface has two faces that run through it in opposite directions; for validation.
+ */
+#ifndef CT_EDGES_H
+#define CT_EDGES_H
+
+#include "gpu/include/contact.h"
+
+enum { CT_EDGE_EXAMPLES = 4 };
+
+typedef struct ct_edge_defects {
+    size_t count;
+    struct {
+        uint32_t vertex[2], faces;
+    } first[CT_EDGE_EXAMPLES]; /* in rising order of their vertices */
+} ct_edge_defects;
+
+typedef struct ct_edge_report {
+    ct_edge_defects open;    /* one face */
+    ct_edge_defects crowded; /* more than two faces */
+    ct_edge_defects turned;  /* two faces, both in the same direction */
+    size_t n_repeating;      /* triangles with a vertex twice; their edges are left out of the above */
+    size_t repeating;        /* the first of them */
+    uint32_t repeated_vertex;
+} ct_edge_report;
+
+/* Indices are in range and below 2^30. OUT_OF_MEMORY. */
+ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
+                         ct_error *error);
+
+#endif

@@ -1,0 +1,150 @@
+/* mesh.c - a mesh's making from arrays, its life and its facts. */
+#include "gpu/mesh/mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/mesh/sha256.h"
+#include "gpu/mesh/soup.h"
+#include "gpu/mesh/validate.h"
+
+static void hash_content(const ct_soup *soup, uint8_t hash[16]) {
+    const uint64_t counts[2] = {soup->n_vertices, soup->n_triangles};
+    uint8_t digest[32];
+    ct_sha256 sha;
+    ct_sha256_init(&sha);
+    ct_sha256_update(&sha, counts, sizeof counts);
+    ct_sha256_update(&sha, soup->positions, 12 * soup->n_vertices);
+    ct_sha256_update(&sha, soup->triangles, 12 * soup->n_triangles);
+    ct_sha256_final(&sha, digest);
+    memcpy(hash, digest, 16);
+}
+
+static int compare_positions(const float *p, const float *q) {
+    for (int k = 0; k < 3; k++)
+        if (p[k] != q[k]) return p[k] < q[k] ? -1 : 1;
+    return 0;
+}
+
+/* Of the three rotations the one whose corners' positions come first; ties only where it does not matter. */
+static void rotate_corners(const float *positions, uint32_t *corner) {
+    const float *p[3] = {positions + 3 * (size_t)corner[0], positions + 3 * (size_t)corner[1],
+                         positions + 3 * (size_t)corner[2]};
+    int best = 0;
+    for (int start = 1; start < 3; start++) {
+        int order = 0;
+        for (int c = 0; c < 3 && !order; c++) order = compare_positions(p[(start + c) % 3], p[(best + c) % 3]);
+        if (order < 0) best = start;
+    }
+    if (!best) return;
+    const uint32_t old[3] = {corner[0], corner[1], corner[2]};
+    for (int c = 0; c < 3; c++) corner[c] = old[(best + c) % 3];
+}
+
+static void shrink(void **rows, size_t n, size_t *capacity) {
+    if (n == *capacity) return;
+    void *exact = realloc(*rows, 12 * n);
+    if (exact) *rows = exact;
+    *capacity = n;
+}
+
+ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
+    ct_surface_facts facts;
+    ct_status status =
+        ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts, error);
+    ct_mesh *mesh = status == CT_OK ? malloc(sizeof *mesh) : NULL;
+    if (!mesh) {
+        ct_soup_free(soup);
+        return status != CT_OK ? status : ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a mesh");
+    }
+    void *positions = soup->positions, *triangles = soup->triangles;
+    shrink(&positions, soup->n_vertices, &soup->vertex_capacity);
+    shrink(&triangles, soup->n_triangles, &soup->triangle_capacity);
+    soup->positions = positions;
+    soup->triangles = triangles;
+    memset(mesh, 0, sizeof *mesh);
+    atomic_init(&mesh->references, 1);
+    mesh->n_vertices = (uint32_t)soup->n_vertices;
+    mesh->n_triangles = (uint32_t)soup->n_triangles;
+    mesh->components = facts.components;
+    mesh->volume = facts.volume;
+    mesh->area = facts.area;
+    memcpy(mesh->lo, facts.lo, sizeof mesh->lo);
+    memcpy(mesh->hi, facts.hi, sizeof mesh->hi);
+    hash_content(soup, mesh->hash);
+    mesh->positions = positions;
+    mesh->triangles = triangles;
+    for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
+    memset(soup, 0, sizeof *soup);
+    *out = mesh;
+    return CT_OK;
+}
+
+ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
+                         size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error) {
+    *out = NULL;
+    if (dtype != CT_F32 && dtype != CT_F64)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "dtype",
+                       "positions have dtype %d, expected %d (float32) or %d (float64)", (int)dtype, CT_F32, CT_F64);
+    if ((n_vertices && !positions) || (n_triangles && !triangles_u32))
+        return ct_fail(error, CT_INVALID_ARGUMENT, positions ? "triangles" : "positions", "the array is missing");
+    ct_soup soup;
+    ct_soup_init(&soup, limits);
+    ct_status status = ct_soup_reserve_vertices(&soup, n_vertices, error);
+    if (status == CT_OK) status = ct_soup_reserve_triangles(&soup, n_triangles, error);
+    if (status != CT_OK) {
+        ct_soup_free(&soup);
+        return status;
+    }
+    if (dtype == CT_F32 && n_vertices) memcpy(soup.positions, positions, 12 * n_vertices);
+    if (dtype == CT_F64)
+        for (size_t i = 0; i < 3 * n_vertices; i++) {
+            double x;
+            memcpy(&x, (const char *)positions + 8 * i, 8);
+            soup.positions[i] = (float)x;
+        }
+    if (n_triangles) memcpy(soup.triangles, triangles_u32, 12 * n_triangles);
+    soup.n_vertices = n_vertices;
+    soup.n_triangles = n_triangles;
+    return ct_soup_finish(&soup, out, error);
+}
+
+ct_mesh *ct_mesh_retain(ct_mesh *mesh) {
+    atomic_fetch_add_explicit(&mesh->references, 1, memory_order_relaxed);
+    return mesh;
+}
+
+void ct_mesh_release(ct_mesh **mesh) {
+    ct_mesh *held = *mesh;
+    *mesh = NULL;
+    if (!held || atomic_fetch_sub_explicit(&held->references, 1, memory_order_acq_rel) != 1) return;
+    free(held->positions);
+    free(held->triangles);
+    free(held);
+}
+
+void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
+    static const char digits[] = "0123456789abcdef";
+    info->vertices = mesh->n_vertices;
+    info->triangles = mesh->n_triangles;
+    info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles);
+    info->components = mesh->components;
+    info->volume = mesh->volume;
+    info->area = mesh->area;
+    memcpy(info->lo, mesh->lo, sizeof info->lo);
+    memcpy(info->hi, mesh->hi, sizeof info->hi);
+    for (int i = 0; i < 16; i++) {
+        info->hash[2 * i] = digits[mesh->hash[i] >> 4];
+        info->hash[2 * i + 1] = digits[mesh->hash[i] & 15];
+    }
+    info->hash[32] = 0;
+}
+
+const float *ct_mesh_positions(const ct_mesh *mesh) {
+    return mesh->positions;
+}
+
+const uint32_t *ct_mesh_triangles(const ct_mesh *mesh) {
+    return mesh->triangles;
+}

@@ -1,0 +1,19 @@
+/* sha256.h - SHA-256 (FIPS 180-4), for the content hash of meshes: clients share meshes by it, so it must not be
+ * forged. */
+#ifndef CT_SHA256_H
+#define CT_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ct_sha256 {
+    uint32_t state[8];
+    uint64_t length; /* bytes taken so far */
+    uint8_t block[64];
+} ct_sha256;
+
+void ct_sha256_init(ct_sha256 *sha);
+void ct_sha256_update(ct_sha256 *sha, const void *bytes, size_t size);
+void ct_sha256_final(ct_sha256 *sha, uint8_t digest[32]);
+
+#endif

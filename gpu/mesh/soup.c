@@ -1,0 +1,74 @@
+/* soup.c - growing arrays of vertices and triangles. */
+#include "gpu/mesh/soup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+
+#define ENGINE_LIMIT ((uint64_t)1 << 30)
+
+void ct_mesh_limits_init(ct_mesh_limits *limits) {
+    limits->max_vertices = (uint64_t)1 << 26;
+    limits->max_triangles = (uint64_t)1 << 27;
+}
+
+void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits) {
+    memset(soup, 0, sizeof *soup);
+    if (limits)
+        soup->limits = *limits;
+    else
+        ct_mesh_limits_init(&soup->limits);
+    if (soup->limits.max_vertices > ENGINE_LIMIT) soup->limits.max_vertices = ENGINE_LIMIT;
+    if (soup->limits.max_triangles > ENGINE_LIMIT) soup->limits.max_triangles = ENGINE_LIMIT;
+}
+
+void ct_soup_free(ct_soup *soup) {
+    free(soup->positions);
+    free(soup->triangles);
+    memset(soup, 0, sizeof *soup);
+}
+
+/* Both arrays hold rows of three 4-byte numbers. */
+static ct_status resize(void **rows, size_t *capacity, uint64_t n, uint64_t limit, const char *what, const char *field,
+                        ct_error *error) {
+    if (n > limit)
+        return ct_fail(error, CT_LIMIT_EXCEEDED, field,
+                       "the mesh has %llu %s or more, at most %llu are allowed: simplify it or raise the limit",
+                       (unsigned long long)n, what, (unsigned long long)limit);
+    if (n <= *capacity) return CT_OK;
+    void *grown = realloc(*rows, (size_t)n * 12);
+    if (!grown) return ct_fail(error, CT_OUT_OF_MEMORY, field, "no memory for %llu %s", (unsigned long long)n, what);
+    *rows = grown;
+    *capacity = (size_t)n;
+    return CT_OK;
+}
+
+ct_status ct_soup_reserve_vertices(ct_soup *soup, uint64_t n, ct_error *error) {
+    void *rows = soup->positions;
+    ct_status status =
+        resize(&rows, &soup->vertex_capacity, n, soup->limits.max_vertices, "vertices", "positions", error);
+    soup->positions = rows;
+    return status;
+}
+
+ct_status ct_soup_reserve_triangles(ct_soup *soup, uint64_t n, ct_error *error) {
+    void *rows = soup->triangles;
+    ct_status status =
+        resize(&rows, &soup->triangle_capacity, n, soup->limits.max_triangles, "triangles", "triangles", error);
+    soup->triangles = rows;
+    return status;
+}
+
+static uint64_t doubled(size_t capacity, uint64_t limit) {
+    uint64_t wanted = capacity < 64 ? 64 : 2 * (uint64_t)capacity;
+    return wanted <= limit ? wanted : capacity < limit ? limit : limit + 1;
+}
+
+ct_status ct_soup_grow_vertices(ct_soup *soup, ct_error *error) {
+    return ct_soup_reserve_vertices(soup, doubled(soup->vertex_capacity, soup->limits.max_vertices), error);
+}
+
+ct_status ct_soup_grow_triangles(ct_soup *soup, ct_error *error) {
+    return ct_soup_reserve_triangles(soup, doubled(soup->triangle_capacity, soup->limits.max_triangles), error);
+}

@@ -1,0 +1,206 @@
+/* validate.c - is it a closed, consistently oriented surface around a volume? See validate.h. */
+#include "gpu/mesh/validate.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/mesh/edges.h"
+
+static ct_status check_positions(const float *positions, size_t n, ct_error *error) {
+    /* x - x is 0 but for NaN and infinities, and sums of zeros vectorise. */
+    float sum = 0;
+    for (size_t i = 0; i < 3 * n; i++) sum += positions[i] - positions[i];
+    if (sum == 0) return CT_OK;
+    size_t bad = 0, first = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float *p = positions + 3 * i;
+        if (isfinite(p[0]) && isfinite(p[1]) && isfinite(p[2])) continue;
+        if (!bad++) first = i;
+    }
+    const float *p = positions + 3 * first;
+    return ct_fail(
+        error, CT_NON_FINITE, "positions",
+        "vertex %zu is (%g, %g, %g), expected finite numbers within float32's range (%zu of %zu vertices are "
+        "not): remove or repair them",
+        first, (double)p[0], (double)p[1], (double)p[2], bad, n);
+}
+
+static ct_status check_indices(const uint32_t *triangles, size_t n, size_t n_vertices, ct_error *error) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < 3 * n; i++) largest = triangles[i] > largest ? triangles[i] : largest;
+    if (largest < n_vertices) return CT_OK;
+    size_t bad = 0, first = 0;
+    for (size_t i = 0; i < 3 * n; i++)
+        if (triangles[i] >= n_vertices && !bad++) first = i;
+    return ct_fail(error, CT_INVALID_MESH, "triangles",
+                   "triangle %zu names vertex %u, but there are %zu vertices, numbered from 0 (%zu of %zu corners are "
+                   "out of range, the largest number is %u): correct the indices",
+                   first / 3, triangles[first], n_vertices, bad, 3 * n, largest);
+}
+
+typedef struct message {
+    char bytes[400];
+    size_t used;
+} message;
+
+__attribute__((format(printf, 2, 3))) static void say(message *to, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(to->bytes + to->used, sizeof to->bytes - to->used, format, args);
+    va_end(args);
+    to->used += n < 0 ? 0 : (size_t)n;
+    if (to->used >= sizeof to->bytes) to->used = sizeof to->bytes - 1;
+}
+
+static void say_edge(message *to, const float *positions, const ct_edge_defects *defects) {
+    const uint32_t *v = defects->first[0].vertex;
+    const float *p = positions + 3 * (size_t)v[0];
+    say(to, "%sedge %u-%u at (%g, %g, %g) ", to->used ? ". " : "", v[0], v[1], (double)p[0], (double)p[1],
+        (double)p[2]);
+}
+
+static void say_more(message *to, const ct_edge_defects *defects) {
+    if (defects->count < 2) return;
+    say(to, " (and %zu more:", defects->count - 1);
+    for (size_t i = 1; i < defects->count && i < CT_EDGE_EXAMPLES; i++)
+        say(to, "%s %u-%u", i > 1 ? "," : "", defects->first[i].vertex[0], defects->first[i].vertex[1]);
+    say(to, "%s)", defects->count > CT_EDGE_EXAMPLES ? ", ..." : "");
+}
+
+static ct_status report_edges(const ct_edge_report *report, const float *positions, ct_error *error) {
+    message text = {"", 0};
+    const ct_edge_defects *open = &report->open, *crowded = &report->crowded, *turned = &report->turned;
+    if (report->n_repeating) {
+        say(&text, "triangle %zu names vertex %u twice", report->repeating, report->repeated_vertex);
+        if (report->n_repeating > 1) say(&text, " (and %zu more such triangles)", report->n_repeating - 1);
+        say(&text, ": remove it, it has no area");
+    }
+    if (open->count) {
+        say_edge(&text, positions, open);
+        say(&text, "has 1 face, expected 2");
+        say_more(&text, open);
+        say(&text, ": close the holes");
+    }
+    if (crowded->count) {
+        say_edge(&text, positions, crowded);
+        say(&text, "has %u faces, expected 2", crowded->first[0].faces);
+        say_more(&text, crowded);
+        say(&text, ": separate what meets there");
+    }
+    if (turned->count) {
+        say_edge(&text, positions, turned);
+        say(&text, "is run through in one direction by both its faces");
+        say_more(&text, turned);
+        say(&text, ": turn all faces counter-clockwise seen from outside");
+    }
+    if (!text.used) return CT_OK;
+    return ct_fail(error, CT_INVALID_MESH, "triangles", "%s", text.bytes);
+}
+
+/* Everything relative to the box's centre, so that a small body far from the origin keeps its digits. */
+static void measure(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                    ct_surface_facts *facts, double *magnitude) {
+    float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
+    for (size_t i = 0; i < n_vertices; i++)
+        for (int k = 0; k < 3; k++) {
+            float x = positions[3 * i + (size_t)k];
+            lo[k] = x < lo[k] ? x : lo[k];
+            hi[k] = x > hi[k] ? x : hi[k];
+        }
+    double center[3];
+    for (int k = 0; k < 3; k++) {
+        facts->lo[k] = (double)lo[k];
+        facts->hi[k] = (double)hi[k];
+        center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
+    }
+    double volume = 0, area = 0, total = 0;
+    enum { BLOCK = 1024 }; /* sums of sums: less rounding */
+    for (size_t begin = 0; begin < n_triangles; begin += BLOCK) {
+        size_t end = begin + BLOCK < n_triangles ? begin + BLOCK : n_triangles;
+        double block_volume = 0, block_area = 0, block_total = 0;
+        for (size_t t = begin; t < end; t++) {
+            double p[3][3], e[2][3];
+            for (int c = 0; c < 3; c++)
+                for (int k = 0; k < 3; k++)
+                    p[c][k] = (double)positions[3 * (size_t)triangles[3 * t + (size_t)c] + (size_t)k] - center[k];
+            for (int c = 0; c < 2; c++)
+                for (int k = 0; k < 3; k++) e[c][k] = p[c + 1][k] - p[0][k];
+            double n[3] = {e[0][1] * e[1][2] - e[0][2] * e[1][1], e[0][2] * e[1][0] - e[0][0] * e[1][2],
+                           e[0][0] * e[1][1] - e[0][1] * e[1][0]};
+            double det = p[0][0] * n[0] + p[0][1] * n[1] + p[0][2] * n[2];
+            block_volume += det;
+            block_total += fabs(p[0][0] * n[0]) + fabs(p[0][1] * n[1]) + fabs(p[0][2] * n[2]);
+            block_area += sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
+        }
+        volume += block_volume;
+        area += block_area;
+        total += block_total;
+    }
+    facts->volume = volume / 6;
+    facts->area = area / 2;
+    *magnitude = total / 6;
+}
+
+/* Pieces joined by shared vertices; vertices of no triangle are no piece. */
+static ct_status count_components(const uint32_t *triangles, size_t n_triangles, size_t n_vertices,
+                                  uint32_t *components, ct_error *error) {
+    uint32_t *parent = malloc(n_vertices * sizeof *parent);
+    if (!parent) return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", n_vertices);
+    memset(parent, 0xff, n_vertices * sizeof *parent);
+    uint32_t count = 0;
+    for (size_t t = 0; t < n_triangles; t++) {
+        uint32_t root[3];
+        for (int c = 0; c < 3; c++) {
+            uint32_t v = triangles[3 * t + (size_t)c];
+            if (parent[v] == UINT32_MAX) parent[v] = v, count++;
+            while (parent[v] != v) v = parent[v] = parent[parent[v]];
+            root[c] = v;
+            /* the smaller root wins, so later corners of this triangle see this union too */
+            if (c && root[c] != root[c - 1]) {
+                uint32_t low = root[c] < root[c - 1] ? root[c] : root[c - 1];
+                parent[root[c]] = parent[root[c - 1]] = low;
+                root[c] = low;
+                count--;
+            }
+        }
+    }
+    free(parent);
+    *components = count;
+    return CT_OK;
+}
+
+ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                      ct_surface_facts *facts, ct_error *error) {
+    if (!n_vertices || !n_triangles)
+        return ct_fail(error, CT_INVALID_MESH, n_vertices ? "triangles" : "positions",
+                       "the mesh is empty: it has %zu vertices and %zu triangles, expected at least 4 of each",
+                       n_vertices, n_triangles);
+    ct_status status = check_positions(positions, n_vertices, error);
+    if (status == CT_OK) status = check_indices(triangles, n_triangles, n_vertices, error);
+    if (status != CT_OK) return status;
+
+    ct_edge_report report;
+    status = ct_check_edges(triangles, n_triangles, n_vertices, &report, error);
+    if (status == CT_OK) status = report_edges(&report, positions, error);
+    if (status != CT_OK) return status;
+
+    double magnitude;
+    measure(positions, n_vertices, triangles, n_triangles, facts, &magnitude);
+    if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* what rounding leaves of a doubled sheet */
+        return ct_fail(
+            error, CT_INVALID_MESH, "positions",
+            "the surface encloses no volume: its signed volume is %g m^3 and its area %g m^2; a solid body is "
+            "needed, not a sheet",
+            facts->volume, facts->area);
+    if (facts->volume < 0)
+        return ct_fail(
+            error, CT_INVALID_MESH, "triangles",
+            "the surface is inside out: its signed volume is %g m^3, expected more than 0; flip the triangles "
+            "(swap two corners of each)",
+            facts->volume);
+    return count_components(triangles, n_triangles, n_vertices, &facts->components, error);
+}
