@@ -52,7 +52,9 @@ endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
 
-WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wvla -Wno-missing-field-initializers
+# gcc's plain -Wshadow also minds a parameter named like its type (config *config), which is how we like to write.
+SHADOW := $(shell $(CC) -Werror -Wshadow=local -fsyntax-only -x c /dev/null 2>/dev/null && echo -Wshadow=local || echo -Wshadow)
+WARN := -Wall -Wextra $(SHADOW) -Wpointer-arith -Wcast-qual -Wvla -Wno-missing-field-initializers
 SAN  := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(findstring address,$(SANITIZE)),$(comma)undefined) \
         -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 # Contraction would let two compilers round differently; see gpu/include/contact.h on determinism.

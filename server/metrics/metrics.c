@@ -1,0 +1,156 @@
+/* metrics.c - atomics for recording, and the Prometheus text made of the tables in metrics.h. */
+#include "server/metrics/metrics.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Upper bounds of the buckets, from a tiny step's phases to a stalled queue. */
+static const double bounds[] = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
+                                1e-2, 2.5e-2, 5e-2,   0.1,  0.25, 0.5,    1.0,  2.5,  10.0};
+enum { N_BOUNDS = sizeof bounds / sizeof bounds[0], N_CODES = 32 };
+
+static const char *const phase_names[METRICS_PHASES] = {"queue", "upload",  "broadphase", "raster",
+                                                        "span",  "contact", "download"};
+
+typedef struct histogram {
+    atomic_uint_fast64_t buckets[N_BOUNDS + 1];
+    atomic_uint_fast64_t sum_ns;
+} histogram;
+
+struct metrics {
+    atomic_uint_fast64_t counters[METRICS_N_COUNTERS];
+    atomic_uint_fast64_t gauges[METRICS_N_GAUGES]; /* a double's bits */
+    atomic_uint_fast64_t errors[N_CODES];
+    histogram phases[METRICS_PHASES];
+};
+
+metrics *metrics_new(void) {
+    return calloc(1, sizeof(metrics));
+}
+
+void metrics_free(metrics **metrics) {
+    free(*metrics);
+    *metrics = NULL;
+}
+
+static void add(atomic_uint_fast64_t *to, uint64_t amount) {
+    atomic_fetch_add_explicit(to, amount, memory_order_relaxed);
+}
+
+static uint64_t value_of(const atomic_uint_fast64_t *from) {
+    return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
+}
+
+void metrics_add(metrics *metrics, metrics_counter counter, uint64_t amount) {
+    add(&metrics->counters[counter], amount);
+}
+
+uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter) {
+    return value_of(&metrics->counters[counter]);
+}
+
+void metrics_count_error(metrics *metrics, contactd_code code) {
+    if (code != CONTACTD_OK && (unsigned)code < N_CODES) add(&metrics->errors[code], 1);
+}
+
+void metrics_set(metrics *metrics, metrics_gauge gauge, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    atomic_store_explicit(&metrics->gauges[gauge], bits, memory_order_relaxed);
+}
+
+void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
+    if (phase >= METRICS_PHASES || !(seconds >= 0)) return;
+    unsigned i = 0;
+    while (i < N_BOUNDS && seconds > bounds[i]) i++;
+    add(&metrics->phases[phase].buckets[i], 1);
+    add(&metrics->phases[phase].sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
+}
+
+/* ---- the text ---- */
+
+typedef struct row {
+    const char *name, *label, *help;
+} row;
+
+static const row counter_rows[] = {
+#define ROW(id, name, label, help) {name, label, help},
+    METRICS_COUNTERS(ROW)};
+static const row gauge_rows[] = {METRICS_GAUGES(ROW)};
+#undef ROW
+
+static void head(FILE *out, const char *name, const char *type, const char *help) {
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void sample_name(FILE *out, const row *row) {
+    fputs(row->name, out);
+    if (row->label[0]) fprintf(out, "{%s}", row->label);
+}
+
+static void write_errors(const metrics *metrics, FILE *out) {
+    static const struct {
+        const char *name;
+        unsigned number;
+    } codes[] = {
+#define CODE(name, number, http, retry, text) {#name, number},
+        CONTACTD_ERROR_MAP(CODE)
+#undef CODE
+    };
+    head(out, "contactd_errors_total", "counter", "Requests answered with an error");
+    for (size_t i = 1; i < sizeof codes / sizeof codes[0]; i++) {
+        fprintf(out, "contactd_errors_total{code=\"%s\"} %" PRIu64 "\n", codes[i].name,
+                value_of(&metrics->errors[codes[i].number]));
+    }
+}
+
+static void write_phases(const metrics *metrics, FILE *out) {
+    const char *name = "contactd_phase_seconds";
+    head(out, name, "histogram", "Time of a step by phase: waiting, then the engine's, summed over its threads");
+    for (unsigned p = 0; p < METRICS_PHASES; p++) {
+        const histogram *histogram = &metrics->phases[p];
+        uint64_t count = 0;
+        for (unsigned i = 0; i < N_BOUNDS; i++) {
+            count += value_of(&histogram->buckets[i]);
+            fprintf(out, "%s_bucket{phase=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, phase_names[p], bounds[i], count);
+        }
+        count += value_of(&histogram->buckets[N_BOUNDS]);
+        fprintf(out, "%s_bucket{phase=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, phase_names[p], count);
+        fprintf(out, "%s_sum{phase=\"%s\"} %.9f\n", name, phase_names[p], (double)value_of(&histogram->sum_ns) * 1e-9);
+        fprintf(out, "%s_count{phase=\"%s\"} %" PRIu64 "\n", name, phase_names[p], count);
+    }
+}
+
+char *metrics_text(const metrics *metrics, size_t *size) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    if (!out) return NULL;
+    for (unsigned i = 0; i < METRICS_N_COUNTERS; i++) {
+        const row *row = &counter_rows[i];
+        if (i == 0 || strcmp(row->name, counter_rows[i - 1].name) != 0) head(out, row->name, "counter", row->help);
+        sample_name(out, row);
+        fprintf(out, " %" PRIu64 "\n", value_of(&metrics->counters[i]));
+    }
+    for (unsigned i = 0; i < METRICS_N_GAUGES; i++) {
+        uint64_t bits = value_of(&metrics->gauges[i]);
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        if (i == 0 || strcmp(gauge_rows[i].name, gauge_rows[i - 1].name) != 0) {
+            head(out, gauge_rows[i].name, "gauge", gauge_rows[i].help);
+        }
+        sample_name(out, &gauge_rows[i]);
+        fprintf(out, " %.17g\n", value);
+    }
+    write_errors(metrics, out);
+    write_phases(metrics, out);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
