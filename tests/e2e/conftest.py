@@ -4,8 +4,8 @@
 `fresh_server`  a server for one test alone
 `make_server`   a factory: make_server("--flag", "value", env={...}) starts one more, ended with the test
 
-The binaries are taken from build/, or from the folder that the environment variable BUILD names
-(BUILD=build/address runs the tests against the instrumented ones).
+The binaries are taken from build/, or from the folder that CONTACTD_BUILD names (CONTACTD_BUILD=build/address runs the
+tests against the instrumented ones). No other CONTACTD_ variable reaches a server.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import urllib.request
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("BUILD", "build")
-SLOW = 20.0 if BUILD.name in ("address", "thread", "undefined") else 1.0  # how much longer an instrumented binary may take
+BUILD = ROOT / os.environ.get("CONTACTD_BUILD", "build")
+SLOW = 20.0 if BUILD.name in ("address", "thread", "undefined") else 1.0  # how much longer it may take
 MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"

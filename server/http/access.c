@@ -1,0 +1,72 @@
+/* access.c - see access.h. */
+#include "server/http/access.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/http/text.h"
+
+/* "name:80", "[::1]:80" -> the name without port and brackets. False: not a host with an optional port. */
+static bool host_name(const char *host, char *out, size_t size) {
+    bool bracket = host[0] == '[';
+    size_t length = bracket ? strcspn(host, "]") : strcspn(host, ":");
+    const char *rest = host + length;
+    if (bracket) {
+        if (*rest != ']') return false;
+        rest++;
+        host++;
+        length--;
+    }
+    if (*rest == ':') {
+        if (strlen(rest + 1) != strspn(rest + 1, "0123456789") || strlen(rest + 1) > 5) return false;
+    } else if (*rest) {
+        return false;
+    }
+    if (length == 0 || length >= size) return false;
+    memcpy(out, host, length);
+    out[length] = 0;
+    return true;
+}
+
+static bool names_this_machine(const char *name) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, name, &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+    if (inet_pton(AF_INET6, name, &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+    size_t n = strlen(name), suffix = strlen(".localhost");
+    return strcasecmp(name, "localhost") == 0 || (n > suffix && strcasecmp(name + n - suffix, ".localhost") == 0);
+}
+
+/* Whether origin ("http://name:8080") has the authority that the request was sent to. A browser leaves the scheme's own
+ * port out of both. */
+static bool same_authority(const char *origin, const char *host) {
+    const char *authority = strstr(origin, "://");
+    return authority && strcasecmp(authority + 3, host) == 0;
+}
+
+bool access_check(const access_request *request, problem *p) {
+    char name[256], shown[300];
+    if (!request->host || !host_name(request->host, name, sizeof name))
+        return problem_set(p, CONTACTD_MALFORMED, "Host", "the header Host is %s; expected a host and, if any, a port",
+                           request->host ? "not an authority" : "missing");
+    if (request->loopback && !names_this_machine(name))
+        return problem_set_http(p, CONTACTD_FORBIDDEN, 403, "the request names another host", "Host",
+                                "this server listens on a loopback address and answers to localhost, 127.0.0.1 and "
+                                "[::1], not to %s; use one of these, or bind it to an address of the network",
+                                text_clean(name, shown, sizeof shown));
+    if (!request->changes) return true;
+    const char *site = request->sec_fetch_site;
+    if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+        return problem_set_http(p, CONTACTD_FORBIDDEN, 403, "cross-site requests change nothing here", "Sec-Fetch-Site",
+                                "a page of another site sent this request (Sec-Fetch-Site: %s); send it from a program "
+                                "or from a page of this server",
+                                text_clean(site, shown, 64));
+    if (request->origin && !same_authority(request->origin, request->host))
+        return problem_set_http(p, CONTACTD_FORBIDDEN, 403, "cross-site requests change nothing here", "Origin",
+                                "a page of %s sent this request to %s; send it from a program or from a page of this "
+                                "server",
+                                text_clean(request->origin, shown, 200), name);
+    return true;
+}

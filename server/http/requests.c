@@ -1,0 +1,266 @@
+/* requests.c - see requests.h. */
+#include "server/http/requests.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/json_in.h"
+
+static bool take_name(const json_fields *fields, char out[REGISTRY_NAME]) {
+    const char *name = "";
+    bool has;
+    if (!json_take_string(fields, "name", REGISTRY_NAME - 1, &name, &has)) return false;
+    snprintf(out, REGISTRY_NAME, "%s", name);
+    return true;
+}
+
+/* ---- meshes ---- */
+
+bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p) {
+    static const char *const known[] = {"name", "vertices", "triangles", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, out->name) &&
+              json_take_doubles(&fields, "vertices", 3, &out->positions, &out->n_vertices, NULL) &&
+              json_take_indices(&fields, "triangles", 3, &out->triangles, &out->n_triangles, NULL);
+    json_decref(root);
+    if (!ok) request_mesh_free(out);
+    return ok;
+}
+
+void request_mesh_free(mesh_request *request) {
+    free(request->positions);
+    free(request->triangles);
+    memset(request, 0, sizeof *request);
+}
+
+/* ---- scenes ---- */
+
+static bool take_resolution(const json_fields *fields, scene_patch *out) {
+    const json_t *value = NULL;
+    if (!json_take_value(fields, "resolution", &value, &out->has_resolution)) return false;
+    if (!value) return true;
+    bool three = json_is_array(value);
+    if (three && json_array_size(value) != 3)
+        return problem_set(fields->problem, CONTACTD_WRONG_LENGTH, "resolution",
+                           "resolution has %zu numbers; expected one, or three for x, y and z", json_array_size(value));
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *number = three ? json_array_get(value, i) : value;
+        char place[24] = "resolution";
+        if (three) snprintf(place, sizeof place, "resolution[%zu]", i);
+        if (!json_is_integer(number))
+            return json_wrong_type(fields, place, three ? "an integer" : "an integer or three", number);
+        json_int_t n = json_integer_value(number);
+        if (n < 1 || n > CT_MAX_RESOLUTION)
+            return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, place, "%s is %lld; expected 1 to %d", place,
+                               (long long)n, CT_MAX_RESOLUTION);
+        out->resolution[i] = (uint32_t)n;
+    }
+    return true;
+}
+
+static bool take_settings(const json_fields *fields, scene_patch *out) {
+    static const char *const methods[] = {"ldi", NULL};
+    int method = 0;
+    if (!json_take_word(fields, "method", methods, &method, &out->has_method)) return false;
+    out->method = CT_METHOD_LDI;
+    return take_resolution(fields, out) &&
+           json_take_number(fields, "pixel_size", 0, DBL_MAX, &out->pixel_size, &out->has_pixel_size) &&
+           json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness);
+}
+
+bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
+    static const char *const known[] = {"name", "method", "resolution", "pixel_size", "stiffness", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, out->name) &&
+              take_settings(&fields, &out->settings);
+    json_decref(root);
+    return ok;
+}
+
+bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
+    static const char *const known[] = {"method", "resolution", "pixel_size", "stiffness", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_settings(&fields, out);
+    json_decref(root);
+    return ok;
+}
+
+/* ---- bodies ---- */
+
+bool request_is_hash(const char *text) {
+    size_t n = strlen(text);
+    return n >= 8 && n <= 32 && strspn(text, "0123456789abcdefABCDEF") == n;
+}
+
+static bool take_mesh(const json_fields *fields, body_request *out) {
+    const json_t *value = NULL;
+    if (!json_take_value(fields, "mesh", &value, NULL)) return false;
+    static const char shape[] = "a mesh's number, or its hash (8 hexadecimal digits or more)";
+    if (json_is_integer(value)) {
+        int64_t number = 0;
+        if (!json_take_integer(fields, "mesh", 1, INT64_MAX, &number, NULL)) return false;
+        out->mesh = (uint64_t)number;
+        return true;
+    }
+    if (!json_is_string(value)) return json_wrong_type(fields, "mesh", shape, value);
+    if (!request_is_hash(json_string_value(value)))
+        return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, "mesh", "mesh: expected %s", shape);
+    snprintf(out->mesh_hash, sizeof out->mesh_hash, "%s", json_string_value(value));
+    return true;
+}
+
+static bool take_options(const json_fields *fields, ct_body_options *out) {
+    static const char *const kinds[] = {"deformable", "rigid", NULL};
+    int kind = 0;
+    int64_t group = out->group, mask = out->mask;
+    bool has_kind, has_pose, has;
+    if (!json_take_word(fields, "kind", kinds, &kind, &has_kind) ||
+        !json_take_pose(fields, "pose", out->pose, &has_pose) ||
+        !json_take_integer(fields, "group", 0, UINT32_MAX, &group, &has) ||
+        !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has))
+        return false;
+    bool rigid = has_kind ? kind == 1 : has_pose;
+    if (has_pose && !rigid)
+        return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, "pose",
+                           "pose is for rigid bodies; a deformable body starts at its rest positions and moves by a "
+                           "step's positions");
+    out->kind = rigid ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+    out->group = (uint32_t)group;
+    out->mask = (uint32_t)mask;
+    uint32_t *ignore = NULL;
+    if (!json_take_indices(fields, "ignore", 1, &ignore, &out->n_ignore, &has)) return false;
+    out->ignore = ignore;
+    return true;
+}
+
+bool request_body(const char *bytes, size_t size, body_request *out, problem *p) {
+    static const char *const known[] = {"mesh", "kind", "pose", "group", "mask", "ignore", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    ct_body_options_init(&out->options);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_mesh(&fields, out) &&
+              take_options(&fields, &out->options);
+    json_decref(root);
+    return ok;
+}
+
+void request_body_free(body_request *request) {
+    free((void *)(uintptr_t)request->options.ignore);
+    request->options.ignore = NULL;
+}
+
+/* ---- steps ---- */
+
+const char *const request_want_names[] = {"frame", "gradient", "friction", "forces", "spans", NULL};
+
+static bool take_want(const json_fields *fields, uint32_t *out) {
+    const json_t *value = NULL;
+    bool has;
+    *out = CT_WANT_FRAME;
+    if (!json_take_value(fields, "want", &value, &has)) return false;
+    if (!has) return true;
+    if (!json_is_array(value)) return json_wrong_type(fields, "want", "an array of words", value);
+    *out = 0;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const char *word = json_string_value(json_array_get(value, i));
+        int bit = 0;
+        while (word && request_want_names[bit] && strcmp(word, request_want_names[bit]) != 0) bit++;
+        char place[32];
+        snprintf(place, sizeof place, "want[%zu]", i);
+        if (!word || !request_want_names[bit])
+            return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, place,
+                               "%s: expected one of frame, gradient, friction, forces, spans", place);
+        *out |= 1u << bit;
+    }
+    return true;
+}
+
+static bool take_update(const json_t *value, size_t index, ct_update *out, problem *p) {
+    static const char *const known[] = {"body", "positions", "ranges", "indices", "pose", NULL};
+    char path[40];
+    json_fields fields;
+    snprintf(path, sizeof path, "updates[%zu].", index);
+    int64_t body = 0;
+    bool has_positions = false, has_ranges = false, has_indices = false, has_pose = false;
+    double *positions = NULL;
+    uint32_t *indices = NULL;
+    size_t n_positions = 0, n_indices = 0;
+    if (!json_fields_begin(&fields, value, path, known, p)) return false;
+    bool ok = json_take_integer(&fields, "body", 1, UINT32_MAX, &body, NULL) &&
+              json_take_doubles(&fields, "positions", 3, &positions, &n_positions, &has_positions);
+    out->positions = positions; /* owned by the request from here on, also when the rest fails */
+    ok = ok && json_take_indices(&fields, "ranges", 2, &indices, &n_indices, &has_ranges);
+    out->indices = indices;
+    if (!ok) return false;
+    if (has_ranges && json_object_get(value, "indices"))
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%sranges and %sindices exclude each other", path, path);
+    if (!has_ranges) {
+        ok = json_take_indices(&fields, "indices", 1, &indices, &n_indices, &has_indices);
+        out->indices = indices;
+    }
+    if (!ok || !json_take_pose(&fields, "pose", out->pose, &has_pose)) return false;
+    if (has_positions == has_pose)
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%s expected either positions or a pose, found %s", path,
+                           has_pose ? "both" : "neither");
+    if (has_pose && (has_ranges || has_indices))
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%s a pose has no ranges or indices", path);
+    out->body = (uint32_t)body;
+    out->kind = has_pose      ? CT_UPDATE_POSE
+                : has_ranges  ? CT_UPDATE_RANGES
+                : has_indices ? CT_UPDATE_INDEXED
+                              : CT_UPDATE_POSITIONS;
+    out->dtype = CT_F64;
+    out->count = n_positions;
+    out->n_indices = has_ranges ? 2 * n_indices : n_indices;
+    return true;
+}
+
+static bool take_updates(const json_fields *fields, step_request *out) {
+    const json_t *value = NULL;
+    bool has;
+    if (!json_take_value(fields, "updates", &value, &has)) return false;
+    if (!has) return true;
+    if (!json_is_array(value)) return json_wrong_type(fields, "updates", "an array", value);
+    size_t n = json_array_size(value);
+    out->updates = n ? calloc(n, sizeof *out->updates) : NULL;
+    if (n && !out->updates)
+        return problem_set(fields->problem, CONTACTD_OUT_OF_MEMORY, "updates", "no memory for %zu updates", n);
+    for (size_t i = 0; i < n; i++) {
+        out->n_updates = i + 1;
+        if (!take_update(json_array_get(value, i), i, &out->updates[i], fields->problem)) return false;
+    }
+    return true;
+}
+
+bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
+    static const char *const known[] = {"updates", "want", "deadline_us", NULL};
+    json_fields fields;
+    int64_t deadline = 0;
+    bool has;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
+              json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) && take_updates(&fields, out);
+    out->deadline_us = (uint64_t)deadline;
+    json_decref(root);
+    if (!ok) request_step_free(out);
+    return ok;
+}
+
+void request_step_free(step_request *request) {
+    for (size_t i = 0; i < request->n_updates; i++) {
+        free((void *)(uintptr_t)request->updates[i].positions);
+        free((void *)(uintptr_t)request->updates[i].indices);
+    }
+    free(request->updates);
+    memset(request, 0, sizeof *request);
+}

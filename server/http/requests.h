@@ -1,0 +1,55 @@
+/* requests.h - the JSON bodies of requests as plain structs: parsed, checked and bounded, before anything acts on them.
+ *
+ * Each parser is pure: bytes in, struct or problem out. Where a parser returns true, the matching _free must be called.
+ */
+#ifndef CONTACTD_HTTP_REQUESTS_H
+#define CONTACTD_HTTP_REQUESTS_H
+
+#include "server/http/problem.h"
+#include "server/schedule/schedule.h"
+
+typedef struct mesh_request { /* {"name", "vertices": [[x,y,z],...], "triangles": [[i,j,k],...]} */
+    char name[REGISTRY_NAME];
+    double *positions; /* [n_vertices][3] */
+    size_t n_vertices;
+    uint32_t *triangles; /* [n_triangles][3] */
+    size_t n_triangles;
+} mesh_request;
+
+bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p);
+void request_mesh_free(mesh_request *request);
+
+typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness"} */
+    char name[REGISTRY_NAME];
+    scene_patch settings;
+} scene_request;
+
+bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p);
+bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p); /* the same without a name */
+
+typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore"} */
+    uint64_t mesh;            /* 0: mesh_hash */
+    char mesh_hash[33];       /* the hash or its first 8 digits or more */
+    ct_body_options options;  /* options.ignore is owned */
+} body_request;
+
+bool request_body(const char *bytes, size_t size, body_request *out, problem *p);
+void request_body_free(body_request *request);
+
+typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "indices", "pose"}], "want",
+                                 "deadline_us"} */
+    uint32_t want;
+    uint64_t deadline_us; /* 0: none */
+    ct_update *updates;   /* their arrays are owned */
+    size_t n_updates;
+} step_request;
+
+bool request_step(const char *bytes, size_t size, step_request *out, problem *p);
+void request_step_free(step_request *request);
+
+extern const char *const request_want_names[]; /* bit i of want, NULL-terminated */
+
+/* "3f2a..." of 8 to 32 hexadecimal digits. */
+bool request_is_hash(const char *text);
+
+#endif
