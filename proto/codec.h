@@ -52,7 +52,8 @@ typedef enum wire_type {
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
 
-/* Strings are NUL-terminated; NULL encodes as absent and absent decodes as "". */
+/* Strings are NUL-terminated UTF-8 without NUL inside (decoding checks); NULL encodes as absent and absent decodes as "".
+ * A code or method that this build does not know decodes as its number, so that a newer peer's can be reported. */
 
 typedef struct wire_hello { uint16_t version, min_version; const char *client; uint32_t lease_ms; } wire_hello;
 typedef struct wire_welcome {
@@ -62,7 +63,7 @@ typedef struct wire_welcome {
     uint32_t lease_ms;
     uint64_t max_message_bytes, max_triangles, max_vertices;
     uint32_t max_resolution, max_in_flight;
-    const char *methods[8]; uint32_t n_methods;
+    const char *methods[8]; uint32_t n_methods; /* the first eight */
 } wire_welcome;
 typedef struct wire_ping { uint64_t nonce; } wire_ping; /* and pong */
 typedef struct wire_error {
@@ -213,8 +214,8 @@ void wire_scratch_free(wire_scratch **scratch);
 /* What was wrong with a message that could not be decoded. `request` is the message's number where it could be read. */
 typedef struct wire_fault { contactd_code code; uint64_t request; char field[48]; char message[200]; } wire_fault;
 
-/* frames[0] is the header. False: *fault says why (MALFORMED, WRONG_LENGTH, TOO_LARGE, OUT_OF_MEMORY). The message is
- * valid until the scratch is used again or the frames are freed. */
+/* frames[0] is the header. False: *fault says why (MALFORMED, WRONG_LENGTH, TOO_LARGE, UNSUPPORTED, OUT_OF_MEMORY). The
+ * message is valid until the scratch is used again or the frames are freed. */
 bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
                  wire_fault *fault);
 
@@ -232,7 +233,7 @@ typedef struct wire_encoded {
 
 /* Arrays go into the header while their total stays within inline_bytes (0: all into frames), larger ones each into a
  * frame of its own; where more than WIRE_MAX_FRAMES are large (a step that updates many bodies) the smallest of them go
- * inline. False: out of memory. */
+ * inline. False: out of memory, or the header would be larger than WIRE_MAX_HEADER. */
 bool wire_encode(wire_encoder *encoder, const wire_message *message, size_t inline_bytes, wire_encoded *out);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* errors.h - the one list of error codes: wire, HTTP, C and Python agree by construction.
  *
- * X(name, number, HTTP status, can a retry of the same request help, text). Numbers are never reused; the enum ErrorCode
- * of contactd.fbs has the same names and numbers (codec.cpp checks it at compile time).
+ * X(name, number, HTTP status, can a retry of the same request help, text). Numbers are never reused; the enum
+ * ErrorCode of contactd.fbs has the same names and numbers (codec.cpp checks it at compile time).
  */
 #ifndef CONTACTD_ERRORS_H
 #define CONTACTD_ERRORS_H
@@ -24,13 +24,14 @@
     X(OUT_OF_MEMORY, 14, 503, 1, "not enough memory")                                                                  \
     X(BUSY, 15, 429, 1, "the queue is full")                                                                           \
     X(STATE_LOST, 16, 409, 0, "the server has no state of this session: register again and resend")                    \
-    X(DEADLINE_EXCEEDED, 17, 504, 1, "the deadline passed before the step ran")                                        \
+    X(DEADLINE_EXCEEDED, 17, 504, 1, "the deadline passed before the answer")                                          \
     X(UNSUPPORTED, 18, 501, 0, "not supported by this server")                                                         \
     X(VERSION_MISMATCH, 19, 400, 0, "the protocol versions do not overlap")                                            \
     X(SHUTTING_DOWN, 20, 503, 1, "the server is shutting down")                                                        \
     X(DEVICE_ERROR, 21, 503, 1, "the compute device failed")                                                           \
     X(INTERNAL, 22, 500, 0, "internal error")                                                                          \
-    X(METHOD_NOT_ALLOWED, 23, 405, 0, "this resource has no such method")
+    X(METHOD_NOT_ALLOWED, 23, 405, 0, "this resource has no such method")                                              \
+    X(UNREACHABLE, 24, 503, 1, "no server answers") /* clients only */
 
 typedef enum contactd_code {
 #define CONTACTD_ERROR_ENUM(name, number, http, retry, text) CONTACTD_##name = number,

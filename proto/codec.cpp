@@ -1,0 +1,175 @@
+// codec.cpp - messages to and from FlatBuffers, behind the plain C of codec.h: the one C++ file of stream and C client.
+// Decoding trusts nothing that was received; encoding trusts its caller. Neither allocates once its buffers have grown.
+
+#include "proto/codec_decode.hpp"
+#include "proto/codec_encode.hpp"
+
+// ---- the lists agree ------------------------------------------------------------------------------------------------
+
+#define CHECK_CODE(name, number, http, retry, text)                                                                    \
+    static_assert(int(fb::ErrorCode_##name) == number, "contactd.fbs and errors.h differ in " #name);
+CONTACTD_ERROR_MAP(CHECK_CODE)
+#define COUNT_CODE(name, number, http, retry, text) +1
+static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "errors.h lacks a code of contactd.fbs");
+
+// clang-format off
+#define WIRE_TYPE_MAP(X)                                                                                               \
+    X(HELLO, Hello) X(WELCOME, Welcome) X(PING, Ping) X(PONG, Pong) X(ERROR, Error) X(REGISTER_MESH, RegisterMesh)     \
+    X(MESH_INFO, MeshInfo) X(GET_MESH, GetMesh) X(MESH_GEOMETRY, MeshGeometry) X(LIST_MESHES, ListMeshes)              \
+    X(MESH_LIST, MeshList) X(REMOVE_MESH, RemoveMesh) X(OPEN_SCENE, OpenScene) X(SCENE_INFO, SceneInfo)                \
+    X(CONFIGURE, Configure) X(GET_SCENE, GetScene) X(LIST_SCENES, ListScenes) X(SCENE_LIST, SceneList)                 \
+    X(CLOSE_SCENE, CloseScene) X(ADD_BODY, AddBody) X(BODY_ADDED, BodyAdded) X(REMOVE_BODY, RemoveBody) X(DONE, Done)  \
+    X(STEP, Step) X(STEP_RESULT, StepResult) X(GET_STATUS, GetStatus) X(STATUS, Status)
+// clang-format on
+#define CHECK_TYPE(c, f) static_assert(int(WIRE_##c) == int(fb::Body_##f), "codec.h and the union differ in " #f);
+WIRE_TYPE_MAP(CHECK_TYPE)
+static_assert(int(WIRE_STATUS) == int(fb::Body_MAX), "codec.h lacks a message of the union");
+static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_RIGID) == int(fb::BodyKind_MAX) &&
+                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_METHOD_LDI) == int(fb::Method_MAX) &&
+                  int(WIRE_U8) == int(fb::DType_MAX),
+              "codec.h and contactd.fbs differ in an enum");
+
+static const struct {
+    int code, http;
+    bool retry;
+    const char *name, *text;
+} codes[] = {
+#define CODE_ROW(name, number, http, retry, text) {number, http, retry != 0, #name, text},
+    CONTACTD_ERROR_MAP(CODE_ROW)};
+
+// The codes run from 0 without a gap, which the assertions above establish.
+static bool known(int code) {
+    return code >= 0 && size_t(code) < sizeof codes / sizeof *codes;
+}
+extern "C" const char *wire_code_name(int code) {
+    return known(code) ? codes[code].name : "UNKNOWN";
+}
+extern "C" const char *wire_code_text(int code) {
+    return known(code) ? codes[code].text : "an error that this version does not know";
+}
+extern "C" int wire_code_http(int code) {
+    return known(code) ? codes[code].http : 500;
+}
+extern "C" bool wire_code_retry(int code) {
+    return known(code) && codes[code].retry;
+}
+
+extern "C" size_t wire_dtype_size(wire_dtype dtype) {
+    static const uint8_t sizes[] = {0, 4, 8, 4, 1};
+    return unsigned(dtype) < sizeof sizes ? sizes[dtype] : 0;
+}
+
+extern "C" const char *wire_type_name(wire_type type) {
+    return unsigned(type) > WIRE_STATUS ? "unknown" : type == WIRE_NO_BODY ? "none" : fb::EnumNameBody(fb::Body(type));
+}
+
+extern "C" const char *const wire_timing_names[WIRE_TIMINGS] = {"queue", "upload",  "broadphase", "raster",
+                                                                "span",  "contact", "download"};
+
+// ---- decoding -------------------------------------------------------------------------------------------------------
+
+extern "C" wire_scratch *wire_scratch_new(void) {
+    return static_cast<wire_scratch *>(calloc(1, sizeof(wire_scratch)));
+}
+extern "C" void wire_scratch_free(wire_scratch **scratch) {
+    if (!scratch || !*scratch) return;
+    free((*scratch)->header.data);
+    free((*scratch)->items.data);
+    free(*scratch);
+    *scratch = nullptr;
+}
+
+// The request number of a message that failed verification, so that the answer finds the one who waits; 0 if not told.
+static uint64_t guess_request(const uint8_t *data, size_t size) {
+    uint32_t root;
+    int32_t to_vtable;
+    uint16_t length, offset;
+    uint64_t request;
+    if (size < 8) return 0;
+    memcpy(&root, data, 4);
+    if (root > size - 4) return 0;
+    memcpy(&to_vtable, data + root, 4);
+    int64_t vtable = int64_t(root) - to_vtable;
+    if (vtable < 0 || uint64_t(vtable) + 6 > size) return 0;
+    memcpy(&length, data + vtable, 2);
+    memcpy(&offset, data + vtable + fb::Message::VT_REQUEST, 2);
+    if (length < 6 || offset < 4 || uint64_t(root) + offset + 8 > size) return 0;
+    memcpy(&request, data + root + offset, 8);
+    return request;
+}
+
+extern "C" bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                            wire_fault *fault) {
+    memset(out, 0, sizeof *out);
+    memset(fault, 0, sizeof *fault);
+    Decoder decoder{frames, n_frames, scratch, fault, nullptr, 0};
+    if (n_frames == 0) return decoder.fail(CONTACTD_MALFORMED, "header", "the message has no frames");
+    if (n_frames > 1 + WIRE_MAX_FRAMES)
+        return decoder.fail(CONTACTD_TOO_LARGE, "frames", "the message has %zu array frames, at most %d are allowed",
+                            n_frames - 1, WIRE_MAX_FRAMES);
+    size_t size = frames[0].size;
+    if (size > WIRE_MAX_HEADER)
+        return decoder.fail(CONTACTD_TOO_LARGE, "header", "the header has %zu bytes, at most %u are allowed", size,
+                            WIRE_MAX_HEADER);
+    if (!scratch->header.reserve(size))
+        return decoder.fail(CONTACTD_OUT_OF_MEMORY, "header", "no memory for a header of %zu bytes", size);
+    if (size) memcpy(scratch->header.data, frames[0].data, size);
+    const uint8_t *data = static_cast<const uint8_t *>(scratch->header.data);
+
+    // A table that is worth sending takes more than 16 bytes; many references to one table would cost us, not the
+    // sender.
+    flatbuffers::Verifier verifier(data, size, 8, flatbuffers::uoffset_t(size / 16 + 64));
+    if (!fb::VerifyMessageBuffer(verifier)) {
+        fault->request = guess_request(data, size);
+        bool ours = size >= 8 && memcmp(data + 4, fb::MessageIdentifier(), 4) == 0;
+        return decoder.fail(CONTACTD_MALFORMED, "header",
+                            ours ? "the header is truncated or corrupt (%zu bytes)"
+                                 : "the header (%zu bytes) does not carry the file identifier CTD1",
+                            size);
+    }
+    const fb::Message *message = fb::GetMessage(data);
+    fault->request = message->request();
+    if (message->body_type() > fb::Body_MAX)
+        return decoder.fail(CONTACTD_UNSUPPORTED, "body", "message type %u is not known here",
+                            unsigned(message->body_type()));
+    if (message->body_type() != fb::Body_NONE && !message->body())
+        return decoder.fail(CONTACTD_MALFORMED, "body", "the message has a type but no body");
+    out->request = message->request();
+    out->session = message->session();
+    out->epoch = message->epoch();
+    out->type = wire_type(message->body_type());
+    return decoder.body(message, out);
+}
+
+// ---- encoding -------------------------------------------------------------------------------------------------------
+
+extern "C" wire_encoder *wire_encoder_new(void) {
+    return static_cast<wire_encoder *>(calloc(1, sizeof(wire_encoder)));
+}
+extern "C" void wire_encoder_free(wire_encoder **encoder) {
+    if (!encoder || !*encoder) return;
+    free((*encoder)->header.data);
+    free((*encoder)->items.data);
+    free((*encoder)->places.data);
+    free(*encoder);
+    *encoder = nullptr;
+}
+
+extern "C" bool wire_encode(wire_encoder *encoder, const wire_message *message, size_t inline_bytes,
+                            wire_encoded *out) {
+    Encoder e{encoder, nullptr};
+    if (!e.collect(*message)) return false;
+    size_t in_header = e.assign(inline_bytes, out);
+    if (in_header > WIRE_MAX_HEADER) return false;
+    size_t need = Encoder::bound(*message) + in_header;
+    if (need > 2u * WIRE_MAX_HEADER) return false;
+    if (!encoder->header.reserve(need) || !encoder->items.reserve(4 * list_length(*message) + 4)) return false;
+    Fixed allocator(encoder->header);
+    flatbuffers::FlatBufferBuilder fbb(need, &allocator);
+    e.fbb = &fbb;
+    auto body = e.body(*message);
+    fb::FinishMessageBuffer(
+        fbb, fb::CreateMessage(fbb, message->request, message->session, message->epoch, fb::Body(message->type), body));
+    out->frames[0] = wire_frame{fbb.GetBufferPointer(), fbb.GetSize()};
+    return fbb.GetSize() <= WIRE_MAX_HEADER;
+}

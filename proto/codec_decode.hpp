@@ -1,0 +1,440 @@
+// codec_decode.hpp - from verified FlatBuffers tables to the structs of codec.h, with every check of meaning. Only for
+// codec.cpp, which has verified the offsets before.
+#ifndef CONTACTD_CODEC_DECODE_HPP
+#define CONTACTD_CODEC_DECODE_HPP
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "proto/codec_memory.hpp"
+
+namespace {
+
+enum : unsigned { F32 = 1u << WIRE_F32, F64 = 1u << WIRE_F64, U32 = 1u << WIRE_U32, U8 = 1u << WIRE_U8 };
+
+struct Decoder {
+    const wire_frame *frames;
+    size_t n_frames;
+    wire_scratch *scratch;
+    wire_fault *fault;
+    const char *list; // the vector whose element is being read, or NULL; for messages
+    size_t index;
+
+    __attribute__((format(printf, 4, 5))) bool fail(contactd_code code, const char *field, const char *format, ...) {
+        fault->code = code;
+        if (list)
+            snprintf(fault->field, sizeof fault->field, "%s[%zu]%s%s", list, index, *field ? "." : "", field);
+        else
+            snprintf(fault->field, sizeof fault->field, "%s", field);
+        va_list args;
+        va_start(args, format);
+        vsnprintf(fault->message, sizeof fault->message, format, args);
+        va_end(args);
+        return false;
+    }
+
+    bool text(const flatbuffers::String *in, const char *field, const char **out) {
+        *out = in ? in->c_str() : "";
+        if (in && !is_utf8(in->Data(), in->size()))
+            return fail(CONTACTD_MALFORMED, field, "%s is not UTF-8 text without NUL", field);
+        return true;
+    }
+
+    // A vector of exactly n numbers; where absent, `absent` (or zeros if that is NULL).
+    bool numbers(const flatbuffers::Vector<double> *in, const char *field, size_t n, const double *absent,
+                 double *out) {
+        if (in && in->size() != n)
+            return fail(CONTACTD_WRONG_LENGTH, field, "%s has %u numbers, expected %zu", field, in->size(), n);
+        const void *from = in ? static_cast<const void *>(in->Data()) : absent;
+        if (from)
+            memcpy(out, from, n * sizeof *out);
+        else
+            memset(out, 0, n * sizeof *out);
+        return true;
+    }
+
+    // dtypes: bits of the types allowed; columns: numbers per row.
+    bool array(const fb::Array *in, const char *field, unsigned dtypes, unsigned columns, wire_array *out) {
+        *out = wire_array{};
+        if (!in || in->dtype() == fb::DType_None) return true;
+        unsigned dtype = in->dtype();
+        if (dtype > WIRE_U8 || !(dtypes >> dtype & 1))
+            return fail(CONTACTD_MALFORMED, field, "%s has numbers of type %u, expected%s%s%s%s", field, dtype,
+                        dtypes & F32 ? " F32 (1)" : "", dtypes & F64 ? " or F64 (2)" : "",
+                        dtypes & U32 ? " U32 (3)" : "", dtypes & U8 ? " U8 (4)" : "");
+        const void *data;
+        size_t size;
+        if (in->frame()) {
+            if (in->frame() >= n_frames)
+                return fail(CONTACTD_MALFORMED, field, "%s refers to frame %u of a message with %zu array frames",
+                            field, in->frame(), n_frames - 1);
+            if (in->bytes())
+                return fail(CONTACTD_MALFORMED, field, "%s is both inline and in frame %u", field, in->frame());
+            data = frames[in->frame()].data;
+            size = frames[in->frame()].size;
+        } else {
+            data = in->bytes() ? in->bytes()->Data() : nullptr;
+            size = in->bytes() ? in->bytes()->size() : 0;
+        }
+        size_t each = wire_dtype_size(wire_dtype(dtype));
+        if (size % each || in->count() != size / each)
+            return fail(CONTACTD_WRONG_LENGTH, field, "%s has %zu bytes, expected %llu numbers of %zu bytes each",
+                        field, size, static_cast<unsigned long long>(in->count()), each);
+        if (in->count() % columns)
+            return fail(CONTACTD_WRONG_LENGTH, field, "%s has %llu numbers, expected a multiple of %u", field,
+                        static_cast<unsigned long long>(in->count()), columns);
+        out->dtype = wire_dtype(dtype);
+        out->count = in->count();
+        out->data = size ? data : "";
+        return true;
+    }
+
+    // Room for the elements of a decoded vector.
+    template <class T> T *items(size_t n) {
+        if (scratch->items.reserve(n * sizeof(T))) return static_cast<T *>(scratch->items.data);
+        fail(CONTACTD_OUT_OF_MEMORY, "", "no memory for %zu elements", n);
+        return nullptr;
+    }
+
+    bool require(bool present, const char *field) {
+        return present || fail(CONTACTD_MALFORMED, field, "%s is missing", field);
+    }
+
+    bool settings(const fb::Settings *in, wire_settings *out) {
+        *out = wire_settings{};
+        if (!in) return true;
+        out->has_method = in->method() != fb::Method_None;
+        set_number(&out->method, in->method());
+        if (const auto *r = in->resolution()) {
+            if (r->size() != 1 && r->size() != 3)
+                return fail(CONTACTD_WRONG_LENGTH, "resolution", "resolution has %u numbers, expected 1 or 3",
+                            r->size());
+            out->has_resolution = true;
+            for (unsigned i = 0; i < 3; i++) out->resolution[i] = r->Get(r->size() == 3 ? i : 0);
+        }
+        out->has_pixel_size = in->pixel_size() != -1;
+        out->pixel_size = out->has_pixel_size ? in->pixel_size() : 0;
+        out->has_stiffness = in->stiffness() != -1;
+        out->stiffness = out->has_stiffness ? in->stiffness() : 0;
+        return true;
+    }
+
+    bool mesh_info(const fb::MeshInfo *in, wire_mesh_info *out) {
+        out->mesh = in->mesh();
+        out->vertices = in->vertices();
+        out->triangles = in->triangles();
+        out->bytes = in->bytes();
+        out->volume = in->volume();
+        out->area = in->area();
+        out->bodies = in->bodies();
+        out->existed = in->existed();
+        return text(in->hash(), "hash", &out->hash) && text(in->name(), "name", &out->name) &&
+               numbers(in->lo(), "lo", 3, nullptr, out->lo) && numbers(in->hi(), "hi", 3, nullptr, out->hi);
+    }
+
+    bool scene_info(const fb::SceneInfo *in, wire_scene_info *out) {
+        out->scene = in->scene();
+        out->bodies = in->bodies();
+        out->bytes = in->bytes();
+        out->steps = in->steps();
+        out->contacts = in->contacts();
+        out->mine = in->mine();
+        return text(in->name(), "name", &out->name) && text(in->owner(), "owner", &out->owner) &&
+               settings(in->settings(), &out->settings);
+    }
+
+    bool update(const fb::BodyUpdate *in, wire_update *out) {
+        out->body = in->body();
+        unsigned kind = in->kind();
+        if (kind == WIRE_UPDATE_NONE || kind > WIRE_UPDATE_POSE)
+            return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (positions) to 4 (pose)", kind);
+        out->kind = wire_update_kind(kind);
+        if (!array(in->positions(), "positions", F32 | F64, 3, &out->positions) ||
+            !array(in->indices(), "indices", U32, kind == WIRE_UPDATE_RANGES ? 2 : 1, &out->indices) ||
+            !numbers(in->pose(), "pose", 12, identity, out->pose))
+            return false;
+        bool pose = kind == WIRE_UPDATE_POSE, indices = kind == WIRE_UPDATE_RANGES || kind == WIRE_UPDATE_INDEXED;
+        const char *const names[] = {"", "positions", "ranges", "indexed", "pose"};
+        const struct {
+            const char *field;
+            bool given, wanted;
+        } parts[] = {{"pose", in->pose() != nullptr, pose},
+                     {"positions", out->positions.dtype != WIRE_NONE, !pose},
+                     {"indices", out->indices.dtype != WIRE_NONE, indices}};
+        for (const auto &part : parts)
+            if (part.given != part.wanted)
+                return fail(CONTACTD_MALFORMED, part.field, "%s %s in an update of kind %u (%s)", part.field,
+                            part.given ? "has no place" : "is missing", kind, names[kind]);
+        if (kind == WIRE_UPDATE_INDEXED && out->indices.count != out->positions.count / 3)
+            return fail(CONTACTD_WRONG_LENGTH, "indices",
+                        "indices has %llu numbers, expected one for each of %llu positions",
+                        static_cast<unsigned long long>(out->indices.count),
+                        static_cast<unsigned long long>(out->positions.count / 3));
+        return true;
+    }
+
+    bool contact(const fb::Contact *in, uint64_t n_entries, uint64_t n_spans, wire_contact *out) {
+        out->body[0] = in->body_a();
+        out->body[1] = in->body_b();
+        out->volume = in->volume();
+        out->error_bound = in->error_bound();
+        out->error_estimate = in->error_estimate();
+        out->area = in->area();
+        out->depth = in->depth();
+        out->first[0] = in->first_a();
+        out->count[0] = in->count_a();
+        out->first[1] = in->first_b();
+        out->count[1] = in->count_b();
+        out->first_span = in->first_span();
+        out->n_spans = in->n_spans();
+        for (int b = 0; b < 2; b++)
+            if (!within(out->first[b], out->count[b], n_entries, b ? "first_b" : "first_a", "sparse entries"))
+                return false;
+        return within(out->first_span, out->n_spans, n_spans, "first_span", "spans") &&
+               numbers(in->volumes(), "volumes", 3, nullptr, out->volumes) &&
+               numbers(in->normal(), "normal", 3, nullptr, out->normal) &&
+               numbers(in->tangents(), "tangents", 6, nullptr, out->tangents[0]) &&
+               numbers(in->center(), "center", 3, nullptr, out->center) &&
+               numbers(in->generalized_a(), "generalized_a", 6, nullptr, out->generalized[0]) &&
+               numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]);
+    }
+    bool within(uint64_t first, uint64_t count, uint64_t n, const char *field, const char *what) {
+        typedef unsigned long long ull;
+        if (first <= n && count <= n - first) return true;
+        return fail(CONTACTD_WRONG_LENGTH, field, "%s: %llu entries from %llu on, but there are %llu %s", field,
+                    ull(count), ull(first), ull(n), what);
+    }
+
+    // Every element of a vector of tables, each with its place in messages.
+    template <class In, class Out, class Read>
+    bool each(const flatbuffers::Vector<Offset<In>> *in, const char *name, const Out **out, uint32_t *n, Read read) {
+        *n = in ? in->size() : 0;
+        *out = nullptr;
+        if (*n == 0) return true;
+        Out *to = items<Out>(*n);
+        if (!to) return false;
+        list = name;
+        for (index = 0; index < *n; index++)
+            if (!read(in->Get(static_cast<flatbuffers::uoffset_t>(index)), to + index)) return false;
+        list = nullptr;
+        *out = to;
+        return true;
+    }
+
+    bool step(const fb::Step *in, wire_step *out) {
+        out->scene = in->scene();
+        out->sequence = in->sequence();
+        out->want = in->want();
+        out->deadline_us = in->deadline_us();
+        return each(in->updates(), "updates", &out->updates, &out->n_updates,
+                    [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); });
+    }
+
+    bool step_result(const fb::StepResult *in, wire_step_result *out) {
+        out->scene = in->scene();
+        out->sequence = in->sequence();
+        set_number(&out->method, in->method());
+        out->pairs = in->pairs();
+        out->rays = in->rays();
+        out->fragments = in->fragments();
+        out->cached = in->cached();
+        if (!array(in->vertices(), "vertices", U32, 1, &out->vertices) ||
+            !array(in->gradient(), "gradient", F64, 3, &out->gradient) ||
+            !array(in->weights(), "weights", F64, 1, &out->weights) ||
+            !array(in->forces(), "forces", F64, 3, &out->forces) || !array(in->spans(), "spans", F32, 6, &out->spans) ||
+            !array(in->span_axes(), "span_axes", U8, 1, &out->span_axes) ||
+            !text(in->backend(), "backend", &out->backend) ||
+            !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us))
+            return false;
+        uint64_t n = out->vertices.count, s = out->spans.count / 6;
+        const struct {
+            const char *field;
+            const wire_array &array;
+            uint64_t rows;
+            unsigned columns;
+        } sparse[] = {{"gradient", out->gradient, n, 3},
+                      {"weights", out->weights, n, 1},
+                      {"forces", out->forces, n, 3},
+                      {"span_axes", out->span_axes, s, 1}};
+        for (const auto &a : sparse)
+            if (a.array.dtype != WIRE_NONE && a.array.count / a.columns != a.rows)
+                return fail(CONTACTD_WRONG_LENGTH, a.field, "%s has %llu rows, expected %llu", a.field,
+                            static_cast<unsigned long long>(a.array.count / a.columns),
+                            static_cast<unsigned long long>(a.rows));
+        return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
+                    [this, n, s](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, o); });
+    }
+
+    bool status(const fb::Status *in, wire_status *out) {
+        out->threads = in->threads();
+        out->ready = in->ready();
+        out->epoch = in->epoch();
+        out->uptime_s = in->uptime_s();
+        out->sessions = in->sessions();
+        out->scenes = in->scenes();
+        out->meshes = in->meshes();
+        out->bodies = in->bodies();
+        out->mesh_bytes = in->mesh_bytes();
+        out->mesh_bytes_limit = in->mesh_bytes_limit();
+        out->scene_bytes = in->scene_bytes();
+        out->scratch_bytes = in->scratch_bytes();
+        out->queue_depth = in->queue_depth();
+        out->queue_capacity = in->queue_capacity();
+        out->steps = in->steps();
+        out->contacts = in->contacts();
+        out->max_resolution = in->max_resolution();
+        out->max_message_bytes = in->max_message_bytes();
+        return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
+               text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
+               text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason);
+    }
+
+    bool welcome(const fb::Welcome *in, wire_welcome *out) {
+        out->version = in->version();
+        out->epoch = in->epoch();
+        out->session = in->session();
+        out->lease_ms = in->lease_ms();
+        out->max_message_bytes = in->max_message_bytes();
+        out->max_triangles = in->max_triangles();
+        out->max_vertices = in->max_vertices();
+        out->max_resolution = in->max_resolution();
+        out->max_in_flight = in->max_in_flight();
+        if (const auto *methods = in->methods())
+            for (const auto *method : *methods)
+                if (out->n_methods < sizeof out->methods / sizeof *out->methods)
+                    if (!text(method, "methods", &out->methods[out->n_methods++])) return false;
+        return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
+               text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device);
+    }
+
+    bool error(const fb::Error *in, wire_error *out) {
+        set_number(&out->code, in->code());
+        out->retry = in->retry();
+        out->retry_after_ms = in->retry_after_ms();
+        return text(in->object(), "object", &out->object) && text(in->field(), "field", &out->field) &&
+               text(in->message(), "message", &out->message);
+    }
+
+    bool register_mesh(const fb::RegisterMesh *in, wire_register_mesh *out) {
+        if (in->format() > fb::MeshFormat_MAX)
+            return fail(CONTACTD_UNSUPPORTED, "format", "format %u is not known here", unsigned(in->format()));
+        out->format = wire_mesh_format(in->format());
+        if (!array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
+            !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||
+            !array(in->file(), "file", U8, 1, &out->file) || !text(in->name(), "name", &out->name))
+            return false;
+        if (out->file.dtype == WIRE_NONE)
+            return require(out->vertices.dtype != WIRE_NONE, "vertices") &&
+                   require(out->triangles.dtype != WIRE_NONE, "triangles");
+        if (out->vertices.dtype != WIRE_NONE || out->triangles.dtype != WIRE_NONE)
+            return fail(CONTACTD_MALFORMED, "file", "a mesh is either a file or vertices and triangles, not both");
+        return true;
+    }
+
+    bool add_body(const fb::AddBody *in, wire_add_body *out) {
+        out->scene = in->scene();
+        out->mesh = in->mesh();
+        out->group = in->group();
+        out->mask = in->mask();
+        unsigned kind = in->kind();
+        if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID)
+            return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable) or 2 (rigid)", kind);
+        out->kind = wire_body_kind(kind);
+        if (const auto *ignore = in->ignore()) {
+            out->n_ignore = ignore->size();
+            out->ignore = out->n_ignore ? ignore->data() : nullptr; // aligned: the verifier checked
+        }
+        return numbers(in->pose(), "pose", 12, identity, out->pose);
+    }
+
+    bool body(const fb::Message *m, wire_message *out) {
+        auto &u = out->u;
+        switch (out->type) {
+        case WIRE_HELLO: {
+            const auto *in = m->body_as_Hello();
+            u.hello.version = in->version();
+            u.hello.min_version = in->min_version();
+            u.hello.lease_ms = in->lease_ms();
+            return text(in->client(), "client", &u.hello.client);
+        }
+        case WIRE_WELCOME:
+            return welcome(m->body_as_Welcome(), &u.welcome);
+        case WIRE_PING:
+            u.ping.nonce = m->body_as_Ping()->nonce();
+            return true;
+        case WIRE_PONG:
+            u.pong.nonce = m->body_as_Pong()->nonce();
+            return true;
+        case WIRE_ERROR:
+            return error(m->body_as_Error(), &u.error);
+        case WIRE_REGISTER_MESH:
+            return register_mesh(m->body_as_RegisterMesh(), &u.register_mesh);
+        case WIRE_MESH_INFO:
+            return mesh_info(m->body_as_MeshInfo(), &u.mesh_info);
+        case WIRE_GET_MESH: {
+            const auto *in = m->body_as_GetMesh();
+            u.get_mesh.mesh = in->mesh();
+            u.get_mesh.with_geometry = in->with_geometry();
+            return text(in->hash(), "hash", &u.get_mesh.hash);
+        }
+        case WIRE_MESH_GEOMETRY: {
+            const auto *in = m->body_as_MeshGeometry();
+            return require(in->info(), "info") && mesh_info(in->info(), &u.mesh_geometry.info) &&
+                   array(in->vertices(), "vertices", F32, 3, &u.mesh_geometry.vertices) &&
+                   array(in->triangles(), "triangles", U32, 3, &u.mesh_geometry.triangles);
+        }
+        case WIRE_MESH_LIST:
+            return each(m->body_as_MeshList()->meshes(), "meshes", &u.mesh_list.meshes, &u.mesh_list.n,
+                        [this](const fb::MeshInfo *in, wire_mesh_info *o) { return mesh_info(in, o); });
+        case WIRE_REMOVE_MESH: {
+            u.remove_mesh.mesh = m->body_as_RemoveMesh()->mesh();
+            return text(m->body_as_RemoveMesh()->hash(), "hash", &u.remove_mesh.hash);
+        }
+        case WIRE_OPEN_SCENE:
+            return settings(m->body_as_OpenScene()->settings(), &u.open_scene.settings) &&
+                   text(m->body_as_OpenScene()->name(), "name", &u.open_scene.name);
+        case WIRE_SCENE_INFO:
+            return scene_info(m->body_as_SceneInfo(), &u.scene_info);
+        case WIRE_CONFIGURE:
+            u.configure.scene = m->body_as_Configure()->scene();
+            return settings(m->body_as_Configure()->settings(), &u.configure.settings);
+        case WIRE_GET_SCENE:
+            u.get_scene.scene = m->body_as_GetScene()->scene();
+            return true;
+        case WIRE_CLOSE_SCENE:
+            u.close_scene.scene = m->body_as_CloseScene()->scene();
+            return true;
+        case WIRE_SCENE_LIST:
+            return each(m->body_as_SceneList()->scenes(), "scenes", &u.scene_list.scenes, &u.scene_list.n,
+                        [this](const fb::SceneInfo *in, wire_scene_info *o) { return scene_info(in, o); });
+        case WIRE_ADD_BODY:
+            return add_body(m->body_as_AddBody(), &u.add_body);
+        case WIRE_BODY_ADDED:
+            u.body_added.scene = m->body_as_BodyAdded()->scene();
+            u.body_added.body = m->body_as_BodyAdded()->body();
+            return true;
+        case WIRE_REMOVE_BODY:
+            u.remove_body.scene = m->body_as_RemoveBody()->scene();
+            u.remove_body.body = m->body_as_RemoveBody()->body();
+            return true;
+        case WIRE_STEP:
+            return step(m->body_as_Step(), &u.step);
+        case WIRE_STEP_RESULT:
+            return step_result(m->body_as_StepResult(), &u.step_result);
+        case WIRE_STATUS:
+            return status(m->body_as_Status(), &u.status);
+        case WIRE_LIST_MESHES:
+        case WIRE_LIST_SCENES:
+        case WIRE_DONE:
+        case WIRE_GET_STATUS:
+            return true;
+        case WIRE_NO_BODY:
+            break;
+        }
+        return fail(CONTACTD_MALFORMED, "body", "the message has no body");
+    }
+};
+
+} // namespace
+
+#endif

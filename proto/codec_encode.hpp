@@ -1,0 +1,341 @@
+// codec_encode.hpp - from the structs of codec.h to FlatBuffers tables, and which array goes where. Only for codec.cpp.
+#ifndef CONTACTD_CODEC_ENCODE_HPP
+#define CONTACTD_CODEC_ENCODE_HPP
+
+#include "proto/codec_memory.hpp"
+
+namespace {
+
+struct Place {
+    const wire_array *array;
+    size_t bytes;
+    unsigned frame; // 0: inline
+};
+
+size_t text_bytes(const char *s) {
+    return s ? strlen(s) + 16 : 0;
+}
+size_t text_bytes(const wire_mesh_info &m) {
+    return text_bytes(m.hash) + text_bytes(m.name) + 320;
+}
+size_t text_bytes(const wire_scene_info &s) {
+    return text_bytes(s.owner) + text_bytes(s.name) + 320;
+}
+
+struct Encoder {
+    wire_encoder *e;
+    flatbuffers::FlatBufferBuilder *fbb;
+
+    Place *places() {
+        return static_cast<Place *>(e->places.data);
+    }
+
+    // ---- before building: what goes where, and how large the header can get
+
+    void place(const wire_array &a) {
+        places()[e->n_places++] = Place{&a, size_t(a.count) * wire_dtype_size(a.dtype), 0};
+    }
+
+    bool collect(const wire_message &m) {
+        size_t most = m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) : 6;
+        e->n_places = e->next_place = 0;
+        if (!e->places.reserve((most ? most : 1) * sizeof(Place))) return false;
+        if (m.type == WIRE_REGISTER_MESH) {
+            place(m.u.register_mesh.vertices);
+            place(m.u.register_mesh.triangles);
+            place(m.u.register_mesh.file);
+        } else if (m.type == WIRE_MESH_GEOMETRY) {
+            place(m.u.mesh_geometry.vertices);
+            place(m.u.mesh_geometry.triangles);
+        } else if (m.type == WIRE_STEP) {
+            for (uint32_t i = 0; i < m.u.step.n_updates; i++) {
+                place(m.u.step.updates[i].positions);
+                place(m.u.step.updates[i].indices);
+            }
+        } else if (m.type == WIRE_STEP_RESULT) {
+            const wire_step_result &r = m.u.step_result;
+            for (const wire_array *a : {&r.vertices, &r.gradient, &r.weights, &r.forces, &r.spans, &r.span_axes})
+                place(*a);
+        }
+        return true;
+    }
+
+    // Fills out's frames after the header; returns the bytes that stay inline.
+    size_t assign(size_t inline_bytes, wire_encoded *out) {
+        size_t in_header = 0, largest[WIRE_MAX_FRAMES], n = 0;
+        for (size_t i = 0; i < e->n_places; i++) {
+            size_t bytes = places()[i].bytes;
+            if (bytes <= inline_bytes && in_header <= inline_bytes - bytes) {
+                in_header += bytes;
+                continue;
+            }
+            size_t k = n; // keep the largest, in falling order of size
+            while (k > 0 && places()[largest[k - 1]].bytes < bytes) k--;
+            if (n == WIRE_MAX_FRAMES) in_header += places()[k == n ? i : largest[n - 1]].bytes;
+            if (k == WIRE_MAX_FRAMES) continue;
+            if (n < WIRE_MAX_FRAMES) n++;
+            memmove(largest + k + 1, largest + k, (n - 1 - k) * sizeof *largest);
+            largest[k] = i;
+        }
+        for (size_t k = 0; k < n; k++) {
+            Place &p = places()[largest[k]];
+            p.frame = unsigned(k + 1);
+            out->frames[k + 1] = wire_frame{p.array->data, p.bytes};
+        }
+        out->n_frames = n + 1;
+        return in_header;
+    }
+
+    // More than the header of this message can need: a table's fields take at most 8 bytes each, and as many again
+    // for its vtable and the builder's notes.
+    static size_t bound(const wire_message &m) {
+        size_t n = 2048;
+        switch (m.type) {
+        case WIRE_HELLO:
+            return n + text_bytes(m.u.hello.client);
+        case WIRE_WELCOME:
+            n += text_bytes(m.u.welcome.server) + text_bytes(m.u.welcome.backend) + text_bytes(m.u.welcome.rasterizer) +
+                 text_bytes(m.u.welcome.device);
+            for (uint32_t i = 0; i < m.u.welcome.n_methods; i++) n += text_bytes(m.u.welcome.methods[i]);
+            return n;
+        case WIRE_ERROR:
+            return n + text_bytes(m.u.error.object) + text_bytes(m.u.error.field) + text_bytes(m.u.error.message);
+        case WIRE_REGISTER_MESH:
+            return n + text_bytes(m.u.register_mesh.name);
+        case WIRE_MESH_INFO:
+            return n + text_bytes(m.u.mesh_info);
+        case WIRE_GET_MESH:
+            return n + text_bytes(m.u.get_mesh.hash);
+        case WIRE_REMOVE_MESH:
+            return n + text_bytes(m.u.remove_mesh.hash);
+        case WIRE_MESH_GEOMETRY:
+            return n + text_bytes(m.u.mesh_geometry.info);
+        case WIRE_MESH_LIST:
+            for (uint32_t i = 0; i < m.u.mesh_list.n; i++) n += text_bytes(m.u.mesh_list.meshes[i]);
+            return n;
+        case WIRE_OPEN_SCENE:
+            return n + text_bytes(m.u.open_scene.name);
+        case WIRE_SCENE_INFO:
+            return n + text_bytes(m.u.scene_info);
+        case WIRE_SCENE_LIST:
+            for (uint32_t i = 0; i < m.u.scene_list.n; i++) n += text_bytes(m.u.scene_list.scenes[i]);
+            return n;
+        case WIRE_ADD_BODY:
+            return n + 4 * size_t(m.u.add_body.n_ignore);
+        case WIRE_STEP:
+            return n + 448 * size_t(m.u.step.n_updates);
+        case WIRE_STEP_RESULT:
+            return n + 640 * size_t(m.u.step_result.n_contacts) + text_bytes(m.u.step_result.backend);
+        case WIRE_STATUS:
+            return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
+                   text_bytes(m.u.status.rasterizer) + text_bytes(m.u.status.device) + text_bytes(m.u.status.simd) +
+                   text_bytes(m.u.status.ready_reason);
+        default:
+            return n;
+        }
+    }
+
+    // ---- parts
+
+    Offset<flatbuffers::String> text(const char *s) {
+        return s && *s ? fbb->CreateString(s) : Offset<flatbuffers::String>();
+    }
+
+    Offset<flatbuffers::Vector<double>> numbers(const double *values, size_t n) {
+        return fbb->CreateVector(values, n);
+    }
+
+    Offset<fb::Array> array(const wire_array &a) {
+        const Place &p = places()[e->next_place++];
+        if (a.dtype == WIRE_NONE) return 0;
+        Offset<flatbuffers::Vector<uint8_t>> bytes;
+        if (!p.frame && p.bytes) {
+            fbb->ForceVectorAlignment(p.bytes, 1, 8);
+            bytes = fbb->CreateVector(static_cast<const uint8_t *>(a.data), p.bytes);
+        }
+        return fb::CreateArray(*fbb, fb::DType(a.dtype), a.count, uint8_t(p.frame), bytes);
+    }
+
+    Offset<fb::Settings> settings(const wire_settings &s) {
+        Offset<flatbuffers::Vector<uint32_t>> resolution;
+        if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
+        return fb::CreateSettings(*fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution,
+                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1);
+    }
+
+    Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
+        auto hash = text(m.hash), name = text(m.name);
+        auto lo = numbers(m.lo, 3), hi = numbers(m.hi, 3);
+        return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
+                                  m.bodies, m.existed);
+    }
+
+    Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
+        auto name = text(s.name), owner = text(s.owner);
+        auto set = settings(s.settings);
+        return fb::CreateSceneInfo(*fbb, s.scene, name, set, s.bodies, s.bytes, s.steps, s.contacts, s.mine, owner);
+    }
+
+    Offset<fb::BodyUpdate> update(const wire_update &u) {
+        auto positions = array(u.positions), indices = array(u.indices);
+        Offset<flatbuffers::Vector<double>> pose;
+        if (u.kind == WIRE_UPDATE_POSE) pose = numbers(u.pose, 12);
+        return fb::CreateBodyUpdate(*fbb, u.body, fb::UpdateKind(u.kind), positions, indices, pose);
+    }
+
+    Offset<fb::Contact> contact(const wire_contact &c) {
+        auto volumes = numbers(c.volumes, 3), normal = numbers(c.normal, 3), tangents = numbers(c.tangents[0], 6);
+        auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
+        return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
+                                 c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
+                                 c.count[1], c.first_span, c.n_spans);
+    }
+
+    // items was reserved for n offsets
+    template <class In, class Out>
+    Offset<flatbuffers::Vector<Offset<Out>>> each(const In *in, size_t n, Offset<Out> (Encoder::*write)(const In &)) {
+        auto *offsets = static_cast<Offset<Out> *>(e->items.data);
+        for (size_t i = 0; i < n; i++) offsets[i] = (this->*write)(in[i]);
+        return fbb->CreateVector(offsets, n);
+    }
+
+    Offset<void> step_result(const wire_step_result &r) {
+        auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
+        Offset<fb::Array> arrays[6];
+        const wire_array *from[] = {&r.vertices, &r.gradient, &r.weights, &r.forces, &r.spans, &r.span_axes};
+        for (int i = 0; i < 6; i++) arrays[i] = array(*from[i]);
+        auto backend = text(r.backend);
+        auto timings = numbers(r.timings_us, WIRE_TIMINGS);
+        return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
+                                    arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
+                                    r.fragments, timings, r.cached)
+            .Union();
+    }
+
+    Offset<void> status(const wire_status &s) {
+        auto server = text(s.server), backend = text(s.backend), rasterizer = text(s.rasterizer);
+        auto device = text(s.device), simd = text(s.simd), reason = text(s.ready_reason);
+        return fb::CreateStatus(*fbb, server, backend, rasterizer, device, simd, s.threads, s.ready, reason, s.epoch,
+                                s.uptime_s, s.sessions, s.scenes, s.meshes, s.bodies, s.mesh_bytes, s.mesh_bytes_limit,
+                                s.scene_bytes, s.scratch_bytes, s.queue_depth, s.queue_capacity, s.steps, s.contacts,
+                                s.max_resolution, s.max_message_bytes)
+            .Union();
+    }
+
+    Offset<void> welcome(const wire_welcome &w) {
+        auto server = text(w.server), backend = text(w.backend), rasterizer = text(w.rasterizer);
+        auto device = text(w.device);
+        Offset<flatbuffers::String> names[sizeof w.methods / sizeof *w.methods];
+        for (uint32_t i = 0; i < w.n_methods; i++) names[i] = fbb->CreateString(w.methods[i]);
+        auto methods = fbb->CreateVector(names, w.n_methods);
+        return fb::CreateWelcome(*fbb, w.version, w.epoch, w.session, server, backend, rasterizer, device, w.lease_ms,
+                                 w.max_message_bytes, w.max_triangles, w.max_vertices, w.max_resolution,
+                                 w.max_in_flight, methods)
+            .Union();
+    }
+
+    Offset<void> body(const wire_message &m) {
+        const auto &u = m.u;
+        switch (m.type) {
+        case WIRE_HELLO:
+            return fb::CreateHello(*fbb, u.hello.version, u.hello.min_version, text(u.hello.client), u.hello.lease_ms)
+                .Union();
+        case WIRE_WELCOME:
+            return welcome(u.welcome);
+        case WIRE_PING:
+            return fb::CreatePing(*fbb, u.ping.nonce).Union();
+        case WIRE_PONG:
+            return fb::CreatePong(*fbb, u.pong.nonce).Union();
+        case WIRE_ERROR: {
+            auto object = text(u.error.object), field = text(u.error.field), message = text(u.error.message);
+            return fb::CreateError(*fbb, fb::ErrorCode(number(u.error.code)), object, field, message, u.error.retry,
+                                   u.error.retry_after_ms)
+                .Union();
+        }
+        case WIRE_REGISTER_MESH: {
+            auto vertices = array(u.register_mesh.vertices), triangles = array(u.register_mesh.triangles);
+            auto file = array(u.register_mesh.file);
+            auto name = text(u.register_mesh.name);
+            return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name)
+                .Union();
+        }
+        case WIRE_MESH_INFO:
+            return mesh_info(u.mesh_info).Union();
+        case WIRE_GET_MESH:
+            return fb::CreateGetMesh(*fbb, u.get_mesh.mesh, text(u.get_mesh.hash), u.get_mesh.with_geometry).Union();
+        case WIRE_MESH_GEOMETRY: {
+            auto info = mesh_info(u.mesh_geometry.info);
+            auto vertices = array(u.mesh_geometry.vertices), triangles = array(u.mesh_geometry.triangles);
+            return fb::CreateMeshGeometry(*fbb, info, vertices, triangles).Union();
+        }
+        case WIRE_LIST_MESHES:
+            return fb::CreateListMeshes(*fbb).Union();
+        case WIRE_MESH_LIST:
+            return fb::CreateMeshList(*fbb, each(u.mesh_list.meshes, u.mesh_list.n, &Encoder::mesh_info)).Union();
+        case WIRE_REMOVE_MESH:
+            return fb::CreateRemoveMesh(*fbb, u.remove_mesh.mesh, text(u.remove_mesh.hash)).Union();
+        case WIRE_OPEN_SCENE: {
+            auto set = settings(u.open_scene.settings);
+            return fb::CreateOpenScene(*fbb, set, text(u.open_scene.name)).Union();
+        }
+        case WIRE_SCENE_INFO:
+            return scene_info(u.scene_info).Union();
+        case WIRE_CONFIGURE:
+            return fb::CreateConfigure(*fbb, u.configure.scene, settings(u.configure.settings)).Union();
+        case WIRE_GET_SCENE:
+            return fb::CreateGetScene(*fbb, u.get_scene.scene).Union();
+        case WIRE_LIST_SCENES:
+            return fb::CreateListScenes(*fbb).Union();
+        case WIRE_SCENE_LIST:
+            return fb::CreateSceneList(*fbb, each(u.scene_list.scenes, u.scene_list.n, &Encoder::scene_info)).Union();
+        case WIRE_CLOSE_SCENE:
+            return fb::CreateCloseScene(*fbb, u.close_scene.scene).Union();
+        case WIRE_ADD_BODY: {
+            const wire_add_body &b = u.add_body;
+            auto pose = numbers(b.pose, 12);
+            auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
+            return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore)
+                .Union();
+        }
+        case WIRE_BODY_ADDED:
+            return fb::CreateBodyAdded(*fbb, u.body_added.scene, u.body_added.body).Union();
+        case WIRE_REMOVE_BODY:
+            return fb::CreateRemoveBody(*fbb, u.remove_body.scene, u.remove_body.body).Union();
+        case WIRE_DONE:
+            return fb::CreateDone(*fbb).Union();
+        case WIRE_STEP: {
+            auto updates = each(u.step.updates, u.step.n_updates, &Encoder::update);
+            return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates)
+                .Union();
+        }
+        case WIRE_STEP_RESULT:
+            return step_result(u.step_result);
+        case WIRE_GET_STATUS:
+            return fb::CreateGetStatus(*fbb).Union();
+        case WIRE_STATUS:
+            return status(u.status);
+        case WIRE_NO_BODY:
+            break;
+        }
+        return 0;
+    }
+};
+
+size_t list_length(const wire_message &m) {
+    switch (m.type) {
+    case WIRE_MESH_LIST:
+        return m.u.mesh_list.n;
+    case WIRE_SCENE_LIST:
+        return m.u.scene_list.n;
+    case WIRE_STEP:
+        return m.u.step.n_updates;
+    case WIRE_STEP_RESULT:
+        return m.u.step_result.n_contacts;
+    default:
+        return 0;
+    }
+}
+
+} // namespace
+
+#endif

@@ -1,0 +1,405 @@
+/* messages.h - one of every message with every field set, and their comparison field by field: for the tests, the
+ * golden buffers and the fuzz target of the codec. */
+#ifndef TESTS_MESSAGES_H
+#define TESTS_MESSAGES_H
+
+#include <string.h>
+
+#include "proto/codec.h"
+
+enum { SAMPLE_CONTACTS = 3, SAMPLE_ENTRIES = 7, SAMPLE_SPANS = 5, SAMPLE_UPDATES = 4 };
+
+/* What the sample messages point to. Its numbers never change: golden buffers hold them. */
+typedef struct samples {
+    float positions[12], spans[SAMPLE_SPANS * 6];
+    double positions64[9], gradient[SAMPLE_ENTRIES * 3], weights[SAMPLE_ENTRIES], forces[SAMPLE_ENTRIES * 3];
+    uint32_t triangles[12], ranges[2], indices[3], ignore[2], vertices[SAMPLE_ENTRIES];
+    uint8_t axes[SAMPLE_SPANS], file[20];
+    wire_mesh_info meshes[2];
+    wire_scene_info scenes[2];
+    wire_update updates[SAMPLE_UPDATES];
+    wire_contact contacts[SAMPLE_CONTACTS];
+} samples;
+
+static inline void sample_numbers(double *to, int n, double first) {
+    for (int i = 0; i < n; i++) to[i] = first + i / 3.0;
+}
+
+static inline wire_mesh_info sample_mesh(int k) {
+    wire_mesh_info m = {.mesh = 1000u + (unsigned)k,
+                        .hash = "00112233445566778899aabbccddeeff",
+                        .name = "h\xc3\xa9lice",
+                        .vertices = 11,
+                        .triangles = 18,
+                        .bytes = 1u << 20,
+                        .volume = 0.1,
+                        .area = 6.5,
+                        .bodies = 3,
+                        .existed = k == 0};
+    sample_numbers(m.lo, 3, -1.5);
+    sample_numbers(m.hi, 3, 2.5);
+    return m;
+}
+
+static inline wire_settings sample_settings(void) {
+    return (wire_settings){.has_method = true,
+                           .has_resolution = true,
+                           .has_pixel_size = true,
+                           .has_stiffness = true,
+                           .method = WIRE_METHOD_LDI,
+                           .resolution = {16, 32, 64},
+                           .pixel_size = 0.001,
+                           .stiffness = 1e9};
+}
+
+static inline wire_scene_info sample_scene(int k) {
+    return (wire_scene_info){.scene = 1ull << (40 + k),
+                             .name = "bolt",
+                             .settings = sample_settings(),
+                             .bodies = 9,
+                             .bytes = 4096,
+                             .steps = 1234567890123,
+                             .contacts = 4,
+                             .mine = k == 0,
+                             .owner = "sim 3"};
+}
+
+static inline void sample_contact(wire_contact *c, unsigned k) {
+    *c = (wire_contact){.body = {k + 1, k + 2},
+                        .volume = 1e-7 + k,
+                        .error_bound = k ? 0.25 : __builtin_nan(""),
+                        .error_estimate = 1e-9,
+                        .area = 0.3,
+                        .depth = 0.02,
+                        .first = {k, k + 1},
+                        .count = {k, 2},
+                        .first_span = k,
+                        .n_spans = 2};
+    sample_numbers(c->volumes, 3, 1);
+    sample_numbers(c->normal, 3, 2);
+    sample_numbers(c->tangents[0], 6, 3);
+    sample_numbers(c->center, 3, 4);
+    sample_numbers(c->generalized[0], 12, 5);
+}
+
+static inline wire_array sample_array(wire_dtype dtype, uint64_t count, const void *data) {
+    return (wire_array){dtype, count, data};
+}
+
+static inline void sample_store(samples *s) {
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < 12; i++) s->positions[i] = 0.1f * (float)i, s->triangles[i] = (uint32_t)(i * 7 % 5);
+    sample_numbers(s->positions64, 9, 0.7);
+    sample_numbers(s->gradient, SAMPLE_ENTRIES * 3, -3);
+    sample_numbers(s->weights, SAMPLE_ENTRIES, 0);
+    sample_numbers(s->forces, SAMPLE_ENTRIES * 3, 1e6);
+    for (uint32_t i = 0; i < SAMPLE_ENTRIES; i++) s->vertices[i] = i * 1000003u;
+    for (int i = 0; i < SAMPLE_SPANS * 6; i++) s->spans[i] = (float)i / 7;
+    for (int i = 0; i < SAMPLE_SPANS; i++) s->axes[i] = (uint8_t)(i % 3);
+    for (int i = 0; i < 20; i++) s->file[i] = (uint8_t)(250 + i);
+    memcpy(s->ranges, (uint32_t[]){2, 4}, sizeof s->ranges);
+    memcpy(s->indices, (uint32_t[]){5, 1, 4000000000u}, sizeof s->indices);
+    memcpy(s->ignore, (uint32_t[]){77, 78}, sizeof s->ignore);
+    for (int k = 0; k < 2; k++) s->meshes[k] = sample_mesh(k), s->scenes[k] = sample_scene(k);
+    for (unsigned k = 0; k < SAMPLE_CONTACTS; k++) sample_contact(&s->contacts[k], k);
+    for (uint32_t k = 0; k < SAMPLE_UPDATES; k++) {
+        wire_update *u = &s->updates[k];
+        u->body = 100 + k;
+        u->kind = (wire_update_kind)(k + 1);
+        memcpy(u->pose, (double[]){1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, sizeof u->pose);
+        if (u->kind == WIRE_UPDATE_POSE)
+            sample_numbers(u->pose, 12, -0.5);
+        else if (u->kind == WIRE_UPDATE_INDEXED)
+            u->positions = sample_array(WIRE_F64, 9, s->positions64);
+        else
+            u->positions = sample_array(WIRE_F32, 12, s->positions);
+        if (u->kind == WIRE_UPDATE_RANGES) u->indices = sample_array(WIRE_U32, 2, s->ranges);
+        if (u->kind == WIRE_UPDATE_INDEXED) u->indices = sample_array(WIRE_U32, 3, s->indices);
+    }
+}
+
+/* The sample of a type; s was filled by sample_store. */
+static inline wire_message sample_message(const samples *s, wire_type type) {
+    wire_message m;
+    memset(&m, 0, sizeof m);
+    m.request = 0x1122334455667788, m.session = 42, m.epoch = 0xfedcba9876543210, m.type = type;
+    switch (type) {
+    case WIRE_HELLO:
+        m.u.hello = (wire_hello){3, 1, "contactd-test 0.1", 30000};
+        break;
+    case WIRE_WELCOME:
+        m.u.welcome = (wire_welcome){.version = 1,
+                                     .epoch = 7,
+                                     .session = 8,
+                                     .server = "contactd 0.1.0",
+                                     .backend = "cpu",
+                                     .rasterizer = "native",
+                                     .device = "some processor",
+                                     .lease_ms = 60000,
+                                     .max_message_bytes = 1ull << 33,
+                                     .max_triangles = 1u << 27,
+                                     .max_vertices = 1u << 26,
+                                     .max_resolution = 4096,
+                                     .max_in_flight = 4,
+                                     .methods = {"ldi", "ebpi"},
+                                     .n_methods = 2};
+        break;
+    case WIRE_PING:
+        m.u.ping.nonce = 99;
+        break;
+    case WIRE_PONG:
+        m.u.pong.nonce = 98;
+        break;
+    case WIRE_ERROR:
+        m.u.error = (wire_error){CONTACTD_BUSY, "scene 17", "queue", "64 steps wait; try again", true, 25};
+        break;
+    case WIRE_REGISTER_MESH:
+        m.u.register_mesh.vertices = sample_array(WIRE_F32, 12, s->positions);
+        m.u.register_mesh.triangles = sample_array(WIRE_U32, 12, s->triangles);
+        m.u.register_mesh.format = WIRE_FORMAT_AUTO;
+        m.u.register_mesh.name = "bunny";
+        break;
+    case WIRE_MESH_INFO:
+        m.u.mesh_info = s->meshes[0];
+        break;
+    case WIRE_GET_MESH:
+        m.u.get_mesh = (wire_get_mesh){5, "0011223344", true};
+        break;
+    case WIRE_MESH_GEOMETRY:
+        m.u.mesh_geometry.info = s->meshes[1];
+        m.u.mesh_geometry.vertices = sample_array(WIRE_F32, 12, s->positions);
+        m.u.mesh_geometry.triangles = sample_array(WIRE_U32, 12, s->triangles);
+        break;
+    case WIRE_MESH_LIST:
+        m.u.mesh_list = (wire_mesh_list){s->meshes, 2};
+        break;
+    case WIRE_REMOVE_MESH:
+        m.u.remove_mesh = (wire_remove_mesh){5, "0011223344"};
+        break;
+    case WIRE_OPEN_SCENE:
+        m.u.open_scene = (wire_open_scene){sample_settings(), "bolt"};
+        break;
+    case WIRE_SCENE_INFO:
+        m.u.scene_info = s->scenes[0];
+        break;
+    case WIRE_CONFIGURE:
+        m.u.configure = (wire_configure){17, sample_settings()};
+        break;
+    case WIRE_GET_SCENE:
+        m.u.get_scene.scene = 18;
+        break;
+    case WIRE_SCENE_LIST:
+        m.u.scene_list = (wire_scene_list){s->scenes, 2};
+        break;
+    case WIRE_CLOSE_SCENE:
+        m.u.close_scene.scene = 19;
+        break;
+    case WIRE_ADD_BODY:
+        m.u.add_body = (wire_add_body){.scene = 20,
+                                       .mesh = 21,
+                                       .kind = WIRE_BODY_RIGID,
+                                       .group = 6,
+                                       .mask = 5,
+                                       .ignore = s->ignore,
+                                       .n_ignore = 2};
+        sample_numbers(m.u.add_body.pose, 12, 0.25);
+        break;
+    case WIRE_BODY_ADDED:
+        m.u.body_added = (wire_body_ref){22, 23};
+        break;
+    case WIRE_REMOVE_BODY:
+        m.u.remove_body = (wire_body_ref){24, 25};
+        break;
+    case WIRE_STEP:
+        m.u.step = (wire_step){26, 27, 31, 5000, s->updates, SAMPLE_UPDATES};
+        break;
+    case WIRE_STEP_RESULT:
+        m.u.step_result = (wire_step_result){.scene = 28,
+                                             .sequence = 29,
+                                             .contacts = s->contacts,
+                                             .n_contacts = SAMPLE_CONTACTS,
+                                             .method = WIRE_METHOD_LDI,
+                                             .backend = "cpu",
+                                             .pairs = 30,
+                                             .rays = 31,
+                                             .fragments = 32,
+                                             .cached = true};
+        m.u.step_result.vertices = sample_array(WIRE_U32, SAMPLE_ENTRIES, s->vertices);
+        m.u.step_result.gradient = sample_array(WIRE_F64, SAMPLE_ENTRIES * 3, s->gradient);
+        m.u.step_result.weights = sample_array(WIRE_F64, SAMPLE_ENTRIES, s->weights);
+        m.u.step_result.forces = sample_array(WIRE_F64, SAMPLE_ENTRIES * 3, s->forces);
+        m.u.step_result.spans = sample_array(WIRE_F32, SAMPLE_SPANS * 6, s->spans);
+        m.u.step_result.span_axes = sample_array(WIRE_U8, SAMPLE_SPANS, s->axes);
+        sample_numbers(m.u.step_result.timings_us, WIRE_TIMINGS, 12.5);
+        break;
+    case WIRE_STATUS:
+        m.u.status = (wire_status){.server = "contactd 0.1.0",
+                                   .backend = "cpu",
+                                   .rasterizer = "native",
+                                   .device = "d",
+                                   .simd = "avx2",
+                                   .threads = 2,
+                                   .ready = true,
+                                   .ready_reason = "a real step ran",
+                                   .epoch = 7,
+                                   .uptime_s = 1.5,
+                                   .sessions = 1,
+                                   .scenes = 2,
+                                   .meshes = 3,
+                                   .bodies = 4,
+                                   .mesh_bytes = 5,
+                                   .mesh_bytes_limit = 6,
+                                   .scene_bytes = 7,
+                                   .scratch_bytes = 8,
+                                   .queue_depth = 9,
+                                   .queue_capacity = 10,
+                                   .steps = 11,
+                                   .contacts = 12,
+                                   .max_resolution = 13,
+                                   .max_message_bytes = 14};
+        break;
+    default:
+        break; /* the others have no content */
+    }
+    return m;
+}
+
+/* ---- comparison: the name of the first field that differs, or NULL ---- */
+
+#define SAME(field)                                                                                                    \
+    if (memcmp(&a->field, &b->field, sizeof a->field) != 0) return #field;
+#define SAME_TEXT(field)                                                                                               \
+    if (strcmp(a->field ? a->field : "", b->field ? b->field : "") != 0) return #field;
+#define SAME_ARRAY(field)                                                                                              \
+    if (!same_array(&a->field, &b->field)) return #field;
+#define SAME_PART(compare, field)                                                                                      \
+    do {                                                                                                               \
+        const char *inner = compare(&a->field, &b->field);                                                             \
+        if (inner) return inner;                                                                                       \
+    } while (0)
+#define SAME_LIST(compare, field, n)                                                                                   \
+    SAME(n);                                                                                                           \
+    for (uint32_t i = 0; i < a->n; i++) SAME_PART(compare, field[i])
+
+static inline bool same_array(const wire_array *a, const wire_array *b) {
+    size_t bytes = (size_t)a->count * wire_dtype_size(a->dtype);
+    return a->dtype == b->dtype && a->count == b->count && (bytes == 0 || memcmp(a->data, b->data, bytes) == 0);
+}
+static inline const char *differ_settings(const wire_settings *a, const wire_settings *b) {
+    SAME(has_method)
+    SAME(has_resolution) SAME(has_pixel_size) SAME(has_stiffness) SAME(method) SAME(resolution) SAME(pixel_size)
+        SAME(stiffness) return NULL;
+}
+static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
+    SAME(mesh)
+    SAME_TEXT(hash) SAME_TEXT(name) SAME(vertices) SAME(triangles) SAME(bytes) SAME(volume) SAME(area) SAME(lo) SAME(hi)
+        SAME(bodies) SAME(existed) return NULL;
+}
+static inline const char *differ_scene(const wire_scene_info *a, const wire_scene_info *b) {
+    SAME_PART(differ_settings, settings);
+    SAME(scene)
+    SAME_TEXT(name) SAME(bodies) SAME(bytes) SAME(steps) SAME(contacts) SAME(mine) SAME_TEXT(owner) return NULL;
+}
+static inline const char *differ_update(const wire_update *a, const wire_update *b) {
+    SAME(body) SAME(kind) SAME_ARRAY(positions) SAME_ARRAY(indices) SAME(pose) return NULL;
+}
+static inline const char *differ_contact(const wire_contact *a, const wire_contact *b) {
+    SAME(body)
+    SAME(volume) SAME(volumes) SAME(error_bound) SAME(error_estimate) SAME(area) SAME(depth) SAME(normal) SAME(tangents)
+        SAME(center) SAME(generalized) SAME(first) SAME(count) SAME(first_span) SAME(n_spans) return NULL;
+}
+static inline const char *differ_result(const wire_step_result *a, const wire_step_result *b) {
+    SAME(scene)
+    SAME(sequence) SAME_ARRAY(vertices) SAME_ARRAY(gradient) SAME_ARRAY(weights) SAME_ARRAY(forces) SAME_ARRAY(spans)
+        SAME_ARRAY(span_axes) SAME(method) SAME_TEXT(backend) SAME(pairs) SAME(rays) SAME(fragments) SAME(timings_us)
+            SAME(cached) SAME_LIST(differ_contact, contacts, n_contacts);
+    return NULL;
+}
+static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {
+    SAME(version)
+    SAME(epoch) SAME(session) SAME_TEXT(server) SAME_TEXT(backend) SAME_TEXT(rasterizer) SAME_TEXT(device)
+        SAME(lease_ms) SAME(max_message_bytes) SAME(max_triangles) SAME(max_vertices) SAME(max_resolution)
+            SAME(max_in_flight) SAME(n_methods) for (uint32_t i = 0; i < a->n_methods; i++)
+                SAME_TEXT(methods[i]) return NULL;
+}
+static inline const char *differ_status(const wire_status *a, const wire_status *b) {
+    SAME_TEXT(server)
+    SAME_TEXT(backend) SAME_TEXT(rasterizer) SAME_TEXT(device) SAME_TEXT(simd) SAME_TEXT(ready_reason) SAME(threads)
+        SAME(ready) SAME(epoch) SAME(uptime_s) SAME(sessions) SAME(scenes) SAME(meshes) SAME(bodies) SAME(mesh_bytes)
+            SAME(mesh_bytes_limit) SAME(scene_bytes) SAME(scratch_bytes) SAME(queue_depth) SAME(queue_capacity)
+                SAME(steps) SAME(contacts) SAME(max_resolution) SAME(max_message_bytes) return NULL;
+}
+static inline const char *differ_message(const wire_message *a, const wire_message *b) {
+    SAME(request) SAME(session) SAME(epoch) SAME(type) switch (a->type) {
+    case WIRE_HELLO:
+        SAME(u.hello.version) SAME(u.hello.min_version) SAME_TEXT(u.hello.client) SAME(u.hello.lease_ms) break;
+    case WIRE_WELCOME:
+        return differ_welcome(&a->u.welcome, &b->u.welcome);
+    case WIRE_PING:
+    case WIRE_PONG:
+        SAME(u.ping.nonce) break;
+    case WIRE_ERROR:
+        SAME(u.error.code)
+        SAME_TEXT(u.error.object) SAME_TEXT(u.error.field) SAME_TEXT(u.error.message) SAME(u.error.retry)
+            SAME(u.error.retry_after_ms) break;
+    case WIRE_REGISTER_MESH:
+        SAME_ARRAY(u.register_mesh.vertices)
+        SAME_ARRAY(u.register_mesh.triangles) SAME_ARRAY(u.register_mesh.file) SAME(u.register_mesh.format)
+            SAME_TEXT(u.register_mesh.name) break;
+    case WIRE_MESH_INFO:
+        return differ_mesh(&a->u.mesh_info, &b->u.mesh_info);
+    case WIRE_GET_MESH:
+        SAME(u.get_mesh.mesh) SAME_TEXT(u.get_mesh.hash) SAME(u.get_mesh.with_geometry) break;
+    case WIRE_MESH_GEOMETRY:
+        SAME_ARRAY(u.mesh_geometry.vertices)
+        SAME_ARRAY(u.mesh_geometry.triangles) return differ_mesh(&a->u.mesh_geometry.info, &b->u.mesh_geometry.info);
+    case WIRE_MESH_LIST:
+        SAME_LIST(differ_mesh, u.mesh_list.meshes, u.mesh_list.n);
+        break;
+    case WIRE_REMOVE_MESH:
+        SAME(u.remove_mesh.mesh) SAME_TEXT(u.remove_mesh.hash) break;
+    case WIRE_OPEN_SCENE:
+        SAME_TEXT(u.open_scene.name)
+        return differ_settings(&a->u.open_scene.settings, &b->u.open_scene.settings);
+    case WIRE_SCENE_INFO:
+        return differ_scene(&a->u.scene_info, &b->u.scene_info);
+    case WIRE_CONFIGURE:
+        SAME(u.configure.scene)
+        return differ_settings(&a->u.configure.settings, &b->u.configure.settings);
+    case WIRE_GET_SCENE:
+    case WIRE_CLOSE_SCENE:
+        SAME(u.get_scene.scene) break;
+    case WIRE_SCENE_LIST:
+        SAME_LIST(differ_scene, u.scene_list.scenes, u.scene_list.n);
+        break;
+    case WIRE_ADD_BODY:
+        SAME(u.add_body.scene)
+        SAME(u.add_body.mesh) SAME(u.add_body.kind) SAME(u.add_body.pose) SAME(u.add_body.group) SAME(u.add_body.mask)
+            SAME(u.add_body.n_ignore) for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
+            SAME(u.add_body.ignore[i])
+        }
+        break;
+    case WIRE_BODY_ADDED:
+    case WIRE_REMOVE_BODY:
+        SAME(u.body_added.scene) SAME(u.body_added.body) break;
+    case WIRE_STEP:
+        SAME(u.step.scene)
+        SAME(u.step.sequence) SAME(u.step.want) SAME(u.step.deadline_us)
+            SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
+        break;
+    case WIRE_STEP_RESULT:
+        return differ_result(&a->u.step_result, &b->u.step_result);
+    case WIRE_STATUS:
+        return differ_status(&a->u.status, &b->u.status);
+    default:
+        break;
+    }
+    return NULL;
+}
+
+#undef SAME
+#undef SAME_TEXT
+#undef SAME_ARRAY
+#undef SAME_PART
+#undef SAME_LIST
+#endif

@@ -1,0 +1,441 @@
+/* test_codec.c - every message survives the wire; what is truncated, contradictory or hostile is refused by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/unit/proto/messages.h"
+
+static samples store;
+static wire_encoder *encoder;
+static wire_scratch *scratch;
+
+static int set_up(void **state) {
+    (void)state;
+    sample_store(&store);
+    encoder = wire_encoder_new();
+    scratch = wire_scratch_new();
+    return encoder && scratch ? 0 : -1;
+}
+static int tear_down(void **state) {
+    (void)state;
+    wire_encoder_free(&encoder);
+    wire_scratch_free(&scratch);
+    return 0;
+}
+
+/* Copies the frames into blocks of exactly their size, at an odd address, so that a sanitizer sees every byte read
+ * outside and every cast in place. */
+typedef struct received {
+    void *blocks[1 + WIRE_MAX_FRAMES];
+    wire_frame frames[1 + WIRE_MAX_FRAMES];
+    size_t n;
+} received;
+static received receive(const wire_encoded *sent) {
+    received r = {.n = sent->n_frames};
+    for (size_t i = 0; i < r.n; i++) {
+        r.blocks[i] = malloc(sent->frames[i].size + 1);
+        assert_non_null(r.blocks[i]);
+        memcpy((char *)r.blocks[i] + 1, sent->frames[i].data, sent->frames[i].size);
+        r.frames[i] = (wire_frame){(char *)r.blocks[i] + 1, sent->frames[i].size};
+    }
+    return r;
+}
+static void drop(received *r) {
+    for (size_t i = 0; i < r->n; i++) free(r->blocks[i]);
+}
+
+static received send_message(const wire_message *m, size_t inline_bytes) {
+    wire_encoded sent;
+    assert_true(wire_encode(encoder, m, inline_bytes, &sent));
+    return receive(&sent);
+}
+
+static void round_trip(const wire_message *m, size_t inline_bytes) {
+    received r = send_message(m, inline_bytes);
+    wire_message back;
+    wire_fault fault;
+    if (!wire_decode(r.frames, r.n, scratch, &back, &fault))
+        fail_msg("%s: %s: %s", wire_type_name(m->type), fault.field, fault.message);
+    const char *differs = differ_message(m, &back);
+    if (differs) fail_msg("%s: %s differs", wire_type_name(m->type), differs);
+    drop(&r);
+}
+
+static void every_message_round_trips(void **state) {
+    (void)state;
+    for (wire_type t = WIRE_HELLO; t <= WIRE_STATUS; t++) {
+        wire_message m = sample_message(&store, t);
+        round_trip(&m, WIRE_INLINE_BYTES);
+        round_trip(&m, 0);
+        round_trip(&m, 60); /* some inline, some not */
+    }
+    wire_message file = sample_message(&store, WIRE_REGISTER_MESH);
+    file.u.register_mesh = (wire_register_mesh){.file = {WIRE_U8, 20, store.file}, .format = WIRE_FORMAT_PLY};
+    round_trip(&file, 0);
+    round_trip(&file, WIRE_INLINE_BYTES);
+}
+
+static void empty_messages_round_trip(void **state) {
+    (void)state;
+    for (wire_type t = WIRE_HELLO; t <= WIRE_STATUS; t++) {
+        wire_message m;
+        memset(&m, 0, sizeof m);
+        m.type = t;
+        if (t == WIRE_ADD_BODY) m.u.add_body.kind = WIRE_BODY_DEFORMABLE;
+        if (t == WIRE_REGISTER_MESH) {
+            m.u.register_mesh.vertices.dtype = WIRE_F64; /* present, but empty */
+            m.u.register_mesh.triangles.dtype = WIRE_U32;
+        }
+        round_trip(&m, WIRE_INLINE_BYTES);
+        round_trip(&m, 0);
+    }
+}
+
+static void newer_codes_and_methods_keep_their_number(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_ERROR);
+    unsigned code = 999;
+    memcpy(&m.u.error.code, &code, sizeof code);
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_OPEN_SCENE);
+    code = 9;
+    memcpy(&m.u.open_scene.settings.method, &code, sizeof code);
+    round_trip(&m, 0);
+    assert_string_equal(wire_code_name(999), "UNKNOWN");
+    assert_string_equal(wire_code_name(-1), "UNKNOWN");
+    assert_int_equal(wire_code_http(999), 500);
+    assert_string_equal(wire_code_name(CONTACTD_BUSY), "BUSY");
+    assert_true(wire_code_retry(CONTACTD_BUSY));
+    assert_false(wire_code_retry(CONTACTD_MALFORMED));
+    assert_string_equal(wire_type_name(WIRE_STEP_RESULT), "StepResult");
+}
+
+/* 40 bodies with large arrays: 16 frames hold the largest, the rest goes into the header. */
+static void many_large_arrays(void **state) {
+    (void)state;
+    enum { BODIES = 40 };
+    float *positions = calloc(BODIES * 3000, sizeof *positions);
+    assert_non_null(positions);
+    for (int i = 0; i < BODIES * 3000; i++) positions[i] = (float)i;
+    wire_update updates[BODIES] = {0};
+    for (uint32_t k = 0; k < BODIES; k++) {
+        double pose[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+        memcpy(updates[k].pose, pose, sizeof pose);
+        updates[k].body = k + 1;
+        updates[k].kind = WIRE_UPDATE_POSITIONS;
+        updates[k].positions = sample_array(WIRE_F32, 3 * (900 + (k * 37) % 100), positions + 3000 * k);
+    }
+    wire_message m = sample_message(&store, WIRE_STEP);
+    m.u.step.updates = updates;
+    m.u.step.n_updates = BODIES;
+    round_trip(&m, 4096);
+    wire_encoded sent;
+    assert_true(wire_encode(encoder, &m, 4096, &sent));
+    assert_int_equal(sent.n_frames, 17);
+    size_t least = SIZE_MAX, largest_inline = 0;
+    for (size_t i = 1; i < sent.n_frames; i++) least = sent.frames[i].size < least ? sent.frames[i].size : least;
+    for (int k = 0; k < BODIES; k++) {
+        bool framed = false;
+        for (size_t i = 1; i < sent.n_frames; i++) framed |= sent.frames[i].data == updates[k].positions.data;
+        size_t bytes = updates[k].positions.count * 4;
+        if (!framed && bytes > largest_inline) largest_inline = bytes;
+    }
+    assert_true(largest_inline <= least);
+    free(positions);
+}
+
+/* The header's bound must cover the densest messages: many elements, long and short texts. */
+static void many_elements(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    wire_contact *contacts = calloc(N, sizeof *contacts);
+    wire_mesh_info *meshes = calloc(N, sizeof *meshes);
+    wire_scene_info *scenes = calloc(N, sizeof *scenes);
+    assert_true(contacts && meshes && scenes);
+    for (unsigned k = 0; k < N; k++) {
+        sample_contact(&contacts[k], k);
+        contacts[k].first[0] = contacts[k].count[0] = contacts[k].first[1] = contacts[k].first_span = k % 3;
+        if (k & 8) contacts[k].area = 0; /* many different vtables */
+        if (k & 16) contacts[k].depth = 0;
+        if (k & 32) contacts[k].error_estimate = 0;
+        meshes[k] = sample_mesh((int)k);
+        meshes[k].name = k & 1 ? "" : "a name that is a good deal longer than the hash of the mesh ever was";
+        scenes[k] = sample_scene((int)(k % 20));
+        scenes[k].settings.has_stiffness = k & 1;
+        scenes[k].settings.stiffness = k & 1 ? 1 : 0;
+    }
+    wire_message m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = N;
+    round_trip(&m, WIRE_INLINE_BYTES);
+    m = sample_message(&store, WIRE_MESH_LIST);
+    m.u.mesh_list = (wire_mesh_list){meshes, N};
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_SCENE_LIST);
+    m.u.scene_list = (wire_scene_list){scenes, N};
+    round_trip(&m, 0);
+    free(contacts);
+    free(meshes);
+    free(scenes);
+}
+
+static void truncated_at_every_byte(void **state) {
+    (void)state;
+    int refused = 0;
+    for (wire_type t = WIRE_HELLO; t <= WIRE_STATUS; t++) {
+        wire_message m = sample_message(&store, t), back;
+        wire_encoded sent;
+        wire_fault fault;
+        for (size_t inline_bytes = 0; inline_bytes <= WIRE_INLINE_BYTES; inline_bytes += WIRE_INLINE_BYTES) {
+            assert_true(wire_encode(encoder, &m, inline_bytes, &sent));
+            for (size_t f = 0; f < sent.n_frames; f++)
+                for (size_t size = 0; size < sent.frames[f].size; size++) {
+                    wire_encoded cut = sent;
+                    cut.frames[f].size = size;
+                    received r = receive(&cut);
+                    bool ok = wire_decode(r.frames, r.n, scratch, &back, &fault);
+                    /* FlatBuffers end in padding or in the strings of the root, so a cut may be harmless: then the
+                     * message must be the one that was sent. A cut array never is. */
+                    if (ok) {
+                        assert_int_equal(f, 0);
+                        assert_null(differ_message(&m, &back));
+                    } else {
+                        assert_int_not_equal(fault.code, CONTACTD_OK);
+                        assert_true(fault.message[0] && fault.field[0]);
+                        refused++;
+                    }
+                    drop(&r);
+                }
+        }
+    }
+    assert_true(refused > 1000);
+}
+
+/* Any byte may be anything: no crash, no read outside (the sanitizer watches), and faults are complete. */
+static void corrupted_bytes(void **state) {
+    (void)state;
+    uint32_t random = 12345;
+    for (wire_type t = WIRE_HELLO; t <= WIRE_STATUS; t++) {
+        wire_message m = sample_message(&store, t), back;
+        wire_fault fault;
+        received r = send_message(&m, t & 1 ? 0 : WIRE_INLINE_BYTES);
+        unsigned char *bytes = (unsigned char *)r.blocks[0] + 1;
+        for (int k = 0; k < 20000; k++) {
+            random = random * 1664525u + 1013904223u;
+            size_t at = (random >> 8) % r.frames[0].size;
+            unsigned char was = bytes[at];
+            bytes[at] ^= (unsigned char)(1u << (random >> 29));
+            if (!wire_decode(r.frames, r.n, scratch, &back, &fault)) assert_true(fault.message[0] != 0);
+            if (k % 3) bytes[at] = was;
+        }
+        drop(&r);
+    }
+}
+
+/* What decode says about a message that was encoded as given. */
+static void refused(const wire_message *m, contactd_code code, const char *field) {
+    received r = send_message(m, WIRE_INLINE_BYTES);
+    wire_message back;
+    wire_fault fault;
+    assert_false(wire_decode(r.frames, r.n, scratch, &back, &fault));
+    assert_string_equal(fault.field, field);
+    assert_int_equal(fault.code, code);
+    assert_int_equal(fault.request, m->request);
+    assert_non_null(strstr(fault.message, strchr(field, '.') ? strchr(field, '.') + 1 : field));
+    drop(&r);
+}
+
+static void contradictions_name_the_field(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_STEP);
+    store.updates[1].indices.count = 1;
+    refused(&m, CONTACTD_WRONG_LENGTH, "updates[1].indices");
+    store.updates[1].indices = (wire_array){0};
+    refused(&m, CONTACTD_MALFORMED, "updates[1].indices");
+    sample_store(&store);
+    store.updates[2].indices.count = 2;
+    refused(&m, CONTACTD_WRONG_LENGTH, "updates[2].indices");
+    store.updates[2].positions.count = 8;
+    refused(&m, CONTACTD_WRONG_LENGTH, "updates[2].positions");
+    store.updates[2].positions = sample_array(WIRE_U32, 3, store.indices);
+    refused(&m, CONTACTD_MALFORMED, "updates[2].positions");
+    sample_store(&store);
+    store.updates[0].indices = sample_array(WIRE_U32, 2, store.ranges);
+    refused(&m, CONTACTD_MALFORMED, "updates[0].indices");
+    sample_store(&store);
+    store.updates[3].positions = sample_array(WIRE_F32, 12, store.positions);
+    refused(&m, CONTACTD_MALFORMED, "updates[3].positions");
+    sample_store(&store);
+    store.updates[3].kind = WIRE_UPDATE_NONE;
+    refused(&m, CONTACTD_MALFORMED, "updates[3].kind");
+    sample_store(&store);
+
+    m = sample_message(&store, WIRE_REGISTER_MESH);
+    m.u.register_mesh.triangles.count = 11;
+    refused(&m, CONTACTD_WRONG_LENGTH, "triangles");
+    m.u.register_mesh.triangles = (wire_array){0};
+    refused(&m, CONTACTD_MALFORMED, "triangles");
+    m.u.register_mesh.file = sample_array(WIRE_U8, 4, store.file);
+    refused(&m, CONTACTD_MALFORMED, "file");
+    m.u.register_mesh.file = (wire_array){0};
+    m.u.register_mesh.vertices = sample_array(WIRE_U8, 12, store.positions);
+    refused(&m, CONTACTD_MALFORMED, "vertices");
+
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.gradient.count = 3;
+    refused(&m, CONTACTD_WRONG_LENGTH, "gradient");
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    store.contacts[2].first[1] = SAMPLE_ENTRIES - 1;
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[2].first_b");
+    store.contacts[2].first[1] = UINT64_MAX;
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[2].first_b");
+    sample_store(&store);
+
+    m = sample_message(&store, WIRE_ADD_BODY);
+    m.u.add_body.kind = WIRE_BODY_NONE;
+    refused(&m, CONTACTD_MALFORMED, "kind");
+    const char *bad[] = {"\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "ok \xe2\x82", "\xe0\x80\x80"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        m = sample_message(&store, WIRE_HELLO);
+        m.u.hello.client = bad[i];
+        refused(&m, CONTACTD_MALFORMED, "client");
+    }
+    m.u.hello.client = "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa9 \xf4\x8f\xbf\xbf";
+    round_trip(&m, 0);
+    m.type = WIRE_NO_BODY;
+    refused(&m, CONTACTD_MALFORMED, "body");
+}
+
+static void frames_that_do_not_fit(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_STEP), back;
+    wire_fault fault;
+    wire_encoded sent;
+    assert_true(wire_encode(encoder, &m, 0, &sent));
+    assert_true(sent.n_frames > 2);
+    received r = receive(&sent);
+    assert_false(wire_decode(r.frames, r.n - 1, scratch, &back, &fault)); /* the last array frame is missing */
+    assert_int_equal(fault.code, CONTACTD_MALFORMED);
+    assert_int_equal(fault.request, m.request);
+    assert_false(wire_decode(r.frames, 0, scratch, &back, &fault));
+    wire_frame many[2 + WIRE_MAX_FRAMES];
+    for (size_t i = 0; i < 2 + WIRE_MAX_FRAMES; i++) many[i] = r.frames[0];
+    assert_false(wire_decode(many, 2 + WIRE_MAX_FRAMES, scratch, &back, &fault));
+    assert_int_equal(fault.code, CONTACTD_TOO_LARGE);
+    many[0].size = (size_t)WIRE_MAX_HEADER + 1; /* refused before a byte is read */
+    assert_false(wire_decode(many, 1, scratch, &back, &fault));
+    assert_int_equal(fault.code, CONTACTD_TOO_LARGE);
+    drop(&r);
+    unsigned char garbage[64];
+    for (size_t i = 0; i < sizeof garbage; i++) garbage[i] = (unsigned char)(i * 37);
+    for (size_t n = 0; n <= sizeof garbage; n++) {
+        wire_frame frame = {garbage, n};
+        assert_false(wire_decode(&frame, 1, scratch, &back, &fault));
+        assert_int_equal(fault.code, CONTACTD_MALFORMED);
+    }
+}
+
+static size_t find_u32(const unsigned char *bytes, size_t size, size_t from, uint32_t value) {
+    while (from + 4 <= size && memcmp(bytes + from, &value, 4) != 0) from += 4;
+    assert_true(from + 4 <= size);
+    return from;
+}
+
+/* References to one table cost their sender 4 bytes each: they are refused before they cost us hundreds. The last
+ * update's inline positions are made to be the vector of updates, and all its offsets lead to the first update. */
+static void shared_tables_are_bounded(void **state) {
+    (void)state;
+    enum { FORGED = 300000, REAL = 12345, MARK = 0x5eed5eed };
+    wire_message m = sample_message(&store, WIRE_STEP), back;
+    wire_fault fault;
+    wire_encoded sent;
+    uint32_t *forged = malloc(sizeof *forged * FORGED);
+    wire_update *updates = calloc(REAL, sizeof *updates);
+    assert_true(forged && updates);
+    for (uint32_t k = 0; k < FORGED; k++) forged[k] = MARK;
+    for (uint32_t k = 0; k < REAL; k++) updates[k] = store.updates[3];
+    updates[REAL - 1].kind = WIRE_UPDATE_POSITIONS;
+    updates[REAL - 1].positions = sample_array(WIRE_F32, FORGED, forged);
+    m.u.step.updates = updates;
+    m.u.step.n_updates = REAL;
+    assert_true(wire_encode(encoder, &m, 4 * FORGED, &sent));
+    assert_int_equal(sent.n_frames, 1);
+    received r = receive(&sent);
+    if (!wire_decode(r.frames, 1, scratch, &back, &fault)) fail_msg("%s: %s", fault.field, fault.message);
+    assert_int_equal(back.u.step.n_updates, REAL);
+
+    unsigned char *bytes = (unsigned char *)r.blocks[0] + 1;
+    size_t size = r.frames[0].size, vector = find_u32(bytes, size, 0, REAL), mark = find_u32(bytes, size, vector, MARK);
+    uint32_t offset, n = FORGED - 1;
+    memcpy(&offset, bytes + vector + 4, 4); /* of the first update, which lies behind all others */
+    size_t table = vector + 4 + offset, reference = 0;
+    for (reference = 0;; reference += 4) {
+        assert_true(reference < vector);
+        memcpy(&offset, bytes + reference, 4);
+        if (reference + offset == vector) break;
+    }
+    memcpy(bytes + mark, &n, 4);
+    for (size_t k = 1; k < FORGED; k++) {
+        offset = (uint32_t)(table - (mark + 4 * k));
+        memcpy(bytes + mark + 4 * k, &offset, 4);
+    }
+    offset = (uint32_t)(mark - reference);
+    memcpy(bytes + reference, &offset, 4);
+    assert_false(wire_decode(r.frames, 1, scratch, &back, &fault));
+    assert_int_equal(fault.code, CONTACTD_MALFORMED);
+    n = 5; /* the same with few references is a valid message: it was their number that was refused */
+    memcpy(bytes + mark, &n, 4);
+    assert_true(wire_decode(r.frames, 1, scratch, &back, &fault));
+    assert_int_equal(back.u.step.n_updates, 5);
+    assert_int_equal(back.u.step.updates[4].body, updates[0].body);
+    drop(&r);
+    free(forged);
+    free(updates);
+}
+
+static void a_small_step_is_cheap(void **state) {
+    (void)state;
+    enum { ROUNDS = 2000 };
+    wire_update updates[2] = {store.updates[3], store.updates[3]};
+    wire_message step = sample_message(&store, WIRE_STEP), result = sample_message(&store, WIRE_STEP_RESULT), back;
+    step.u.step.updates = updates;
+    step.u.step.n_updates = 2;
+    result.u.step_result.n_contacts = 1;
+    wire_encoded sent;
+    wire_fault fault;
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (int k = 0; k < ROUNDS; k++) {
+        assert_true(wire_encode(encoder, &step, WIRE_INLINE_BYTES, &sent));
+        assert_true(wire_decode(sent.frames, sent.n_frames, scratch, &back, &fault));
+        assert_true(wire_encode(encoder, &result, WIRE_INLINE_BYTES, &sent));
+        assert_true(wire_decode(sent.frames, sent.n_frames, scratch, &back, &fault));
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double us = ((double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_nsec - from.tv_nsec) * 1e-3) / ROUNDS;
+    print_message("codec: %.2f us for a two-body step and its answer, both ways\n", us);
+    assert_true(us < 1000); /* nothing quadratic; the figure itself is for people */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_message_round_trips),
+        cmocka_unit_test(empty_messages_round_trip),
+        cmocka_unit_test(newer_codes_and_methods_keep_their_number),
+        cmocka_unit_test(many_large_arrays),
+        cmocka_unit_test(many_elements),
+        cmocka_unit_test(truncated_at_every_byte),
+        cmocka_unit_test(corrupted_bytes),
+        cmocka_unit_test(contradictions_name_the_field),
+        cmocka_unit_test(frames_that_do_not_fit),
+        cmocka_unit_test(shared_tables_are_bounded),
+        cmocka_unit_test(a_small_step_is_cheap),
+    };
+    return cmocka_run_group_tests_name("codec", tests, set_up, tear_down);
+}
