@@ -267,125 +267,249 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
 /* ---- comparison: the name of the first field that differs, or NULL ---- */
 
 #define SAME(field)                                                                                                    \
-    if (memcmp(&a->field, &b->field, sizeof a->field) != 0) return #field;
+    do {                                                                                                               \
+        if (memcmp(&a->field, &b->field, sizeof a->field) != 0) return #field;                                         \
+    } while (0)
 #define SAME_TEXT(field)                                                                                               \
-    if (strcmp(a->field ? a->field : "", b->field ? b->field : "") != 0) return #field;
+    do {                                                                                                               \
+        if (strcmp(a->field ? a->field : "", b->field ? b->field : "") != 0) return #field;                            \
+    } while (0)
 #define SAME_ARRAY(field)                                                                                              \
-    if (!same_array(&a->field, &b->field)) return #field;
+    do {                                                                                                               \
+        if (!same_array(&a->field, &b->field)) return #field;                                                          \
+    } while (0)
 #define SAME_PART(compare, field)                                                                                      \
     do {                                                                                                               \
         const char *inner = compare(&a->field, &b->field);                                                             \
         if (inner) return inner;                                                                                       \
     } while (0)
 #define SAME_LIST(compare, field, n)                                                                                   \
-    SAME(n);                                                                                                           \
-    for (uint32_t i = 0; i < a->n; i++) SAME_PART(compare, field[i])
+    do {                                                                                                               \
+        SAME(n);                                                                                                       \
+        for (uint32_t i = 0; i < a->n; i++) SAME_PART(compare, field[i]);                                              \
+    } while (0)
 
 static inline bool same_array(const wire_array *a, const wire_array *b) {
     size_t bytes = (size_t)a->count * wire_dtype_size(a->dtype);
     return a->dtype == b->dtype && a->count == b->count && (bytes == 0 || memcmp(a->data, b->data, bytes) == 0);
 }
 static inline const char *differ_settings(const wire_settings *a, const wire_settings *b) {
-    SAME(has_method)
-    SAME(has_resolution) SAME(has_pixel_size) SAME(has_stiffness) SAME(method) SAME(resolution) SAME(pixel_size)
-        SAME(stiffness) return NULL;
+    SAME(has_method);
+    SAME(has_resolution);
+    SAME(has_pixel_size);
+    SAME(has_stiffness);
+    SAME(method);
+    SAME(resolution);
+    SAME(pixel_size);
+    SAME(stiffness);
+    return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
-    SAME(mesh)
-    SAME_TEXT(hash) SAME_TEXT(name) SAME(vertices) SAME(triangles) SAME(bytes) SAME(volume) SAME(area) SAME(lo) SAME(hi)
-        SAME(bodies) SAME(existed) return NULL;
+    SAME(mesh);
+    SAME_TEXT(hash);
+    SAME_TEXT(name);
+    SAME(vertices);
+    SAME(triangles);
+    SAME(bytes);
+    SAME(volume);
+    SAME(area);
+    SAME(lo);
+    SAME(hi);
+    SAME(bodies);
+    SAME(existed);
+    return NULL;
 }
 static inline const char *differ_scene(const wire_scene_info *a, const wire_scene_info *b) {
     SAME_PART(differ_settings, settings);
-    SAME(scene)
-    SAME_TEXT(name) SAME(bodies) SAME(bytes) SAME(steps) SAME(contacts) SAME(mine) SAME_TEXT(owner) return NULL;
+    SAME(scene);
+    SAME_TEXT(name);
+    SAME(bodies);
+    SAME(bytes);
+    SAME(steps);
+    SAME(contacts);
+    SAME(mine);
+    SAME_TEXT(owner);
+    return NULL;
 }
 static inline const char *differ_update(const wire_update *a, const wire_update *b) {
-    SAME(body) SAME(kind) SAME_ARRAY(positions) SAME_ARRAY(indices) SAME(pose) return NULL;
+    SAME(body);
+    SAME(kind);
+    SAME_ARRAY(positions);
+    SAME_ARRAY(indices);
+    SAME(pose);
+    return NULL;
 }
 static inline const char *differ_contact(const wire_contact *a, const wire_contact *b) {
-    SAME(body)
-    SAME(volume) SAME(volumes) SAME(error_bound) SAME(error_estimate) SAME(area) SAME(depth) SAME(normal) SAME(tangents)
-        SAME(center) SAME(generalized) SAME(first) SAME(count) SAME(first_span) SAME(n_spans) return NULL;
+    SAME(body);
+    SAME(volume);
+    SAME(volumes);
+    SAME(error_bound);
+    SAME(error_estimate);
+    SAME(area);
+    SAME(depth);
+    SAME(normal);
+    SAME(tangents);
+    SAME(center);
+    SAME(generalized);
+    SAME(first);
+    SAME(count);
+    SAME(first_span);
+    SAME(n_spans);
+    return NULL;
 }
 static inline const char *differ_result(const wire_step_result *a, const wire_step_result *b) {
-    SAME(scene)
-    SAME(sequence) SAME_ARRAY(vertices) SAME_ARRAY(gradient) SAME_ARRAY(weights) SAME_ARRAY(forces) SAME_ARRAY(spans)
-        SAME_ARRAY(span_axes) SAME(method) SAME_TEXT(backend) SAME(pairs) SAME(rays) SAME(fragments) SAME(timings_us)
-            SAME(cached) SAME_LIST(differ_contact, contacts, n_contacts);
+    SAME(scene);
+    SAME(sequence);
+    SAME_ARRAY(vertices);
+    SAME_ARRAY(gradient);
+    SAME_ARRAY(weights);
+    SAME_ARRAY(forces);
+    SAME_ARRAY(spans);
+    SAME_ARRAY(span_axes);
+    SAME(method);
+    SAME_TEXT(backend);
+    SAME(pairs);
+    SAME(rays);
+    SAME(fragments);
+    SAME(timings_us);
+    SAME(cached);
+    SAME_LIST(differ_contact, contacts, n_contacts);
     return NULL;
 }
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {
-    SAME(version)
-    SAME(epoch) SAME(session) SAME_TEXT(server) SAME_TEXT(backend) SAME_TEXT(rasterizer) SAME_TEXT(device)
-        SAME(lease_ms) SAME(max_message_bytes) SAME(max_triangles) SAME(max_vertices) SAME(max_resolution)
-            SAME(max_in_flight) SAME(n_methods) for (uint32_t i = 0; i < a->n_methods; i++)
-                SAME_TEXT(methods[i]) return NULL;
+    SAME(version);
+    SAME(epoch);
+    SAME(session);
+    SAME_TEXT(server);
+    SAME_TEXT(backend);
+    SAME_TEXT(rasterizer);
+    SAME_TEXT(device);
+    SAME(lease_ms);
+    SAME(max_message_bytes);
+    SAME(max_triangles);
+    SAME(max_vertices);
+    SAME(max_resolution);
+    SAME(max_in_flight);
+    SAME(n_methods);
+    for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
+    return NULL;
 }
 static inline const char *differ_status(const wire_status *a, const wire_status *b) {
-    SAME_TEXT(server)
-    SAME_TEXT(backend) SAME_TEXT(rasterizer) SAME_TEXT(device) SAME_TEXT(simd) SAME_TEXT(ready_reason) SAME(threads)
-        SAME(ready) SAME(epoch) SAME(uptime_s) SAME(sessions) SAME(scenes) SAME(meshes) SAME(bodies) SAME(mesh_bytes)
-            SAME(mesh_bytes_limit) SAME(scene_bytes) SAME(scratch_bytes) SAME(queue_depth) SAME(queue_capacity)
-                SAME(steps) SAME(contacts) SAME(max_resolution) SAME(max_message_bytes) return NULL;
+    SAME_TEXT(server);
+    SAME_TEXT(backend);
+    SAME_TEXT(rasterizer);
+    SAME_TEXT(device);
+    SAME_TEXT(simd);
+    SAME_TEXT(ready_reason);
+    SAME(threads);
+    SAME(ready);
+    SAME(epoch);
+    SAME(uptime_s);
+    SAME(sessions);
+    SAME(scenes);
+    SAME(meshes);
+    SAME(bodies);
+    SAME(mesh_bytes);
+    SAME(mesh_bytes_limit);
+    SAME(scene_bytes);
+    SAME(scratch_bytes);
+    SAME(queue_depth);
+    SAME(queue_capacity);
+    SAME(steps);
+    SAME(contacts);
+    SAME(max_resolution);
+    SAME(max_message_bytes);
+    return NULL;
 }
 static inline const char *differ_message(const wire_message *a, const wire_message *b) {
-    SAME(request) SAME(session) SAME(epoch) SAME(type) switch (a->type) {
+    SAME(request);
+    SAME(session);
+    SAME(epoch);
+    SAME(type);
+    switch (a->type) {
     case WIRE_HELLO:
-        SAME(u.hello.version) SAME(u.hello.min_version) SAME_TEXT(u.hello.client) SAME(u.hello.lease_ms) break;
+        SAME(u.hello.version);
+        SAME(u.hello.min_version);
+        SAME_TEXT(u.hello.client);
+        SAME(u.hello.lease_ms);
+        break;
     case WIRE_WELCOME:
         return differ_welcome(&a->u.welcome, &b->u.welcome);
     case WIRE_PING:
     case WIRE_PONG:
-        SAME(u.ping.nonce) break;
+        SAME(u.ping.nonce);
+        break;
     case WIRE_ERROR:
-        SAME(u.error.code)
-        SAME_TEXT(u.error.object) SAME_TEXT(u.error.field) SAME_TEXT(u.error.message) SAME(u.error.retry)
-            SAME(u.error.retry_after_ms) break;
+        SAME(u.error.code);
+        SAME_TEXT(u.error.object);
+        SAME_TEXT(u.error.field);
+        SAME_TEXT(u.error.message);
+        SAME(u.error.retry);
+        SAME(u.error.retry_after_ms);
+        break;
     case WIRE_REGISTER_MESH:
-        SAME_ARRAY(u.register_mesh.vertices)
-        SAME_ARRAY(u.register_mesh.triangles) SAME_ARRAY(u.register_mesh.file) SAME(u.register_mesh.format)
-            SAME_TEXT(u.register_mesh.name) break;
+        SAME_ARRAY(u.register_mesh.vertices);
+        SAME_ARRAY(u.register_mesh.triangles);
+        SAME_ARRAY(u.register_mesh.file);
+        SAME(u.register_mesh.format);
+        SAME_TEXT(u.register_mesh.name);
+        break;
     case WIRE_MESH_INFO:
         return differ_mesh(&a->u.mesh_info, &b->u.mesh_info);
     case WIRE_GET_MESH:
-        SAME(u.get_mesh.mesh) SAME_TEXT(u.get_mesh.hash) SAME(u.get_mesh.with_geometry) break;
+        SAME(u.get_mesh.mesh);
+        SAME_TEXT(u.get_mesh.hash);
+        SAME(u.get_mesh.with_geometry);
+        break;
     case WIRE_MESH_GEOMETRY:
-        SAME_ARRAY(u.mesh_geometry.vertices)
-        SAME_ARRAY(u.mesh_geometry.triangles) return differ_mesh(&a->u.mesh_geometry.info, &b->u.mesh_geometry.info);
+        SAME_ARRAY(u.mesh_geometry.vertices);
+        SAME_ARRAY(u.mesh_geometry.triangles);
+        return differ_mesh(&a->u.mesh_geometry.info, &b->u.mesh_geometry.info);
     case WIRE_MESH_LIST:
         SAME_LIST(differ_mesh, u.mesh_list.meshes, u.mesh_list.n);
         break;
     case WIRE_REMOVE_MESH:
-        SAME(u.remove_mesh.mesh) SAME_TEXT(u.remove_mesh.hash) break;
+        SAME(u.remove_mesh.mesh);
+        SAME_TEXT(u.remove_mesh.hash);
+        break;
     case WIRE_OPEN_SCENE:
-        SAME_TEXT(u.open_scene.name)
+        SAME_TEXT(u.open_scene.name);
         return differ_settings(&a->u.open_scene.settings, &b->u.open_scene.settings);
     case WIRE_SCENE_INFO:
         return differ_scene(&a->u.scene_info, &b->u.scene_info);
     case WIRE_CONFIGURE:
-        SAME(u.configure.scene)
+        SAME(u.configure.scene);
         return differ_settings(&a->u.configure.settings, &b->u.configure.settings);
     case WIRE_GET_SCENE:
     case WIRE_CLOSE_SCENE:
-        SAME(u.get_scene.scene) break;
+        SAME(u.get_scene.scene);
+        break;
     case WIRE_SCENE_LIST:
         SAME_LIST(differ_scene, u.scene_list.scenes, u.scene_list.n);
         break;
     case WIRE_ADD_BODY:
-        SAME(u.add_body.scene)
-        SAME(u.add_body.mesh) SAME(u.add_body.kind) SAME(u.add_body.pose) SAME(u.add_body.group) SAME(u.add_body.mask)
-            SAME(u.add_body.n_ignore) for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
-            SAME(u.add_body.ignore[i])
+        SAME(u.add_body.scene);
+        SAME(u.add_body.mesh);
+        SAME(u.add_body.kind);
+        SAME(u.add_body.pose);
+        SAME(u.add_body.group);
+        SAME(u.add_body.mask);
+        SAME(u.add_body.n_ignore);
+        for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
+            SAME(u.add_body.ignore[i]);
         }
         break;
     case WIRE_BODY_ADDED:
     case WIRE_REMOVE_BODY:
-        SAME(u.body_added.scene) SAME(u.body_added.body) break;
+        SAME(u.body_added.scene);
+        SAME(u.body_added.body);
+        break;
     case WIRE_STEP:
-        SAME(u.step.scene)
-        SAME(u.step.sequence) SAME(u.step.want) SAME(u.step.deadline_us)
-            SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
+        SAME(u.step.scene);
+        SAME(u.step.sequence);
+        SAME(u.step.want);
+        SAME(u.step.deadline_us);
+        SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
         break;
     case WIRE_STEP_RESULT:
         return differ_result(&a->u.step_result, &b->u.step_result);
@@ -396,7 +520,6 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
     }
     return NULL;
 }
-
 #undef SAME
 #undef SAME_TEXT
 #undef SAME_ARRAY
