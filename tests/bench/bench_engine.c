@@ -1,0 +1,318 @@
+/* bench_engine.c - times the engine through its only door, gpu/include/contact.h: one JSON object a line, a line a run.
+ *
+ *   bench_engine [--meshes DIR] [--seconds S] [--threads N]
+ *
+ * Each scene runs on the fastest instruction set with the threads its figure allows, and again on the plain one with one
+ * thread as the baseline. Bodies move a little at every step, so that no step repeats another. The first steps' results
+ * are hashed: every run of a scene must give the same bits. bench.py makes the table. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/include/contact.h"
+#include "tests/bench/samples.h"
+#include "tests/scenes/shapes.h"
+
+enum { MIN_SAMPLES = 9, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
+
+static const char *meshes_dir = "../shared/meshes";
+static double seconds_per_run = 3;
+static unsigned max_threads = 2;
+
+static void die(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("bench_engine: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------------------------ */
+
+typedef struct body {
+    ct_mesh *mesh;
+    char name[64]; /* file, or what was generated in its stead */
+    double start[12];
+    bool deformable;
+    float *positions; /* deformable: its vertices at start, sent whole at every step */
+} body;
+
+static ct_mesh *mesh_file(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", meshes_dir, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    void *bytes = malloc((size_t)size);
+    if (!bytes || fread(bytes, 1, (size_t)size, file) != (size_t)size) die("cannot read %s", path);
+    fclose(file);
+    ct_mesh_limits limits;
+    ct_mesh_limits_init(&limits);
+    ct_error error = {0};
+    ct_mesh *mesh = NULL;
+    if (ct_mesh_read(bytes, (size_t)size, CT_FORMAT_AUTO, &limits, &mesh, &error)) die("%s: %s", path, error.message);
+    free(bytes);
+    return mesh;
+}
+
+/* The named file, or the shape where the file is not there. Takes the shape. */
+static body make_body(const char *file, struct shape shape, const char *shape_name, const double start[12]) {
+    body b = {0};
+    memcpy(b.start, start, sizeof b.start);
+    b.mesh = file ? mesh_file(file) : NULL;
+    if (b.mesh) {
+        snprintf(b.name, sizeof b.name, "%s", file);
+    } else {
+        ct_error error = {0};
+        b.mesh = shape_to_mesh(&shape, &error);
+        if (!b.mesh) die("%s: %s", shape_name, error.message);
+        snprintf(b.name, sizeof b.name, "generated: %s", shape_name);
+    }
+    shape_free(&shape);
+    return b;
+}
+
+static void make_deformable(body *b) {
+    ct_mesh_info info;
+    ct_mesh_get_info(b->mesh, &info);
+    const float *rest = ct_mesh_positions(b->mesh);
+    b->deformable = true;
+    b->positions = malloc(info.vertices * 3 * sizeof(float));
+    if (!b->positions) die("out of memory");
+    for (uint64_t v = 0; v < info.vertices; v++)
+        for (int i = 0; i < 3; i++) {
+            const double *row = b->start + (size_t)i * 4;
+            b->positions[3 * v + (uint64_t)i] =
+                (float)(row[0] * rest[3 * v] + row[1] * rest[3 * v + 1] + row[2] * rest[3 * v + 2] + row[3]);
+        }
+}
+
+static void free_body(body *b) {
+    ct_mesh_release(&b->mesh);
+    free(b->positions);
+}
+
+/* ---- a scene to time --------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    const char *name;
+    body bodies[2];
+    size_t n_scenes; /* each with both bodies; turned differently in each if there are several */
+    uint32_t resolution[3];
+    uint32_t want;
+    double reach; /* m: how far the second body strays from its start */
+} bench;
+
+typedef struct stage {
+    ct_engine *engine;
+    ct_scene **scenes;
+    ct_step *steps;
+    ct_update *updates; /* two for each scene */
+    double (*turns)[12]; /* start pose of the second body in each scene */
+} stage;
+
+static void set_up(stage *s, const bench *b, const char *simd, unsigned threads) {
+    ct_error error = {0};
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.threads = threads;
+    options.simd = simd;
+    if (ct_engine_create(&options, &s->engine, &error)) die("engine: %s", error.message);
+    size_t n = b->n_scenes;
+    s->scenes = calloc(n, sizeof *s->scenes);
+    s->steps = calloc(n, sizeof *s->steps);
+    s->updates = calloc(2 * n, sizeof *s->updates);
+    s->turns = calloc(n, sizeof *s->turns);
+    if (!s->scenes || !s->steps || !s->updates || !s->turns) die("out of memory");
+    uint64_t rng = 1;
+    for (size_t i = 0; i < n; i++) {
+        ct_scene_settings settings;
+        ct_scene_settings_init(&settings);
+        memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
+        if (ct_scene_create(s->engine, &settings, &s->scenes[i], &error)) die("scene: %s", error.message);
+        if (n > 1)
+            shape_pose_random(&rng, 0.1, s->turns[i]);
+        else
+            memcpy(s->turns[i], b->bodies[1].start, sizeof s->turns[i]);
+        for (size_t j = 0; j < 2; j++) {
+            const body *from = &b->bodies[j];
+            ct_update *update = &s->updates[2 * i + j];
+            ct_body_options body_options;
+            ct_body_options_init(&body_options);
+            body_options.kind = from->deformable ? CT_BODY_DEFORMABLE : CT_BODY_RIGID;
+            if (!from->deformable) memcpy(body_options.pose, from->start, sizeof body_options.pose);
+            if (ct_scene_add_body(s->scenes[i], from->mesh, &body_options, &update->body, &error))
+                die("body: %s", error.message);
+            ct_mesh_info info;
+            ct_mesh_get_info(from->mesh, &info);
+            update->kind = from->deformable ? CT_UPDATE_POSITIONS : CT_UPDATE_POSE;
+            update->positions = from->positions;
+            update->dtype = CT_F32;
+            update->count = from->deformable ? info.vertices : 0;
+            memcpy(update->pose, from->start, sizeof update->pose);
+        }
+        s->steps[i].scene = s->scenes[i];
+        s->steps[i].updates = &s->updates[2 * i];
+        s->steps[i].n_updates = 2;
+        s->steps[i].want = b->want;
+    }
+}
+
+static void tear_down(stage *s, const bench *b) {
+    for (size_t i = 0; i < b->n_scenes; i++) ct_scene_destroy(&s->scenes[i]);
+    ct_engine_destroy(&s->engine);
+    free(s->scenes);
+    free(s->steps);
+    free(s->updates);
+    free(s->turns);
+}
+
+/* Where the bodies are at step k: the second one wanders around its start on a low-discrepancy path. */
+static void place(stage *s, const bench *b, unsigned k) {
+    static const double golden[3] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
+    for (size_t i = 0; i < b->n_scenes; i++) {
+        double *pose = s->updates[2 * i + 1].pose;
+        memcpy(pose, s->turns[i], sizeof s->turns[i]);
+        for (size_t axis = 0; axis < 3; axis++) {
+            double u = golden[axis] * (double)(k + 1 + i);
+            pose[4 * axis + 3] += b->reach * (2 * (u - floor(u)) - 1);
+        }
+    }
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_result(uint64_t hash, const ct_result *result) {
+    for (size_t c = 0; c < result->n_contacts; c++)
+        hash = hash_bytes(hash, result->contacts[c].volumes, sizeof result->contacts[c].volumes);
+    if (result->vertices) hash = hash_bytes(hash, result->vertices, result->n_entries * sizeof *result->vertices);
+    if (result->gradient) hash = hash_bytes(hash, result->gradient, 3 * result->n_entries * sizeof *result->gradient);
+    return hash;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static void run(const bench *b, const char *simd, unsigned threads) {
+    stage s = {0};
+    set_up(&s, b, simd, threads);
+    bench_samples ms = {0};
+    double phases[CT_PHASES] = {0}, volume = 0;
+    uint64_t hash = 0xcbf29ce484222325u, rays = 0, fragments = 0, contacts = 0, entries = 0;
+    double end = bench_now() + seconds_per_run;
+    for (unsigned k = 0; k < WARM_UP + MAX_SAMPLES; k++) {
+        if (k >= WARM_UP + MIN_SAMPLES && bench_now() > end) break;
+        place(&s, b, k);
+        double begin = bench_now();
+        ct_status status = ct_engine_run(s.engine, s.steps, b->n_scenes);
+        double took = bench_now() - begin;
+        for (size_t i = 0; i < b->n_scenes; i++) {
+            ct_result *result = s.steps[i].result;
+            if (status || !result) die("%s: step: %s", b->name, s.steps[i].error.message);
+            if (k < HASHED_STEPS) hash = hash_result(hash, result);
+            if (k >= WARM_UP) {
+                for (int p = 0; p < CT_PHASES; p++) phases[p] += result->seconds[p];
+                rays += result->rays;
+                fragments += result->fragments;
+                contacts += result->n_contacts;
+                entries += result->n_entries;
+                for (size_t c = 0; c < result->n_contacts; c++) volume += result->contacts[c].volume;
+            }
+            ct_result_free(&s.steps[i].result);
+        }
+        if (k >= WARM_UP) bench_add(&ms, 1e3 * took);
+    }
+    if (!contacts) die("%s: the bodies never touched", b->name);
+
+    ct_engine_facts facts;
+    ct_engine_get_facts(s.engine, &facts);
+    ct_mesh_info info[2];
+    for (int j = 0; j < 2; j++) ct_mesh_get_info(b->bodies[j].mesh, &info[j]);
+    double n = (double)ms.count;
+    printf("{\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
+           "\"resolution\":[%u,%u,%u],\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\",\"samples\":%zu,",
+           b->name, b->bodies[0].name, b->bodies[1].name, (unsigned long long)info[0].triangles,
+           (unsigned long long)info[1].triangles, b->n_scenes, b->resolution[0], b->resolution[1], b->resolution[2],
+           facts.simd, facts.threads, facts.device, ms.count);
+    printf("\"ms\":{\"p10\":%.6g,\"median\":%.6g,\"p90\":%.6g},\"phases_ms\":{", bench_quantile(&ms, 0.1),
+           bench_quantile(&ms, 0.5), bench_quantile(&ms, 0.9));
+    for (int p = 0; p < CT_PHASES; p++)
+        printf("%s\"%s\":%.6g", p ? "," : "", ct_phase_name((ct_phase)p), 1e3 * phases[p] / n);
+    printf("},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
+           "\"scratch_bytes\":%llu,\"hash\":\"%016llx\"}\n",
+           (double)rays / n, (double)fragments / n, (double)contacts / n, (double)entries / n, volume / n,
+           (unsigned long long)facts.scratch_peak, (unsigned long long)hash);
+    fflush(stdout);
+    bench_free(&ms);
+    tear_down(&s, b);
+}
+
+/* The measured run, and the baseline. */
+static void compare(bench *b, unsigned threads) {
+    run(b, "auto", threads < max_threads ? threads : max_threads);
+    run(b, "base", 1);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+/* Placements with a deep, general overlap: no axis in common, 46 % of the first body's volume inside the second. */
+static const double bunny_pose[12] = {
+    0.9130000879626036, -0.325463842611161, 0.24597586575323946, 0, 0.3522330463149753, 0.9330769907404642,
+    -0.0727956759319679, 0, -0.205822060197518, 0.15310328704341084, 0.9665384953702322, 0};
+static const double cube_pose[12] = {
+    0.9659258262890683, -0.1830127018922193, 0.1830127018922193, 0.9, 0.1830127018922193, 0.9829629131445341,
+    0.01703708685546584, 0.5, -0.1830127018922193, 0.01703708685546584, 0.9829629131445341, 0.4};
+static const double armadillo_pose[12] = {
+    0.8915443744921647, -0.058071003702544255, 0.4491952658258477, 0.1, 0.1601468865334481, 0.9681012866153426,
+    -0.1926989195282664, 0.05, -0.42367629511812177, 0.24373686094371833, 0.8724051464613702, 0.02};
+
+static void bunny_and_cube(const char *name, uint32_t resolution) {
+    bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
+    for (int i = 0; i < 3; i++) b.resolution[i] = resolution;
+    b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
+    b.bodies[1] = make_body(NULL, shape_cube(2, 1), "cube of side 2", cube_pose);
+    make_deformable(&b.bodies[0]);
+    compare(&b, 1);
+}
+
+static void two_armadillos(void) {
+    double identity[12];
+    shape_pose_identity(identity);
+    bench b = {.name = "armadillos", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01,
+               .resolution = {280, 240, 260}};
+    b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
+    b.bodies[1] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
+    compare(&b, 2);
+}
+
+static void many_scenes(void) {
+    double identity[12];
+    shape_pose_identity(identity);
+    bench b = {.name = "batch_1024", .n_scenes = 1024, .want = CT_WANT_GRADIENT, .reach = 0.05,
+               .resolution = {32, 32, 32}};
+    b.bodies[0] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
+    b.bodies[1] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
+    compare(&b, 2);
+}
+
+int main(int argc, char **argv) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (!strcmp(argv[i], "--meshes")) meshes_dir = argv[i + 1];
+        else if (!strcmp(argv[i], "--seconds")) seconds_per_run = atof(argv[i + 1]);
+        else if (!strcmp(argv[i], "--threads")) max_threads = (unsigned)atoi(argv[i + 1]);
+        else die("unknown option %s", argv[i]);
+    }
+    bunny_and_cube("bunny_cube_128", 128);
+    bunny_and_cube("bunny_cube_16", 16);
+    two_armadillos();
+    many_scenes();
+    return 0;
+}
