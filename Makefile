@@ -166,6 +166,9 @@ ALL_LIBS := $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.
 $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) -lm
@@ -175,10 +178,10 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 .PHONY: setup setup-dev venv run demo
 setup:
 	@tests/tools/packages install build test
-	@$(MAKE) --no-print-directory venv
+	@$(MAKE) -s --no-print-directory venv
 setup-dev: setup
 	@tests/tools/packages install fuzz lint
-	@$(MAKE) --no-print-directory $(VENV)/dev
+	@$(MAKE) -s --no-print-directory $(VENV)/dev
 venv: $(VENV)/ready
 $(VENV)/ready: tests/requirements.txt
 	@echo "preparing the Python environment in $(VENV)"
@@ -195,7 +198,7 @@ run: all
 
 demo: setup
 	@$(MAKE) --no-print-directory $(J) all
-	PYTHONPATH=client_py CONTACTD_BUILD=$(abspath $(B)) $(PYTHON) tests/demo/demo.py $(if $(MESH_A),--mesh-a $(MESH_A)) $(if $(MESH_B),--mesh-b $(MESH_B))
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) tests/demo/demo.py $(if $(MESH_A),--mesh-a $(MESH_A)) $(if $(MESH_B),--mesh-b $(MESH_B))
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
@@ -214,7 +217,7 @@ unit: $(call bins,$(UNIT_C))
 golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 e2e: all venv
-	PYTHONPATH=client_py CONTACTD_BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit e2e

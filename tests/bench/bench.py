@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""bench.py - runs the benches, sets their figures against those to reach, and writes build/bench.json.
+
+    bench.py --build build [--seconds S] [--meshes DIR]
+
+Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
+on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+# id, what it says, unit, the figure to reach, whether less is better
+FIGURES = [
+    ("bunny_cube_128", "69.7k triangles against a cube, 3 x 128^2, volume + gradient, 1 thread", "ms", 4.0, True),
+    ("bunny_cube_16", "the same at 3 x 16^2", "ms", 0.8, True),
+    ("armadillos", "two bodies of 346k triangles, 280 x 240 x 260, 2 threads", "ms", 25.0, True),
+    ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
+    ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
+    ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
+    ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
+]
+
+
+def first_line(*command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.splitlines()[0].strip() if done.stdout else "unknown"
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith(("model name", "CPU part")):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def conditions(build):
+    compiler, *flags = (build / "flags").read_text().split(" / ")[0].split()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return {
+        "machine": f"{processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, {platform.machine()}",
+        "system": f"{platform.system()} {platform.release()}",
+        "compiler": first_line(compiler, "--version"),
+        "flags": " ".join(f for f in flags if f.startswith(("-O", "-f", "-m"))),
+        "commit": first_line("git", "describe", "--always", "--dirty"),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def json_lines(command, timeout):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=timeout)
+    if done.returncode:
+        raise SystemExit(f"bench: {command[0]} failed with exit code {done.returncode}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def stream_runs(build, seconds):
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
+        log_path = pathlib.Path(folder) / "contactd.log"
+        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}"]
+        with log_path.open("w") as log:
+            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
+        try:
+            bench = [str(build / "tests/bench/bench_stream"), endpoint, str(server.pid), str(seconds)]
+            return json_lines(bench, 120)
+        except SystemExit:
+            sys.stderr.write(log_path.read_text())
+            raise
+        finally:
+            server.send_signal(signal.SIGTERM)
+            try:
+                server.wait(20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def spread(samples, scale=lambda x: x):
+    return sorted(scale(samples[q]) for q in ("p10", "p90"))
+
+
+def measure(engine, stream):
+    """figure id -> (median, (low, high), baseline or None, what the baseline is)"""
+    found = {}
+    for name in dict.fromkeys(run["scene"] for run in engine):
+        runs = [run for run in engine if run["scene"] == name]
+        if len({run["hash"] for run in runs}) != 1:
+            raise SystemExit(f"bench: the runs of {name} do not give the same bits: {[r['hash'] for r in runs]}")
+        main, base = runs
+        scale = (lambda ms, n=main["scenes"]: 1e3 * n / ms) if main["scenes"] > 1 else (lambda ms: ms)
+        found[name] = (scale(main["ms"]["median"]), spread(main["ms"], scale), scale(base["ms"]["median"]),
+                       f"{base['simd']}, {base['threads']} thread")
+    by_name = {run["scene"]: run for run in stream}
+    step, ping = by_name["round_trip_boxes"]["us"], by_name["round_trip_ping"]["us"]
+    found["round_trip_boxes"] = (step["p50"], spread(step), ping["p50"], "an empty round trip")
+    found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), ping["p99"], "an empty round trip")
+    memory = by_name["memory"]
+    found["bytes_per_triangle"] = (memory["rss_per_triangle"],
+                                   sorted((memory["accounted_per_triangle"], memory["rss_per_triangle"])),
+                                   memory["raw_per_triangle"], "the bare arrays")
+    return found
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def figures(found):
+    expected = json.loads((HERE / "expected.json").read_text())
+    for name, text, unit, reach, less in FIGURES:
+        median, (low, high), baseline, baseline_is = found[name]
+        yield {
+            "figure": name, "text": text, "unit": unit, "median": median, "spread": [low, high],
+            "reach": reach, "reached": median <= reach if less else median >= reach,
+            "baseline": baseline, "baseline_is": baseline_is,
+            "speedup": (baseline / median if less else median / baseline),
+            "expected": expected.get(name, {}).get("value"),
+        }
+
+
+def table(rows):
+    heads = ("figure", "measured", "spread", "to reach", "", "expected", "baseline", "x")
+    lines = [heads]
+    for row in rows:
+        lines.append((
+            row["text"], f"{number(row['median'])} {row['unit']}", "-".join(number(v) for v in row["spread"]),
+            number(row["reach"]), "reached" if row["reached"] else "MISSED",
+            number(row["expected"]) if row["expected"] is not None else "",
+            f"{number(row['baseline'])} ({row['baseline_is']})", f"{row['speedup']:.2f}",
+        ))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    lines.insert(1, tuple("-" * w for w in widths))
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+
+
+def profile(engine):
+    """Where each scene's time goes: phases' shares, and the cost of a triangle, a ray and a crossing."""
+    for run in engine:
+        total = sum(run["phases_ms"].values()) or 1
+        shares = ", ".join(f"{p} {100 * t / total:.0f} %" for p, t in run["phases_ms"].items() if t / total >= 0.005)
+        triangles = run["scenes"] * sum(run["triangles"])
+        yield (
+            f"{run['scene']} ({run['simd']}, {run['threads']} thread{'s' * (run['threads'] > 1)}; "
+            f"{' / '.join(run['bodies'])}): {shares}; "
+            f"{1e6 * total / triangles:.1f} ns a triangle, {run['rays'] / 1e3:,.0f}k rays, "
+            f"{run['fragments'] / 1e3:,.0f}k crossings, {1e6 * total / max(run['fragments'], 1):.0f} ns a crossing"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each run")
+    parser.add_argument("--meshes", default=os.environ.get("CONTACTD_MESHES", str(ROOT / ".." / "shared" / "meshes")))
+    options = parser.parse_args()
+    build = options.build.resolve()
+    if not os.path.isdir(options.meshes):
+        print(f"no meshes at {options.meshes} (CONTACTD_MESHES): generated bodies of the same size instead")
+
+    where = conditions(build)
+    for key, value in where.items():
+        print(f"{key}: {value}")
+    engine = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
+                         "--seconds", str(options.seconds)], 600)
+    stream = stream_runs(build, options.seconds)
+    rows = list(figures(measure(engine, stream)))
+    print(f"\n{table(rows)}\n\nwhere the time goes:")
+    print("\n".join(profile(engine)))
+    for run in stream:
+        print(json.dumps(run))
+    out = build / "bench.json"
+    out.write_text(json.dumps({"conditions": where, "figures": rows, "engine": engine, "stream": stream}, indent=1) + "\n")
+    print(f"\nwritten: {out}")
+
+
+if __name__ == "__main__":
+    main()
