@@ -76,8 +76,7 @@ objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 # gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
 SIMD_base   :=
 SIMD_avx2   := -mavx2 -mfma -mbmi2
-SIMD_avx512 := $(SIMD_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl
-SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
+SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
 
 SIMD_C   := $(call find,gpu,*.simd.c)
 SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
@@ -117,7 +116,7 @@ $(B)/obj/%.o: %.c $(B)/flags
 define SIMD_RULE
 $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS_) $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
+	$$(CC) $$(CFLAGS_) -Wno-psabi $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
 endef
 $(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
 $(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h $(B)/flags

@@ -126,14 +126,14 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
 void ct_engine_destroy(ct_engine **engine); /* after its scenes */
 
 typedef struct ct_engine_facts {
-    char backend[16];         /* what runs: "cpu" */
-    char rasterizer[16];      /* "native" */
-    char device[96];          /* e.g. the processor's name */
-    char simd[16];            /* e.g. "avx2" */
-    char simd_available[64];  /* space-separated */
+    char backend[16];        /* what runs: "cpu" */
+    char rasterizer[16];     /* "native" */
+    char device[96];         /* e.g. the processor's name */
+    char simd[16];           /* e.g. "avx2" */
+    char simd_available[64]; /* space-separated */
     uint32_t threads;
-    uint64_t scratch_bytes;   /* held now */
-    uint64_t scratch_peak;    /* high-water mark */
+    uint64_t scratch_bytes; /* held now */
+    uint64_t scratch_peak;  /* high-water mark */
 } ct_engine_facts;
 
 void ct_engine_get_facts(const ct_engine *engine, ct_engine_facts *facts);
@@ -150,8 +150,8 @@ typedef struct ct_scene_settings {
     uint32_t cookie;        /* set by ct_scene_settings_init */
     ct_method method;       /* LDI */
     uint32_t resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION */
-    double pixel_size;      /* m; > 0: a world-anchored lattice of this pitch instead (Allard 2010); 0: use resolution */
-    double stiffness;       /* k of E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    double pixel_size; /* m; > 0: a world-anchored lattice of this pitch instead (Allard 2010); 0: use resolution */
+    double stiffness;  /* k of E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
 } ct_scene_settings;
 
 void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, 64^3, stiffness 1 */
@@ -168,7 +168,7 @@ typedef enum ct_body_kind {
 } ct_body_kind;
 
 typedef struct ct_body_options {
-    uint32_t cookie;        /* set by ct_body_options_init */
+    uint32_t cookie; /* set by ct_body_options_init */
     ct_body_kind kind;
     double pose[12];        /* rigid: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
@@ -220,27 +220,27 @@ typedef struct ct_update {
 
 /* What a step returns, beside bodies, volumes and error estimate. */
 enum {
-    CT_WANT_FRAME = 1u << 0,       /* per-body 6-vectors, area, normal, tangents, centre, mean depth */
-    CT_WANT_GRADIENT = 1u << 1,    /* sparse dV/dx */
-    CT_WANT_FRICTION = 1u << 2,    /* friction weights, one per vertex of the sparse gradient (implies FRAME) */
-    CT_WANT_FORCES = 1u << 3,      /* f = -k V dV/dx, one per vertex of the sparse gradient */
-    CT_WANT_SPANS = 1u << 4,       /* every span's two end points, for debugging and pictures */
+    CT_WANT_FRAME = 1u << 0,    /* per-body 6-vectors, area, normal, tangents, centre, mean depth */
+    CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */
+    CT_WANT_FRICTION = 1u << 2, /* friction weights, one per vertex of the sparse gradient (implies FRAME) */
+    CT_WANT_FORCES = 1u << 3,   /* f = -k V dV/dx, one per vertex of the sparse gradient */
+    CT_WANT_SPANS = 1u << 4,    /* every span's two end points, for debugging and pictures */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 
 typedef struct ct_contact {
-    uint32_t body[2];    /* body[0] < body[1] */
-    double volume;       /* m^3, mean of the three views */
-    double volumes[3];   /* m^3, seen along x, y, z */
-    double error_bound;  /* m^3, guaranteed; NaN where the method gives none (LDI) */
+    uint32_t body[2];      /* body[0] < body[1] */
+    double volume;         /* m^3, mean of the three views */
+    double volumes[3];     /* m^3, seen along x, y, z */
+    double error_bound;    /* m^3, guaranteed; NaN where the method gives none (LDI) */
     double error_estimate; /* m^3, half the spread of the three volumes */
 
     /* FRAME (Allard 2010 section 4.2): */
-    double area;         /* m^2, sum of the positive friction weights */
-    double depth;        /* m, volume / area; 0 where area is 0 */
-    double normal[3];    /* unit, the direction that pushes body[0] out; zero if no direction does (a nested body) */
+    double area;      /* m^2, sum of the positive friction weights */
+    double depth;     /* m, volume / area; 0 where area is 0 */
+    double normal[3]; /* unit, the direction that pushes body[0] out; zero if no direction does (a nested body) */
     double tangents[2][3];
-    double center[3];    /* m, midpoint of the two surfaces' weighted barycentres */
+    double center[3];                  /* m, midpoint of the two surfaces' weighted barycentres */
     double generalized_gradient[2][6]; /* per body: dV/d(translation), m^2; dV/d(rotation about the body's origin), m^3.
                                           A rigid body's origin is its pose's translation, a deformable's the world's */
 
@@ -269,19 +269,19 @@ const char *ct_phase_name(ct_phase phase); /* "upload" */
 
 typedef struct ct_result {
     size_t n_contacts;
-    ct_contact *contacts;  /* in rising order of (body[0], body[1]); only pairs with a volume > 0 */
-    uint64_t n_entries;    /* length of the sparse arrays, which all contacts of the step share: */
-    uint32_t *vertices;    /* [n_entries] */
-    double *gradient;      /* [n_entries][3], m^2, or NULL */
-    double *weights;       /* [n_entries], m^2, or NULL */
-    double *forces;        /* [n_entries][3], N, or NULL */
+    ct_contact *contacts; /* in rising order of (body[0], body[1]); only pairs with a volume > 0 */
+    uint64_t n_entries;   /* length of the sparse arrays, which all contacts of the step share: */
+    uint32_t *vertices;   /* [n_entries] */
+    double *gradient;     /* [n_entries][3], m^2, or NULL */
+    double *weights;      /* [n_entries], m^2, or NULL */
+    double *forces;       /* [n_entries][3], N, or NULL */
     uint64_t n_spans;
-    ct_span *spans;        /* or NULL */
-    uint32_t want;         /* what was asked for */
+    ct_span *spans; /* or NULL */
+    uint32_t want;  /* what was asked for */
     ct_method method;
-    uint64_t pairs;        /* pairs whose boxes overlap and that no filter excludes */
-    uint64_t rays;         /* ray samples cast */
-    uint64_t fragments;    /* ray-triangle crossings */
+    uint64_t pairs;            /* pairs whose boxes overlap and that no filter excludes */
+    uint64_t rays;             /* ray samples cast */
+    uint64_t fragments;        /* ray-triangle crossings */
     double seconds[CT_PHASES]; /* this step's share of the batch, by phase; summed over threads */
 } ct_result;
 
@@ -293,7 +293,8 @@ typedef struct ct_step {
     size_t n_updates;
     uint32_t want;     /* CT_WANT_... */
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
-    ct_error error;    /* out: status OK or why. A failed step has changed nothing */
+    ct_error error;    /* out: status OK or why. A step whose updates are refused has changed nothing; one that fails
+                          later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window, OUT_OF_MEMORY) has moved its bodies */
 } ct_step;
 
 /* Applies every step's updates and computes its contacts: one pass for the whole batch. Returns the first status that
@@ -301,8 +302,8 @@ typedef struct ct_step {
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 
 /* K d = -k g (g . d) with g = dV/dx, the stiffness product of implicit integration (Faure 2008 equation 2), never
- * assembled: in and out are dense [vertices][3] of each of the contact's bodies, in body[0], body[1] order; out is added
- * to, so that contacts accumulate. Needs GRADIENT in the result. */
+ * assembled: in and out are dense [vertices][3] of each of the contact's bodies, in body[0], body[1] order; out is
+ * added to, so that contacts accumulate. Needs GRADIENT in the result. */
 void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
                                   double *const out[2]);
 

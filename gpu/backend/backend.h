@@ -1,0 +1,36 @@
+/* backend.h - what a compute backend provides. Adding one touches its own folder and the list in backends.c.
+ *
+ * A backend holds the bodies' resident state and runs whole batches: uploads, boxes, broad phase, views, rasterising,
+ * spans, sums, answers. All backends give the same bits (the arithmetic is in the stages' *_k.h headers).
+ */
+#ifndef CT_BACKEND_H
+#define CT_BACKEND_H
+
+#include "gpu/include/contact.h"
+#include "gpu/scene/scene.h"
+
+#define CT_BACKEND_VERSION 1
+
+typedef struct ct_device ct_device;     /* one device with its memory, opaque outside the backend */
+typedef struct ct_resident ct_resident; /* a body's state on the device */
+
+typedef struct ct_backend {
+    uint32_t version; /* CT_BACKEND_VERSION */
+    const char *name; /* "cpu" */
+
+    ct_status (*create)(const ct_engine_options *options, ct_device **out, ct_error *error);
+    void (*destroy)(ct_device **device);
+    void (*facts)(const ct_device *device, ct_engine_facts *facts); /* zeroed by the caller */
+
+    /* A body at its rest positions, its box computed. The mesh outlives the resident state. */
+    ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
+    void (*body_destroy)(ct_device *device, ct_body *body);
+
+    /* Runs steps whose status is OK and whose updates have passed ct_update_check. */
+    void (*run)(ct_device *device, ct_step *steps, size_t n_steps);
+} ct_backend;
+
+/* The backend of that name; "auto" takes the first that this build has. NULL with *error: none. */
+const ct_backend *ct_backend_find(const char *name, ct_error *error);
+
+#endif

@@ -1,0 +1,290 @@
+/* cpu.c - the CPU backend: a batch of steps over threads. */
+#include "gpu/backend/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
+
+enum { MAX_THREADS = 256 };
+
+double ct_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- device --------------------------------------------------------------------------------------------------------
+ */
+
+static void destroy(ct_device **handle) {
+    ct_device *device = *handle;
+    if (!device) return;
+    ct_pool_destroy(&device->pool);
+    for (uint32_t i = 0; device->workers && i < device->threads; i++) {
+        ct_worker *w = &device->workers[i];
+        for (size_t k = 0; k < w->n_bins; k++) ct_buffer_free(&w->bins[k].memory, &device->budget);
+        ct_buffer *buffers[] = {&w->coords[0],
+                                &w->coords[1],
+                                &w->cells[0],
+                                &w->cells[1],
+                                &w->bins_memory,
+                                &w->rays.head_memory,
+                                &w->rays.fragment_memory,
+                                &w->span.ray,
+                                &w->span.spans,
+                                &w->gradient_memory[0],
+                                &w->gradient_memory[1],
+                                &w->touched_memory[0],
+                                &w->touched_memory[1],
+                                &w->answers};
+        for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
+    }
+    ct_buffer_free(&device->jobs, &device->budget);
+    free(device->workers);
+    free(device);
+    *handle = NULL;
+}
+
+static ct_status create(const ct_engine_options *options, ct_device **out, ct_error *error) {
+    const ct_kernels *kernels = ct_kernels_find(options->simd, error);
+    if (!kernels) return CT_UNSUPPORTED;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = options->threads ? options->threads : online > 0 ? (uint32_t)online : 1;
+    if (options->threads > MAX_THREADS)
+        return ct_fail(error, CT_OUT_OF_RANGE, "threads", "%u threads, expected at most %d", threads, MAX_THREADS);
+    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    ct_device *device = calloc(1, sizeof *device);
+    if (!device) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a device");
+    device->threads = threads;
+    device->kernels = kernels;
+    device->budget.limit = options->max_scratch_bytes;
+    device->next_job = 1;
+    device->workers = calloc(threads, sizeof *device->workers);
+    ct_status status = device->workers
+                           ? ct_pool_create(threads, &device->pool, error)
+                           : ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for %u threads", threads);
+    if (status) destroy(&device);
+    *out = device;
+    return status;
+}
+
+static void processor_name(char *name, size_t size) {
+    snprintf(name, size, "CPU");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    if (!f) return;
+    char line[256];
+    while (fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, "model name", 10)) continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(name, size, "%s", colon + 2);
+        break;
+    }
+    fclose(f);
+}
+
+static void facts(const ct_device *device, ct_engine_facts *f) {
+    snprintf(f->backend, sizeof f->backend, "cpu");
+    snprintf(f->rasterizer, sizeof f->rasterizer, "native");
+    processor_name(f->device, sizeof f->device);
+    snprintf(f->simd, sizeof f->simd, "%s", device->kernels->name);
+    ct_kernels_list(f->simd_available, sizeof f->simd_available);
+    f->threads = device->threads;
+    f->scratch_bytes = atomic_load(&device->budget.used);
+    f->scratch_peak = atomic_load(&device->budget.peak);
+}
+
+/* ---- bodies --------------------------------------------------------------------------------------------------------
+ */
+
+static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) {
+    const ct_mesh *mesh = body->mesh;
+    bool rigid = body->kind == CT_BODY_RIGID;
+    ct_resident *resident = calloc(1, sizeof *resident);
+    size_t bytes = (size_t)mesh->n_vertices * 12;
+    if (resident && !rigid) resident->positions = malloc(bytes);
+    if (!resident || (!rigid && !resident->positions)) {
+        free(resident);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices", mesh->n_vertices);
+    }
+    if (!rigid) memcpy(resident->positions, mesh->positions, bytes);
+    body->resident = resident;
+    device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
+    return CT_OK;
+}
+
+static void body_destroy(ct_device *device, ct_body *body) {
+    (void)device;
+    if (!body->resident) return;
+    free(body->resident->positions);
+    free(body->resident);
+    body->resident = NULL;
+}
+
+/* ---- a batch -------------------------------------------------------------------------------------------------------
+ */
+
+struct batch {
+    ct_device *device;
+    ct_step *steps;
+    struct state {
+        size_t first_job, n_jobs;
+        double upload, broadphase, download; /* s */
+    } * states;
+    ct_job *jobs;
+    const uint32_t *order; /* small jobs */
+};
+
+static void place_bodies(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = context;
+    ct_step *step = &batch->steps[i];
+    struct state *state = &batch->states[i];
+    if (step->error.status) return;
+    double start = ct_now();
+    if (ct_cpu_upload(batch->device, step)) return;
+    double uploaded = ct_now();
+    state->upload = uploaded - start;
+    ct_scene *scene = step->scene;
+    ct_scene_refresh(scene);
+    for (uint32_t b = 0; b < scene->n_bodies; b++) {
+        const ct_body *body = scene->bodies[b];
+        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask};
+    }
+    ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
+                      &step->error);
+    state->broadphase = ct_now() - uploaded;
+}
+
+/* Rough, but only the choice between one thread and several hangs on it. */
+static double cost_of(const ct_job *job) {
+    double triangles = (double)job->body[0]->mesh->n_triangles + job->body[1]->mesh->n_triangles, samples = 0;
+    for (int w = 0; w < 3; w++) samples += (double)job->window.axis[ct_view_u(w)].n * job->window.axis[ct_view_v(w)].n;
+    return 2000 + 6 * triangles + 40 * samples;
+}
+
+/* A band's fragments should stay in a core's cache: at a few layers of 20 bytes that is some thousand samples. */
+enum { BAND_SAMPLES = 8192 };
+
+static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
+    ct_device *device = batch->device;
+    size_t n = 0;
+    for (size_t i = 0; i < n_steps; i++)
+        if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
+    if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) return false;
+    batch->jobs = device->jobs.data;
+    n = 0;
+    for (size_t i = 0; i < n_steps; i++) {
+        ct_step *step = &batch->steps[i];
+        struct state *state = &batch->states[i];
+        state->first_job = n;
+        if (step->error.status) continue;
+        const ct_scene *scene = step->scene;
+        for (size_t p = 0; p < scene->broad.n_pairs; p++) {
+            ct_job *job = &batch->jobs[n];
+            memset(job, 0, sizeof *job);
+            job->step = i;
+            for (int b = 0; b < 2; b++) {
+                job->body[b] = scene->bodies[b ? scene->broad.pairs[p].b : scene->broad.pairs[p].a];
+                job->contact.body[b] = job->body[b]->id;
+            }
+            ct_error why = {0};
+            if (ct_view_plan(&job->body[0]->box, &job->body[1]->box, &scene->settings, &job->window, &why)) {
+                ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", job->body[0]->id, job->body[1]->id,
+                        why.message);
+                n = state->first_job;
+                break;
+            }
+            job->bands = ct_bands_plan(&job->window, BAND_SAMPLES);
+            job->number = device->next_job++;
+            job->want = step->want;
+            job->cost = cost_of(job);
+            n++;
+        }
+        state->n_jobs = n - state->first_job;
+    }
+    *n_jobs = n;
+    return true;
+}
+
+static void small_job(void *context, uint32_t i, uint32_t worker) {
+    struct batch *batch = context;
+    ct_cpu_job(batch->device, &batch->jobs[batch->order[i]], worker, false);
+}
+
+/* Below this much work waking other threads costs more than they bring. */
+static const double WORTH_SPREADING = 60e3; /* ns */
+
+static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
+    ct_device *device = batch->device;
+    double total = 0;
+    for (size_t i = 0; i < n; i++) total += batch->jobs[i].cost;
+    bool several = device->threads > 1 && total > WORTH_SPREADING;
+    uint32_t n_small = 0;
+    for (size_t i = 0; i < n; i++) {
+        ct_job *job = &batch->jobs[i];
+        /* A pair that is a large part of the batch would leave the other threads idle at the end. Spans are kept in the
+         * order of the bands, so on one thread. */
+        bool large = several && job->cost > WORTH_SPREADING && 2 * device->threads * job->cost > total &&
+                     !(job->want & CT_WANT_SPANS);
+        if (large)
+            ct_cpu_job(device, job, 0, true);
+        else
+            order[n_small++] = (uint32_t)i;
+    }
+    batch->order = order;
+    if (several)
+        ct_pool_run(device->pool, n_small, small_job, batch);
+    else
+        for (uint32_t i = 0; i < n_small; i++) small_job(batch, i, 0);
+}
+
+static void answer_step(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = context;
+    ct_step *step = &batch->steps[i];
+    const struct state *state = &batch->states[i];
+    if (step->error.status) return;
+    double start = ct_now();
+    ct_cpu_answer(batch->device, step, batch->jobs + state->first_job, state->n_jobs);
+    if (!step->result) return;
+    step->result->seconds[CT_PHASE_UPLOAD] = state->upload;
+    step->result->seconds[CT_PHASE_BROADPHASE] = state->broadphase;
+    step->result->seconds[CT_PHASE_DOWNLOAD] = ct_now() - start;
+}
+
+static void run(ct_device *device, ct_step *steps, size_t n_steps) {
+    struct batch batch = {.device = device, .steps = steps};
+    batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
+    size_t n_jobs = 0;
+    uint32_t *order = NULL;
+    for (uint32_t i = 0; i < device->threads; i++) device->workers[i].answers_used = 0;
+    if (batch.states) {
+        ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, place_bodies, &batch);
+        if (plan_jobs(&batch, n_steps, &n_jobs)) order = malloc((n_jobs ? n_jobs : 1) * sizeof *order);
+    }
+    if (order) {
+        run_jobs(&batch, n_jobs, order);
+        ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, answer_step, &batch);
+    } else {
+        for (size_t i = 0; i < n_steps; i++)
+            ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
+    }
+    free(order);
+    free(batch.states);
+}
+
+const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
+                                   .name = "cpu",
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .facts = facts,
+                                   .body_create = body_create,
+                                   .body_destroy = body_destroy,
+                                   .run = run};

@@ -1,0 +1,91 @@
+/* device.h - the CPU backend's own structures: the device with its threads and scratch, and the jobs of a batch. */
+#ifndef CT_CPU_DEVICE_H
+#define CT_CPU_DEVICE_H
+
+#include "gpu/backend/backend.h"
+#include "gpu/backend/cpu/pool.h"
+#include "gpu/base/scratch.h"
+#include "gpu/contact/frame.h"
+#include "gpu/raster/raster_cpu.h"
+#include "gpu/span/span_cpu.h"
+#include "gpu/view/snap_cpu.h"
+#include "gpu/view/view.h"
+
+/* One instruction set's kernels. */
+typedef struct ct_kernels {
+    const char *name;
+    const ct_snap_cpu *snap;
+    const ct_raster_cpu *raster;
+    const ct_span_cpu *span;
+} ct_kernels;
+
+/* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
+const ct_kernels *ct_kernels_find(const char *name, ct_error *error);
+void ct_kernels_list(char *names, size_t size); /* those that this processor runs, space-separated */
+
+struct ct_resident {
+    float *positions; /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+};
+
+/* One thread's scratch. */
+typedef struct ct_worker {
+    /* A pair on its lattice, used by whoever drives the job: */
+    ct_buffer coords[2], cells[2], bins_memory;
+    ct_bin *bins;
+    size_t n_bins; /* whose memory is to be freed in the end */
+    /* A band: */
+    ct_ray_lists rays;
+    ct_span_scratch span;
+    /* The pair's sums, or this thread's part of them: */
+    ct_buffer gradient_memory[2], touched_memory[2];
+    ct_sums sums;
+    uint64_t sums_job; /* number of the job that sums belong to; 0: none, and all is zero */
+    uint64_t rays_cast, fragments;
+    double raster_seconds, span_seconds;
+    /* Answers of the jobs that this worker drove, until the batch is assembled: */
+    ct_buffer answers;
+    size_t answers_used;
+} ct_worker;
+
+/* A pair of a step. */
+typedef struct ct_job {
+    size_t step;
+    const ct_body *body[2];
+    ct_window window;
+    ct_bands bands;
+    uint64_t number; /* unique and non-zero */
+    double cost;     /* ns, roughly */
+    uint32_t want;
+    /* out: */
+    ct_status status;
+    bool found; /* a contact */
+    ct_contact contact;
+    uint32_t worker;  /* whose answers these are: */
+    size_t answer;    /* byte offset: sums [n][3] int64, then vertices [n] uint32, body 0's entries first */
+    size_t raw_spans; /* byte offset: ct_raw_span [n_spans] */
+    uint64_t rays, fragments;
+    double seconds[CT_PHASES];
+} ct_job;
+
+struct ct_device {
+    ct_pool *pool;
+    uint32_t threads;
+    const ct_kernels *kernels;
+    ct_budget budget;
+    ct_worker *workers; /* [threads] */
+    ct_buffer jobs;
+    uint64_t next_job;
+};
+
+double ct_now(void); /* s, monotonic */
+
+/* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
+ct_status ct_cpu_upload(ct_device *device, ct_step *step);
+
+/* job.c: computes one pair, on the calling worker alone or spread over the pool. */
+void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool spread);
+
+/* answer.c: makes a step's result of its jobs. On failure the step has its error and no result. */
+void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t n_jobs);
+
+#endif

@@ -1,0 +1,268 @@
+/* job.c - one pair on the CPU: vertices to the lattice, triangles to bands, bands to spans to sums, sums to an answer.
+ * The same stages run on one thread for a small pair and spread over all threads for a large one. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/mesh/mesh.h"
+
+enum { VERTEX_CHUNK = 1 << 14, TRIANGLE_CHUNK = 1 << 14 };
+
+struct run {
+    ct_device *device;
+    ct_job *job;
+    uint32_t driver; /* the worker whose pair scratch is used */
+    bool spread;
+    ct_placed placed[2];
+    uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
+    const uint32_t *triangles[2];
+    atomic_bool failed;
+};
+
+static void spread(struct run *run, uint32_t n, ct_task task) {
+    if (run->spread)
+        ct_pool_run(run->device->pool, n, task, run);
+    else
+        for (uint32_t i = 0; i < n; i++) task(run, i, run->driver);
+}
+
+/* ---- vertices to the lattice ---------------------------------------------------------------------------------------
+ */
+
+static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct run *run = context;
+    ct_worker *driver = &run->device->workers[run->driver];
+    int b = i >= run->vertex_chunks[0];
+    if (b) i -= run->vertex_chunks[0];
+    const ct_body *body = run->job->body[b];
+    bool rigid = body->kind == CT_BODY_RIGID;
+    size_t first = (size_t)i * VERTEX_CHUNK, last = first + VERTEX_CHUNK;
+    if (last > run->vertices[b]) last = run->vertices[b];
+    run->device->kernels->snap->snap(&run->job->window, rigid ? body->mesh->positions : body->resident->positions,
+                                     rigid ? body->pose : NULL, first, last, driver->coords[b].data,
+                                     driver->cells[b].data);
+}
+
+/* ---- triangles to bands --------------------------------------------------------------------------------------------
+ */
+
+static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct run *run = context;
+    ct_device *device = run->device;
+    ct_bin *bin = &device->workers[run->driver].bins[i];
+    int b = i >= run->triangle_chunks[0];
+    if (b) i -= run->triangle_chunks[0];
+    const ct_placed *placed = &run->placed[b];
+    uint32_t first = i * TRIANGLE_CHUNK, last = first + TRIANGLE_CHUNK;
+    if (last > placed->n_triangles) last = placed->n_triangles;
+    if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->window, &run->job->bands, first, last))
+        run->failed = true;
+}
+
+/* ---- bands to spans to sums ----------------------------------------------------------------------------------------
+ */
+
+static bool prepare_sums(struct run *run, ct_worker *worker) {
+    if (worker->sums_job == run->job->number) return true;
+    for (int b = 0; b < 2; b++) {
+        size_t n = run->vertices[b];
+        /* The sums are all zero, so are kept so when they have to grow. */
+        if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, n * 24, 0, true) ||
+            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, (n + 63) / 64 * 8, 0, true))
+            return false;
+        worker->sums.gradient[b] = worker->gradient_memory[b].data;
+        worker->sums.touched[b] = worker->touched_memory[b].data;
+    }
+    memset(worker->sums.length, 0, sizeof worker->sums.length);
+    worker->rays_cast = worker->fragments = 0;
+    worker->raster_seconds = worker->span_seconds = 0;
+    worker->sums_job = run->job->number;
+    return true;
+}
+
+static void band(void *context, uint32_t i, uint32_t index) {
+    struct run *run = context;
+    ct_device *device = run->device;
+    ct_worker *worker = &device->workers[index], *driver = &device->workers[run->driver];
+    const ct_kernels *k = device->kernels;
+    if (run->failed) return;
+    double start = ct_now();
+    if (!prepare_sums(run, worker) ||
+        !k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i, driver->bins,
+                           run->triangle_chunks[0] + run->triangle_chunks[1])) {
+        run->failed = true;
+        return;
+    }
+    double middle = ct_now();
+    worker->rays_cast += (uint64_t)worker->rays.rows * (uint64_t)worker->rays.columns;
+    worker->fragments += worker->rays.n_fragments;
+    worker->raster_seconds += middle - start;
+    if (!k->span->span(&worker->rays, run->triangles, &worker->sums, &worker->span, &device->budget,
+                       run->job->want & CT_WANT_SPANS))
+        run->failed = true;
+    worker->span_seconds += ct_now() - middle;
+}
+
+/* ---- sums to an answer ---------------------------------------------------------------------------------------------
+ */
+
+/* Adds up all workers' parts of one body's sums, clears them, and writes the entries that are not zero, if asked to. */
+static size_t compact(struct run *run, int b, uint32_t *vertices, int64_t (*sums)[3]) {
+    ct_sums *parts[256];
+    uint32_t n_parts = 0;
+    for (uint32_t w = 0; w < run->device->threads; w++)
+        if (run->device->workers[w].sums_job == run->job->number) parts[n_parts++] = &run->device->workers[w].sums;
+    size_t n = 0, words = ((size_t)run->vertices[b] + 63) / 64;
+    for (size_t word = 0; word < words; word++) {
+        uint64_t touched = 0;
+        for (uint32_t p = 0; p < n_parts; p++) {
+            touched |= parts[p]->touched[b][word];
+            parts[p]->touched[b][word] = 0;
+        }
+        for (; touched; touched &= touched - 1) {
+            size_t vertex = word * 64 + (size_t)__builtin_ctzll(touched);
+            int64_t total[3] = {0, 0, 0};
+            for (uint32_t p = 0; p < n_parts; p++) {
+                int64_t *g = parts[p]->gradient[b] + 3 * vertex;
+                for (int k = 0; k < 3; k++) {
+                    total[k] += g[k];
+                    g[k] = 0;
+                }
+            }
+            if (!vertices || !(total[0] | total[1] | total[2])) continue;
+            vertices[n] = (uint32_t)vertex;
+            memcpy(sums[n++], total, sizeof total);
+        }
+    }
+    return n;
+}
+
+static size_t count_touched(const struct run *run, int b) {
+    size_t n = 0, words = ((size_t)run->vertices[b] + 63) / 64;
+    for (uint32_t w = 0; w < run->device->threads; w++) {
+        const ct_worker *worker = &run->device->workers[w];
+        if (worker->sums_job != run->job->number) continue;
+        for (size_t i = 0; i < words; i++) n += (size_t)__builtin_popcountll(worker->sums.touched[b][i]);
+    }
+    return n;
+}
+
+static bool answer_reserve(struct run *run, ct_worker *driver, size_t bytes) {
+    return ct_buffer_reserve(&driver->answers, &run->device->budget, driver->answers_used + bytes, driver->answers_used,
+                             false);
+}
+
+static bool keep_spans(struct run *run, ct_worker *driver) {
+    size_t bytes = driver->span.n_spans * sizeof(ct_raw_span);
+    driver->answers_used = (driver->answers_used + 7) & ~(size_t)7;
+    if (!answer_reserve(run, driver, bytes)) return false;
+    run->job->raw_spans = driver->answers_used;
+    if (bytes) memcpy((char *)driver->answers.data + driver->answers_used, driver->span.spans.data, bytes);
+    driver->answers_used += bytes;
+    run->job->contact.n_spans = driver->span.n_spans;
+    return true;
+}
+
+static void finish(struct run *run) {
+    ct_device *device = run->device;
+    ct_job *job = run->job;
+    ct_worker *driver = &device->workers[run->driver];
+    int64_t length[3] = {0, 0, 0};
+    for (uint32_t w = 0; w < device->threads; w++) {
+        const ct_worker *worker = &device->workers[w];
+        if (worker->sums_job != job->number) continue;
+        for (int k = 0; k < 3; k++) length[k] += worker->sums.length[k];
+        job->rays += worker->rays_cast;
+        job->fragments += worker->fragments;
+        job->seconds[CT_PHASE_RASTER] += worker->raster_seconds;
+        job->seconds[CT_PHASE_SPAN] += worker->span_seconds;
+    }
+    job->found = !run->failed && ct_frame_volumes(&job->window, length, &job->contact);
+
+    bool entries = job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES);
+    size_t n = job->found && entries ? count_touched(run, 0) + count_touched(run, 1) : 0;
+    driver->answers_used = (driver->answers_used + 7) & ~(size_t)7;
+    if (n && !answer_reserve(run, driver, n * 28)) {
+        run->failed = true;
+        n = 0;
+    }
+    if (n) {
+        job->answer = driver->answers_used;
+        int64_t(*sums)[3] = (void *)((char *)driver->answers.data + job->answer);
+        uint32_t *vertices = (uint32_t *)(sums + n);
+        job->contact.count[0] = compact(run, 0, vertices, sums);
+        job->contact.count[1] = compact(run, 1, vertices + job->contact.count[0], sums + job->contact.count[0]);
+        uint64_t kept = job->contact.count[0] + job->contact.count[1];
+        memmove(sums + kept, vertices, kept * sizeof *vertices);
+        vertices = (uint32_t *)(sums + kept);
+        driver->answers_used += kept * 28;
+        ct_entries side[2];
+        double origin[2][3] = {{0, 0, 0}, {0, 0, 0}};
+        for (int b = 0; b < 2; b++) {
+            const ct_body *body = job->body[b];
+            if (body->kind == CT_BODY_RIGID)
+                for (int k = 0; k < 3; k++) origin[b][k] = body->pose[4 * k + 3];
+            size_t first = b ? job->contact.count[0] : 0;
+            side[b] = (ct_entries){vertices + first, (const int64_t(*)[3])(sums + first), job->contact.count[b],
+                                   driver->coords[b].data, origin[b]};
+        }
+        ct_frame_contact(&job->window, side, &job->contact);
+    } else {
+        compact(run, 0, NULL, NULL);
+        compact(run, 1, NULL, NULL);
+    }
+    if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run, driver)) run->failed = true;
+    for (uint32_t w = 0; w < device->threads; w++)
+        if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
+}
+
+/* ---- the whole -----------------------------------------------------------------------------------------------------
+ */
+
+static bool prepare(struct run *run) {
+    ct_device *device = run->device;
+    ct_worker *driver = &device->workers[run->driver];
+    for (int b = 0; b < 2; b++) {
+        const ct_mesh *mesh = run->job->body[b]->mesh;
+        run->vertices[b] = mesh->n_vertices;
+        run->triangles[b] = mesh->triangles;
+        run->vertex_chunks[b] = (mesh->n_vertices + VERTEX_CHUNK - 1) / VERTEX_CHUNK;
+        run->triangle_chunks[b] = (mesh->n_triangles + TRIANGLE_CHUNK - 1) / TRIANGLE_CHUNK;
+        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, mesh->n_vertices * sizeof(ct_coords), 0, false) ||
+            !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
+            return false;
+        run->placed[b] =
+            (ct_placed){driver->coords[b].data, driver->cells[b].data, mesh->triangles, mesh->n_triangles, (uint32_t)b};
+    }
+    size_t bins = run->triangle_chunks[0] + run->triangle_chunks[1];
+    if (bins > driver->n_bins) {
+        if (!ct_buffer_reserve(&driver->bins_memory, &device->budget, bins * sizeof(ct_bin),
+                               driver->n_bins * sizeof(ct_bin), true))
+            return false;
+        driver->bins = driver->bins_memory.data;
+        driver->n_bins = driver->bins_memory.capacity / sizeof(ct_bin);
+    }
+    driver->span.n_spans = 0;
+    return true;
+}
+
+void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
+    struct run run = {.device = device, .job = job, .driver = worker, .spread = wide};
+    job->worker = worker;
+    double start = ct_now(), binned = start;
+    if (!prepare(&run)) {
+        run.failed = true;
+    } else {
+        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
+        spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], bin_chunk);
+        binned = ct_now();
+        if (!run.failed) spread(&run, job->bands.total, band);
+    }
+    double summed = ct_now();
+    finish(&run);
+    job->seconds[CT_PHASE_RASTER] += binned - start;
+    job->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
+    if (run.failed) job->status = CT_OUT_OF_MEMORY;
+}

@@ -1,0 +1,49 @@
+/* scratch.c - growing, counted buffers. */
+#include "gpu/base/scratch.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+static bool take(ct_budget *budget, size_t bytes) {
+    size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
+    if (budget->limit && used > budget->limit) {
+        atomic_fetch_sub(&budget->used, bytes);
+        return false;
+    }
+    size_t peak = atomic_load(&budget->peak);
+    while (used > peak && !atomic_compare_exchange_weak(&budget->peak, &peak, used)) {
+    }
+    return true;
+}
+
+bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero) {
+    if (bytes <= buffer->capacity) return true;
+    if (bytes > SIZE_MAX / 2) return false;
+    size_t capacity = bytes + bytes / 4; /* so that a slowly growing need does not reallocate every step */
+    capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!take(budget, capacity)) {
+        capacity = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (!take(budget, capacity)) return false;
+    }
+    void *data = aligned_alloc(ALIGNMENT, capacity);
+    if (!data) {
+        atomic_fetch_sub(&budget->used, capacity);
+        return false;
+    }
+    if (kept) memcpy(data, buffer->data, kept);
+    if (zero) memset((char *)data + kept, 0, capacity - kept);
+    ct_buffer_free(buffer, budget);
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void ct_buffer_free(ct_buffer *buffer, ct_budget *budget) {
+    free(buffer->data);
+    atomic_fetch_sub(&budget->used, buffer->capacity);
+    buffer->data = NULL;
+    buffer->capacity = 0;
+}

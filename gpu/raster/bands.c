@@ -1,0 +1,16 @@
+/* bands.c - how a view's rows are cut into bands. */
+#include "gpu/raster/raster_cpu.h"
+
+ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
+    ct_bands bands = {0};
+    for (int w = 0; w < 3; w++) {
+        int32_t columns = window->axis[ct_view_u(w)].n, rows = window->axis[ct_view_v(w)].n;
+        int32_t shift = 0;
+        while ((2 << shift) * (int64_t)columns <= samples && (1 << shift) < rows) shift++;
+        bands.shift[w] = shift;
+        bands.count[w] = (uint32_t)((rows + (1 << shift) - 1) >> shift);
+        bands.first[w] = bands.total;
+        bands.total += bands.count[w];
+    }
+    return bands;
+}

@@ -1,0 +1,73 @@
+/* raster_cpu.h - the CPU's raster stage: triangles are binned to bands of lattice rows, then each band is rasterised
+ * into lists of fragments per ray. A band is the unit of parallel work, sized so that its fragments stay in cache. */
+#ifndef CT_RASTER_CPU_H
+#define CT_RASTER_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/base/scratch.h"
+#include "gpu/raster/raster_k.h"
+#include "gpu/view/snap_cpu.h"
+
+/* One body of a pair on the pair's lattice. */
+typedef struct ct_placed {
+    const ct_coords *coords;   /* [vertices] */
+    const ct_cells *cells;     /* [vertices] */
+    const uint32_t *triangles; /* [n_triangles][3] */
+    uint32_t n_triangles;
+    uint32_t body; /* 0 or 1 */
+} ct_placed;
+
+/* How the rows of each view are cut: band b of view w has rows b << shift[w] .. ((b + 1) << shift[w]) - 1. */
+typedef struct ct_bands {
+    int32_t shift[3];
+    uint32_t count[3];
+    uint32_t first[3]; /* index of view w's first band among all; bands of one view follow each other */
+    uint32_t total;
+} ct_bands;
+
+/* Chosen so that a band has about `samples` samples, at least one row. */
+ct_bands ct_bands_plan(const ct_window *window, int32_t samples);
+
+/* The triangles of one chunk of a body, by band: entries[offset[b]] .. entries[offset[b+1]-1] are those that may cover
+ * a sample of band b. Owned by whoever binned; memory is kept for the next use. */
+typedef struct ct_bin {
+    ct_buffer memory;
+    const ct_placed *placed;
+    const uint32_t *entries;
+    const uint32_t *offset; /* [bands.total + 1] */
+} ct_bin;
+
+/* Per-thread memory of the raster stage, and the band it was last used for. */
+typedef struct ct_linked_fragment {
+    ct_fragment f;
+    uint32_t next; /* index of another fragment of the same ray, or CT_END */
+} ct_linked_fragment;
+#define CT_END UINT32_MAX
+
+typedef struct ct_ray_lists {
+    ct_buffer head_memory, fragment_memory;
+    uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
+    ct_linked_fragment *fragments;
+    uint32_t n_fragments;
+    int32_t view, first_row, rows, columns;
+} ct_ray_lists;
+
+typedef struct ct_raster_cpu {
+    /* Bins triangles [first, last). False: out of memory. */
+    bool (*bin)(ct_bin *bin, ct_budget *budget, const ct_placed *placed, const ct_window *window, const ct_bands *bands,
+                uint32_t first, uint32_t last);
+
+    /* Rasterises band `band` (an index among all views' bands) of all bins into `rays`. False: out of memory; the
+     * number of fragments that there was no room for is unknown then. */
+    bool (*raster)(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bands *bands, uint32_t band,
+                   const ct_bin *bins, size_t n_bins);
+} ct_raster_cpu;
+
+extern const ct_raster_cpu ct_raster_cpu_base;
+#ifdef __x86_64__
+extern const ct_raster_cpu ct_raster_cpu_avx2;
+#endif
+
+#endif

@@ -1,0 +1,284 @@
+/* scene.c - scenes and bodies of the public interface. */
+#include "gpu/scene/scene.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/backend.h"
+#include "gpu/base/fail.h"
+#include "gpu/engine.h"
+#include "gpu/mesh/mesh.h"
+
+enum { SETTINGS_COOKIE = 0x5ce7e001, BODY_COOKIE = 0xb0d40001 };
+
+/* ---- settings -----------------------------------------------------------------------------------------------------
+ */
+
+void ct_scene_settings_init(ct_scene_settings *settings) {
+    *settings = (ct_scene_settings){
+        .cookie = SETTINGS_COOKIE, .method = CT_METHOD_LDI, .resolution = {64, 64, 64}, .stiffness = 1};
+}
+
+ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
+    if (s->cookie != SETTINGS_COOKIE)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "settings", "settings were not filled by ct_scene_settings_init");
+    if (s->method != CT_METHOD_LDI)
+        return ct_fail(error, CT_UNSUPPORTED, "method", "method %d is unknown: this build has ldi", (int)s->method);
+    for (int i = 0; i < 3; i++)
+        if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
+            return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
+                           s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
+    if (!(s->pixel_size >= 0 && s->pixel_size <= 1e30))
+        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
+                       "pixel_size is %g m, expected a positive length, or 0 for a resolution", s->pixel_size);
+    if (s->pixel_size > 0 && s->pixel_size < 1e-30)
+        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size", "pixel_size is %g m, expected at least 1e-30",
+                       s->pixel_size);
+    if (!(s->stiffness >= 0 && s->stiffness <= 1e300))
+        return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 or more", s->stiffness);
+    return CT_OK;
+}
+
+/* ---- scenes -------------------------------------------------------------------------------------------------------
+ */
+
+ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
+    *out = NULL;
+    ct_status status = ct_scene_settings_check(settings, error);
+    if (status) return status;
+    ct_scene *scene = calloc(1, sizeof *scene);
+    if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
+    scene->engine = engine;
+    scene->settings = *settings;
+    *out = scene;
+    return CT_OK;
+}
+
+static void free_body(ct_scene *scene, ct_body *body) {
+    scene->engine->backend->body_destroy(scene->engine->device, body);
+    ct_mesh_release(&body->mesh);
+    free(body);
+}
+
+void ct_scene_destroy(ct_scene **handle) {
+    ct_scene *scene = *handle;
+    if (!scene) return;
+    for (uint32_t i = 0; i < scene->n_bodies; i++) free_body(scene, scene->bodies[i]);
+    ct_broadphase_free(&scene->broad);
+    free(scene->broad_bodies);
+    free(scene->places);
+    free(scene->bodies);
+    free(scene->ignored_ids);
+    free(scene->ignored);
+    free(scene);
+    *handle = NULL;
+}
+
+ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error) {
+    ct_status status = ct_scene_settings_check(settings, error);
+    if (status == CT_OK) scene->settings = *settings;
+    return status;
+}
+
+void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings) {
+    *settings = scene->settings;
+}
+
+/* ---- bodies -------------------------------------------------------------------------------------------------------
+ */
+
+void ct_body_options_init(ct_body_options *options) {
+    *options = (ct_body_options){.cookie = BODY_COOKIE,
+                                 .kind = CT_BODY_DEFORMABLE,
+                                 .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0},
+                                 .group = 1,
+                                 .mask = UINT32_MAX};
+}
+
+ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error) {
+    uint32_t place = (id & CT_MAX_BODIES) - 1;
+    if (id == 0 || place >= scene->n_places) {
+        ct_fail(error, CT_NOT_FOUND, "body", "body %u is not in the scene, which has %u", id, scene->n_bodies);
+        return NULL;
+    }
+    const ct_place *p = &scene->places[place];
+    if (!p->body || p->generation != id >> CT_PLACE_BITS) {
+        ct_fail(error, CT_NOT_FOUND, "body", "body %u was removed from the scene", id);
+        return NULL;
+    }
+    return p->body;
+}
+
+/* Makes room for one more element. */
+static bool grow(void *array, uint32_t n, uint32_t *capacity, size_t size) {
+    if (n < *capacity) return true;
+    uint32_t want = *capacity ? 2 * *capacity : 4;
+    void **slot = array, *bigger = realloc(*slot, want * size);
+    if (!bigger) return false;
+    *slot = bigger;
+    *capacity = want;
+    return true;
+}
+
+static bool make_room(ct_scene *scene, size_t n_ignore, uint32_t place) {
+    uint32_t body_capacity = scene->body_capacity;
+    if (place == scene->n_places && !grow(&scene->places, scene->n_places, &scene->place_capacity, sizeof(ct_place)))
+        return false;
+    if (scene->n_bodies == body_capacity) {
+        ct_broad_body *broad = realloc(scene->broad_bodies, (body_capacity ? 2 * body_capacity : 4) * sizeof *broad);
+        if (!broad) return false;
+        scene->broad_bodies = broad;
+        if (!grow(&scene->bodies, scene->n_bodies, &scene->body_capacity, sizeof(ct_body *))) return false;
+    }
+    size_t want = scene->n_ignored + n_ignore;
+    if (want > scene->ignored_capacity) {
+        want += want / 2;
+        uint64_t *ids = realloc(scene->ignored_ids, want * sizeof *ids);
+        if (ids) scene->ignored_ids = ids;
+        uint64_t *indices = realloc(scene->ignored, want * sizeof *indices);
+        if (indices) scene->ignored = indices;
+        if (!ids || !indices) return false;
+        scene->ignored_capacity = want;
+    }
+    return true;
+}
+
+ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
+    if (o->cookie != BODY_COOKIE)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_body_options_init");
+    if (o->kind != CT_BODY_DEFORMABLE && o->kind != CT_BODY_RIGID)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body kind %d is unknown", (int)o->kind);
+    if (o->kind == CT_BODY_RIGID) {
+        ct_status status = ct_pose_check(o->pose, 0, error);
+        if (status) return status;
+    }
+    for (size_t i = 0; i < o->n_ignore; i++)
+        if (!ct_scene_find(scene, o->ignore[i], error)) return CT_NOT_FOUND;
+    uint32_t place = scene->first_free;
+    while (place < scene->n_places && scene->places[place].body) place++;
+    if (place >= CT_MAX_BODIES)
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "body", "a scene has at most %d bodies", CT_MAX_BODIES);
+
+    ct_body *body = calloc(1, sizeof *body);
+    if (!body || !make_room(scene, o->n_ignore, place)) {
+        free(body);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
+    }
+    body->kind = o->kind;
+    body->group = o->group;
+    body->mask = o->mask;
+    ct_body_options identity;
+    ct_body_options_init(&identity);
+    memcpy(body->pose, o->kind == CT_BODY_RIGID ? o->pose : identity.pose, sizeof body->pose);
+    body->mesh = ct_mesh_retain(mesh);
+    ct_status status = scene->engine->backend->body_create(scene->engine->device, body, error);
+    if (status) {
+        ct_mesh_release(&body->mesh);
+        free(body);
+        return status;
+    }
+
+    if (place == scene->n_places) scene->places[scene->n_places++] = (ct_place){0};
+    ct_place *p = &scene->places[place];
+    scene->first_free = place + 1;
+    p->body = body;
+    body->id = p->generation << CT_PLACE_BITS | (place + 1);
+    uint32_t at = scene->n_bodies++;
+    for (; at > 0 && scene->bodies[at - 1]->id > body->id; at--) scene->bodies[at] = scene->bodies[at - 1];
+    scene->bodies[at] = body;
+    for (size_t i = 0; i < o->n_ignore; i++)
+        scene->ignored_ids[scene->n_ignored++] = ct_pair_key(o->ignore[i], body->id);
+    scene->ignored_stale = true;
+    *id = body->id;
+    return CT_OK;
+}
+
+ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
+    ct_body *body = ct_scene_find(scene, id, error);
+    if (!body) return CT_NOT_FOUND;
+    uint32_t place = (id & CT_MAX_BODIES) - 1;
+    ct_place *p = &scene->places[place];
+    if (place < scene->first_free) scene->first_free = place;
+    p->body = NULL;
+    p->generation = (p->generation + 1) & ((1u << (32 - CT_PLACE_BITS)) - 1);
+    uint32_t at = 0;
+    while (scene->bodies[at] != body) at++;
+    memmove(scene->bodies + at, scene->bodies + at + 1, (--scene->n_bodies - at) * sizeof *scene->bodies);
+    size_t kept = 0;
+    for (size_t i = 0; i < scene->n_ignored; i++) {
+        uint64_t key = scene->ignored_ids[i];
+        if ((uint32_t)key != id && (uint32_t)(key >> 32) != id) scene->ignored_ids[kept++] = key;
+    }
+    scene->n_ignored = kept;
+    scene->ignored_stale = true;
+    free_body(scene, body);
+    return CT_OK;
+}
+
+static uint32_t index_of(const ct_scene *scene, uint32_t id) {
+    uint32_t lo = 0, hi = scene->n_bodies;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (scene->bodies[mid]->id < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static int by_key(const void *a, const void *b) {
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return (x > y) - (x < y);
+}
+
+void ct_scene_refresh(ct_scene *scene) {
+    if (!scene->ignored_stale) return;
+    for (size_t i = 0; i < scene->n_ignored; i++) {
+        uint64_t ids = scene->ignored_ids[i];
+        scene->ignored[i] = ct_pair_key(index_of(scene, (uint32_t)(ids >> 32)), index_of(scene, (uint32_t)ids));
+    }
+    if (scene->n_ignored) qsort(scene->ignored, scene->n_ignored, sizeof *scene->ignored, by_key);
+    scene->ignored_stale = false;
+}
+
+/* ---- information --------------------------------------------------------------------------------------------------
+ */
+
+static void fill_info(const ct_body *body, ct_body_info *info) {
+    *info =
+        (ct_body_info){.body = body->id, .kind = body->kind, .vertices = body->mesh->n_vertices, .mesh = body->mesh};
+    memcpy(info->pose, body->pose, sizeof info->pose);
+    memcpy(info->lo, body->box.lo, sizeof info->lo);
+    memcpy(info->hi, body->box.hi, sizeof info->hi);
+}
+
+size_t ct_scene_body_count(const ct_scene *scene) {
+    return scene->n_bodies;
+}
+
+ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info) {
+    if (index >= scene->n_bodies) return CT_OUT_OF_RANGE;
+    fill_info(scene->bodies[index], info);
+    return CT_OK;
+}
+
+ct_status ct_scene_body_info(const ct_scene *scene, uint32_t id, ct_body_info *info, ct_error *error) {
+    const ct_body *body = ct_scene_find(scene, id, error);
+    if (!body) return CT_NOT_FOUND;
+    fill_info(body, info);
+    return CT_OK;
+}
+
+uint64_t ct_scene_bytes(const ct_scene *scene) {
+    uint64_t bytes = sizeof *scene + scene->place_capacity * sizeof(ct_place) +
+                     scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
+                     scene->broad.bytes;
+    for (uint32_t i = 0; i < scene->n_bodies; i++) {
+        bytes += sizeof(ct_body);
+        if (scene->bodies[i]->kind == CT_BODY_DEFORMABLE) bytes += 12 * (uint64_t)scene->bodies[i]->mesh->n_vertices;
+    }
+    return bytes;
+}

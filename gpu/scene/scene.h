@@ -1,0 +1,62 @@
+/* scene.h - bodies of a scene: handles, filters, placement. Positions themselves are resident with the backend. */
+#ifndef CT_SCENE_H
+#define CT_SCENE_H
+
+#include "gpu/base/box.h"
+#include "gpu/broadphase/broadphase.h"
+#include "gpu/include/contact.h"
+
+struct ct_backend;
+struct ct_resident;
+
+typedef struct ct_body {
+    uint32_t id;
+    ct_body_kind kind;
+    ct_mesh *mesh; /* one reference */
+    uint32_t group, mask;
+    double pose[12]; /* rigid: current pose; deformable: identity */
+    ct_box box;      /* of the current state */
+    struct ct_resident *resident;
+} ct_body;
+
+/* A body's handle: place + 1 in the low 20 bits, generation in the high 12. */
+enum { CT_PLACE_BITS = 20, CT_MAX_BODIES = (1 << CT_PLACE_BITS) - 1 };
+
+typedef struct ct_place {
+    ct_body *body; /* NULL: free */
+    uint32_t generation;
+} ct_place;
+
+struct ct_scene {
+    ct_engine *engine;
+    ct_scene_settings settings;
+
+    ct_place *places; /* [n_places] */
+    uint32_t n_places, place_capacity;
+    uint32_t first_free; /* no place below it is free */
+    ct_body **bodies;    /* [n_bodies], rising id: the order of contacts */
+    uint32_t n_bodies, body_capacity;
+
+    uint64_t *ignored_ids; /* [n_ignored] pairs of ids, as ct_pair_key */
+    size_t n_ignored, ignored_capacity;
+    uint64_t *ignored; /* the same as indices into bodies, sorted; rebuilt when stale */
+    bool ignored_stale;
+
+    ct_broadphase broad;         /* with the pairs of the last step */
+    ct_broad_body *broad_bodies; /* [body_capacity] */
+};
+
+/* The body of a handle, or NULL with *error naming why: unknown, or removed. */
+ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error);
+
+/* Brings ignored[] up to date with bodies[]. */
+void ct_scene_refresh(ct_scene *scene);
+
+/* Checks everything about an update but whether its numbers are finite: the body, its kind, lengths, index ranges, that
+ * a pose is a rotation. NOT_FOUND, INVALID_ARGUMENT, WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE (a pose). */
+ct_status ct_update_check(const ct_scene *scene, const ct_update *update, ct_error *error);
+
+/* A pose is finite and its R a rotation to 1e-3; id (0: none yet) is for the message. */
+ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error);
+
+#endif

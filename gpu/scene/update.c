@@ -1,0 +1,98 @@
+/* update.c - checks of what a step sends, before anything is touched. */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
+#include "gpu/scene/scene.h"
+
+ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
+    for (int i = 0; i < 12; i++)
+        if (!isfinite(pose[i]))
+            return ct_fail(error, CT_NON_FINITE, "pose", "body %u: number %d of the pose is %g", id, i, pose[i]);
+    const double *r = pose;
+    double worst = 0;
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            double dot = r[a] * r[b] + r[4 + a] * r[4 + b] + r[8 + a] * r[8 + b];
+            worst = fmax(worst, fabs(dot - (a == b)));
+        }
+    double determinant =
+        r[0] * (r[5] * r[10] - r[6] * r[9]) - r[1] * (r[4] * r[10] - r[6] * r[8]) + r[2] * (r[4] * r[9] - r[5] * r[8]);
+    if (!(worst <= 1e-3) || determinant < 0)
+        return ct_fail(
+            error, CT_OUT_OF_RANGE, "pose",
+            "body %u: the pose's 3x3 part is no rotation (its columns are off orthonormal by %.3g, determinant "
+            "%.3g): row-major 3x4 [R|t] is expected, without scale or mirroring",
+            id, worst, determinant);
+    return CT_OK;
+}
+
+static uint32_t index_at(const void *indices, uint64_t i) {
+    uint32_t value;
+    memcpy(&value, (const char *)indices + 4 * i, 4);
+    return value;
+}
+
+static ct_status check_ranges(const ct_update *u, uint32_t vertices, ct_error *error) {
+    if (u->n_indices % 2)
+        return ct_fail(error, CT_WRONG_LENGTH, "indices",
+                       "body %u: %llu range numbers, expected (first, count) pairs: an even number", u->body,
+                       (unsigned long long)u->n_indices);
+    uint64_t total = 0;
+    for (uint64_t i = 0; i < u->n_indices; i += 2) {
+        uint64_t first = index_at(u->indices, i), count = index_at(u->indices, i + 1);
+        if (first + count > vertices)
+            return ct_fail(error, CT_OUT_OF_RANGE, "indices",
+                           "body %u: range %llu covers vertices %llu to %llu, but the body has %u", u->body,
+                           (unsigned long long)(i / 2), (unsigned long long)first, (unsigned long long)(first + count),
+                           vertices);
+        total += count;
+    }
+    if (total != u->count)
+        return ct_fail(error, CT_WRONG_LENGTH, "positions",
+                       "body %u: the ranges cover %llu vertices, but positions of %llu were given", u->body,
+                       (unsigned long long)total, (unsigned long long)u->count);
+    return CT_OK;
+}
+
+static ct_status check_indexed(const ct_update *u, uint32_t vertices, ct_error *error) {
+    if (u->n_indices != u->count)
+        return ct_fail(error, CT_WRONG_LENGTH, "indices", "body %u: %llu indices for %llu positions", u->body,
+                       (unsigned long long)u->n_indices, (unsigned long long)u->count);
+    for (uint64_t i = 0; i < u->n_indices; i++) {
+        uint32_t vertex = index_at(u->indices, i);
+        if (vertex >= vertices)
+            return ct_fail(error, CT_OUT_OF_RANGE, "indices", "body %u: index %llu is vertex %u, but the body has %u",
+                           u->body, (unsigned long long)i, vertex, vertices);
+    }
+    return CT_OK;
+}
+
+ct_status ct_update_check(const ct_scene *scene, const ct_update *u, ct_error *error) {
+    const ct_body *body = ct_scene_find(scene, u->body, error);
+    if (!body) return CT_NOT_FOUND;
+    uint32_t vertices = body->mesh->n_vertices;
+    if (u->kind == CT_UPDATE_POSE) {
+        if (body->kind != CT_BODY_RIGID)
+            return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u is deformable: it takes positions, not a pose",
+                           u->body);
+        return ct_pose_check(u->pose, u->body, error);
+    }
+    if (u->kind != CT_UPDATE_POSITIONS && u->kind != CT_UPDATE_RANGES && u->kind != CT_UPDATE_INDEXED)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u: update kind %d is unknown", u->body, (int)u->kind);
+    if (body->kind != CT_BODY_DEFORMABLE)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u is rigid: it takes a pose, not positions", u->body);
+    if (u->dtype != CT_F32 && u->dtype != CT_F64)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "positions", "body %u: positions are float32 or float64", u->body);
+    if (u->count && !u->positions)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "positions", "body %u: no positions were given", u->body);
+    if (u->n_indices && !u->indices)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "indices", "body %u: no indices were given", u->body);
+    if (u->kind == CT_UPDATE_RANGES) return check_ranges(u, vertices, error);
+    if (u->kind == CT_UPDATE_INDEXED) return check_indexed(u, vertices, error);
+    if (u->count != vertices)
+        return ct_fail(error, CT_WRONG_LENGTH, "positions", "body %u: positions of %llu vertices, expected %u", u->body,
+                       (unsigned long long)u->count, vertices);
+    return CT_OK;
+}

@@ -1,0 +1,41 @@
+/* span_cpu.h - the CPU's span stage: sorts each ray of a band, finds its spans and adds them to the pair's sums. */
+#ifndef CT_SPAN_CPU_H
+#define CT_SPAN_CPU_H
+
+#include "gpu/raster/raster_cpu.h"
+#include "gpu/span/span_k.h"
+
+/* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
+ * however the work was split. All zero between uses: whoever reads a sum clears it. */
+typedef struct ct_sums {
+    int64_t
+        *gradient[2]; /* per body [vertices][3], weights in units of CT_WEIGHT_ONE samples; component w from view w */
+    uint64_t *touched[2]; /* per body, a bit per vertex whose sums may be non-zero */
+    int64_t length[3];    /* per view, sum of span lengths in units of the view's axis */
+} ct_sums;
+
+/* A span as found, on the lattice. */
+typedef struct ct_raw_span {
+    int32_t column, row, lower, upper; /* sample in (u, v); depths */
+    int32_t view, lower_body;
+} ct_raw_span;
+
+typedef struct ct_span_scratch {
+    ct_buffer ray;   /* one ray's fragments */
+    ct_buffer spans; /* ct_raw_span, where they are kept */
+    size_t n_spans;
+} ct_span_scratch;
+
+typedef struct ct_span_cpu {
+    /* Adds the spans of all rays of a band to `sums`, and appends them to scratch->spans if keep is set; triangles are
+     * the two bodies' [n][3] vertex indices. False: out of memory. */
+    bool (*span)(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
+                 ct_budget *budget, bool keep);
+} ct_span_cpu;
+
+extern const ct_span_cpu ct_span_cpu_base;
+#ifdef __x86_64__
+extern const ct_span_cpu ct_span_cpu_avx2;
+#endif
+
+#endif

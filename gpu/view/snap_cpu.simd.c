@@ -1,0 +1,115 @@
+/* snap_cpu.simd.c - boxes and lattice coordinates, four lanes (x, y, z, unused) at a time. */
+#include "gpu/view/snap_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpu/base/kernel.h"
+#include "gpu/base/simd.h"
+
+/* Four floats are loaded at once; the last vertex has no fourth. */
+static inline ct_v4f load_float(const char *p, int is_last) {
+    ct_v4f v = {0};
+    if (is_last)
+        memcpy(&v, p, 12);
+    else
+        memcpy(&v, p, 16);
+    v[3] = 0;
+    return v;
+}
+
+static inline ct_v4d load(const char *p, int is_last) {
+    return __builtin_convertvector(load_float(p, is_last), ct_v4d);
+}
+
+struct posing {
+    ct_v4d column[4];
+};
+
+static struct posing posing_of(const double *pose) {
+    struct posing p;
+    for (int c = 0; c < 4; c++) p.column[c] = (ct_v4d){pose[c], pose[4 + c], pose[8 + c], 0};
+    return p;
+}
+
+/* The same operations in the same order as ct_pose_coord. */
+static inline ct_v4d posed(const struct posing *p, const char *position) {
+    float v[3];
+    memcpy(v, position, sizeof v);
+    return p->column[0] * (double)v[0] + p->column[1] * (double)v[1] + p->column[2] * (double)v[2] + p->column[3];
+}
+
+static inline ct_v4d smaller(ct_v4d a, ct_v4d b) {
+    ct_v4l less = a < b;
+    return (ct_v4d)((less & (ct_v4l)a) | (~less & (ct_v4l)b));
+}
+
+static inline ct_v4d larger(ct_v4d a, ct_v4d b) {
+    ct_v4l more = a > b;
+    return (ct_v4d)((more & (ct_v4l)a) | (~more & (ct_v4l)b));
+}
+
+static bool box(const void *data, size_t n, const double *pose, ct_box *out) {
+    const char *positions = data;
+    ct_v4d lo = {INFINITY, INFINITY, INFINITY, INFINITY}, hi = -lo;
+    ct_v4d poison = {0}; /* 0 * x is NaN for an x that is not finite, and NaN stays */
+    if (pose) {
+        struct posing p = posing_of(pose);
+        for (size_t i = 0; i < n; i++) {
+            ct_v4d v = posed(&p, positions + 12 * i);
+            lo = smaller(v, lo);
+            hi = larger(v, hi);
+            poison += v * 0.0;
+        }
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            ct_v4d v = load(positions + 12 * i, i + 1 == n);
+            lo = smaller(v, lo);
+            hi = larger(v, hi);
+            poison += v * 0.0;
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        out->lo[k] = lo[k];
+        out->hi[k] = hi[k];
+    }
+    return poison[0] == 0 && poison[1] == 0 && poison[2] == 0;
+}
+
+struct snapping {
+    ct_v4d origin, scale;
+    ct_v4i half, shift, n;
+};
+
+static inline void put(const struct snapping *s, ct_v4d p, int32_t *coords, ct_cells *cells) {
+    ct_v4d t = (p - s->origin) * s->scale + CT_ROUND_MAGIC;
+    ct_v4i q = __builtin_convertvector((ct_v4l)t, ct_v4i);
+    memcpy(coords, &q, sizeof q);
+    ct_v4i c = (q + s->half) >> s->shift;
+    c &= c > 0;
+    ct_v4i over = c > s->n;
+    c = (over & s->n) | (~over & c);
+    ct_v4s packed = __builtin_convertvector(c, ct_v4s);
+    memcpy(cells, &packed, sizeof packed);
+}
+
+static void snap(const ct_window *window, const float *data, const double *pose, size_t first, size_t last,
+                 ct_coords *coords, ct_cells *cells) {
+    const char *positions = (const char *)data;
+    const ct_lattice *a = window->axis;
+    struct snapping s = {
+        .origin = {a[0].origin, a[1].origin, a[2].origin, 0},
+        .scale = {a[0].scale, a[1].scale, a[2].scale, 0},
+        .half = {(1 << (a[0].shift - 1)) - 1, (1 << (a[1].shift - 1)) - 1, (1 << (a[2].shift - 1)) - 1, 0},
+        .shift = {a[0].shift, a[1].shift, a[2].shift, 0},
+        .n = {a[0].n, a[1].n, a[2].n, 0},
+    };
+    if (pose) {
+        struct posing p = posing_of(pose);
+        for (size_t i = first; i < last; i++) put(&s, posed(&p, positions + 12 * i), coords[i], &cells[i]);
+    } else {
+        for (size_t i = first; i < last; i++) put(&s, load(positions + 12 * i, i + 1 == last), coords[i], &cells[i]);
+    }
+}
+
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {box, snap};
