@@ -21,7 +21,7 @@ static const char *meshes_dir = "../shared/meshes";
 static double seconds_per_run = 3;
 static unsigned max_threads = 2;
 
-static void die(const char *format, ...) {
+__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
     va_list args;
     va_start(args, format);
     fputs("bench_engine: ", stderr);
@@ -125,7 +125,7 @@ static void set_up(stage *s, const bench *b, const char *simd, unsigned threads)
     options.simd = simd;
     if (ct_engine_create(&options, &s->engine, &error)) die("engine: %s", error.message);
     size_t n = b->n_scenes;
-    s->scenes = calloc(n, sizeof *s->scenes);
+    s->scenes = calloc(n, sizeof(ct_scene *));
     s->steps = calloc(n, sizeof *s->steps);
     s->updates = calloc(2 * n, sizeof *s->updates);
     s->turns = calloc(n, sizeof *s->turns);
