@@ -1,0 +1,73 @@
+/* read.c - ct_mesh_read: tells the format, reads, validates. */
+#include "gpu/mesh/read.h"
+
+#include "gpu/mesh/cursor.h"
+#include "gpu/mesh/mesh.h"
+
+/* A line that starts with one of these is OBJ. */
+static bool is_obj_keyword(const char *word, size_t length) {
+    static const char *const keywords[] = {"v",      "vn",     "vt", "vp", "f",      "o",   "g",    "s",
+                                           "mtllib", "usemtl", "l",  "p",  "cstype", "deg", "surf", "curv"};
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (ct_word_is(word, length, keywords[i])) return true;
+    return false;
+}
+
+static bool is_off_header(const char *word, size_t length) {
+    return length >= 3 && length <= 8 && memcmp(word + length - 3, "OFF", 3) == 0;
+}
+
+static ct_mesh_format detect(const char *bytes, size_t size) {
+    if (ct_is_binary_stl(bytes, size)) return CT_FORMAT_STL;
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
+    if (!ct_skip_space(&cursor)) return CT_FORMAT_AUTO;
+    const char *word;
+    size_t length;
+    ct_next_word(&cursor, &word, &length);
+    if (ct_word_is(word, length, "ply")) return CT_FORMAT_PLY;
+    if (ct_word_is(word, length, "solid")) return CT_FORMAT_STL;
+    if (is_off_header(word, length)) return CT_FORMAT_OFF;
+    if (is_obj_keyword(word, length)) return CT_FORMAT_OBJ;
+    return CT_FORMAT_AUTO;
+}
+
+ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
+                       ct_mesh **out, ct_error *error) {
+    *out = NULL;
+    if (!bytes || !size) return ct_fail(error, CT_PARSE_ERROR, "bytes", "the file is empty");
+    const char *text = bytes;
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
+    if (format == CT_FORMAT_AUTO) format = detect(text, size);
+
+    ct_soup soup;
+    ct_soup_init(&soup, limits);
+    ct_status status;
+    switch (format) {
+    case CT_FORMAT_OBJ:
+        status = ct_read_obj(text, size, &soup, error);
+        break;
+    case CT_FORMAT_OFF:
+        status = ct_read_off(text, size, &soup, error);
+        break;
+    case CT_FORMAT_PLY:
+        status = ct_read_ply(text, size, &soup, error);
+        break;
+    case CT_FORMAT_STL:
+        status = ct_read_stl(text, size, &soup, error);
+        break;
+    case CT_FORMAT_AUTO:
+        status = ct_fail(error, CT_PARSE_ERROR, "bytes",
+                         "these %zu bytes start like no format known here, expected OBJ, OFF, PLY or STL (a binary STL "
+                         "must hold 84 + 50 bytes per triangle)",
+                         size);
+        break;
+    default:
+        status = ct_fail(error, CT_INVALID_ARGUMENT, "format", "format %d is unknown, expected %d to %d", (int)format,
+                         CT_FORMAT_AUTO, CT_FORMAT_STL);
+    }
+    if (status != CT_OK) {
+        ct_soup_free(&soup);
+        return status;
+    }
+    return ct_soup_finish(&soup, out, error);
+}
