@@ -1,0 +1,25 @@
+"""Client of contactd, the contact-computation service for physics simulators.
+
+    import numpy as np, contactd
+
+    with contactd.connect("tcp://127.0.0.1:5555") as client:
+        mesh = client.register_mesh(vertices, triangles)
+        scene = client.open_scene(method="ldi", resolution=128)
+        a = scene.add_body(mesh)                         # deformable: positions every step
+        b = scene.add_body(mesh, pose=np.eye(4))         # rigid: a pose
+        result = scene.step(positions={a: x}, poses={b: T})
+        for contact in result.contacts:
+            vertices, gradient = contact.gradient(a)     # sparse dV/dx, m^2
+
+Errors are in contactd.errors; all derive from ContactdError.
+"""
+
+from . import errors
+from ._link import VERSION as __version__
+from .client import Client, Mesh, connect
+from .errors import ContactdError, ErrorCode, UnreachableError
+from .result import Contact, StepResult
+from .scene import Body, Future, Scene
+
+__all__ = ["Body", "Client", "Contact", "ContactdError", "ErrorCode", "Future", "Mesh", "Scene", "StepResult",
+           "UnreachableError", "connect", "errors", "__version__"]

@@ -1,0 +1,614 @@
+"""The connection: one thread that owns the socket, matches answers to requests, and restores what a server lost.
+
+For client and scene, which make Requests of their calls. Every request ends by its deadline, whatever happens. When the
+connection drops, requests in flight are sent again: to the same server, which answers repeated steps from its cache, or,
+where it restarted or forgot the session, after meshes, scenes and bodies have been built again from _state.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import random
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Generator
+
+import zmq
+import zmq.utils.monitor
+
+from . import _wire
+from ._state import BodyState, MeshState, SceneState, Update
+from ._wire import Arrays, Decoded
+from .errors import ClosedError, ContactdError, ErrorCode, UnreachableError, error_for
+
+VERSION = "0.1.0"
+HEARTBEAT_MS = 2000
+ESTABLISH_S = 30.0  # for one answer while a session is set up
+GOODBYE_S = 1.0
+
+Message = tuple[dict[str, Any], Arrays | None]
+Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
+
+# Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
+_NOT_REPEATABLE = {"OpenScene", "AddBody"}
+_LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}
+
+
+class Request:
+    """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
+
+    `done` runs on the connection's thread and makes the future's value; `undo` names a request that takes back what the
+    server did although the caller had given up waiting.
+    """
+
+    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "sequence", "began",
+                 "sent", "whole", "not_before")
+
+    def __init__(self, kind: str, build: Callable[[], Message] | None = None,
+                 done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future | None = None) -> None:
+        self.kind, self.build, self.done, self.undo = kind, build, done, undo
+        self.future = future or Future()
+        self.future.set_running_or_notify_cancel()  # what is on its way cannot be called back
+        self.began = time.monotonic()
+        self.deadline = self.began + timeout
+        self.scene: SceneState | None = None  # of a step
+        self.updates: list[Update] = []
+        self.want = 0
+        self.sequence = 0
+        self.sent = False
+        self.whole = False  # a step sent with the state of all bodies
+        self.not_before = 0.0
+
+
+class Link:
+    def __init__(self, address: str, *, name: str, lease_s: float) -> None:
+        self.address, self.name, self.lease_s = address, name, lease_s
+        self.meshes: list[MeshState] = []
+        self.scenes: list[SceneState] = []
+        self.welcome: dict[str, Any] = {}
+        self.reconnects = 0  # sessions set up after the first
+        self._inbox: deque[Request] = deque()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._sleeping = False
+        self._closing = False
+        self._closed: ContactdError | None = None
+        self._lock = threading.Lock()  # around closing and the inbox's end
+        self._pid = os.getpid()
+
+        self._context = zmq.Context()
+        self._socket: zmq.Socket | None = None
+        self._monitor: zmq.Socket | None = None
+        self._poller = zmq.Poller()
+        self._poller.register(self._wake_read, zmq.POLLIN)
+        self._up = False  # connected
+        self._ready = False  # connected, and the session is in order
+        self._why_not = "nothing answers at this address"
+        self._session = self._epoch = 0
+        self._numbers = itertools.count(1)
+        self._queue: deque[Request] = deque()  # to send, other than steps
+        self._flying: dict[int, Request] = {}  # sent, other than steps
+        self._steps: dict[int, Request] = {}  # sent steps, of all scenes
+        self._deadlines: list[tuple[float, int, Request]] = []
+        self._procedure: Procedure | None = None
+        self._procedure_message: tuple[str, dict[str, Any], Arrays | None] | None = None
+        self._procedure_number = 0
+        self._procedure_again = 0.0  # when to repeat its message, 0: not
+        self._procedure_deadline = 0.0
+        self._reopen_at = 0.0
+        self._failures = 0
+        self._last_sent = 0.0
+
+        self.thread = threading.Thread(target=_run, args=(self,), name=f"contactd {address}", daemon=True)
+        try:
+            self._open_socket()
+        except zmq.ZMQError as e:
+            self._dispose()
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: {e.strerror}",
+                            field="address") from None
+        self.thread.start()
+
+    # ---- from any thread ----
+
+    def submit(self, request: Request) -> Future:
+        if os.getpid() != self._pid:
+            raise ClosedError("this client belongs to the process that forked this one: connect again here")
+        with self._lock:
+            if self._closed is not None or self._closing:
+                raise self._closed or ClosedError("the client is closed")
+            self._inbox.append(request)
+        if self._sleeping:
+            self._wake()
+        return request.future
+
+    @property
+    def closed(self) -> bool:
+        return self._closing or self._closed is not None
+
+    def check_thread(self) -> None:
+        """Waiting on the thread that everyone waits for would never end."""
+        if threading.current_thread() is self.thread:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a future's callback runs on the connection's own thread and "
+                            "must not wait for it: use submit(), or hand the work to another thread")
+
+    def call(self, request: Request) -> Any:
+        self.check_thread()
+        return self.submit(request).result()
+
+    def close(self, wait: bool = True) -> None:
+        """Closes the scenes on the server (waiting a second at most) and fails what is still in flight."""
+        with self._lock:
+            self._closing = True
+        if os.getpid() == self._pid:
+            self._wake()
+            if wait and threading.current_thread() is not self.thread:
+                self.thread.join()
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"!")
+        except (BlockingIOError, OSError):
+            pass  # awake enough, or gone
+
+    # ---- the thread ----
+
+    def _loop(self) -> None:
+        goodbye = 0.0
+        while True:
+            self._sleeping = True
+            wait = 0.0 if self._inbox else self._wait(goodbye)
+            events = dict(self._poller.poll(wait * 1000))
+            self._sleeping = False
+            if self._wake_read in events:
+                os.read(self._wake_read, 4096)
+            if self._monitor in events:
+                self._watch()
+            if self._socket in events:
+                self._receive()
+            while self._inbox:
+                self._accept(self._inbox.popleft())
+            now = time.monotonic()
+            self._expire(now)
+            if self._closing and not goodbye:
+                goodbye = now + GOODBYE_S
+                self._say_goodbye()
+            if goodbye and (now >= goodbye or not self._ready or not (self._flying or self._queue)):
+                return
+            self._tend(now)
+            if self._ready:
+                self._pump(now)
+
+    def _wait(self, goodbye: float) -> float:
+        while self._deadlines and self._deadlines[0][2].future.done():
+            heapq.heappop(self._deadlines)
+        now = time.monotonic()
+        times = [now + 3600]
+        if self._deadlines:
+            times.append(self._deadlines[0][0])
+        if goodbye:
+            times.append(goodbye)
+        if self._reopen_at:
+            times.append(self._reopen_at)
+        if self._procedure is not None:
+            times.append(self._procedure_again or self._procedure_deadline)
+        if self._ready:
+            times.append(self._last_sent + self._lease() / 3)
+            times += [s.hold_until for s in self.scenes if s.pending and s.hold_until > now]
+            if self._queue and self._queue[0].not_before > now:
+                times.append(self._queue[0].not_before)
+        return max(0.0, min(times) - now)
+
+    def _lease(self) -> float:
+        return max(0.5, self.welcome.get("lease_ms", 0) / 1000 or 30.0)
+
+    def _accept(self, request: Request) -> None:
+        heapq.heappush(self._deadlines, (request.deadline, id(request), request))
+        if request.scene is None:
+            self._queue.append(request)
+        elif request.scene.closed:
+            self._fail(request, error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=_scene(request.scene)))
+        else:
+            request.scene.pending.append(request)
+
+    def _expire(self, now: float) -> None:
+        while self._deadlines and self._deadlines[0][0] <= now:
+            request = heapq.heappop(self._deadlines)[2]
+            if request.future.done():
+                continue
+            if not self._ready:
+                error: ContactdError = UnreachableError(f"{self.address}: {self._why_not}", object="server", retry=True)
+            else:
+                error = error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {request.kind} within "
+                                  f"{request.deadline - request.began:.3g} s", field="timeout", retry=True,
+                                  object=_scene(request.scene) if request.scene else "")
+            # What was sent stays in the books: the server may have done it, and its answer must be taken note of.
+            if request.scene is not None:
+                request.scene.synced = request.scene.synced and not request.sent
+                if not request.sent:
+                    request.scene.pending.remove(request)
+            elif request in self._queue:
+                self._queue.remove(request)
+            self._fail(request, error)
+
+    # ---- the socket ----
+
+    def _open_socket(self) -> None:
+        self._socket = socket = self._context.socket(zmq.DEALER)
+        socket.linger = 0
+        socket.immediate = 1
+        socket.sndhwm = socket.rcvhwm = 1000
+        socket.reconnect_ivl = 50 + random.randrange(50)
+        socket.reconnect_ivl_max = 1000
+        socket.heartbeat_ivl = HEARTBEAT_MS
+        socket.heartbeat_timeout = 3 * HEARTBEAT_MS
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._poller.register(socket, zmq.POLLIN)
+        socket.connect(self.address)
+
+    def _close_socket(self) -> None:
+        if self._socket is None:
+            return
+        self._poller.unregister(self._monitor)
+        self._poller.unregister(self._socket)
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(0)
+        self._socket = self._monitor = None
+
+    def _watch(self) -> None:
+        while self._monitor is not None and self._monitor.poll(0):
+            event = zmq.utils.monitor.recv_monitor_message(self._monitor)["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._up = True
+                self._why_not = "connected, but no contactd server answers"
+                self._begin(self._resume() if self._session else self._establish())
+            elif event == zmq.EVENT_DISCONNECTED:
+                self._lost("the connection was lost")
+
+    def _lost(self, why: str) -> None:
+        """Starts over with a new socket, so that nothing of the old connection can arrive late."""
+        self._close_socket()
+        self._up = self._ready = False
+        self._why_not = why
+        self._procedure = None
+        self._failures += 1
+        delay = min(1.0, 0.01 * 2 ** min(self._failures, 7)) * random.uniform(0.5, 1.0)
+        self._reopen_at = time.monotonic() + delay
+
+    def _tend(self, now: float) -> None:
+        if self._reopen_at and now >= self._reopen_at:
+            self._reopen_at = 0.0
+            self._open_socket()
+        if self._procedure is not None:
+            if self._procedure_again and now >= self._procedure_again:
+                self._send_procedure()
+            elif now >= self._procedure_deadline:
+                self._lost("the server did not answer while the session was set up")
+        elif self._ready and now >= self._last_sent + self._lease() / 3:
+            self._accept(Request("Ping", lambda: ({"nonce": 0}, None), timeout=self._lease()))
+
+    def _transmit(self, kind: str, body: dict[str, Any], arrays: Arrays | None, number: int) -> None:
+        frames: list[Any] = []
+        if arrays is not None:
+            arrays.place()
+            frames = arrays.frames
+        header = _wire.encode(kind, body, request=number, session=self._session, epoch=self._epoch)
+        try:
+            if frames:
+                self._socket.send_multipart([header, *frames], zmq.NOBLOCK, copy=False)
+            else:
+                self._socket.send(header, zmq.NOBLOCK)
+        except zmq.Again:  # the pipe is full, or the connection just went: what was not sent is sent again
+            if self._up:
+                self._lost("the connection is stuck")
+        self._last_sent = time.monotonic()
+
+    def _receive(self) -> None:
+        while self._socket is not None:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            try:
+                answer = _wire.decode([frame.buffer for frame in frames])
+            except _wire.MalformedMessage as e:
+                error = error_for(ErrorCode.MALFORMED, f"{self.address} sent what is no answer of this protocol: {e}",
+                                  object="server")
+                for request in [*self._flying.values(), *self._steps.values()]:
+                    self._fail(request, error)
+                self._lost("the server sent what is no answer of this protocol")
+                return
+            self._take(answer)
+
+    # ---- sessions ----
+
+    def _begin(self, procedure: Procedure) -> None:
+        self._ready = False
+        self._procedure = procedure
+        self._advance(lambda: next(procedure))
+
+    def _advance(self, go: Callable[[], tuple[str, dict[str, Any], Arrays | None]]) -> None:
+        try:
+            self._procedure_message = go()
+        except StopIteration:
+            self._procedure = None
+            if self._up:
+                self._ready = True
+                self._failures = 0
+            return
+        except ContactdError as e:  # this server will not have us: say why, and try again later
+            self._procedure = None
+            self._fail_all(e)
+            self._lost(str(e))
+            return
+        self._send_procedure()
+
+    def _send_procedure(self) -> None:
+        self._procedure_again = 0.0
+        self._procedure_deadline = time.monotonic() + ESTABLISH_S
+        self._procedure_number = next(self._numbers)
+        kind, body, arrays = self._procedure_message
+        self._transmit(kind, body, arrays, self._procedure_number)
+
+    def _resume(self) -> Procedure:
+        """After the connection was lost: the same session, if the server still has it."""
+        if not any(r.kind in _NOT_REPEATABLE for r in self._flying.values()):
+            try:
+                yield "Ping", {"nonce": 0}, None
+            except ContactdError as e:
+                if e.code != ErrorCode.STATE_LOST:
+                    raise
+            else:
+                self._repeat(keep_sequence=True)
+                return
+        yield from self._establish()
+
+    def _establish(self) -> Procedure:
+        """A new session, with everything that the old one had."""
+        again = bool(self._session)
+        self._session = self._epoch = 0
+        answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self.name,
+                                 "lease_ms": round(self.lease_s * 1000)}, None
+        self.welcome = answer.body
+        self._session, self._epoch = answer.body["session"], answer.body["epoch"]
+        self.reconnects += again
+        for mesh in self.meshes:
+            body, arrays = mesh.message()
+            try:
+                mesh.id = (yield "RegisterMesh", body, arrays).body["mesh"]
+                mesh.error = None
+            except ContactdError as e:
+                if e.code == ErrorCode.STATE_LOST:
+                    raise
+                mesh.error = e
+        for scene in list(self.scenes):
+            try:
+                scene.synced, scene.error, scene.by_id = False, None, {}
+                for body in scene.bodies:
+                    body.id = 0
+                opened = yield "OpenScene", {"settings": scene.settings, "name": scene.name}, None
+                scene.id = opened.body["scene"]
+                for body in scene.bodies:
+                    added = yield "AddBody", body.message(scene), None
+                    body.id = added.body["body"]
+                scene.by_id = {b.id: b for b in scene.bodies}
+            except ContactdError as e:
+                if e.code == ErrorCode.STATE_LOST:
+                    raise
+                scene.error = e
+        self._repeat(keep_sequence=False)
+
+    def _repeat(self, keep_sequence: bool) -> None:
+        """Puts what was in flight at the head of the queues, in its old order."""
+        self._queue.extendleft(reversed(self._flying.values()))
+        self._flying.clear()
+        self._steps.clear()
+        for scene in self.scenes:
+            flying = list(scene.flying.values())
+            scene.flying.clear()
+            scene.refused.clear()
+            scene.hold_until = 0.0
+            if not keep_sequence:
+                flying = [request for request in flying if not request.future.done()]
+                scene.sequence = 0
+                for request in flying:
+                    request.sequence = 0
+            scene.pending.extendleft(reversed(flying))
+
+    # ---- sending ----
+
+    def _pump(self, now: float) -> None:
+        while self._queue and self._ready and self._queue[0].not_before <= now:
+            self._send(self._queue.popleft())
+        for scene in self.scenes:
+            while scene.pending and self._ready and scene.hold_until <= now and not scene.refused:
+                limit = 1 if not scene.synced else 1 << 30
+                if len(scene.flying) >= limit or len(self._steps) >= (self.welcome["max_in_flight"] or 1 << 30):
+                    break
+                self._send_step(scene, scene.pending.popleft())
+
+    def _send(self, request: Request) -> None:
+        try:
+            body, arrays = request.build()
+        except ContactdError as e:
+            self._fail(request, e)
+            return
+        number = next(self._numbers)
+        self._flying[number] = request
+        request.sent = True
+        self._transmit(request.kind, body, arrays, number)
+
+    def _send_step(self, scene: SceneState, request: Request) -> None:
+        try:
+            if scene.error is not None:
+                raise scene.error
+            for update in request.updates:
+                if update.body.id not in scene.by_id or update.body not in scene.bodies:
+                    raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=_body(update.body))
+            updates = request.updates if scene.synced else scene.all_updates(request.updates)
+        except ContactdError as e:
+            self._fail(request, e)
+            return
+        arrays = Arrays()
+        left = max(1, min(0xFFFFFFFF, int((request.deadline - time.monotonic()) * 1e6)))
+        if not request.sequence:
+            scene.sequence += 1
+            request.sequence = scene.sequence
+        body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
+                "updates": [u.message(arrays) for u in updates]}
+        number = next(self._numbers)
+        scene.flying[number] = self._steps[number] = request
+        request.sent, request.whole = True, not scene.synced
+        self._transmit("Step", body, arrays, number)
+
+    # ---- answers ----
+
+    def _take(self, answer: Decoded) -> None:
+        number = answer.request
+        error = _error(answer.body) if answer.kind == "Error" else None
+        if self._procedure is not None:
+            if number == self._procedure_number:
+                self._take_procedure(answer, error)
+            return
+        request = self._flying.pop(number, None) or self._steps.get(number)
+        if request is None:
+            return  # the answer to something that was sent again since
+        if error is not None and error.code == ErrorCode.STATE_LOST:
+            if request.scene is None:
+                self._flying[number] = request
+            self._begin(self._establish())
+        elif request.scene is not None:
+            self._take_step(number, request, answer, error)
+        elif error is not None:
+            self._take_refusal(request, error)
+        else:
+            try:
+                value = request.done(answer)
+            except (KeyError, TypeError):
+                self._fail(request, error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to {request.kind}",
+                                              object="server"))
+                return
+            if request.future.done():
+                if request.undo is not None:
+                    self._accept(request.undo(answer))
+            else:
+                request.future.set_result(value)
+
+    def _take_procedure(self, answer: Decoded, error: ContactdError | None) -> None:
+        procedure = self._procedure
+        if error is None:
+            self._advance(lambda: procedure.send(answer))
+        elif error.code in _LATER:
+            self._procedure_again = time.monotonic() + _delay(error)
+        else:
+            self._advance(lambda: procedure.throw(error))
+
+    def _take_refusal(self, request: Request, error: ContactdError) -> None:
+        later = time.monotonic() + _delay(error)
+        if error.code in _LATER and later < request.deadline and not request.future.done():
+            request.not_before = later
+            self._queue.appendleft(request)
+        else:
+            self._fail(request, error)
+
+    def _take_step(self, number: int, request: Request, answer: Decoded, error: ContactdError | None) -> None:
+        scene = request.scene
+        out_of_turn = error is not None and error.code == ErrorCode.CONFLICT and error.field == "sequence"
+        if error is not None and (error.code in _LATER or (out_of_turn and scene.refused)):
+            # Steps behind it are refused too, as out of turn: they go again, in order, once all have been answered.
+            scene.refused.append(request)
+            scene.hold_until = max(scene.hold_until, time.monotonic() + _delay(error))
+        else:
+            del scene.flying[number]
+            if error is None:
+                for update in request.updates:
+                    update.body.apply(update)
+                scene.synced = scene.synced or request.whole
+                scene.number += 1
+            self._deliver_step(request, answer, error)
+        self._steps.pop(number)
+        if scene.refused and len(scene.refused) == len(scene.flying):
+            waiting = list(scene.flying.values())
+            scene.flying.clear()
+            scene.refused.clear()
+            scene.sequence = waiting[0].sequence - 1
+            for r in waiting:
+                r.sequence = 0
+                r.sent = False
+            scene.pending.extendleft(reversed([r for r in waiting if not r.future.done()]))
+
+    def _deliver_step(self, request: Request, answer: Decoded, error: ContactdError | None) -> None:
+        if error is not None:
+            self._fail(request, error)
+        elif not request.future.done():
+            try:
+                request.future.set_result(request.done(answer))
+            except (KeyError, TypeError, _wire.MalformedMessage) as e:
+                self._fail(request, error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to Step: {e}",
+                                              object="server"))
+
+    # ---- endings ----
+
+    def _fail(self, request: Request, error: ContactdError) -> None:
+        if not request.future.done():
+            request.future.set_exception(error)
+
+    def _fail_all(self, error: ContactdError) -> None:
+        for request in [*self._flying.values(), *self._steps.values(), *self._queue, *self._inbox]:
+            self._fail(request, error)
+        for scene in self.scenes:
+            for request in scene.pending:
+                self._fail(request, error)
+            scene.pending.clear()
+        self._queue.clear()
+
+    def _say_goodbye(self) -> None:
+        self._fail_all(ClosedError("the client was closed"))
+        for scene in self.scenes:
+            if scene.id and self._ready:
+                self._accept(Request("CloseScene", lambda s=scene: ({"scene": s.id}, None), timeout=GOODBYE_S))
+        if self._ready:
+            self._pump(time.monotonic())
+
+    def _dispose(self) -> None:
+        self._close_socket()
+        self._context.term()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def _run(link: Link) -> None:
+    error: ContactdError = ClosedError("the client was closed")
+    try:
+        link._loop()
+    except BaseException as e:  # a defect here must not leave callers waiting
+        error = error_for(ErrorCode.INTERNAL, f"the client's connection thread failed: {e!r}")
+        error.__cause__ = e
+    with link._lock:
+        link._closed = error
+    link._fail_all(error)
+    link._dispose()
+
+
+def _error(body: dict[str, Any]) -> ContactdError:
+    return error_for(body["code"], body["message"], object=body["object"], field=body["field"], retry=body["retry"],
+                     retry_after=body["retry_after_ms"] / 1000)
+
+
+def _delay(error: ContactdError) -> float:
+    return max(0.002, error.retry_after) * random.uniform(0.5, 1.5)
+
+
+def _scene(scene: SceneState) -> str:
+    return f"scene {scene.id}"
+
+
+def _body(body: BodyState) -> str:
+    return f"body {body.id}"

@@ -1,0 +1,178 @@
+"""What a client keeps of its meshes, scenes and bodies, so that it can rebuild them on a server that lost them.
+
+For _link, which owns it (its thread alone changes what is here), and for the handles in client and scene. Identifiers are
+the server's of the moment and change when it restarts; the handles that callers hold do not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._wire import Arrays
+from .errors import ContactdError, ErrorCode, error_for
+
+if TYPE_CHECKING:
+    from ._link import Request
+
+DEFORMABLE, RIGID = 1, 2
+POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
+
+
+@dataclass(slots=True, eq=False)
+class MeshState:
+    name: str
+    vertices: np.ndarray | None = None  # as registered; None for a file
+    triangles: np.ndarray | None = None
+    file: np.ndarray | None = None
+    format: int = 0
+    id: int = 0
+    info: dict[str, Any] = field(default_factory=dict)
+    error: ContactdError | None = None  # why a restarted server refused it
+
+    def message(self) -> tuple[dict[str, Any], Arrays]:
+        arrays = Arrays()
+        if self.file is not None:
+            body: dict[str, Any] = {"file": arrays.add(self.file), "format": self.format}
+        else:
+            body = {"vertices": arrays.add(self.vertices), "triangles": arrays.add(self.triangles)}
+        body["name"] = self.name
+        return body, arrays
+
+
+@dataclass(slots=True, eq=False)
+class Update:
+    """New state of one body in one step. Arrays are float32 [k][3] and uint32, contiguous."""
+
+    body: "BodyState"
+    kind: int
+    positions: np.ndarray | None = None
+    indices: np.ndarray | None = None
+    pose: tuple[float, ...] | None = None
+
+    def message(self, arrays: Arrays) -> dict[str, Any]:
+        out: dict[str, Any] = {"body": self.body.id, "kind": self.kind}
+        if self.positions is not None:
+            out["positions"] = arrays.add(self.positions)
+        if self.indices is not None:
+            out["indices"] = arrays.add(self.indices)
+        if self.pose is not None:
+            out["pose"] = self.pose
+        return out
+
+    def own(self) -> None:
+        """Replaces the caller's arrays by copies, for when the caller may change them again."""
+        if self.positions is not None:
+            self.positions = self.positions.copy()
+        if self.indices is not None:
+            self.indices = self.indices.copy()
+
+    def vertex_indices(self) -> np.ndarray:
+        if self.kind == INDEXED:
+            return self.indices
+        ranges = self.indices.reshape(-1, 2).astype(np.int64)
+        starts, counts = ranges[:, 0], ranges[:, 1]
+        return np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
+
+
+@dataclass(slots=True, eq=False)
+class BodyState:
+    mesh: MeshState
+    kind: int
+    pose: tuple[float, ...] | None
+    group: int
+    mask: int
+    ignore: list["BodyState"]
+    id: int = 0
+    vertices: int = 0
+    # State as of the last step answered: the whole of it in `latest`, or what differs from rest in `moved` and `known`.
+    latest: Update | None = None
+    moved: np.ndarray | None = None
+    known: np.ndarray | None = None
+
+    def message(self, scene: "SceneState") -> dict[str, Any]:
+        if self.mesh.error is not None:
+            raise self.mesh.error
+        body: dict[str, Any] = {"scene": scene.id, "mesh": self.mesh.id, "kind": self.kind, "group": self.group,
+                                "mask": self.mask}
+        if self.pose is not None:
+            body["pose"] = self.pose
+        if self.ignore:
+            body["ignore"] = tuple(b.id for b in self.ignore if b.id)
+        return body
+
+    def apply(self, update: Update) -> None:
+        """Remembers an update that the server has carried out."""
+        if update.kind == POSE:
+            self.pose = update.pose
+        elif update.kind == POSITIONS:
+            self.latest, self.moved, self.known = update, None, None
+        else:
+            self._unfold()
+            at = update.vertex_indices()
+            self.moved[at] = update.positions
+            self.known[at] = True
+
+    def _unfold(self) -> None:
+        if self.moved is None:
+            self.moved = np.zeros((self.vertices, 3), "<f4")
+            self.known = np.zeros(self.vertices, bool)
+            if self.latest is not None:
+                self.moved[:] = self.latest.positions
+                self.known[:] = True
+                self.latest = None
+
+    def whole(self, then: Update | None) -> Update | None:
+        """One update that takes a body at rest to this state and through `then`; None where it is at rest."""
+        if self.kind == RIGID or (then is not None and then.kind == POSITIONS):
+            return then  # a rigid body was added again at its last pose
+        if then is None and self.moved is None:
+            return self.latest
+        copy = BodyState(self.mesh, self.kind, None, 0, 0, [], self.id, self.vertices, self.latest,
+                         None if self.moved is None else self.moved.copy(),
+                         None if self.known is None else self.known.copy())
+        if then is not None:
+            try:
+                copy.apply(then)
+            except (IndexError, ValueError) as e:
+                raise error_for(ErrorCode.OUT_OF_RANGE, str(e), object=f"body {self.id}", field="indices") from None
+        if copy.known.all():
+            return Update(self, POSITIONS, copy.moved)
+        at = np.flatnonzero(copy.known).astype("<u4")
+        return Update(self, INDEXED, copy.moved[at], at)
+
+
+@dataclass(slots=True, eq=False)
+class SceneState:
+    name: str
+    settings: dict[str, Any]
+    id: int = 0
+    bodies: list[BodyState] = field(default_factory=list)
+    by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
+    sequence: int = 0  # of the last step sent
+    number: int = 0  # of steps answered, for the caller
+    pending: deque["Request"] = field(default_factory=deque)  # steps to send
+    flying: dict[int, "Request"] = field(default_factory=dict)  # steps sent, by request number, in order
+    refused: list["Request"] = field(default_factory=list)  # of those: answered "later"
+    hold_until: float = 0.0  # no step is sent before
+    synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
+    closed: bool = False
+    error: ContactdError | None = None  # why it could not be rebuilt
+
+    def add(self, body: BodyState) -> None:
+        self.bodies.append(body)
+        self.by_id = {b.id: b for b in self.bodies}
+
+    def remove(self, body: BodyState) -> None:
+        if body in self.bodies:
+            self.bodies.remove(body)
+        self.by_id = {b.id: b for b in self.bodies}
+
+    def all_updates(self, updates: list[Update]) -> list[Update]:
+        """What a step with `updates` must send to a server whose bodies are all at rest."""
+        by_body = {u.body: u for u in updates}
+        whole = (body.whole(by_body.get(body)) for body in self.bodies)
+        return [u for u in whole if u is not None]

@@ -1,0 +1,264 @@
+"""The connection to a server, and meshes registered there. `connect` is where a program starts."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _arrays
+from ._link import VERSION, Link, Request
+from ._schema import ENUMS
+from ._state import MeshState, SceneState
+from ._wire import Decoded
+from .errors import ErrorCode, error_for
+from .scene import Scene, settings_message, settings_of
+
+DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
+
+
+def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None) -> "Client":
+    """Connects to a contactd server.
+
+    Args:
+        address: tcp://host:port or ipc://path; $CONTACTD_SERVER or tcp://127.0.0.1:5555 where None.
+        timeout: seconds that any call of this client may take unless told otherwise; connecting too.
+        lease: seconds of silence after which the server may close this client's scenes; 0: the server's own. A client
+            that lives is never silent: it pings by itself.
+        name: tells clients apart in the server's log and lists.
+    Raises: UnreachableError where no server answers in time, VersionMismatchError where it speaks another protocol.
+    """
+    client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,
+                    name=name)
+    try:
+        client.ping()
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+class Mesh:
+    """A mesh on the server; immutable. Registering the same content again, by anyone, shares one copy."""
+
+    def __init__(self, client: "Client", state: MeshState) -> None:
+        self.client, self._state = client, state
+
+    @property
+    def name(self) -> str:
+        return self._state.name
+
+    @property
+    def hash(self) -> str:
+        """Of its content, hexadecimal."""
+        return self._state.info["hash"]
+
+    @property
+    def vertex_count(self) -> int:
+        return self._state.info["vertices"]
+
+    @property
+    def triangle_count(self) -> int:
+        return self._state.info["triangles"]
+
+    @property
+    def volume(self) -> float:
+        """m^3."""
+        return self._state.info["volume"]
+
+    @property
+    def area(self) -> float:
+        """m^2."""
+        return self._state.info["area"]
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """(2, 3) m: lower and upper corner."""
+        return np.array([self._state.info["lo"], self._state.info["hi"]])
+
+    @property
+    def bytes(self) -> int:
+        """Memory that it holds on the server."""
+        return self._state.info["bytes"]
+
+    def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
+        """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file."""
+
+        def done(answer: Decoded) -> tuple[np.ndarray, np.ndarray]:
+            return answer.array("vertices").reshape(-1, 3), answer.array("triangles").reshape(-1, 3)
+
+        self.client._own(self)
+        return self.client._link.call(Request(
+            "GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True}, None), done,
+            timeout=self.client._timeout(timeout)))
+
+    def remove(self, timeout: float | None = None) -> None:
+        """Frees it on the server; ConflictError while bodies use it."""
+        self.client._own(self)
+
+        def done(_: Decoded) -> None:
+            if self._state in self.client._link.meshes:
+                self.client._link.meshes.remove(self._state)
+
+        self.client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), done,
+                                       timeout=self.client._timeout(timeout)))
+
+    def __str__(self) -> str:
+        return f"mesh {self.name or self.hash[:8]}"
+
+    def __repr__(self) -> str:
+        return f"<Mesh {self.name or self.hash[:8]}, {self.vertex_count} vertices, {self.triangle_count} triangles>"
+
+
+class Client:
+    """A session with a server. All methods may be called from any thread; use it in a `with` block, or close it.
+
+    Attributes:
+        address: the server's.
+        timeout: seconds that a call may take unless told otherwise.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None) -> None:
+        self.address, self.timeout = address, timeout
+        self._link = Link(address, name=f"contactd-python {VERSION}" if name is None else name, lease_s=lease)
+
+    # ---- meshes ----
+
+    def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "",
+                      timeout: float | None = None) -> Mesh:
+        """Registers a closed surface, its triangles counter-clockwise seen from outside.
+
+        Args:
+            vertices: (n, 3) m; kept as float32. Their order is that of gradients.
+            triangles: (m, 3) integers.
+        Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
+            OutOfRangeError; LimitExceededError.
+        """
+        points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
+        faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
+        return self._register(MeshState(name, points.copy(), faces.copy()), timeout)
+
+    def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
+                           timeout: float | None = None) -> Mesh:
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it.
+
+        Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
+        """
+        path = pathlib.Path(path)
+        known = {m.name.lower(): m.value for m in ENUMS["MeshFormat"]}
+        if format.lower() not in known:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
+        data = np.frombuffer(path.read_bytes(), "u1")
+        state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()])
+        return self._register(state, timeout)
+
+    def _register(self, state: MeshState, timeout: float | None) -> Mesh:
+        def done(answer: Decoded) -> Mesh:
+            state.id, state.info = answer.body["mesh"], answer.body
+            self._link.meshes.append(state)
+            return Mesh(self, state)
+
+        return self._link.call(Request("RegisterMesh", state.message, done, timeout=self._timeout(timeout)))
+
+    def meshes(self, timeout: float | None = None) -> list[dict[str, Any]]:
+        """All meshes on the server, of all clients: mesh, hash, name, vertices, triangles, bytes, volume, area, lo, hi,
+        bodies (that use it now)."""
+        return self._ask("ListMeshes", lambda answer: [_public(m) for m in answer.body["meshes"] or ()], timeout)
+
+    # ---- scenes ----
+
+    def open_scene(self, method: str = "ldi", resolution: int | Sequence[int] | None = None,
+                   pixel_size: float | None = None, stiffness: float | None = None, *, name: str = "",
+                   timeout: float | None = None) -> Scene:
+        """Opens a scene; see Scene.configure for the settings. What is None has the server's default."""
+        settings = settings_message(method, resolution, pixel_size, stiffness)
+
+        def done(answer: Decoded) -> Scene | None:
+            if request.future.done():
+                return None  # given up: `undo` closes it
+            state = SceneState(name, settings_of(answer.body["settings"]), answer.body["scene"])
+            self._link.scenes.append(state)
+            return Scene(self, state)
+
+        def undo(answer: Decoded) -> Request:
+            scene = answer.body["scene"]
+            return Request("CloseScene", lambda: ({"scene": scene}, None), timeout=self.timeout)
+
+        request = Request("OpenScene", lambda: ({"settings": settings, "name": name}, None), done, undo=undo,
+                          timeout=self._timeout(timeout))
+        return self._link.call(request)
+
+    def scenes(self, timeout: float | None = None) -> list[dict[str, Any]]:
+        """All scenes on the server, of all clients: scene, name, settings, bodies, bytes, steps, contacts, mine, owner."""
+        return self._ask("ListScenes", lambda answer: [_public(s) for s in answer.body["scenes"] or ()], timeout)
+
+    # ---- the server ----
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """What the server said on connecting: server, backend, rasterizer, device, methods, epoch and its limits."""
+        return dict(self._link.welcome)
+
+    def status(self, timeout: float | None = None) -> dict[str, Any]:
+        """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more."""
+        return self._ask("GetStatus", lambda answer: _public(answer.body), timeout)
+
+    def ping(self, timeout: float | None = None) -> float:
+        """Seconds to the server and back."""
+        began = time.monotonic()
+        self._link.call(Request("Ping", lambda: ({"nonce": 1}, None), timeout=self._timeout(timeout)))
+        return time.monotonic() - began
+
+    @property
+    def reconnects(self) -> int:
+        """How often the server had lost this session and everything was registered again."""
+        return self._link.reconnects
+
+    # ---- the end ----
+
+    @property
+    def closed(self) -> bool:
+        return self._link.closed
+
+    def close(self) -> None:
+        """Closes this client's scenes on the server and ends what is in flight with ClosedError. Takes a second at most."""
+        self._link.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        link = getattr(self, "_link", None)
+        if link is not None:
+            link.close(wait=False)
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.address}>"
+
+    def _ask(self, kind: str, done: Any, timeout: float | None) -> Any:
+        return self._link.call(Request(kind, lambda: ({}, None), done, timeout=self._timeout(timeout)))
+
+    def _timeout(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else _arrays.real(timeout, field="timeout")
+
+    def _own(self, mesh: Mesh) -> None:
+        if not isinstance(mesh, Mesh):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a Mesh, got {mesh!r}", field="mesh")
+        if mesh.client is not self:
+            raise error_for(ErrorCode.NOT_FOUND, "the mesh was registered by another client: register it here too, "
+                            "which costs no memory", object=str(mesh), field="mesh")
+        if mesh._state not in self._link.meshes:
+            raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=str(mesh), field="mesh")
+
+
+def _public(table: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(table.get("settings"), dict):
+        table = table | {"settings": settings_of(table["settings"])}
+    return table

@@ -1,0 +1,279 @@
+"""What a step answers: StepResult and its Contacts, as views of the received message.
+
+Arrays are read-only and not copied out of the message; keep a copy of what you need and let the result go where memory
+matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._schema import ENUMS
+from ._wire import Decoded, Later
+from .errors import ErrorCode, error_for
+
+if TYPE_CHECKING:
+    from .scene import Body, Scene
+
+PHASES = ("queue", "upload", "broadphase", "raster", "span", "contact", "download")
+WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spans": 16, "all": 15}
+DEFAULT_WANT = ("frame", "gradient", "friction")
+
+
+def want_bits(want: str | Sequence[str] | None) -> int:
+    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans."""
+    if want is None:
+        want = DEFAULT_WANT
+    bits = 0
+    for name in (want,) if isinstance(want, str) else want:
+        if name not in WANT:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {name!r}", field="want")
+        bits |= WANT[name]
+    return bits | (1 if bits & 4 else 0)
+
+
+class Contact:
+    """The intersection of two bodies.
+
+    Attributes that the step did not ask for raise an error naming `want`.
+    """
+
+    __slots__ = ("_result", "_table", "_values")
+
+    def __init__(self, result: "StepResult", table: Later) -> None:
+        self._result, self._table = result, table
+        self._values: dict[str, Any] | None = None
+
+    def _get(self, name: str, want: int = 0) -> Any:
+        if want & ~self._result.want:
+            raise _not_asked(want, name)
+        if self._values is None:
+            self._values = self._table.read()
+        return self._values[name]
+
+    def _vector(self, name: str, want: int = 0, shape: tuple[int, ...] = (3,)) -> NDArray[np.float64]:
+        return np.array(self._get(name, want), dtype=float).reshape(shape)
+
+    @property
+    def bodies(self) -> tuple["Body", "Body"]:
+        """The two bodies, in the order in which they were added."""
+        return (self._result._body(self._get("body_a")), self._result._body(self._get("body_b")))
+
+    @property
+    def volume(self) -> float:
+        """Volume of the intersection, m^3: the mean of the three views."""
+        return self._get("volume")
+
+    @property
+    def volumes(self) -> NDArray[np.float64]:
+        """(3,) m^3: the volume as seen along x, y and z."""
+        return self._vector("volumes")
+
+    @property
+    def error_bound(self) -> float | None:
+        """Guaranteed bound on the error of `volume`, m^3; None where the method gives none (LDI)."""
+        bound = self._get("error_bound")
+        return None if bound != bound else bound
+
+    @property
+    def error_estimate(self) -> float:
+        """Estimated error of `volume`, m^3: half the spread of the three volumes."""
+        return self._get("error_estimate")
+
+    @property
+    def area(self) -> float:
+        """Contact area, m^2."""
+        return self._get("area", 1)
+
+    @property
+    def depth(self) -> float:
+        """Mean depth, m: volume / area."""
+        return self._get("depth", 1)
+
+    @property
+    def normal(self) -> NDArray[np.float64]:
+        """(3,) unit vector that pushes the first body out; zero where no direction does (a nested body)."""
+        return self._vector("normal", 1)
+
+    @property
+    def tangents(self) -> NDArray[np.float64]:
+        """(2, 3) unit vectors, orthogonal to the normal and to each other."""
+        return self._vector("tangents", 1, (2, 3))
+
+    @property
+    def center(self) -> NDArray[np.float64]:
+        """(3,) m: midpoint of the two surfaces' weighted barycentres."""
+        return self._vector("center", 1)
+
+    def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
+        """(6,): dV/d(translation), m^2, and dV/d(rotation about the body's origin), m^3.
+
+        A rigid body's origin is its pose's translation, a deformable's is the world's.
+        """
+        return self._vector("generalized_" + "ab"[self._side(body)], 1, (6,))
+
+    def gradient(self, body: "Body") -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """(k,) vertex indices in rising order, and (k, 3) dV/dx of these vertices in world axes, m^2."""
+        part = self._part(body)
+        return self._result._array("vertices", 2)[part], self._result._array("gradient", 2, 3)[part]
+
+    def vertices(self, body: "Body") -> NDArray[np.uint32]:
+        """(k,) indices of the vertices that gradient, friction_weights and forces speak of."""
+        return self._result._array("vertices", 0)[self._part(body)]
+
+    def friction_weights(self, body: "Body") -> NDArray[np.float64]:
+        """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`."""
+        return self._result._array("weights", 4)[self._part(body)]
+
+    def forces(self, body: "Body") -> NDArray[np.float64]:
+        """(k, 3) N: penalty forces -stiffness V dV/dx on the vertices of `vertices(body)`."""
+        return self._result._array("forces", 8, 3)[self._part(body)]
+
+    @property
+    def spans(self) -> NDArray[np.float32]:
+        """(s, 2, 3) m: lower and upper end of every ray's depth interval inside both bodies."""
+        return self._result._array("spans", 16, 6)[self._spans()].reshape(-1, 2, 3)
+
+    @property
+    def span_axes(self) -> NDArray[np.uint8]:
+        """(s,): the axis of each span's ray, 0 x, 1 y, 2 z."""
+        return self._result._array("span_axes", 16)[self._spans()]
+
+    def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
+                          stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
+        """K d = -k g (g . d) with g = dV/dx: the stiffness product of implicit integration, never assembled.
+
+        Args:
+            displacements: (n, 3) for each body, all its vertices; a body left out does not move.
+            stiffness: k in N/m^5; the scene's where None.
+        Returns: (n, 3) for both bodies.
+        """
+        k = self._result.scene.stiffness if stiffness is None else stiffness
+        bodies = self.bodies
+        parts = [self.gradient(b) for b in bodies]
+        along = 0.0
+        for body, (at, g) in zip(bodies, parts):
+            if body in displacements:
+                d = np.asarray(displacements[body], dtype=float)
+                if d.shape != (body.vertices, 3):
+                    raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({body.vertices}, 3), got {d.shape}",
+                                    object=str(body), field="displacements")
+                along += float(np.einsum("ij,ij->", g, d[at]))
+        out = {}
+        for body, (at, g) in zip(bodies, parts):
+            out[body] = np.zeros((body.vertices, 3))
+            out[body][at] = (-k * along) * g
+        return out
+
+    def _side(self, body: "Body") -> int:
+        identifier = self._result._id(body)
+        for side, name in enumerate(("body_a", "body_b")):
+            if self._get(name) == identifier:
+                return side
+        raise error_for(ErrorCode.NOT_FOUND, f"this contact is of {self.bodies[0]} and {self.bodies[1]}",
+                        object=str(body), field="body")
+
+    def _part(self, body: "Body") -> slice:
+        side = "ab"[self._side(body)]
+        first = self._get("first_" + side)
+        return slice(first, first + self._get("count_" + side))
+
+    def _spans(self) -> slice:
+        first = self._get("first_span")
+        return slice(first, first + self._get("n_spans"))
+
+    def __repr__(self) -> str:
+        a, b = self.bodies
+        return f"<Contact of {a} and {b}: volume {self.volume:.6g}>"
+
+
+class StepResult:
+    """The answer to one step.
+
+    Attributes:
+        contacts: list of Contact: every pair of bodies that share a volume.
+        scene: the scene.
+        sequence: counts the scene's steps from 1.
+        latency: seconds from the call to the answer.
+    """
+
+    def __init__(self, scene: "Scene", answer: Decoded, by_id: Mapping[int, Any], want: int, sequence: int,
+                 latency: float) -> None:
+        self._answer, self._by_id = answer, by_id
+        self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
+        self.contacts: list[Contact] = [Contact(self, table) for table in answer.body["contacts"] or ()]
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds by phase: queue, upload, broadphase, raster, span, contact, download."""
+        return {name: us * 1e-6 for name, us in zip(PHASES, self._answer.body["timings_us"] or ())}
+
+    @property
+    def rays(self) -> int:
+        """Ray samples cast."""
+        return self._answer.body["rays"]
+
+    @property
+    def fragments(self) -> int:
+        """Crossings of rays and triangles."""
+        return self._answer.body["fragments"]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of bodies whose boxes overlap."""
+        return self._answer.body["pairs"]
+
+    @property
+    def backend(self) -> str:
+        return self._answer.body["backend"]
+
+    @property
+    def method(self) -> str:
+        return ENUMS["Method"](self._answer.body["method"]).name.lower()
+
+    @property
+    def cached(self) -> bool:
+        """The server had answered this step before, and its answer was lost on the way."""
+        return self._answer.body["cached"]
+
+    def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
+                          stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
+        """Sum of Contact.stiffness_product over all contacts, for every body that has one."""
+        total: dict["Body", NDArray[np.float64]] = {}
+        for contact in self.contacts:
+            for body, product in contact.stiffness_product(displacements, stiffness).items():
+                if body in total:
+                    total[body] += product
+                else:
+                    total[body] = product
+        return total
+
+    def _array(self, name: str, want: int, columns: int = 1) -> np.ndarray:
+        if want & ~self.want:
+            raise _not_asked(want, name)
+        array = self._answer.array(name)
+        if array is None:
+            array = np.zeros(0, "<u4" if name == "vertices" else "<f8")
+        return array if columns == 1 else array.reshape(-1, columns)
+
+    def _body(self, identifier: int) -> "Body":
+        return self.scene._body(self._by_id[identifier])
+
+    def _id(self, body: "Body") -> int:
+        state = getattr(body, "_state", None)
+        for identifier, other in self._by_id.items():
+            if other is state:
+                return identifier
+        raise error_for(ErrorCode.NOT_FOUND, "not a body of this scene", object=str(body), field="body")
+
+    def __repr__(self) -> str:
+        return f"<StepResult {self.sequence} of {self.scene}: {len(self.contacts)} contacts>"
+
+
+def _not_asked(want: int, name: str) -> Exception:
+    asked = next(key for key, bit in WANT.items() if bit == want)
+    return error_for(ErrorCode.INVALID_ARGUMENT, f"{name} was not asked for: step(..., want=({asked!r}, ...))",
+                     field="want")

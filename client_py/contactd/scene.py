@@ -1,0 +1,366 @@
+"""Scenes, their bodies, and steps.
+
+A scene holds bodies; a step tells where they are now and answers which of them intersect. Handles stay valid when the
+server restarts: what it lost is registered again, and the steps in flight are repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future as _BaseFuture
+from concurrent.futures import TimeoutError as _BaseTimeout
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _arrays, _state
+from ._link import Request
+from ._schema import ENUMS
+from ._state import BodyState, SceneState, Update
+from ._wire import Decoded
+from .errors import ErrorCode, error_for
+from .result import StepResult, want_bits
+
+if TYPE_CHECKING:
+    from .client import Client, Mesh
+
+
+class Future(_BaseFuture):
+    """A step on its way; a concurrent.futures.Future, so `await asyncio.wrap_future(future)` works too.
+
+    It always ends, at the latest by the timeout it was submitted with.
+    """
+
+    def result(self, timeout: float | None = None) -> StepResult:
+        """Waits for the answer; raises the step's error, or DeadlineExceededError when `timeout` seconds pass first."""
+        try:
+            return super().result(timeout)
+        except _BaseTimeout as e:
+            if self.done():
+                raise
+            raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer yet after {timeout} s; it may still come",
+                            field="timeout", retry=True) from e
+
+
+class Body:
+    """A body of a scene. Equal and of equal hash whenever it is the same body, so it can be the key of a dictionary."""
+
+    __slots__ = ("scene", "_state")
+
+    def __init__(self, scene: "Scene", state: BodyState) -> None:
+        self.scene, self._state = scene, state
+
+    @property
+    def id(self) -> int:
+        """The server's number of it; differs after the server restarts."""
+        return self._state.id
+
+    @property
+    def kind(self) -> str:
+        """"rigid" or "deformable"."""
+        return "rigid" if self._state.kind == _state.RIGID else "deformable"
+
+    @property
+    def vertices(self) -> int:
+        """Number of vertices of its mesh."""
+        return self._state.vertices
+
+    def remove(self, timeout: float | None = None) -> None:
+        """Takes it out of the scene."""
+        self.scene.remove_body(self, timeout)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and other._state is self._state
+
+    def __hash__(self) -> int:
+        return id(self._state)
+
+    def __str__(self) -> str:
+        return f"body {self._state.id}"
+
+    def __repr__(self) -> str:
+        return f"<Body {self._state.id} of {self.scene}, {self.kind}, {self.vertices} vertices>"
+
+
+class Scene:
+    """A scene on the server. Use it in a `with` block, or close it."""
+
+    def __init__(self, client: "Client", state: SceneState) -> None:
+        self.client, self._state = client, state
+
+    # ---- settings ----
+
+    @property
+    def id(self) -> int:
+        """The server's number of it; differs after the server restarts."""
+        return self._state.id
+
+    @property
+    def name(self) -> str:
+        return self._state.name
+
+    @property
+    def method(self) -> str:
+        return ENUMS["Method"](self._state.settings["method"]).name.lower()
+
+    @property
+    def resolution(self) -> tuple[int, int, int]:
+        """Ray samples across the window of a pair along x, y and z; unused while pixel_size > 0."""
+        return tuple(self._state.settings["resolution"])  # type: ignore[return-value]
+
+    @property
+    def pixel_size(self) -> float:
+        """Pitch of the world-anchored lattice, m; 0: resolution rules."""
+        return self._state.settings["pixel_size"]
+
+    @property
+    def stiffness(self) -> float:
+        """k of E = k V^2 / 2, N/m^5."""
+        return self._state.settings["stiffness"]
+
+    def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
+                  pixel_size: float | None = None, stiffness: float | None = None,
+                  timeout: float | None = None) -> None:
+        """Changes settings from the next step on; what is left out keeps its value.
+
+        Args:
+            method: "ldi".
+            resolution: ray samples across the window, one number or three (x, y, z).
+            pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution.
+            stiffness: N/m^5; scales forces.
+        """
+        settings = settings_message(method, resolution, pixel_size, stiffness)
+        self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
+                           timeout=self.client._timeout(timeout)))
+
+    def info(self, timeout: float | None = None) -> dict[str, Any]:
+        """What the server knows of the scene: bodies, bytes, steps, contacts of the last step, settings."""
+        return self._info(Request("GetScene", lambda: ({"scene": self._state.id}, None), self._refresh,
+                                  timeout=self.client._timeout(timeout)))
+
+    def _info(self, request: Request) -> dict[str, Any]:
+        self._check_open()
+        return self.client._link.call(request)
+
+    def _refresh(self, answer: Decoded) -> dict[str, Any]:
+        self._state.settings = settings_of(answer.body["settings"])
+        return answer.body | {"settings": dict(self._state.settings)}
+
+    # ---- bodies ----
+
+    @property
+    def bodies(self) -> list[Body]:
+        return [Body(self, state) for state in list(self._state.bodies)]
+
+    def add_body(self, mesh: "Mesh", pose: ArrayLike | None = None, *, kind: str | None = None, group: int = 1,
+                 mask: int = 0xFFFFFFFF, ignore: Iterable[Body] = (), timeout: float | None = None) -> Body:
+        """Adds a body.
+
+        Args:
+            mesh: from client.register_mesh; bodies share it.
+            pose: (4, 4) or (3, 4) rigid pose, p_world = R p + t. With a pose the body is rigid and moves by `poses`;
+                without one it is deformable, starts at the mesh's own positions and moves by `positions`.
+            kind: "rigid" or "deformable", where that is not what `pose` says.
+            group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
+            ignore: bodies that this one never touches.
+        """
+        if kind not in (None, "rigid", "deformable"):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")
+        rigid = kind == "rigid" or (kind is None and pose is not None)
+        if pose is not None and not rigid:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a deformable body has no pose: give positions in the next step",
+                            field="pose")
+        self._check_open()
+        self.client._own(mesh)
+        state = BodyState(mesh._state, _state.RIGID if rigid else _state.DEFORMABLE,
+                          None if pose is None else _arrays.pose(pose),
+                          _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
+                          [self._own(b, "ignore") for b in ignore], vertices=mesh.vertex_count)
+
+        def done(answer: Decoded) -> Body:
+            if request.future.done():
+                return None  # given up: `undo` removes it
+            state.id = answer.body["body"]
+            self._state.add(state)
+            return Body(self, state)
+
+        def undo(answer: Decoded) -> Request:
+            removed = {"scene": answer.body["scene"], "body": answer.body["body"]}
+            return Request("RemoveBody", lambda: (removed, None), timeout=self.client.timeout)
+
+        request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
+                          timeout=self.client._timeout(timeout))
+        return self.client._link.call(request)
+
+    def remove_body(self, body: Body, timeout: float | None = None) -> None:
+        """Takes a body out of the scene."""
+        state = self._own(body, "body")
+        self._check_open()
+        self.client._link.call(Request(
+            "RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
+            lambda _: self._state.remove(state), timeout=self.client._timeout(timeout)))
+
+    # ---- steps ----
+
+    def step(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
+             ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+             indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+             want: str | Sequence[str] | None = None, timeout: float | None = None) -> StepResult:
+        """Moves bodies and computes their contacts. Bodies not named stay where they are.
+
+        Args:
+            positions: (n, 3) world positions of all vertices of a deformable body, m. float32 is sent as it is, without
+                a copy; anything else is rounded to float32 first.
+            poses: (4, 4) or (3, 4) pose of a rigid body.
+            ranges: (r, 2) integers (first vertex, number of vertices), and the positions of these vertices, one range
+                after another, (k, 3).
+            indexed: (k,) vertex indices, and their positions (k, 3).
+            want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
+                gradients), "gradient", "friction", "forces", "spans"; "all" is everything but spans; "volume" nothing
+                more. Frame, gradient and friction by default.
+            timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
+        Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
+        """
+        request = self._request(positions, poses, ranges, indexed, want, timeout)
+        link = self.client._link
+        link.check_thread()
+        future = link.submit(request)
+        for update in request.updates:  # while the server computes
+            update.own()
+        return future.result()
+
+    def submit(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
+               ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+               indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+               want: str | Sequence[str] | None = None, timeout: float | None = None) -> Future:
+        """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
+
+        Arrays are copied, so they may be changed as soon as this returns. Callbacks added to the future run on the
+        connection's thread: they must be short and must not wait for another answer.
+        """
+        request = self._request(positions, poses, ranges, indexed, want, timeout)
+        for update in request.updates:
+            update.own()
+        self.client._link.submit(request)
+        return request.future  # type: ignore[return-value]
+
+    def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, timeout: Any) -> Request:
+        self._check_open()
+        updates = []
+        for body, value in (positions or {}).items():
+            state = self._own(body, "positions", _state.DEFORMABLE)
+            updates.append(Update(state, _state.POSITIONS, _arrays.points(
+                value, field="positions", object=str(body), rows=state.vertices)))
+        for body, value in (poses or {}).items():
+            state = self._own(body, "poses", _state.RIGID)
+            updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=str(body))))
+        for body, (at, value) in (ranges or {}).items():
+            state = self._own(body, "ranges", _state.DEFORMABLE)
+            pairs = _arrays.indices(at, field="ranges", object=str(body), columns=2)
+            wide = pairs.astype(np.int64)
+            _check_range(int((wide.sum(1)).max(initial=0)), state, body, "ranges")
+            updates.append(Update(state, _state.RANGES, _arrays.points(
+                value, field="positions", object=str(body), rows=int(wide[:, 1].sum())), pairs))
+        for body, (at, value) in (indexed or {}).items():
+            state = self._own(body, "indexed", _state.DEFORMABLE)
+            at = _arrays.indices(at, field="indices", object=str(body))
+            _check_range(int(at.max(initial=0)) + (at.size > 0), state, body, "indices")
+            updates.append(Update(state, _state.INDEXED, _arrays.points(
+                value, field="positions", object=str(body), rows=at.size), at))
+        if len({u.body for u in updates}) < len(updates):
+            seen: set[BodyState] = set()
+            twice = next(u.body for u in updates if u.body in seen or seen.add(u.body))  # type: ignore[func-returns-value]
+            raise error_for(ErrorCode.CONFLICT, "updated twice in one step", object=f"body {twice.id}", field="updates")
+
+        def done(answer: Decoded) -> StepResult:
+            return StepResult(self, answer, self._state.by_id, request.want, self._state.number,
+                              time.monotonic() - request.began)
+
+        request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=Future())
+        request.scene, request.updates, request.want = self._state, updates, want_bits(want)
+        return request
+
+    # ---- the end ----
+
+    def close(self, timeout: float | None = None) -> None:
+        """Closes the scene on the server, which frees its memory. Closing twice is allowed."""
+        if self._state.closed or self.client.closed:
+            return
+        self._state.closed = True
+
+        def done(_: Decoded) -> None:
+            if self._state in self.client._link.scenes:
+                self.client._link.scenes.remove(self._state)
+
+        self.client._link.call(Request("CloseScene", lambda: ({"scene": self._state.id}, None), done,
+                                       timeout=self.client._timeout(timeout)))
+
+    def __enter__(self) -> "Scene":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._state.closed:
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=str(self))
+
+    def _own(self, body: Body, field: str, kind: int = 0) -> BodyState:
+        """The state of one of this scene's bodies, of the kind that `field` is for."""
+        if not isinstance(body, Body):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a Body, got {body!r}", object=str(self), field=field)
+        if body.scene._state is not self._state:
+            raise error_for(ErrorCode.NOT_FOUND, f"{body} is one of {body.scene}", object=str(self), field=field)
+        if body._state not in self._state.bodies:
+            raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=str(body), field=field)
+        if kind and body._state.kind != kind:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"the body is {body.kind}: it takes "
+                            + ("poses" if kind != _state.RIGID else "positions, ranges or indexed"), object=str(body),
+                            field=field)
+        return body._state
+
+    def _body(self, state: BodyState) -> Body:
+        return Body(self, state)
+
+    def __str__(self) -> str:
+        return f"scene {self._state.id}"
+
+    def __repr__(self) -> str:
+        return f"<Scene {self._state.id} {self._state.name!r}, {len(self._state.bodies)} bodies>"
+
+
+def settings_message(method: str | None, resolution: Any, pixel_size: float | None,
+                     stiffness: float | None) -> dict[str, Any]:
+    """The wire's Settings, with only what is given."""
+    out: dict[str, Any] = {}
+    if method is not None:
+        known = {m.name.lower(): m.value for m in ENUMS["Method"] if m.value}
+        if method not in known:
+            raise error_for(ErrorCode.UNSUPPORTED, f"expected {' or '.join(known)}, got {method!r}", field="method")
+        out["method"] = known[method]
+    if resolution is not None:
+        out["resolution"] = _arrays.resolution(resolution)
+    if pixel_size is not None:
+        out["pixel_size"] = _not_negative(pixel_size, "pixel_size")
+    if stiffness is not None:
+        out["stiffness"] = _not_negative(stiffness, "stiffness")
+    return out
+
+
+def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
+            "stiffness": table["stiffness"]}
+
+
+def _not_negative(value: Any, field: str) -> float:
+    number = _arrays.real(value, field=field)
+    if number < 0:  # on the wire, that would say "keep the old value"
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more, got {number:g}", field=field)
+    return number
+
+
+def _check_range(end: int, state: BodyState, body: Body, field: str) -> None:
+    if end > state.vertices:
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected vertices 0 to {state.vertices - 1}, got {end - 1}",
+                        object=str(body), field=field)
