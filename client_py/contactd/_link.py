@@ -23,7 +23,7 @@ import zmq.utils.monitor
 from . import _wire
 from ._state import BodyState, MeshState, SceneState, Update
 from ._wire import Arrays, Decoded
-from .errors import ClosedError, ContactdError, ErrorCode, UnreachableError, error_for
+from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 VERSION = "0.1.0"
 HEARTBEAT_MS = 2000
@@ -36,6 +36,9 @@ Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
 # Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
 _NOT_REPEATABLE = {"OpenScene", "AddBody"}
 _LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}
+# A step refused like this did not use up its sequence number; see server/schedule/schedule.h.
+_NUMBER_UNUSED = _LATER | {ErrorCode.CONFLICT, ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE,
+                           ErrorCode.MALFORMED, ErrorCode.TOO_LARGE}
 
 
 class Request:
@@ -46,7 +49,7 @@ class Request:
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "sequence", "began",
-                 "sent", "whole", "not_before")
+                 "sent", "whole", "not_before", "mesh")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
@@ -63,6 +66,7 @@ class Request:
         self.sent = False
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
+        self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
 
 
 class Link:
@@ -199,8 +203,8 @@ class Link:
             times.append(self._procedure_again or self._procedure_deadline)
         if self._ready:
             times.append(self._last_sent + self._lease() / 3)
-            times += [s.hold_until for s in self.scenes if s.pending and s.hold_until > now]
-            if self._queue and self._queue[0].not_before > now:
+            times += [s.hold_until for s in self.scenes if s.hold_until]
+            if self._queue:
                 times.append(self._queue[0].not_before)
         return max(0.0, min(times) - now)
 
@@ -222,7 +226,8 @@ class Link:
             if request.future.done():
                 continue
             if not self._ready:
-                error: ContactdError = UnreachableError(f"{self.address}: {self._why_not}", object="server", retry=True)
+                error = error_for(ErrorCode.UNREACHABLE, f"{self.address}: {self._why_not}", object="server",
+                                  retry=True)
             else:
                 error = error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {request.kind} within "
                                   f"{request.deadline - request.began:.3g} s", field="timeout", retry=True,
@@ -414,7 +419,7 @@ class Link:
             flying = list(scene.flying.values())
             scene.flying.clear()
             scene.refused.clear()
-            scene.hold_until = 0.0
+            scene.gap, scene.hold_until = 0, 0.0
             if not keep_sequence:
                 flying = [request for request in flying if not request.future.done()]
                 scene.sequence = 0
@@ -428,7 +433,10 @@ class Link:
         while self._queue and self._ready and self._queue[0].not_before <= now:
             self._send(self._queue.popleft())
         for scene in self.scenes:
-            while scene.pending and self._ready and scene.hold_until <= now and not scene.refused:
+            if scene.hold_until > now:
+                continue
+            scene.hold_until = 0.0
+            while scene.pending and self._ready and not scene.gap:
                 limit = 1 if not scene.synced else 1 << 30
                 if len(scene.flying) >= limit or len(self._steps) >= (self.welcome["max_in_flight"] or 1 << 30):
                     break
@@ -440,10 +448,21 @@ class Link:
         except ContactdError as e:
             self._fail(request, e)
             return
+        if not self._fits(request, arrays):
+            return
         number = next(self._numbers)
         self._flying[number] = request
         request.sent = True
         self._transmit(request.kind, body, arrays, number)
+
+    def _fits(self, request: Request, arrays: Arrays | None) -> bool:
+        """The server drops a connection that sends more than it accepts, so that is not tried."""
+        limit = self.welcome["max_message_bytes"]
+        if arrays is not None and limit and arrays.bytes > limit:
+            self._fail(request, error_for(ErrorCode.TOO_LARGE, f"{arrays.bytes} bytes in one message; the server takes "
+                                          f"{limit} (its --max-message)", object=request.kind))
+            return False
+        return True
 
     def _send_step(self, scene: SceneState, request: Request) -> None:
         try:
@@ -457,12 +476,15 @@ class Link:
             self._fail(request, e)
             return
         arrays = Arrays()
+        messages = [u.message(arrays) for u in updates]
+        if not self._fits(request, arrays):
+            return
         left = max(1, min(0xFFFFFFFF, int((request.deadline - time.monotonic()) * 1e6)))
         if not request.sequence:
             scene.sequence += 1
             request.sequence = scene.sequence
         body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
-                "updates": [u.message(arrays) for u in updates]}
+                "updates": messages}
         number = next(self._numbers)
         scene.flying[number] = self._steps[number] = request
         request.sent, request.whole = True, not scene.synced
@@ -511,6 +533,18 @@ class Link:
             self._advance(lambda: procedure.throw(error))
 
     def _take_refusal(self, request: Request, error: ContactdError) -> None:
+        mesh = request.mesh
+        if error.code == ErrorCode.STALE_HANDLE and mesh in self.meshes:
+            request.mesh = None  # once
+
+            def registered(answer: Decoded) -> None:
+                mesh.id = answer.body["mesh"]
+                self._queue.append(request)
+
+            again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic())
+            again.future.add_done_callback(lambda f: f.exception() and self._fail(request, f.exception()))
+            self._accept(again)
+            return
         later = time.monotonic() + _delay(error)
         if error.code in _LATER and later < request.deadline and not request.future.done():
             request.not_before = later
@@ -520,11 +554,15 @@ class Link:
 
     def _take_step(self, number: int, request: Request, answer: Decoded, error: ContactdError | None) -> None:
         scene = request.scene
-        out_of_turn = error is not None and error.code == ErrorCode.CONFLICT and error.field == "sequence"
-        if error is not None and (error.code in _LATER or (out_of_turn and scene.refused)):
-            # Steps behind it are refused too, as out of turn: they go again, in order, once all have been answered.
+        self._steps.pop(number)
+        unused = error is not None and error.code in _NUMBER_UNUSED
+        if unused:
+            scene.gap = min(scene.gap or request.sequence, request.sequence)
+        if unused and (error.code in _LATER or request.sequence > scene.gap):
+            # Steps behind one refused are refused too: they go again, in order, once all have been answered.
             scene.refused.append(request)
-            scene.hold_until = max(scene.hold_until, time.monotonic() + _delay(error))
+            if error.code in _LATER:
+                scene.hold_until = max(scene.hold_until, time.monotonic() + _delay(error))
         else:
             del scene.flying[number]
             if error is None:
@@ -533,16 +571,14 @@ class Link:
                 scene.synced = scene.synced or request.whole
                 scene.number += 1
             self._deliver_step(request, answer, error)
-        self._steps.pop(number)
-        if scene.refused and len(scene.refused) == len(scene.flying):
-            waiting = list(scene.flying.values())
+        if scene.gap and len(scene.refused) == len(scene.flying):
+            again = [r for r in scene.flying.values() if not r.future.done()]
+            scene.sequence, scene.gap = scene.gap - 1, 0
             scene.flying.clear()
             scene.refused.clear()
-            scene.sequence = waiting[0].sequence - 1
-            for r in waiting:
-                r.sequence = 0
-                r.sent = False
-            scene.pending.extendleft(reversed([r for r in waiting if not r.future.done()]))
+            for r in again:
+                r.sequence, r.sent = 0, False
+            scene.pending.extendleft(reversed(again))
 
     def _deliver_step(self, request: Request, answer: Decoded, error: ContactdError | None) -> None:
         if error is not None:

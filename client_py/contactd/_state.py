@@ -156,7 +156,8 @@ class SceneState:
     number: int = 0  # of steps answered, for the caller
     pending: deque["Request"] = field(default_factory=deque)  # steps to send
     flying: dict[int, "Request"] = field(default_factory=dict)  # steps sent, by request number, in order
-    refused: list["Request"] = field(default_factory=list)  # of those: answered "later"
+    refused: list["Request"] = field(default_factory=list)  # of those: refused, to be sent again
+    gap: int = 0  # the first number that the server refused and did not use up; 0: none
     hold_until: float = 0.0  # no step is sent before
     synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
     closed: bool = False

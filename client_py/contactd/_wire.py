@@ -50,7 +50,7 @@ class _Layout:
         if unknown:
             raise KeyError(f"{table.name} has no field {', '.join(sorted(unknown))}")
         placed, position, form = [], 4, "<i"
-                for f in sorted(fields, key=lambda f: (-_size(f), f.id)):
+        for f in sorted(fields, key=lambda f: (-_size(f), f.id)):
             size = _size(f)
             pad = -position % size
             form += f"{pad}x" * (pad > 0) + (f.format if f.kind == "scalar" else "I")
@@ -152,6 +152,10 @@ class Arrays:
         table: dict[str, Any] = {"dtype": _DTYPE_NUMBERS[array.dtype], "count": array.size}
         self._tables.append((table, array))
         return table
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.nbytes for _, array in self._tables)
 
     def place(self) -> None:
         """Decides; once, so that the message can be sent again."""

@@ -92,9 +92,10 @@ class Mesh:
             return answer.array("vertices").reshape(-1, 3), answer.array("triangles").reshape(-1, 3)
 
         self.client._own(self)
-        return self.client._link.call(Request(
-            "GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True}, None), done,
-            timeout=self.client._timeout(timeout)))
+        request = Request("GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True}, None), done,
+                          timeout=self.client._timeout(timeout))
+        request.mesh = self._state
+        return self.client._link.call(request)
 
     def remove(self, timeout: float | None = None) -> None:
         """Frees it on the server; ConflictError while bodies use it."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from ._schema import ErrorCode
 
-__all__ = ["ContactdError", "ErrorCode", "UnreachableError", "ClosedError"]
+__all__ = ["ContactdError", "ErrorCode", "ClosedError"]
 
 
 class ContactdError(Exception):
     """Any failure of a request.
 
     Attributes:
-        code: the ErrorCode, or None for failures that no server answered (UnreachableError, ClosedError).
+        code: the ErrorCode, or None where there is none for it (ClosedError).
         object: what the request was about, e.g. "body 4"; may be empty.
         field: the argument at fault, e.g. "positions"; may be empty.
         message: expected, actual and remedy.
@@ -40,10 +40,6 @@ class ContactdError(Exception):
         return f"{name}: {where + ': ' if where else ''}{self.message}"
 
 
-class UnreachableError(ContactdError, ConnectionError):
-    """No server answered at the address within the time given."""
-
-
 class ClosedError(ContactdError, ConnectionError):
     """The client was closed, or belongs to another process."""
 
@@ -53,6 +49,7 @@ _VALUE = ("MALFORMED", "INVALID_ARGUMENT", "PARSE_ERROR", "INVALID_MESH", "WRONG
 _BASES: dict[str, type] = {name: ValueError for name in _VALUE} | {
     "NOT_FOUND": LookupError, "STALE_HANDLE": LookupError, "FORBIDDEN": PermissionError, "OUT_OF_MEMORY": MemoryError,
     "DEADLINE_EXCEEDED": TimeoutError, "UNSUPPORTED": NotImplementedError,
+    "UNREACHABLE": ConnectionError,
 }
 
 

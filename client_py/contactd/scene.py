@@ -191,6 +191,7 @@ class Scene:
 
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
                           timeout=self.client._timeout(timeout))
+        request.mesh = mesh._state
         return self.client._link.call(request)
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:

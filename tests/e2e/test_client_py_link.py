@@ -1,0 +1,431 @@
+"""The Python client's connection against a scripted server: refusals, silence, nonsense, lost state, late answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import contactd
+import numpy as np
+import pytest
+from contactd import errors
+from contactd.errors import ErrorCode
+from fake_server import FakeServer, Refusal
+
+BOX = np.zeros((8, 3), np.float32)
+FACES = np.arange(36).reshape(12, 3) % 8
+
+
+@pytest.fixture
+def fake():
+    server = FakeServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def client(fake):
+    with contactd.connect(fake.address, timeout=5) as client:
+        yield client
+
+
+def scene_of_two(client):
+    mesh = client.register_mesh(BOX, FACES)
+    scene = client.open_scene()
+    return scene, scene.add_body(mesh), scene.add_body(mesh, pose=np.zeros((3, 4)))
+
+
+def volume(result) -> float:
+    return result.contacts[0].volume
+
+
+def full(value: float) -> np.ndarray:
+    return np.full((8, 3), value, np.float32)
+
+
+def pose(value: float) -> np.ndarray:
+    return np.full((3, 4), value)
+
+
+def test_step_and_pipeline(client):
+    scene, a, b = scene_of_two(client)
+    assert volume(scene.step(positions={a: full(1)}, poses={b: pose(2)})) == 24 + 24
+    futures = [scene.submit(positions={a: full(i)}) for i in range(100)]
+    assert [volume(f.result(5)) for f in futures] == [24 * i + 24 for i in range(100)]
+    assert [f.result().sequence for f in futures] == list(range(2, 102))
+
+
+def test_submitted_arrays_may_change_at_once(client):
+    scene, a, b = scene_of_two(client)
+    x = full(1)
+    futures = []
+    for i in range(20):
+        x[:] = i
+        futures.append(scene.submit(positions={a: x}))
+    assert [volume(f.result(5)) for f in futures] == [24.0 * i for i in range(20)]
+
+
+def test_partial_updates(client):
+    scene, a, b = scene_of_two(client)
+    assert volume(scene.step(indexed={a: ([1, 3], np.ones((2, 3)))})) == 6
+    assert volume(scene.step(ranges={a: ([[4, 2], [7, 1]], np.ones((3, 3)))})) == 15
+    with pytest.raises(errors.OutOfRangeError) as e:
+        scene.step(ranges={a: ([[7, 2]], np.ones((2, 3)))})
+    assert e.value.field == "ranges" and "7" in e.value.message
+
+
+def test_busy_is_retried_in_order(fake, client):
+    scene, a, b = scene_of_two(client)
+    refusals = {5: 3, 6: 1, 11: 2}  # sequence number: times
+    behind = []
+
+    def hook(kind, body):
+        if kind != "Step":
+            return
+        state = fake.scenes[body["scene"]]
+        if body["sequence"] == state.sequence + 1 and refusals.get(body["sequence"], 0) > 0:
+            refusals[body["sequence"]] -= 1
+            state.refused = True
+            raise Refusal(ErrorCode.BUSY, retry_after_ms=5)
+        if body["sequence"] > state.sequence + 1:
+            behind.append(body["sequence"])
+            raise Refusal(ErrorCode.BUSY if state.refused else ErrorCode.CONFLICT, field="sequence")
+        state.refused = False
+
+    fake.hook = hook
+    futures = [scene.submit(positions={a: full(i)}) for i in range(30)]
+    assert [volume(f.result(5)) for f in futures] == [24.0 * i for i in range(30)]
+    (state,) = fake.scenes.values()
+    assert state.steps == list(range(1, 31))
+    assert behind, "nothing was refused behind a refused step"
+
+
+def test_busy_until_the_deadline(fake, client):
+    scene, a, b = scene_of_two(client)
+
+    def hook(kind, body):
+        if kind == "Step":
+            raise Refusal(ErrorCode.BUSY, retry_after_ms=10)
+
+    fake.hook = hook
+    began = time.monotonic()
+    with pytest.raises(TimeoutError) as e:
+        scene.step(positions={a: full(1)}, timeout=0.3)
+    assert isinstance(e.value, contactd.ContactdError) and 0.25 < time.monotonic() - began < 2
+    fake.hook = lambda kind, body: None
+    assert volume(scene.step(positions={a: full(2)})) == 48
+
+
+def test_a_failed_step_uses_its_number_up(fake, client):
+    scene, a, b = scene_of_two(client)
+
+    def hook(kind, body):
+        if kind == "Step" and body["sequence"] == 2:
+            fake.scenes[body["scene"]].sequence += 1
+            raise Refusal(ErrorCode.NON_FINITE, "position 3 is NaN", field="positions", object="body 1")
+
+    fake.hook = hook
+    futures = [scene.submit(positions={a: full(i)}) for i in range(4)]
+    assert volume(futures[0].result(5)) == 0
+    with pytest.raises(ValueError) as e:
+        futures[1].result(5)
+    assert (e.value.code, e.value.object, e.value.field) == (ErrorCode.NON_FINITE, "body 1", "positions")
+    assert "position 3" in str(e.value)
+    assert [volume(f.result(5)) for f in futures[2:]] == [48, 72]
+
+
+def test_a_refused_step_does_not(fake, client):
+    scene, a, b = scene_of_two(client)
+    once = []
+
+    def hook(kind, body):
+        if kind == "Step" and body["sequence"] == 2 and not once:
+            once.append(1)
+            raise Refusal(ErrorCode.TOO_LARGE)
+
+    fake.hook = hook
+    futures = [scene.submit(positions={a: full(i)}) for i in range(5)]
+    with pytest.raises(errors.TooLargeError):
+        futures[1].result(5)
+    assert [volume(futures[i].result(5)) for i in (0, 2, 3, 4)] == [0, 48, 72, 96]
+
+
+def test_restart_mid_stream(fake, client):
+    """Nothing lost, nothing twice, and state that was not sent again comes back: also partial state."""
+    scene, a, b = scene_of_two(client)
+    scene.step(poses={b: pose(1)})
+    expected, futures = [], []
+    x = np.zeros((8, 3))
+    for i in range(60):
+        x[i % 8] = i
+        futures.append(scene.submit(indexed={a: ([i % 8], x[[i % 8]])}))
+        expected.append(x.sum() + 12)
+        if i in (20, 40):
+            futures[-1].result(5)
+            fake.crash()
+            fake.start()
+    assert [volume(f.result(5)) for f in futures] == expected
+    assert client.reconnects == 2
+    assert volume(scene.step()) == expected[-1]
+
+
+def test_steps_in_flight_survive_a_crash(fake, client):
+    scene, a, b = scene_of_two(client)
+    scene.step(positions={a: full(1)})
+    fake.hook = lambda kind, body: "silence" if kind == "Step" else None
+    futures = [scene.submit(positions={a: full(i)}) for i in range(10)]
+    time.sleep(0.1)
+    fake.crash()
+    fake.hook = lambda kind, body: None
+    fake.start()
+    assert [volume(f.result(5)) for f in futures] == [24.0 * i for i in range(10)]
+
+
+def test_state_lost_without_a_disconnect(fake, client):
+    """A session whose lease ran out while the process was suspended."""
+    scene, a, b = scene_of_two(client)
+    scene.step(positions={a: full(1)}, poses={b: pose(1)})
+    fake.sessions.clear()
+    fake.scenes.clear()
+    futures = [scene.submit(poses={b: pose(i)}) for i in range(10)]
+    assert [volume(f.result(5)) for f in futures] == [24 + 12 * i for i in range(10)]
+
+
+def test_refused_on_re_registration(fake, client):
+    scene, a, b = scene_of_two(client)
+
+    def hook(kind, body):
+        if kind == "RegisterMesh":
+            raise Refusal(ErrorCode.LIMIT_EXCEEDED, "the memory limit would be exceeded", object="mesh")
+
+    fake.crash()
+    fake.hook = hook
+    fake.start()
+    with pytest.raises(errors.LimitExceededError):
+        scene.step(timeout=3)
+    client.ping()
+
+
+def test_a_mesh_that_made_room_is_registered_again(fake, client):
+    mesh = client.register_mesh(BOX, FACES)
+    scene = client.open_scene()
+    once = []
+
+    def hook(kind, body):
+        if kind == "AddBody" and not once:
+            once.append(body["mesh"])
+            raise Refusal(ErrorCode.STALE_HANDLE, object=f"mesh {body['mesh']}")
+
+    fake.hook = hook
+    scene.add_body(mesh)
+    assert fake.heard.count("RegisterMesh") == 2 and mesh._state.id != once[0]
+
+
+def test_nobody_there():
+    began = time.monotonic()
+    with pytest.raises(ConnectionError) as e:
+        contactd.connect("tcp://127.0.0.1:9", timeout=0.3)
+    assert isinstance(e.value, contactd.UnreachableError) and "tcp://127.0.0.1:9" in str(e.value)
+    assert time.monotonic() - began < 2
+
+
+def test_no_contactd_there(fake):
+    fake.hook = lambda kind, body: "silence"
+    with pytest.raises(ConnectionError, match="no contactd server answers"):
+        contactd.connect(fake.address, timeout=0.3)
+
+
+def test_address_that_is_none():
+    with pytest.raises(ValueError) as e:
+        contactd.connect("nonsense")
+    assert e.value.field == "address"
+
+
+def test_other_version(fake):
+    def hook(kind, body):
+        raise Refusal(ErrorCode.VERSION_MISMATCH, "the server speaks 7 to 9", field="version")
+
+    fake.hook = hook
+    with pytest.raises(errors.VersionMismatchError, match="7 to 9"):
+        contactd.connect(fake.address, timeout=3)
+
+
+def test_waits_for_a_server_that_is_not_up_yet(fake):
+    fake.crash()
+    threading.Timer(0.3, fake.start).start()
+    with contactd.connect(fake.address, timeout=5) as client:
+        client.ping()
+
+
+@pytest.mark.parametrize("answer", [b"", b"garbage", b"\x10\0\0\0CTD1", b"\xff" * 64])
+def test_nonsense_is_an_error(fake, client, answer):
+    scene, a, b = scene_of_two(client)
+    fake.hook = lambda kind, body: answer if kind == "Step" else None
+    with pytest.raises(errors.MalformedError):
+        scene.step(timeout=3)
+    fake.hook = lambda kind, body: None
+    assert volume(scene.step(positions={a: full(1)})) == 24
+
+
+def test_silence_ends_by_the_deadline(fake, client):
+    scene, a, b = scene_of_two(client)
+    fake.hook = lambda kind, body: "silence" if kind == "Step" else None
+    with pytest.raises(TimeoutError) as e:
+        scene.step(timeout=0.2)
+    assert e.value.code == ErrorCode.DEADLINE_EXCEEDED
+    future = scene.submit(timeout=0.2)
+    with pytest.raises(TimeoutError):
+        future.result(0.01)
+    assert isinstance(future.exception(5), errors.DeadlineExceededError)
+
+
+def test_late_answers_are_taken_back(fake, client):
+    """A scene that opened after its caller had given up is closed again."""
+    gate = threading.Event()
+
+    def hook(kind, body):
+        if kind == "OpenScene":
+            gate.wait(5)
+
+    fake.hook = hook
+    with pytest.raises(TimeoutError):
+        client.open_scene(timeout=0.1)
+    gate.set()
+    deadline = time.monotonic() + 5
+    while "CloseScene" not in fake.heard and time.monotonic() < deadline:
+        time.sleep(0.01)
+    client.ping()
+    assert not fake.scenes
+
+
+def test_in_flight_limit(fake):
+    fake.max_in_flight = 4
+    held = []
+
+    def hook(kind, body):
+        if kind == "Step":
+            held.append(body["sequence"])
+            return "silence" if len(held) <= 4 else None
+
+    fake.hook = hook
+    with contactd.connect(fake.address, timeout=5) as client:
+        scene, a, b = scene_of_two(client)
+        for i in range(10):
+            scene.submit(positions={a: full(i)}, timeout=5)
+        time.sleep(0.2)
+        assert held == [1, 2, 3, 4]
+
+
+def test_keeps_its_lease(fake):
+    fake.lease_ms = 600
+    with contactd.connect(fake.address) as client:
+        time.sleep(1)
+        assert fake.heard.count("Ping") >= 3
+
+
+def test_asyncio(client):
+    scene, a, b = scene_of_two(client)
+
+    async def main():
+        futures = [asyncio.wrap_future(scene.submit(positions={a: full(i)})) for i in range(5)]
+        return [volume(r) for r in await asyncio.gather(*futures)]
+
+    assert asyncio.run(main()) == [0, 24, 48, 72, 96]
+
+
+def test_callbacks_must_not_wait(client):
+    scene, a, b = scene_of_two(client)
+    seen, done = [], threading.Event()
+
+    def callback(future):
+        try:
+            client.ping()
+        except contactd.ContactdError as e:
+            seen.append(e)
+        done.set()
+
+    scene.submit().add_done_callback(callback)
+    assert done.wait(5) and "callback" in seen[0].message
+
+
+def test_many_threads(client):
+    mesh = client.register_mesh(BOX, FACES)
+    failures = []
+
+    def work(k):
+        try:
+            with client.open_scene() as scene:
+                a = scene.add_body(mesh)
+                for i in range(30):
+                    assert volume(scene.step(positions={a: full(i + k)})) == 24.0 * (i + k)
+        except Exception as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    [t.start() for t in threads]
+    [t.join(20) for t in threads]
+    assert not failures
+
+
+def test_close_ends_everything(fake):
+    client = contactd.connect(fake.address)
+    scene, a, b = scene_of_two(client)
+    fake.hook = lambda kind, body: "silence" if kind == "Step" else None
+    future = scene.submit()
+    client.close()
+    assert isinstance(future.exception(1), errors.ClosedError)
+    assert not fake.scenes, "the scene was not closed on the server"
+    for call in (client.ping, scene.step, client.status):
+        with pytest.raises(errors.ClosedError):
+            call()
+    client.close()
+
+
+def test_a_dropped_client_goes_away(fake):
+    client = contactd.connect(fake.address)
+    thread = client._link.thread
+    del client
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "call, code, field",
+    [
+        (lambda c, s, a, b: s.step(positions={a: full(1)[:7]}), ErrorCode.WRONG_LENGTH, "positions"),
+        (lambda c, s, a, b: s.step(positions={a: np.zeros((8, 2))}), ErrorCode.WRONG_LENGTH, "positions"),
+        (lambda c, s, a, b: s.step(positions={a: np.zeros((8, 3), complex)}), ErrorCode.INVALID_ARGUMENT, "positions"),
+        (lambda c, s, a, b: s.step(positions={a: [["x"] * 3] * 8}), ErrorCode.INVALID_ARGUMENT, "positions"),
+        (lambda c, s, a, b: s.step(positions={b: full(1)}), ErrorCode.INVALID_ARGUMENT, "positions"),
+        (lambda c, s, a, b: s.step(positions={7: full(1)}), ErrorCode.INVALID_ARGUMENT, "positions"),
+        (lambda c, s, a, b: s.step(poses={a: np.eye(4)}), ErrorCode.INVALID_ARGUMENT, "poses"),
+        (lambda c, s, a, b: s.step(poses={b: np.eye(3)}), ErrorCode.WRONG_LENGTH, "pose"),
+        (lambda c, s, a, b: s.step(poses={b: np.ones((4, 4))}), ErrorCode.INVALID_ARGUMENT, "pose"),
+        (lambda c, s, a, b: s.step(want="everything"), ErrorCode.INVALID_ARGUMENT, "want"),
+        (lambda c, s, a, b: s.step({a: full(1)}, indexed={a: ([0], [[1, 1, 1]])}), ErrorCode.CONFLICT, "updates"),
+        (lambda c, s, a, b: s.step(indexed={a: ([0.5], [[1, 1, 1]])}), ErrorCode.INVALID_ARGUMENT, "indices"),
+        (lambda c, s, a, b: s.step(indexed={a: ([8], [[1, 1, 1]])}), ErrorCode.OUT_OF_RANGE, "indices"),
+        (lambda c, s, a, b: s.step(indexed={a: ([-1], [[1, 1, 1]])}), ErrorCode.OUT_OF_RANGE, "indices"),
+        (lambda c, s, a, b: s.step(indexed={a: ([1, 2], [[1, 1, 1]])}), ErrorCode.WRONG_LENGTH, "positions"),
+        (lambda c, s, a, b: c.register_mesh(BOX, FACES.astype(float)), ErrorCode.INVALID_ARGUMENT, "triangles"),
+        (lambda c, s, a, b: c.register_mesh(BOX, FACES - 1), ErrorCode.OUT_OF_RANGE, "triangles"),
+        (lambda c, s, a, b: c.register_mesh(BOX[:, :2], FACES), ErrorCode.WRONG_LENGTH, "vertices"),
+        (lambda c, s, a, b: c.open_scene(method="magic"), ErrorCode.UNSUPPORTED, "method"),
+        (lambda c, s, a, b: c.open_scene(resolution=-1), ErrorCode.OUT_OF_RANGE, "resolution"),
+        (lambda c, s, a, b: c.open_scene(resolution=(1, 2)), ErrorCode.WRONG_LENGTH, "resolution"),
+        (lambda c, s, a, b: c.open_scene(resolution=1.5), ErrorCode.INVALID_ARGUMENT, "resolution"),
+        (lambda c, s, a, b: c.open_scene(pixel_size=-1), ErrorCode.OUT_OF_RANGE, "pixel_size"),
+        (lambda c, s, a, b: s.configure(stiffness="x"), ErrorCode.INVALID_ARGUMENT, "stiffness"),
+        (lambda c, s, a, b: s.add_body(c, np.eye(4)), ErrorCode.INVALID_ARGUMENT, "mesh"),
+        (lambda c, s, a, b: s.step(want="volume").contacts[0].area, ErrorCode.INVALID_ARGUMENT, "want"),
+        (lambda c, s, a, b: s.step().contacts[0].forces(a), ErrorCode.INVALID_ARGUMENT, "want"),
+        (lambda c, s, a, b: c.open_scene().step(positions={a: full(1)}), ErrorCode.NOT_FOUND, "positions"),
+    ],
+)
+def test_arguments_are_checked_by_name(client, call, code, field):
+    scene, a, b = scene_of_two(client)
+    with pytest.raises(contactd.ContactdError) as e:
+        call(client, scene, a, b)
+    assert (e.value.code, e.value.field) == (code, field) and e.value.message
+    assert volume(scene.step(positions={a: full(1)})) == 24, "the scene was disturbed"
