@@ -331,6 +331,8 @@ class Link:
                 self._lost("the server sent what is no answer of this protocol")
                 return
             self._take(answer)
+            if not (self._flying or self._steps or self._procedure):
+                return  # nothing more can come, and asking is a system call
 
     # ---- sessions ----
 
