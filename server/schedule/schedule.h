@@ -143,8 +143,11 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     /* The scheduler's own. */
     command *next;
     struct scene *target;
-    command *follower;
+    struct session *asker;
+    command *follower;   /* a repeat that takes its place */
+    step_answer *answer; /* made at the door, so that nothing can fail to be answered later */
     uint64_t submitted_ns;
+    bool internal; /* from the scheduler itself: no bound applies */
 };
 
 typedef enum submit_outcome {

@@ -1,0 +1,34 @@
+/* internal.h - the registry itself, for its own files (meshes.c, sessions.c, scenes.c). */
+#ifndef SERVER_REGISTRY_INTERNAL_H
+#define SERVER_REGISTRY_INTERNAL_H
+
+#include <pthread.h>
+
+#include "server/registry/objects.h"
+#include "server/registry/slots.h"
+
+struct registry {
+    registry_limits limits; /* [fixed] */
+    metrics *metrics;       /* [fixed] */
+    pthread_mutex_t lock;   /* guards all that follows */
+    slots meshes;           /* of mesh_entry */
+    uint64_t mesh_bytes;
+    slots scenes;         /* of scene */
+    uint64_t scene_bytes; /* without kept answers */
+    atomic_uint_fast64_t kept_bytes;
+    uint64_t bodies;
+    session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */
+    uint32_t n_sessions, session_room;
+};
+
+/* meshes.c */
+void registry_free_meshes(registry *registry);
+/* sessions.c */
+bool registry_init_sessions(registry *registry);
+void registry_free_sessions(registry *registry);
+/* scenes.c */
+void registry_free_scenes(registry *registry);
+
+void registry_copy_name(char to[REGISTRY_NAME], const char *from); /* cut, never within a UTF-8 character */
+
+#endif

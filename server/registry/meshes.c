@@ -1,0 +1,294 @@
+/* meshes.c - the resident meshes: content-addressed, counted, bounded in memory. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/clock.h"
+#include "server/registry/internal.h"
+
+enum { MIN_HASH_DIGITS = 8 };
+
+struct mesh_entry { /* guarded by the registry's lock; stays in place while bodies use it */
+    uint64_t handle;
+    char name[REGISTRY_NAME];
+    ct_mesh *mesh;
+    ct_mesh_info info;
+    uint32_t bodies;
+    uint64_t used_ns; /* when it was last asked for */
+};
+
+static void fill_record(const mesh_entry *entry, mesh_record *out) {
+    out->handle = entry->handle;
+    memcpy(out->name, entry->name, sizeof out->name);
+    out->info = entry->info;
+    out->bodies = entry->bodies;
+    out->existed = false;
+}
+
+static void mesh_object(const mesh_entry *entry, char object[96]) {
+    if (entry->name[0]) {
+        snprintf(object, 96, "mesh %" PRIu64 " \"%s\"", entry->handle, entry->name);
+    } else {
+        snprintf(object, 96, "mesh %" PRIu64, entry->handle);
+    }
+}
+
+/* Takes the entry out of the table; the caller frees it outside the lock. */
+static void take_out(registry *registry, mesh_entry *entry) {
+    slots_remove(&registry->meshes, entry->handle);
+    registry->mesh_bytes -= entry->info.bytes;
+}
+
+static void free_entry(mesh_entry *entry) {
+    ct_mesh_release(&entry->mesh);
+    free(entry);
+}
+
+static mesh_entry *entry_of_content(const registry *registry, const char *hash) {
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (strcmp(entry->info.hash, hash) == 0) return entry;
+    }
+    return NULL;
+}
+
+static mesh_entry *least_recently_used(const registry *registry) {
+    mesh_entry *oldest = NULL;
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (entry->bodies == 0 && (!oldest || entry->used_ns < oldest->used_ns)) oldest = entry;
+    }
+    return oldest;
+}
+
+/* Makes room for `need` bytes; *evicted lists, through used_ns, the entries that the caller frees. Fails without
+ * evicting anything where that would not do. */
+static bool make_room(registry *registry, uint64_t need, slots *evicted, const char *object, server_error *error) {
+    uint64_t limit = registry->limits.mesh_bytes, in_use = 0;
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (entry->bodies) in_use += entry->info.bytes;
+    }
+    if (need > limit || in_use > limit - need) {
+        return server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
+                           "the mesh needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
+                           " that --mesh-memory allows: close scenes, or start the server with more",
+                           need, in_use, limit);
+    }
+    while (registry->mesh_bytes > limit - need) {
+        mesh_entry *entry = least_recently_used(registry);
+        if (!slots_add(evicted, entry)) {
+            return server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to make room for the mesh");
+        }
+        take_out(registry, entry);
+        metrics_add(registry->metrics, METRICS_MESHES_EVICTED, 1);
+    }
+    return true;
+}
+
+/* Makes a parsed mesh resident; takes the reference over in any case. */
+static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_record *out, server_error *error) {
+    char object[96];
+    snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+    mesh_entry *fresh = calloc(1, sizeof *fresh);
+    if (!fresh) {
+        ct_mesh_release(&mesh);
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory for the mesh's entry");
+    }
+    ct_mesh_get_info(mesh, &fresh->info);
+    fresh->mesh = mesh;
+    registry_copy_name(fresh->name, name);
+
+    slots evicted = {0};
+    bool good = true, existed = false;
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = entry_of_content(registry, fresh->info.hash);
+    if (entry) {
+        existed = true;
+    } else {
+        good = make_room(registry, fresh->info.bytes, &evicted, object, error);
+        if (good && !(fresh->handle = slots_add(&registry->meshes, fresh))) {
+            good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no room in the table of meshes");
+        }
+        if (good) {
+            registry->mesh_bytes += fresh->info.bytes;
+            entry = fresh;
+            fresh = NULL;
+            metrics_add(registry->metrics, METRICS_MESHES_REGISTERED, 1);
+        }
+    }
+    if (good) {
+        entry->used_ns = clock_ns();
+        fill_record(entry, out);
+        out->existed = existed;
+    }
+    pthread_mutex_unlock(&registry->lock);
+
+    if (fresh) free_entry(fresh);
+    uint32_t at = 0;
+    for (mesh_entry *gone; (gone = slots_next(&evicted, &at));) free_entry(gone);
+    slots_free(&evicted);
+    return good;
+}
+
+bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
+                            mesh_record *out, server_error *error) {
+    ct_mesh_limits limits;
+    ct_mesh_limits_init(&limits);
+    ct_error cause = {0};
+    ct_mesh *mesh = NULL;
+    if (ct_mesh_read(bytes, size, format, &limits, &mesh, &cause) != CT_OK) {
+        char object[96];
+        snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+        return server_fail_engine(error, object, &cause);
+    }
+    return insert(registry, mesh, name, out, error);
+}
+
+bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
+                              const void *triangles_u32, size_t n_triangles, const char *name, mesh_record *out,
+                              server_error *error) {
+    ct_mesh_limits limits;
+    ct_mesh_limits_init(&limits);
+    ct_error cause = {0};
+    ct_mesh *mesh = NULL;
+    if (ct_mesh_create(positions, dtype, n_vertices, triangles_u32, n_triangles, &limits, &mesh, &cause) != CT_OK) {
+        char object[96];
+        snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+        return server_fail_engine(error, object, &cause);
+    }
+    return insert(registry, mesh, name, out, error);
+}
+
+static mesh_entry *find_by_hash(const registry *registry, const char *hash, server_error *error) {
+    size_t n = hash ? strlen(hash) : 0;
+    char object[96];
+    snprintf(object, sizeof object, "mesh %.40s", hash ? hash : "");
+    for (size_t i = 0; i < n; i++) {
+        if (!isxdigit((unsigned char)hash[i])) n = 0;
+    }
+    if (n < MIN_HASH_DIGITS || n > 32) {
+        server_fail(error, CONTACTD_INVALID_ARGUMENT, object, "hash",
+                    "a mesh is named by its handle or by %d to 32 hexadecimal digits of its hash", MIN_HASH_DIGITS);
+        return NULL;
+    }
+    mesh_entry *found = NULL;
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (strncasecmp(entry->info.hash, hash, n) != 0) continue;
+        if (found) {
+            server_fail(error, CONTACTD_CONFLICT, object, "hash",
+                        "several meshes begin with these digits, %s and %s among them: give more", found->info.hash,
+                        entry->info.hash);
+            return NULL;
+        }
+        found = entry;
+    }
+    if (!found) {
+        server_fail(error, CONTACTD_NOT_FOUND, object, "hash",
+                    "no mesh of this hash is resident: it was never registered, was deleted, or made room for others");
+    }
+    return found;
+}
+
+/* With the lock held. */
+static mesh_entry *find(const registry *registry, uint64_t handle, const char *hash, server_error *error) {
+    if (!handle) return find_by_hash(registry, hash, error);
+    bool stale;
+    mesh_entry *entry = slots_get(&registry->meshes, handle, &stale);
+    if (entry) return entry;
+    char object[96];
+    snprintf(object, sizeof object, "mesh %" PRIu64, handle);
+    if (stale) {
+        server_fail(error, CONTACTD_STALE_HANDLE, object, "mesh",
+                    "the mesh was deleted, or made room for others while no body used it: register it again");
+    } else {
+        server_fail(error, CONTACTD_NOT_FOUND, object, "mesh", "there never was a mesh of this handle");
+    }
+    return NULL;
+}
+
+bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, mesh_record *out, ct_mesh **mesh,
+                        server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = find(registry, handle, hash, error);
+    if (entry) {
+        entry->used_ns = clock_ns();
+        if (out) fill_record(entry, out);
+        if (mesh) *mesh = ct_mesh_retain(entry->mesh);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return entry != NULL;
+}
+
+bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = find(registry, handle, hash, error);
+    if (entry && entry->bodies) {
+        char object[96];
+        mesh_object(entry, object);
+        server_fail(error, CONTACTD_CONFLICT, object, "mesh",
+                    "%" PRIu32 " bodies use the mesh: remove them or close their scenes first", entry->bodies);
+        entry = NULL;
+    }
+    if (entry) take_out(registry, entry);
+    pthread_mutex_unlock(&registry->lock);
+    if (entry) free_entry(entry);
+    return entry != NULL;
+}
+
+static int by_handle(const void *a, const void *b) {
+    const mesh_record *x = a, *y = b;
+    return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, server_error *error) {
+    *out = NULL;
+    *n = 0;
+    pthread_mutex_lock(&registry->lock);
+    uint32_t count = registry->meshes.used;
+    mesh_record *records = count ? malloc(count * sizeof *records) : NULL;
+    if (records) {
+        uint32_t at = 0;
+        for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) fill_record(entry, &records[(*n)++]);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (count && !records) {
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "meshes", "", "no memory for a list of %" PRIu32, count);
+    }
+    if (records) qsort(records, *n, sizeof *records, by_handle);
+    *out = records;
+    return true;
+}
+
+mesh_entry *mesh_use(registry *registry, uint64_t handle, ct_mesh **mesh, server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = find(registry, handle, NULL, error);
+    if (entry) {
+        entry->bodies++;
+        entry->used_ns = clock_ns();
+        *mesh = entry->mesh;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return entry;
+}
+
+void mesh_unuse(registry *registry, mesh_entry *entry) {
+    pthread_mutex_lock(&registry->lock);
+    entry->bodies--;
+    entry->used_ns = clock_ns();
+    pthread_mutex_unlock(&registry->lock);
+}
+
+uint64_t mesh_handle(const mesh_entry *entry) {
+    return entry->handle;
+}
+
+void registry_free_meshes(registry *registry) {
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) free_entry(entry);
+    slots_free(&registry->meshes);
+}

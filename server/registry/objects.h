@@ -1,0 +1,99 @@
+/* objects.h - the insides of sessions and scenes, shared by the registry that holds them and the scheduler that works
+ * on them. Each field says what guards it: [fixed]      set before anyone else sees the object [registry]   the
+ * registry's lock [scheduler]  the scheduler's lock [runner]     whoever runs the scene's commands now (one thread,
+ * `running` is set) Where both locks are taken the scheduler's comes first.
+ */
+#ifndef SERVER_OBJECTS_H
+#define SERVER_OBJECTS_H
+
+#include <stdatomic.h>
+
+#include "server/registry/registry.h"
+#include "server/schedule/answer.h"
+
+typedef struct scene scene;
+typedef struct session session;
+typedef struct mesh_entry mesh_entry;
+
+struct session {
+    atomic_uint references;
+    uint64_t token;             /* [fixed] */
+    char client[REGISTRY_NAME]; /* [fixed] */
+    uint32_t lease_ms;          /* [fixed] */
+    atomic_uint_fast64_t heard_ns;
+    uint32_t scenes;                 /* [registry] that it owns */
+    atomic_uint in_flight;           /* steps; changed under [scheduler] */
+    atomic_uint pending;             /* commands of any kind; changed under [scheduler] */
+    scene *first_ready, *last_ready; /* [scheduler] its scenes that have commands to run */
+    session *next_turn;              /* [scheduler] */
+    bool has_turn;                   /* [scheduler] it is in the ring of sessions to serve */
+    answer_window window;            /* [scheduler] */
+};
+
+typedef struct body_use {
+    uint32_t body;
+    uint64_t triangles;
+    mesh_entry *mesh;
+} body_use;
+
+struct scene {
+    atomic_uint references;
+    uint64_t handle;     /* [fixed] */
+    scene_record record; /* [registry] but for owner_name, pending, age_s, idle_s, which are made when it is read */
+    session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
+    uint64_t opened_ns;  /* [fixed] */
+    uint64_t stepped_ns; /* [registry] */
+    ct_scene *engine;    /* [runner] */
+    body_use *uses;      /* [runner] */
+    size_t n_uses, room_uses; /* [runner] */
+    uint64_t triangles;       /* [runner] of all bodies */
+
+    command *first, *last; /* [scheduler] waiting, in order */
+    command *stepping;     /* [scheduler] the step that runs now */
+    bool running;          /* [scheduler] */
+    bool ready;            /* [scheduler] it is in its session's list */
+    bool closing;          /* [scheduler] a CLOSE was admitted */
+    bool passed_over;      /* [scheduler] its large step let small ones go first */
+    double cost_s;         /* [scheduler] a step's processor time, smoothed; 0: unknown */
+    sequence sequence;     /* [scheduler] */
+    scene *next_ready;     /* [scheduler] */
+    atomic_uint pending;   /* changed under [scheduler] */
+};
+
+/* ---- sessions ---- */
+
+session *session_acquire(registry *registry, uint64_t token, server_error *error); /* STATE_LOST; a new reference */
+void session_release(session **session);
+/* A session that nobody knows by token, for what comes without one. NULL: out of memory. */
+session *session_new(registry *registry);
+/* Takes the sessions that were not heard for their lease, and wait for nothing, out of the registry. At most `room`;
+ * the caller gets their references. */
+size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room);
+/* ---- scenes ---- */
+
+/* Registers a new scene; it takes `engine` over, and a reference to the owner (may be NULL). The caller gets a
+ * reference. NULL: LIMIT_EXCEEDED, OUT_OF_MEMORY; engine is the caller's still. */
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, server_error *error);
+scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
+void scene_release(scene **scene);
+void scene_adopt(registry *registry, scene *scene, session *owner);
+/* Handles of the scenes whose owner this is; of all scenes where owner is NULL. *out is freed with free(). */
+bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out, size_t *n);
+/* Takes it out of the registry: its handle is stale from now on. The runner has destroyed scene->engine before. */
+void scene_forget(registry *registry, scene *scene);
+void scene_get_record(registry *registry, scene *scene, scene_record *out);
+/* Brings the record up to date with scene->engine after a change. By the runner. */
+void scene_note_change(registry *registry, scene *scene);
+/* Notes what came of a step. result NULL: it failed. By the runner. */
+void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number);
+/* LIMIT_EXCEEDED if scenes would hold more than the limit with so many bytes more. */
+bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error);
+
+/* ---- meshes in use ---- */
+
+/* Counts one more body on it, so that it stays. The mesh itself is borrowed until mesh_unuse. NULL: error. */
+mesh_entry *mesh_use(registry *registry, uint64_t handle, ct_mesh **mesh, server_error *error);
+void mesh_unuse(registry *registry, mesh_entry *entry);
+uint64_t mesh_handle(const mesh_entry *entry);
+
+#endif

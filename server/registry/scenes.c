@@ -1,0 +1,230 @@
+/* scenes.c - the open scenes: handles, owners, statistics. What runs in them is the scheduler's. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/registry/internal.h"
+
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, server_error *error) {
+    scene *scene = calloc(1, sizeof *scene);
+    if (!scene) {
+        server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no memory for a scene");
+        return NULL;
+    }
+    atomic_init(&scene->references, 2); /* the table's and the caller's */
+    registry_copy_name(scene->record.name, name);
+    ct_scene_get_settings(engine, &scene->record.settings);
+    scene->record.bytes = ct_scene_bytes(engine);
+    scene->opened_ns = scene->stepped_ns = clock_ns();
+
+    pthread_mutex_lock(&registry->lock);
+    if (registry->scenes.used >= registry->limits.max_scenes) {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
+                    "%" PRIu32 " scenes are open, which is the limit (--max-scenes)", registry->scenes.used);
+    } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
+        server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");
+    } else {
+        scene->record.handle = scene->handle;
+        registry->scene_bytes += scene->record.bytes;
+        scene->engine = engine;
+        if (owner) {
+            atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
+            scene->owner = owner;
+            scene->record.owner = owner->token;
+            owner->scenes++;
+        }
+    }
+    bool good = scene->handle != 0;
+    pthread_mutex_unlock(&registry->lock);
+    if (!good) {
+        free(scene);
+        return NULL;
+    }
+    return scene;
+}
+
+/* With the lock held. */
+static scene *find(const registry *registry, uint64_t handle, server_error *error) {
+    bool stale;
+    scene *scene = slots_get(&registry->scenes, handle, &stale);
+    if (scene) return scene;
+    char object[96];
+    snprintf(object, sizeof object, "scene %" PRIu64, handle);
+    if (stale) {
+        server_fail(error, CONTACTD_STALE_HANDLE, object, "scene", "the scene was closed: open another one");
+    } else {
+        server_fail(error, CONTACTD_NOT_FOUND, object, "scene", "there never was a scene of this handle");
+    }
+    return NULL;
+}
+
+scene *scene_acquire(registry *registry, uint64_t handle, server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    scene *scene = find(registry, handle, error);
+    if (scene) atomic_fetch_add_explicit(&scene->references, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&registry->lock);
+    return scene;
+}
+
+void scene_release(scene **scene) {
+    struct scene *gone = *scene;
+    *scene = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) return;
+    ct_scene_destroy(&gone->engine);
+    session_release(&gone->owner);
+    free(gone->uses);
+    free(gone);
+}
+
+void scene_adopt(registry *registry, scene *scene, session *owner) {
+    atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
+    pthread_mutex_lock(&registry->lock);
+    scene->owner = owner;
+    scene->record.owner = owner->token;
+    owner->scenes++;
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void scene_forget(registry *registry, scene *scene) {
+    pthread_mutex_lock(&registry->lock);
+    slots_remove(&registry->scenes, scene->handle);
+    registry->scene_bytes -= scene->record.bytes;
+    registry->bodies -= scene->record.bodies;
+    if (scene->owner) scene->owner->scenes--;
+    pthread_mutex_unlock(&registry->lock);
+    scene_release(&scene); /* the table's reference */
+}
+
+/* With the lock held. */
+static void fill_record(const scene *scene, uint64_t now_ns, scene_record *out) {
+    *out = scene->record;
+    out->bytes += atomic_load(&scene->sequence.bytes);
+    out->owner_name[0] = 0;
+    if (scene->owner) memcpy(out->owner_name, scene->owner->client, sizeof out->owner_name);
+    out->pending = atomic_load(&scene->pending);
+    out->age_s = (double)(now_ns - scene->opened_ns) * 1e-9;
+    out->idle_s = now_ns > scene->stepped_ns ? (double)(now_ns - scene->stepped_ns) * 1e-9 : 0;
+}
+
+void scene_get_record(registry *registry, scene *scene, scene_record *out) {
+    uint64_t now = clock_ns();
+    pthread_mutex_lock(&registry->lock);
+    fill_record(scene, now, out);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error) {
+    uint64_t now = clock_ns();
+    pthread_mutex_lock(&registry->lock);
+    scene *scene = find(registry, handle, error);
+    if (scene) fill_record(scene, now, out);
+    pthread_mutex_unlock(&registry->lock);
+    return scene != NULL;
+}
+
+static int by_handle(const void *a, const void *b) {
+    const scene_record *x = a, *y = b;
+    return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+bool registry_list_scenes(registry *registry, scene_record **out, size_t *n, server_error *error) {
+    *out = NULL;
+    *n = 0;
+    uint64_t now = clock_ns();
+    pthread_mutex_lock(&registry->lock);
+    uint32_t count = registry->scenes.used, at = 0;
+    scene_record *records = count ? malloc(count * sizeof *records) : NULL;
+    if (records) {
+        for (scene *scene; (scene = slots_next(&registry->scenes, &at));) fill_record(scene, now, &records[(*n)++]);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (count && !records) {
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "scenes", "", "no memory for a list of %" PRIu32, count);
+    }
+    if (records) qsort(records, *n, sizeof *records, by_handle);
+    *out = records;
+    return true;
+}
+
+bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out, size_t *n) {
+    *n = 0;
+    pthread_mutex_lock(&registry->lock);
+    uint32_t count = registry->scenes.used, at = 0;
+    *out = malloc((count + 1) * sizeof **out);
+    if (*out) {
+        for (scene *scene; (scene = slots_next(&registry->scenes, &at));) {
+            if (!owner || scene->owner == owner) (*out)[(*n)++] = scene->handle;
+        }
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return *out != NULL;
+}
+
+/* With the lock held. */
+static void set_bytes(registry *registry, scene *scene, uint64_t bytes) {
+    registry->scene_bytes += bytes - scene->record.bytes;
+    scene->record.bytes = bytes;
+}
+
+void scene_note_change(registry *registry, scene *scene) {
+    uint32_t bodies = (uint32_t)ct_scene_body_count(scene->engine);
+    uint64_t bytes = ct_scene_bytes(scene->engine);
+    pthread_mutex_lock(&registry->lock);
+    ct_scene_get_settings(scene->engine, &scene->record.settings);
+    registry->bodies += bodies;
+    registry->bodies -= scene->record.bodies;
+    scene->record.bodies = bodies;
+    set_bytes(registry, scene, bytes);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number) {
+    uint64_t now = clock_ns();
+    uint64_t bytes = ct_scene_bytes(scene->engine);
+    pthread_mutex_lock(&registry->lock);
+    scene_record *record = &scene->record;
+    if (number) record->sequence = number;
+    scene->stepped_ns = now;
+    set_bytes(registry, scene, bytes);
+    if (!result) {
+        record->failed++;
+    } else {
+        record->steps++;
+        record->contacts = (uint32_t)result->n_contacts;
+        record->volume = 0;
+        for (size_t i = 0; i < result->n_contacts; i++) record->volume += result->contacts[i].volume;
+        record->pairs = result->pairs;
+        record->rays = result->rays;
+        record->fragments = result->fragments;
+        record->queue_s = queue_s;
+        record->total_queue_s += queue_s;
+        for (int p = 0; p < CT_PHASES; p++) {
+            record->phase_s[p] = result->seconds[p];
+            record->total_phase_s[p] += result->seconds[p];
+        }
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
+bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    uint64_t held = registry->scene_bytes + atomic_load(&registry->kept_bytes), limit = registry->limits.scene_bytes;
+    pthread_mutex_unlock(&registry->lock);
+    if (held <= limit && bytes <= limit - held) return true;
+    return server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
+                       "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
+                       " that --scene-memory allows: close scenes, or start the server with more",
+                       bytes, held, limit);
+}
+
+void registry_free_scenes(registry *registry) {
+    uint32_t at = 0;
+    for (scene *scene; (scene = slots_next(&registry->scenes, &at));) {
+        sequence_clear(&scene->sequence);
+        struct scene *gone = scene;
+        scene_release(&gone);
+    }
+    slots_free(&registry->scenes);
+}

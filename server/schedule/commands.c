@@ -1,0 +1,177 @@
+/* commands.c - what each command but a step does to its scene. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/schedule/internal.h"
+
+void command_object(const command *command, char object[96]) {
+    snprintf(object, 96, "scene %" PRIu64, command->scene);
+}
+
+static void apply_patch(ct_scene_settings *settings, const scene_patch *patch) {
+    if (patch->has_method) settings->method = patch->method;
+    if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
+    if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
+    if (patch->has_stiffness) settings->stiffness = patch->stiffness;
+}
+
+bool command_open(scheduler *scheduler, command *command) {
+    ct_scene_settings settings;
+    ct_error cause = {0};
+    ct_scene *engine = NULL;
+    ct_scene_settings_init(&settings);
+    apply_patch(&settings, &command->in.open.settings);
+    if (!registry_has_scene_room(scheduler->registry, 0, "scene", &command->error)) return false;
+    session *owner = NULL;
+    if (command->session != SESSION_NONE) {
+        owner = session_acquire(scheduler->registry, command->session, &command->error);
+        if (!owner) return false;
+    }
+    scene *scene = NULL;
+    if (ct_scene_create(scheduler->engine, &settings, &engine, &cause) != CT_OK) {
+        server_fail_engine(&command->error, "scene", &cause);
+    } else {
+        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, &command->error);
+        if (!scene) ct_scene_destroy(&engine);
+    }
+    session_release(&owner);
+    if (!scene) return false;
+    scene_get_record(scheduler->registry, scene, &command->out.scene);
+    scene_release(&scene);
+    return true;
+}
+
+static void run_configure(scheduler *scheduler, command *command, const char *object) {
+    ct_scene_settings settings;
+    ct_error cause = {0};
+    ct_scene_get_settings(command->target->engine, &settings);
+    apply_patch(&settings, &command->in.configure.settings);
+    if (ct_scene_configure(command->target->engine, &settings, &cause) != CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+        return;
+    }
+    scene_note_change(scheduler->registry, command->target);
+    scene_get_record(scheduler->registry, command->target, &command->out.scene);
+}
+
+static bool has_room_for_use(scene *scene) {
+    if (scene->n_uses < scene->room_uses) return true;
+    size_t room = scene->room_uses ? scene->room_uses * 2 : 4;
+    body_use *grown = realloc(scene->uses, room * sizeof *grown);
+    if (!grown) return false;
+    scene->uses = grown;
+    scene->room_uses = room;
+    return true;
+}
+
+static void run_add_body(scheduler *scheduler, command *command, const char *object) {
+    scene *scene = command->target;
+    ct_mesh *mesh;
+    ct_error cause = {0};
+    if (!has_room_for_use(scene)) {
+        server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory for another body");
+        return;
+    }
+    mesh_entry *entry = mesh_use(scheduler->registry, command->in.add_body.mesh, &mesh, &command->error);
+    if (!entry) return;
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    uint64_t bytes = info.vertices * 3 * sizeof(float);
+    if (registry_has_scene_room(scheduler->registry, bytes, object, &command->error) &&
+        ct_scene_add_body(scene->engine, mesh, &command->in.add_body.options, &command->out.body, &cause) != CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+    }
+    if (command->error.code != CONTACTD_OK) {
+        mesh_unuse(scheduler->registry, entry);
+        return;
+    }
+    scene->uses[scene->n_uses++] = (body_use){command->out.body, info.triangles, entry};
+    scene->triangles += info.triangles;
+    scene_note_change(scheduler->registry, scene);
+}
+
+static void run_remove_body(scheduler *scheduler, command *command, const char *object) {
+    scene *scene = command->target;
+    ct_error cause = {0};
+    if (ct_scene_remove_body(scene->engine, command->in.remove_body.body, &cause) != CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+        return;
+    }
+    size_t i = 0;
+    while (i < scene->n_uses && scene->uses[i].body != command->in.remove_body.body) i++;
+    if (i < scene->n_uses) {
+        scene->triangles -= scene->uses[i].triangles;
+        mesh_unuse(scheduler->registry, scene->uses[i].mesh);
+        scene->uses[i] = scene->uses[--scene->n_uses];
+    }
+    scene_note_change(scheduler->registry, scene);
+}
+
+static const body_use *use_of(const scene *scene, uint32_t body, size_t hint) {
+    for (size_t i = 0; i < scene->n_uses; i++) { /* bodies mostly stand in the order in which they came */
+        const body_use *use = &scene->uses[(hint + i) % scene->n_uses];
+        if (use->body == body) return use;
+    }
+    return NULL;
+}
+
+static void run_list_bodies(command *command, const char *object) {
+    const scene *scene = command->target;
+    size_t n = ct_scene_body_count(scene->engine);
+    body_record *items = calloc(n + 1, sizeof *items);
+    if (!items) {
+        server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory for a list of %zu bodies", n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ct_body_info info;
+        if (ct_scene_body_at(scene->engine, i, &info) != CT_OK) continue;
+        ct_mesh_info mesh;
+        ct_mesh_get_info(info.mesh, &mesh);
+        const body_use *use = use_of(scene, info.body, i);
+        body_record *item = &items[command->out.bodies.n++];
+        item->body = info.body;
+        item->kind = info.kind;
+        item->vertices = info.vertices;
+        item->mesh = use ? mesh_handle(use->mesh) : 0;
+        memcpy(item->mesh_hash, mesh.hash, sizeof item->mesh_hash);
+        memcpy(item->pose, info.pose, sizeof item->pose);
+        memcpy(item->lo, info.lo, sizeof item->lo);
+        memcpy(item->hi, info.hi, sizeof item->hi);
+    }
+    command->out.bodies.items = items;
+}
+
+void command_close_scene(scheduler *scheduler, scene *scene) {
+    ct_scene_destroy(&scene->engine);
+    for (size_t i = 0; i < scene->n_uses; i++) mesh_unuse(scheduler->registry, scene->uses[i].mesh);
+    scene->n_uses = 0;
+    scene_forget(scheduler->registry, scene);
+}
+
+void command_run(scheduler *scheduler, command *command) {
+    char object[96];
+    command_object(command, object);
+    switch (command->kind) {
+    case COMMAND_CONFIGURE:
+        run_configure(scheduler, command, object);
+        break;
+    case COMMAND_ADD_BODY:
+        run_add_body(scheduler, command, object);
+        break;
+    case COMMAND_REMOVE_BODY:
+        run_remove_body(scheduler, command, object);
+        break;
+    case COMMAND_LIST_BODIES:
+        run_list_bodies(command, object);
+        break;
+    case COMMAND_CLOSE:
+        command_close_scene(scheduler, command->target);
+        break;
+    case COMMAND_OPEN:
+    case COMMAND_STEP:
+        break; /* not run here */
+    }
+}

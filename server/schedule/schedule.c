@@ -1,0 +1,434 @@
+/* schedule.c - the scheduler's door: what is admitted, refused, or answered at once. */
+#include "server/schedule/schedule.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/clock.h"
+#include "server/log.h"
+#include "server/schedule/internal.h"
+
+/* Wall time that a batch is meant to end in, where it holds more than one step. */
+#define BATCH_SECONDS 4e-3
+
+scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
+                           server_error *error) {
+    scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler) {
+        server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "no memory for the scheduler");
+        return NULL;
+    }
+    ct_engine_facts facts;
+    ct_engine_get_facts(options->engine, &facts);
+    scheduler->engine = options->engine;
+    scheduler->backend = options->backend;
+    scheduler->queue = options->queue;
+    scheduler->max_in_flight = options->max_in_flight;
+    scheduler->registry = registry;
+    scheduler->metrics = metrics;
+    scheduler->batch_s = BATCH_SECONDS * (facts.threads ? facts.threads : 1);
+    scheduler->nobody = session_new(registry);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&scheduler->lock, NULL);
+    pthread_cond_init(&scheduler->wake, &monotonic);
+    pthread_cond_init(&scheduler->idle, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    scheduler->ready =
+        probe_run(scheduler->engine, scheduler->backend, scheduler->ready_reason, sizeof scheduler->ready_reason);
+    scheduler->probed_ns = clock_ns();
+    if (!scheduler->ready) log_error("schedule", "not ready: %s", scheduler->ready_reason);
+    if (!scheduler->nobody || pthread_create(&scheduler->worker, NULL, scheduler_worker, scheduler) != 0) {
+        server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "the worker thread cannot be started");
+        session_release(&scheduler->nobody);
+        free(scheduler);
+        return NULL;
+    }
+    return scheduler;
+}
+
+bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(timeout_ms / 1000);
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->draining = true;
+    pthread_cond_signal(&scheduler->wake);
+    int rc = 0;
+    while (rc == 0 && (scheduler->depth || scheduler->engine_busy)) {
+        rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
+    }
+    bool drained = !scheduler->depth && !scheduler->engine_busy;
+    pthread_mutex_unlock(&scheduler->lock);
+    return drained;
+}
+
+/* Answers what never ran. The worker has ended, so nobody else is the runner. */
+static void refuse_queued(scheduler *scheduler) {
+    for (session *session; (session = scheduler->first_turn);) {
+        scheduler->first_turn = session->next_turn;
+        for (scene *scene; (scene = session->first_ready);) {
+            session->first_ready = scene->next_ready;
+            for (command *command; (command = scene->first);) {
+                scene->first = command->next;
+                struct command *asker = command->follower ? command->follower : command;
+                server_fail(&asker->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+                struct command *follower = command->follower;
+                command_let_go(command);
+                command->done(command);
+                if (!follower) continue;
+                command_let_go(follower);
+                follower->done(follower);
+            }
+        }
+    }
+}
+
+void scheduler_stop(scheduler **scheduler) {
+    struct scheduler *ending = *scheduler;
+    if (!ending) return;
+    pthread_mutex_lock(&ending->lock);
+    ending->draining = ending->ending = true;
+    pthread_cond_signal(&ending->wake);
+    pthread_mutex_unlock(&ending->lock);
+    pthread_join(ending->worker, NULL);
+    refuse_queued(ending);
+
+    uint64_t *handles;
+    size_t n;
+    if (registry_scenes_of(ending->registry, NULL, &handles, &n)) {
+        for (size_t i = 0; i < n; i++) {
+            scene *scene = scene_acquire(ending->registry, handles[i], NULL);
+            if (!scene) continue;
+            sequence_clear(&scene->sequence);
+            command_close_scene(ending, scene);
+            scene_release(&scene);
+        }
+        free(handles);
+    }
+    session_release(&ending->nobody);
+    pthread_cond_destroy(&ending->wake);
+    pthread_cond_destroy(&ending->idle);
+    pthread_mutex_destroy(&ending->lock);
+    free(ending);
+    *scheduler = NULL;
+}
+
+/* ---- admission; with the lock held ---- */
+
+/* When the queue as it stands will have drained, at the measured rate. */
+static uint32_t retry_hint_ms(const scheduler *scheduler) {
+    if (!(scheduler->rate > 0)) return 10;
+    double ms = ceil(1000.0 * scheduler->depth / scheduler->rate);
+    return ms < 1 ? 1 : ms > 10000 ? 10000 : (uint32_t)ms;
+}
+
+__attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *scheduler, command *command,
+                                                                 const char *format, ...) {
+    char object[96], message[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    command_object(command, object);
+    uint32_t hint = retry_hint_ms(scheduler);
+    server_fail(&command->error, CONTACTD_BUSY, object, "", "%s; try again in %" PRIu32 " ms", message, hint);
+    command->error.retry_after_ms = hint;
+    metrics_add(scheduler->metrics, METRICS_BUSY, 1);
+    return SUBMIT_REFUSED;
+}
+
+static bool may_touch(const scheduler *scheduler, command *command) {
+    const scene *scene = command->target;
+    char object[96];
+    command_object(command, object);
+    if (scene->closing) {
+        return server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
+                           "the scene was closed: open another one");
+    }
+    bool owners_only = command->kind != COMMAND_CONFIGURE && command->kind != COMMAND_LIST_BODIES;
+    if (owners_only && scene->owner && command->asker != scene->owner && command->asker != scheduler->nobody) {
+        return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
+                           "the scene belongs to another client (\"%s\"): open a scene of your own",
+                           scene->owner->client);
+    }
+    return true;
+}
+
+static command *in_flight_step(const scene *scene, uint64_t number) {
+    command *running = scene->stepping;
+    if (running && running->in.step.sequence == number) return running;
+    for (command *command = scene->first; command; command = command->next) {
+        if (command->kind == COMMAND_STEP && command->in.step.sequence == number) return command;
+    }
+    return NULL;
+}
+
+/* A numbered step: true if it is the next one; else it was dealt with, and *outcome tells how. */
+static bool is_next_step(scheduler *scheduler, command *command, submit_outcome *outcome, struct command **displaced) {
+    sequence *sequence = &command->target->sequence;
+    uint64_t number = command->in.step.sequence;
+    step_answer *kept = NULL;
+    char object[96];
+    command_object(command, object);
+    *outcome = SUBMIT_REFUSED;
+    if (number == 0) {
+        return server_fail(&command->error, CONTACTD_INVALID_ARGUMENT, object, "sequence",
+                           "steps are numbered from 1; expected %" PRIu64 ", got 0", sequence->admitted + 1);
+    }
+    switch (sequence_judge(sequence, number, &kept)) {
+    case SEQUENCE_NEW:
+        return true;
+    case SEQUENCE_KEPT:
+        command->out.step.answer = step_answer_retain(kept);
+        command->out.step.cached = true;
+        command->error = kept->error;
+        metrics_add(scheduler->metrics, METRICS_STEPS_CACHED, 1);
+        *outcome = SUBMIT_DONE;
+        return false;
+    case SEQUENCE_IN_FLIGHT: {
+        struct command *first = in_flight_step(command->target, number);
+        if (!first) {
+            return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
+                               "step %" PRIu64 " is neither waiting nor answered", number);
+        }
+        *displaced = first->follower;
+        if (*displaced) (*displaced)->superseded = true;
+        first->superseded = true;
+        first->follower = command;
+        *outcome = SUBMIT_QUEUED;
+        return false;
+    }
+    case SEQUENCE_FORGOTTEN:
+        return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
+                           "step %" PRIu64 " was answered, and its answer is no longer kept (kept: %" PRIu64
+                           " to %" PRIu64 "); the next step is %" PRIu64,
+                           number, sequence->oldest ? sequence->oldest->number : sequence->answered, sequence->answered,
+                           sequence->admitted + 1);
+    case SEQUENCE_REFUSED:
+        busy(scheduler, command, "step %" PRIu64 " before it found the queue full", sequence->admitted + 1);
+        return false;
+    case SEQUENCE_GAP:
+        break;
+    }
+    return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
+                       "sequence numbers rise by one: expected %" PRIu64 ", got %" PRIu64, sequence->admitted + 1,
+                       number);
+}
+
+static bool has_room(scheduler *scheduler, command *command) {
+    session *asker = command->asker;
+    bool step = command->kind == COMMAND_STEP;
+    uint32_t steps = atomic_load(&asker->in_flight), others = atomic_load(&asker->pending) - steps;
+    if (scheduler->depth >= scheduler->queue) {
+        busy(scheduler, command, "the queue holds %" PRIu32 " commands, which is its capacity", scheduler->depth);
+        return false;
+    }
+    if (asker != scheduler->nobody && (step ? steps : others) >= scheduler->max_in_flight) {
+        busy(scheduler, command, "%" PRIu32 " %s of this client are in flight, which is the limit",
+             step ? steps : others, step ? "steps" : "commands");
+        return false;
+    }
+    return true;
+}
+
+static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced) {
+    scene *scene = command->target;
+    bool numbered = command->kind == COMMAND_STEP && command->asker != scheduler->nobody;
+    submit_outcome outcome;
+    if (!command->internal) {
+        if (scheduler->draining) {
+            server_fail(&command->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+            return SUBMIT_REFUSED;
+        }
+        if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
+        if (numbered && !is_next_step(scheduler, command, &outcome, displaced)) return outcome;
+        if (!has_room(scheduler, command)) {
+            if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
+            return SUBMIT_REFUSED;
+        }
+    } else if (scene->closing) {
+        return SUBMIT_REFUSED;
+    }
+    if (!scene->owner && command->asker != scheduler->nobody &&
+        (command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_STEP)) {
+        scene_adopt(scheduler->registry, scene, command->asker);
+    }
+    if (numbered) sequence_admit(&scene->sequence, command->in.step.sequence);
+    if (command->kind == COMMAND_CLOSE) scene->closing = true;
+    if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
+    atomic_fetch_add(&command->asker->pending, 1);
+    atomic_fetch_add(&scene->pending, 1);
+    scheduler->depth++;
+    if (scene->first) {
+        scene->last->next = command;
+    } else {
+        scene->first = command;
+    }
+    scene->last = command;
+    if (!scene->running && !scene->ready) scheduler_make_ready(scheduler, scene);
+    return SUBMIT_QUEUED;
+}
+
+/* ---- the door ---- */
+
+static bool is_draining(scheduler *scheduler, command *command) {
+    pthread_mutex_lock(&scheduler->lock);
+    bool draining = scheduler->draining;
+    pthread_mutex_unlock(&scheduler->lock);
+    if (draining) server_fail(&command->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    return draining;
+}
+
+submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
+    command->error = (server_error){0};
+    memset(&command->out, 0, sizeof command->out);
+    command->superseded = false;
+    command->next = command->follower = NULL;
+    command->answer = NULL;
+    command->submitted_ns = clock_ns();
+    if (command->kind == COMMAND_OPEN) {
+        return !is_draining(scheduler, command) && command_open(scheduler, command) ? SUBMIT_DONE : SUBMIT_REFUSED;
+    }
+    command->asker = scheduler->nobody;
+    if (command->session != SESSION_NONE) {
+        command->asker = session_acquire(scheduler->registry, command->session, &command->error);
+        if (!command->asker) return SUBMIT_REFUSED;
+    } else {
+        atomic_fetch_add(&scheduler->nobody->references, 1);
+    }
+    command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
+    submit_outcome outcome = SUBMIT_REFUSED;
+    struct command *displaced = NULL;
+    if (command->target) {
+        if (command->kind == COMMAND_STEP) command->answer = step_answer_new(command->in.step.sequence);
+        if (command->kind == COMMAND_STEP && !command->answer) {
+            server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
+        } else {
+            pthread_mutex_lock(&scheduler->lock);
+            outcome = admit(scheduler, command, &displaced);
+            pthread_mutex_unlock(&scheduler->lock);
+        }
+    }
+    if (displaced) {
+        command_let_go(displaced);
+        displaced->done(displaced);
+    }
+    /* A queued command may be done and gone by now: it is not looked at again. */
+    if (outcome != SUBMIT_QUEUED) command_let_go(command);
+    return outcome;
+}
+
+void command_let_go(command *command) {
+    step_answer_release(&command->answer);
+    if (command->target) scene_release(&command->target);
+    session_release(&command->asker);
+}
+
+void scheduler_kick(scheduler *scheduler) {
+    pthread_mutex_lock(&scheduler->lock);
+    if (scheduler->first_turn && !scheduler->engine_busy) pthread_cond_signal(&scheduler->wake);
+    pthread_mutex_unlock(&scheduler->lock);
+}
+
+typedef struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done;
+} waiter;
+
+static void wake_waiter(command *command) {
+    waiter *waiter = command->context;
+    pthread_mutex_lock(&waiter->lock);
+    waiter->is_done = true;
+    pthread_cond_signal(&waiter->done);
+    pthread_mutex_unlock(&waiter->lock); /* after this the waiter may be gone */
+}
+
+bool scheduler_execute(scheduler *scheduler, command *command) {
+    waiter waiter = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    command->done = wake_waiter;
+    command->context = &waiter;
+    if (scheduler_submit(scheduler, command) == SUBMIT_QUEUED) {
+        scheduler_kick(scheduler);
+        pthread_mutex_lock(&waiter.lock);
+        while (!waiter.is_done) pthread_cond_wait(&waiter.done, &waiter.lock);
+        pthread_mutex_unlock(&waiter.lock);
+    }
+    pthread_cond_destroy(&waiter.done);
+    pthread_mutex_destroy(&waiter.lock);
+    return command->error.code == CONTACTD_OK;
+}
+
+/* ---- facts and the reaper ---- */
+
+bool scheduler_ready(scheduler *scheduler, char *reason, size_t size) {
+    const uint64_t stale_ns = UINT64_C(60000000000);
+    pthread_mutex_lock(&scheduler->lock);
+    bool ready = scheduler->ready;
+    uint64_t age = clock_ns() - scheduler->probed_ns;
+    snprintf(reason, size, "%s", ready ? "" : scheduler->ready_reason);
+    if (ready && age > stale_ns) {
+        snprintf(reason, size, "the engine has not come back from its work for %.0f s", (double)age * 1e-9);
+        ready = false;
+    }
+    if (ready && scheduler->draining) {
+        snprintf(reason, size, "the server is shutting down");
+        ready = false;
+    }
+    pthread_mutex_unlock(&scheduler->lock);
+    return ready;
+}
+
+void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out) {
+    pthread_mutex_lock(&scheduler->lock);
+    out->queue_depth = scheduler->depth;
+    out->queue_capacity = scheduler->queue;
+    out->drain_per_s = (uint64_t)scheduler->rate;
+    out->draining = scheduler->draining;
+    pthread_mutex_unlock(&scheduler->lock);
+}
+
+static void free_command(command *command) {
+    free(command);
+}
+
+/* Closes a scene whose client is gone, in turn with what else is queued. */
+static void close_orphan(scheduler *scheduler, uint64_t handle) {
+    command *command = calloc(1, sizeof *command);
+    if (!command) {
+        log_error("schedule", "no memory to close scene %" PRIu64 " of a client that is gone", handle);
+        return;
+    }
+    command->kind = COMMAND_CLOSE;
+    command->scene = handle;
+    command->internal = true;
+    command->done = free_command;
+    if (scheduler_submit(scheduler, command) != SUBMIT_QUEUED) free(command);
+}
+
+void scheduler_reap(scheduler *scheduler) {
+    session *gone[32];
+    size_t n_gone = registry_take_silent_sessions(scheduler->registry, clock_ns(), gone, 32);
+    for (size_t i = 0; i < n_gone; i++) {
+        uint64_t *handles;
+        size_t n;
+        if (registry_scenes_of(scheduler->registry, gone[i], &handles, &n)) {
+            log_info("schedule", "client \"%s\" was silent for its lease of %" PRIu32 " ms: %zu scenes closed",
+                     gone[i]->client, gone[i]->lease_ms, n);
+            for (size_t k = 0; k < n; k++) close_orphan(scheduler, handles[k]);
+            free(handles);
+        }
+        session_release(&gone[i]);
+    }
+    if (n_gone) scheduler_kick(scheduler);
+}
