@@ -2,9 +2,9 @@
  *
  *   bench_engine [--meshes DIR] [--seconds S] [--threads N]
  *
- * Each scene runs on the fastest instruction set with the threads its figure allows, and again on the plain one with one
- * thread as the baseline. Bodies move a little at every step, so that no step repeats another. The first steps' results
- * are hashed: every run of a scene must give the same bits. bench.py makes the table. */
+ * Each scene runs on the fastest instruction set with the threads its figure allows, and again on the plain one with
+ * one thread as the baseline. Bodies move a little at every step, so that no step repeats another. The first steps'
+ * results are hashed: every run of a scene must give the same bits. bench.py makes the table. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ typedef struct stage {
     ct_engine *engine;
     ct_scene **scenes;
     ct_step *steps;
-    ct_update *updates; /* two for each scene */
+    ct_update *updates;  /* two for each scene */
     double (*turns)[12]; /* start pose of the second body in each scene */
 } stage;
 
@@ -264,15 +264,15 @@ static void compare(bench *b, unsigned threads) {
 }
 
 /* Placements with a deep, general overlap: no axis in common, 46 % of the first body's volume inside the second. */
-static const double bunny_pose[12] = {
-    0.9130000879626036, -0.325463842611161, 0.24597586575323946, 0, 0.3522330463149753, 0.9330769907404642,
-    -0.0727956759319679, 0, -0.205822060197518, 0.15310328704341084, 0.9665384953702322, 0};
-static const double cube_pose[12] = {
-    0.9659258262890683, -0.1830127018922193, 0.1830127018922193, 0.9, 0.1830127018922193, 0.9829629131445341,
-    0.01703708685546584, 0.5, -0.1830127018922193, 0.01703708685546584, 0.9829629131445341, 0.4};
-static const double armadillo_pose[12] = {
-    0.8915443744921647, -0.058071003702544255, 0.4491952658258477, 0.1, 0.1601468865334481, 0.9681012866153426,
-    -0.1926989195282664, 0.05, -0.42367629511812177, 0.24373686094371833, 0.8724051464613702, 0.02};
+static const double bunny_pose[12] = {0.9130000879626036, -0.325463842611161,  0.24597586575323946, 0,
+                                      0.3522330463149753, 0.9330769907404642,  -0.0727956759319679, 0,
+                                      -0.205822060197518, 0.15310328704341084, 0.9665384953702322,  0};
+static const double cube_pose[12] = {0.9659258262890683,  -0.1830127018922193, 0.1830127018922193,  0.9,
+                                     0.1830127018922193,  0.9829629131445341,  0.01703708685546584, 0.5,
+                                     -0.1830127018922193, 0.01703708685546584, 0.9829629131445341,  0.4};
+static const double armadillo_pose[12] = {0.8915443744921647,   -0.058071003702544255, 0.4491952658258477,  0.1,
+                                          0.1601468865334481,   0.9681012866153426,    -0.1926989195282664, 0.05,
+                                          -0.42367629511812177, 0.24373686094371833,   0.8724051464613702,  0.02};
 
 static void bunny_and_cube(const char *name, uint32_t resolution) {
     bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
@@ -286,8 +286,8 @@ static void bunny_and_cube(const char *name, uint32_t resolution) {
 static void two_armadillos(void) {
     double identity[12];
     shape_pose_identity(identity);
-    bench b = {.name = "armadillos", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01,
-               .resolution = {280, 240, 260}};
+    bench b = {
+        .name = "armadillos", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01, .resolution = {280, 240, 260}};
     b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
     b.bodies[1] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
     compare(&b, 2);
@@ -296,8 +296,8 @@ static void two_armadillos(void) {
 static void many_scenes(void) {
     double identity[12];
     shape_pose_identity(identity);
-    bench b = {.name = "batch_1024", .n_scenes = 1024, .want = CT_WANT_GRADIENT, .reach = 0.05,
-               .resolution = {32, 32, 32}};
+    bench b = {
+        .name = "batch_1024", .n_scenes = 1024, .want = CT_WANT_GRADIENT, .reach = 0.05, .resolution = {32, 32, 32}};
     b.bodies[0] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
     b.bodies[1] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
     compare(&b, 2);
@@ -305,10 +305,14 @@ static void many_scenes(void) {
 
 int main(int argc, char **argv) {
     for (int i = 1; i + 1 < argc; i += 2) {
-        if (!strcmp(argv[i], "--meshes")) meshes_dir = argv[i + 1];
-        else if (!strcmp(argv[i], "--seconds")) seconds_per_run = atof(argv[i + 1]);
-        else if (!strcmp(argv[i], "--threads")) max_threads = (unsigned)atoi(argv[i + 1]);
-        else die("unknown option %s", argv[i]);
+        if (!strcmp(argv[i], "--meshes"))
+            meshes_dir = argv[i + 1];
+        else if (!strcmp(argv[i], "--seconds"))
+            seconds_per_run = atof(argv[i + 1]);
+        else if (!strcmp(argv[i], "--threads"))
+            max_threads = (unsigned)atoi(argv[i + 1]);
+        else
+            die("unknown option %s", argv[i]);
     }
     bunny_and_cube("bunny_cube_128", 128);
     bunny_and_cube("bunny_cube_16", 16);

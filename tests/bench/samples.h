@@ -15,7 +15,8 @@ void bench_add(bench_samples *samples, double value); /* aborts when out of memo
 void bench_clear(bench_samples *samples);             /* keeps the memory */
 void bench_free(bench_samples *samples);
 
-/* The value that the fraction q of the samples does not exceed (nearest rank); sorts the samples. 0 where there is none. */
+/* The value that the fraction q of the samples does not exceed (nearest rank); sorts the samples. 0 where there is
+ * none. */
 double bench_quantile(bench_samples *samples, double q);
 
 #endif

@@ -17,15 +17,22 @@ TOPS = ("gpu", "server", "proto", "client_c")
 
 # In patterns * stays within a folder and ** does not. A file may always include its own folder's headers.
 DOOR = "gpu/include/*.h"
-STAGES = ["gpu/broadphase/*", "gpu/view/*", "gpu/raster/*", "gpu/span/*", "gpu/contact/*", "gpu/backend/**"]
+GROUND = [DOOR, "gpu/base/*"]
+STAGE = GROUND + ["gpu/mesh/*"]
 SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*", "server/*.h"]
 
 # The first pattern that matches a file decides.
 RULES = [
     ("gpu/include/*", []),
     ("gpu/base/*", [DOOR]),
-    ("gpu/mesh/*", [DOOR, "gpu/base/*"]),
-    ("gpu/**", [DOOR, "gpu/base/*", "gpu/mesh/*", "gpu/*.h"] + STAGES),
+    ("gpu/mesh/*", GROUND),
+    # Each stage may read the contracts of those before it.
+    ("gpu/broadphase/*", STAGE),
+    ("gpu/view/*", STAGE),
+    ("gpu/raster/*", STAGE + ["gpu/view/*"]),
+    ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),
+    ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),
+    ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
     ("client_c/**", ["proto/*.h"]),
     ("server/main.c", SERVER_CORE + ["server/stream/*", "server/http/*"]),

@@ -51,6 +51,8 @@ def test_a_tree_that_keeps_to_its_layers_passes(tmp_path):
         ("gpu/base/fail.c", '#include "gpu/mesh/mesh.h"\n', "gpu/mesh/mesh.h"),
         ("gpu/mesh/mesh.c", '#include "gpu/raster/raster.h"\n', "gpu/raster/raster.h"),
         ("gpu/raster/raster.c", '#include "proto/errors.h"\n', "proto/errors.h"),
+        ("gpu/view/view.c", '#include "gpu/raster/raster.h"\n', "gpu/raster/raster.h"),
+        ("gpu/backend/cpu/cpu.c", '#include "server/log.h"\n', "server/log.h"),
         ("gpu/contact.c", "#include <zmq.h>\n", "lib/zmq.h"),
         ("server/registry/registry.c", '#include "gpu/mesh/mesh.h"\n', "gpu/mesh/mesh.h"),
         ("server/registry/registry.c", '#include "server/http/http.h"\n', "server/http/http.h"),
