@@ -43,7 +43,7 @@ static void rotate_corners(const float *positions, uint32_t *corner) {
 }
 
 static void shrink(void **rows, size_t n, size_t *capacity) {
-    if (n == *capacity) return;
+    if (!n || n == *capacity) return;
     void *exact = realloc(*rows, 12 * n);
     if (exact) *rows = exact;
     *capacity = n;

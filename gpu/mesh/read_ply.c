@@ -96,7 +96,8 @@ static ct_status read_list(reader *r, const ct_ply_element *element, const ct_pl
     if (status != CT_OK) return status;
     bool text = r->header.encoding == CT_PLY_ASCII;
     size_t least = text ? 1 : ct_ply_size(property->type); /* bytes of an item */
-    if (!(n >= 0 && n <= (double)(ct_remaining(&r->cursor) / least)))
+    size_t most = ct_remaining(&r->cursor) / least;
+    if (!(n >= 0 && n <= (double)most))
         return ct_fail(r->error, CT_PARSE_ERROR, "bytes",
                        "element '%s' number %llu has a list of %g items, but %zu bytes follow", element->name,
                        (unsigned long long)row, n, ct_remaining(&r->cursor));

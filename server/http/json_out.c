@@ -47,31 +47,31 @@ static void begin(json_out *out, const char *key) {
     put(out, "\":", 2);
 }
 
-static void open(json_out *out, const char *key, const char *bracket) {
+static void open_bracket(json_out *out, const char *key, const char *bracket) {
     begin(out, key);
     put(out, bracket, 1);
     out->comma = false;
 }
 
-static void close(json_out *out, const char *bracket) {
+static void close_bracket(json_out *out, const char *bracket) {
     put(out, bracket, 1);
     out->comma = true;
 }
 
 void json_out_object(json_out *out, const char *key) {
-    open(out, key, "{");
+    open_bracket(out, key, "{");
 }
 
 void json_out_object_end(json_out *out) {
-    close(out, "}");
+    close_bracket(out, "}");
 }
 
 void json_out_array(json_out *out, const char *key) {
-    open(out, key, "[");
+    open_bracket(out, key, "[");
 }
 
 void json_out_array_end(json_out *out) {
-    close(out, "]");
+    close_bracket(out, "]");
 }
 
 void json_out_string(json_out *out, const char *key, const char *value) {

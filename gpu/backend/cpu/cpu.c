@@ -81,7 +81,7 @@ static void processor_name(char *name, size_t size) {
     char line[256];
     while (fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", 10)) continue;
+        if (!colon || strncmp(line, "model name", 10) != 0) continue;
         line[strcspn(line, "\n")] = 0;
         snprintf(name, size, "%s", colon + 2);
         break;
