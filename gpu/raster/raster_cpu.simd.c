@@ -8,7 +8,7 @@
 /* ---- binning ----------------------------------------------------------------------------------------------------- */
 
 static inline int32_t lane(ct_cells c, int axis) {
-    return (int32_t)(c >> (16 * axis) & 0xffff);
+    return (int32_t)(c >> (16 * axis) & CT_CELL_MASK);
 }
 
 static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
@@ -23,21 +23,23 @@ static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
 
 /* A triangle whose corners have one and the same cell along an axis passes between two samples of it, or lies outside
  * the window: it can cover a sample in none of the two views that this axis is part of. Most triangles of a fine mesh
- * leave here, after three loads. Returns the number of entries per view; each view's go to out + w * stride. */
+ * leave here, after three loads. One that lies after the window along an axis bounds no span of that axis's view.
+ * Returns the number of entries per view; each view's go to out + w * stride. */
 static void cull(const ct_placed *p, uint32_t first, uint32_t last, uint32_t *out, size_t stride, uint32_t n[3]) {
     uint32_t *out_x = out, *out_y = out + stride, *out_z = out + 2 * stride;
-    const ct_cells high = 0x0000800080008000, low = 0x00007fff7fff7fff;
+    const ct_cells lanes = 0x000100010001, cell = lanes * CT_CELL_MASK, low = lanes * 0x7fff, high = lanes * 0x8000;
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
         ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]];
-        ct_cells differ = (a ^ b) | (a ^ c);
+        ct_cells differ = ((a ^ b) | (a ^ c)) & cell;
         if (!differ) continue;
-        ct_cells spans = (differ + low) & high; /* a lane's top bit: that axis has a sample between the corners */
-        unsigned x = spans >> 15 & 1, y = spans >> 31 & 1, z = spans >> 47 & 1;
+        ct_cells spans = (differ + low) & high; /* a lane's top bit: its axis has a sample between the corners */
+        ct_cells after = (a & b & c & lanes * CT_CELL_AFTER) << 1; /* the same bit: all corners lie after the window */
+        ct_cells x = spans >> 15, y = spans >> 31, z = spans >> 47, kept = ~after;
         *out_x = *out_y = *out_z = t;
-        out_x += y & z;
-        out_y += z & x;
-        out_z += x & y;
+        out_x += y & z & kept >> 15 & 1;
+        out_y += z & x & kept >> 31 & 1;
+        out_z += x & y & kept >> 47 & 1;
     }
     n[0] = (uint32_t)(out_x - out);
     n[1] = (uint32_t)(out_y - out - stride);
@@ -145,23 +147,32 @@ static inline void put(struct target *t, uint32_t *head, ct_fragment f) {
 struct triangle {
     int32_t x[3], y[3], z[3]; /* corners in (u, v, w) */
     int32_t u0, u1, v0, v1;   /* samples [u0, u1) x [v0, v1) to test */
+    bool before;              /* the window's depths: crossings count, their depth does not matter */
     uint32_t tag;
 };
 
+static inline void put_crossing(struct target *t, const struct triangle *tri, size_t ray, const int64_t e[3], int ccw) {
+    ct_ray_lists *rays = t->rays;
+    if (tri->before)
+        rays->winding[ray][tri->tag >> 31] -= ccw; /* counter-clockwise: leaving */
+    else
+        put(t, &rays->head[ray], ct_make_fragment(e, tri->z, ccw, tri->tag));
+}
+
 /* A few samples: each on its own, with corners relative to it. */
 static inline void raster_small(struct target *t, const struct triangle *tri, int su, int sv) {
-    ct_ray_lists *rays = t->rays;
+    const ct_ray_lists *rays = t->rays;
     for (int32_t v = tri->v0; v < tri->v1; v++) {
         int32_t cy = ct_sample_coord(v, sv);
         int32_t y[3] = {tri->y[0] - cy, tri->y[1] - cy, tri->y[2] - cy};
-        uint32_t *row = rays->head + (size_t)(v - rays->first_row) * rays->columns;
+        size_t row = (size_t)(v - rays->first_row) * (size_t)rays->columns;
         for (int32_t u = tri->u0; u < tri->u1; u++) {
             int32_t cx = ct_sample_coord(u, su);
             int32_t x[3] = {tri->x[0] - cx, tri->x[1] - cx, tri->x[2] - cx};
             int64_t e[3] = {ct_edge(x[1], y[1], x[2], y[2]), ct_edge(x[2], y[2], x[0], y[0]),
                             ct_edge(x[0], y[0], x[1], y[1])};
             int covers = ct_covers(e, x, y);
-            if (covers) put(t, &row[u], ct_make_fragment(e, tri->z, covers, tri->tag));
+            if (covers) put_crossing(t, tri, row + (size_t)u, e, covers);
         }
     }
 }
@@ -173,7 +184,7 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { /* b > 0 */
 /* Many samples: per row, the covered interval by division, then edge functions by addition. All integers, so this gives
  * the bits that raster_small gives. */
 static void raster_large(struct target *t, const struct triangle *tri, int su, int sv) {
-    ct_ray_lists *rays = t->rays;
+    const ct_ray_lists *rays = t->rays;
     int32_t cx = ct_sample_coord(tri->u0, su);
     int32_t x[3] = {tri->x[0] - cx, tri->x[1] - cx, tri->x[2] - cx};
     int64_t area = ct_edge(x[1] - x[0], tri->y[1] - tri->y[0], x[2] - x[0], tri->y[2] - tri->y[0]);
@@ -204,11 +215,11 @@ static void raster_large(struct target *t, const struct triangle *tri, int su, i
                 i1 = 0;
             }
         }
-        uint32_t *row = rays->head + (size_t)(v - rays->first_row) * rays->columns + tri->u0;
+        size_t row = (size_t)(v - rays->first_row) * (size_t)rays->columns + (size_t)tri->u0;
         if (i0 < i1)
             for (int k = 0; k < 3; k++) e[k] += i0 * step[k];
         for (int64_t i = i0; i < i1; i++) {
-            put(t, &row[i], ct_make_fragment(e, tri->z, (int)sign, tri->tag));
+            put_crossing(t, tri, row + (size_t)i, e, (int)sign);
             for (int k = 0; k < 3; k++) e[k] += step[k];
         }
     }
@@ -243,6 +254,7 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
                 tri.z[j] = q[w];
             }
             tri.tag = p->body << 31 | *entry;
+            tri.before = a & b & c & (ct_cells)CT_CELL_BEFORE << (16 * w);
             if (tri.u1 - tri.u0 <= SMALL_COLUMNS)
                 raster_small(t, &tri, su, sv);
             else
@@ -265,6 +277,9 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     if (!ct_buffer_reserve(&rays->head_memory, budget, head_bytes, 0, false)) return false;
     rays->head = rays->head_memory.data;
     memset(rays->head, 0xff, head_bytes);
+    if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
+    rays->winding = rays->winding_memory.data;
+    memset(rays->winding, 0, 2 * head_bytes);
 
     rays->fragments = rays->fragment_memory.data;
     struct target t = {rays, budget, rays->fragments, rays->fragments, false};
