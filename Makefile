@@ -74,8 +74,8 @@ find = $(sort $(shell find $(1) -name '$(2)' 2>/dev/null))
 objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 
 # gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
-SIMD_base   := $(if $(filter -O0,$(OPT)),,-O3)
-SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
+SIMD_base   :=
+SIMD_avx2   := -mavx2 -mfma -mbmi2
 SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
 
 SIMD_C   := $(call find,gpu,*.simd.c)
@@ -113,6 +113,7 @@ $(B)/gen/contactd_generated.h: proto/contactd.fbs
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_) -c $< -o $@
+$(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/*)
 define SIMD_RULE
 $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	@mkdir -p $$(@D)

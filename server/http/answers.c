@@ -1,0 +1,241 @@
+/* answers.c - see answers.h. */
+#include "server/http/answers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *method_name(ct_method method) {
+    return method == CT_METHOD_LDI ? "ldi" : "unknown";
+}
+
+void answer_mesh(json_out *out, const mesh_record *mesh) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "id", mesh->handle);
+    json_out_string(out, "hash", mesh->info.hash);
+    json_out_string(out, "name", mesh->name);
+    json_out_integer(out, "vertices", mesh->info.vertices);
+    json_out_integer(out, "triangles", mesh->info.triangles);
+    json_out_integer(out, "components", mesh->info.components);
+    json_out_integer(out, "bytes", mesh->info.bytes);
+    json_out_number(out, "volume", mesh->info.volume);
+    json_out_number(out, "area", mesh->info.area);
+    json_out_numbers(out, "lo", mesh->info.lo, 3);
+    json_out_numbers(out, "hi", mesh->info.hi, 3);
+    json_out_integer(out, "bodies", mesh->bodies);
+    json_out_object_end(out);
+}
+
+void answer_scene(json_out *out, const scene_record *scene) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "id", scene->handle);
+    json_out_string(out, "name", scene->name);
+    json_out_string(out, "method", method_name(scene->settings.method));
+    json_out_array(out, "resolution");
+    for (int i = 0; i < 3; i++) json_out_integer(out, NULL, scene->settings.resolution[i]);
+    json_out_array_end(out);
+    json_out_number(out, "pixel_size", scene->settings.pixel_size);
+    json_out_number(out, "stiffness", scene->settings.stiffness);
+    json_out_integer(out, "bodies", scene->bodies);
+    json_out_integer(out, "bytes", scene->bytes);
+    json_out_integer(out, "steps", scene->steps);
+    json_out_integer(out, "contacts", scene->contacts);
+    json_out_integer(out, "pending", scene->pending);
+    json_out_string(out, "owner", scene->owner_name);
+    json_out_object_end(out);
+}
+
+void answer_body(json_out *out, uint64_t scene, const body_record *body) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "id", body->body);
+    json_out_integer(out, "scene", scene);
+    json_out_string(out, "kind", body->kind == CT_BODY_RIGID ? "rigid" : "deformable");
+    json_out_integer(out, "mesh", body->mesh);
+    json_out_string(out, "mesh_hash", body->mesh_hash);
+    json_out_integer(out, "vertices", body->vertices);
+    if (body->kind == CT_BODY_RIGID) json_out_numbers(out, "pose", body->pose, 12);
+    json_out_numbers(out, "lo", body->lo, 3);
+    json_out_numbers(out, "hi", body->hi, 3);
+    json_out_object_end(out);
+}
+
+static void timings(json_out *out, const char *key, double queue_seconds, const double seconds[CT_PHASES],
+                    double divisor) {
+    json_out_object(out, key);
+    json_out_number(out, "queue", queue_seconds * 1e6 / divisor);
+    for (int phase = 0; phase < CT_PHASES; phase++)
+        json_out_number(out, ct_phase_name((ct_phase)phase), seconds[phase] * 1e6 / divisor);
+    json_out_object_end(out);
+}
+
+void answer_stats(json_out *out, const scene_record *scene) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "scene", scene->handle);
+    json_out_integer(out, "bodies", scene->bodies);
+    json_out_integer(out, "bytes", scene->bytes);
+    json_out_integer(out, "steps", scene->steps);
+    json_out_integer(out, "failed", scene->failed);
+    json_out_integer(out, "pending", scene->pending);
+    json_out_integer(out, "sequence", scene->sequence);
+    json_out_number(out, "age_s", scene->age_s);
+    json_out_number(out, "idle_s", scene->idle_s);
+    json_out_object(out, "last");
+    json_out_integer(out, "contacts", scene->contacts);
+    json_out_number(out, "volume", scene->volume);
+    json_out_integer(out, "pairs", scene->pairs);
+    json_out_integer(out, "rays", scene->rays);
+    json_out_integer(out, "fragments", scene->fragments);
+    timings(out, "timings_us", scene->queue_s, scene->phase_s, 1);
+    json_out_object_end(out);
+    json_out_object(out, "total");
+    timings(out, "timings_us", scene->total_queue_s, scene->total_phase_s, 1);
+    json_out_object_end(out);
+    json_out_object(out, "mean");
+    timings(out, "timings_us", scene->total_queue_s, scene->total_phase_s, scene->steps ? (double)scene->steps : 1);
+    json_out_object_end(out);
+    json_out_object_end(out);
+}
+
+void answer_status(json_out *out, const service *service, const service_status *status) {
+    char epoch[24];
+    snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
+    json_out_object(out, NULL);
+    json_out_string(out, "server", SERVER_NAME);
+    json_out_string(out, "backend", status->engine.backend);
+    json_out_string(out, "rasterizer", status->engine.rasterizer);
+    json_out_string(out, "device", status->engine.device);
+    json_out_string(out, "simd", status->engine.simd);
+    json_out_integer(out, "threads", status->engine.threads);
+    json_out_bool(out, "ready", status->ready);
+    json_out_string(out, "ready_reason", status->ready_reason);
+    json_out_string(out, "epoch", epoch);
+    json_out_number(out, "uptime_s", status->uptime_s);
+    json_out_integer(out, "sessions", status->totals.sessions);
+    json_out_integer(out, "scenes", status->totals.scenes);
+    json_out_integer(out, "meshes", status->totals.meshes);
+    json_out_integer(out, "bodies", status->totals.bodies);
+    json_out_integer(out, "mesh_bytes", status->totals.mesh_bytes);
+    json_out_integer(out, "mesh_bytes_limit", status->totals.mesh_bytes_limit);
+    json_out_integer(out, "scene_bytes", status->totals.scene_bytes);
+    json_out_integer(out, "scratch_bytes", status->engine.scratch_bytes);
+    json_out_integer(out, "queue_depth", status->queue.queue_depth);
+    json_out_integer(out, "queue_capacity", status->queue.queue_capacity);
+    json_out_bool(out, "draining", status->queue.draining);
+    json_out_integer(out, "steps", status->steps);
+    json_out_integer(out, "contacts", status->contacts);
+    json_out_integer(out, "max_resolution", CT_MAX_RESOLUTION);
+    json_out_integer(out, "max_message_bytes", service->config->max_message);
+    json_out_object_end(out);
+}
+
+void answer_devices(json_out *out, const ct_engine_facts *facts) {
+    json_out_object(out, NULL);
+    json_out_array(out, "devices");
+    json_out_object(out, NULL);
+    json_out_string(out, "device", facts->device);
+    json_out_string(out, "backend", facts->backend);
+    json_out_string(out, "rasterizer", facts->rasterizer);
+    json_out_string(out, "simd", facts->simd);
+    json_out_array(out, "simd_available");
+    char names[sizeof facts->simd_available], *rest = names;
+    memcpy(names, facts->simd_available, sizeof names);
+    for (char *name; (name = strsep(&rest, " "));)
+        if (*name) json_out_string(out, NULL, name);
+    json_out_array_end(out);
+    json_out_integer(out, "threads", facts->threads);
+    json_out_integer(out, "scratch_bytes", facts->scratch_bytes);
+    json_out_integer(out, "scratch_peak_bytes", facts->scratch_peak);
+    json_out_object_end(out);
+    json_out_array_end(out);
+    json_out_object_end(out);
+}
+
+/* ---- steps ---- */
+
+static void rows(json_out *out, const char *key, const double *values, uint64_t n) {
+    json_out_array(out, key);
+    for (uint64_t i = 0; i < n; i++) json_out_numbers(out, NULL, values + 3 * i, 3);
+    json_out_array_end(out);
+}
+
+static void sparse(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_array(out, "sparse");
+    for (int i = 0; i < 2; i++) {
+        uint64_t first = contact->first[i], n = contact->count[i];
+        json_out_object(out, NULL);
+        json_out_integer(out, "body", contact->body[i]);
+        json_out_array(out, "vertices");
+        for (uint64_t k = 0; k < n; k++) json_out_integer(out, NULL, result->vertices[first + k]);
+        json_out_array_end(out);
+        if (result->gradient) rows(out, "gradient", result->gradient + 3 * first, n);
+        if (result->weights) json_out_numbers(out, "friction_weights", result->weights + first, n);
+        if (result->forces) rows(out, "forces", result->forces + 3 * first, n);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
+static void spans(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_array(out, "spans");
+    for (uint64_t i = 0; i < contact->n_spans && out->state == JSON_OUT_OK; i++) {
+        const ct_span *span = &result->spans[contact->first_span + i];
+        json_out_object(out, NULL);
+        json_out_floats(out, "lower", span->lower, 3);
+        json_out_floats(out, "upper", span->upper, 3);
+        json_out_integer(out, "axis", span->axis);
+        json_out_integer(out, "lower_body", contact->body[span->lower_body & 1]);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
+static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_object(out, NULL);
+    json_out_array(out, "bodies");
+    json_out_integer(out, NULL, contact->body[0]);
+    json_out_integer(out, NULL, contact->body[1]);
+    json_out_array_end(out);
+    json_out_number(out, "volume", contact->volume);
+    json_out_numbers(out, "volumes", contact->volumes, 3);
+    json_out_number(out, "error_bound", contact->error_bound);
+    json_out_number(out, "error_estimate", contact->error_estimate);
+    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
+        json_out_number(out, "area", contact->area);
+        json_out_number(out, "depth", contact->depth);
+        json_out_numbers(out, "normal", contact->normal, 3);
+        json_out_array(out, "tangents");
+        json_out_numbers(out, NULL, contact->tangents[0], 3);
+        json_out_numbers(out, NULL, contact->tangents[1], 3);
+        json_out_array_end(out);
+        json_out_numbers(out, "center", contact->center, 3);
+        json_out_array(out, "generalized_gradient");
+        json_out_numbers(out, NULL, contact->generalized_gradient[0], 6);
+        json_out_numbers(out, NULL, contact->generalized_gradient[1], 6);
+        json_out_array_end(out);
+    }
+    if (result->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES)) {
+        json_out_array(out, "gradient_nonzeros");
+        json_out_integer(out, NULL, contact->count[0]);
+        json_out_integer(out, NULL, contact->count[1]);
+        json_out_array_end(out);
+        sparse(out, result, contact);
+    }
+    if (result->want & CT_WANT_SPANS) spans(out, result, contact);
+    json_out_object_end(out);
+}
+
+void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "scene", scene);
+    json_out_array(out, "contacts");
+    for (size_t i = 0; i < result->n_contacts && out->state == JSON_OUT_OK; i++)
+        contact_answer(out, result, &result->contacts[i]);
+    json_out_array_end(out);
+    json_out_string(out, "method", method_name(result->method));
+    json_out_string(out, "backend", backend);
+    json_out_integer(out, "pairs", result->pairs);
+    json_out_integer(out, "rays", result->rays);
+    json_out_integer(out, "fragments", result->fragments);
+    timings(out, "timings_us", queue_seconds, result->seconds, 1);
+    json_out_object_end(out);
+}

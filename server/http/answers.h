@@ -1,0 +1,17 @@
+/* answers.h - the records of the registry and the results of steps as JSON. Field names are those of contactctl's JSON
+ * and of contactd.fbs; proto/openapi.json describes them. */
+#ifndef CONTACTD_HTTP_ANSWERS_H
+#define CONTACTD_HTTP_ANSWERS_H
+
+#include "server/http/json_out.h"
+#include "server/service.h"
+
+void answer_mesh(json_out *out, const mesh_record *mesh);
+void answer_scene(json_out *out, const scene_record *scene);
+void answer_body(json_out *out, uint64_t scene, const body_record *body);
+void answer_stats(json_out *out, const scene_record *scene);
+void answer_status(json_out *out, const service *service, const service_status *status);
+void answer_devices(json_out *out, const ct_engine_facts *facts);
+void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend);
+
+#endif

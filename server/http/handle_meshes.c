@@ -1,0 +1,125 @@
+/* handle_meshes.c - /v1/meshes and /v1/meshes/{mesh}. See handlers.h. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/answers.h"
+#include "server/http/handlers.h"
+#include "server/http/requests.h"
+#include "server/http/text.h"
+
+bool handler_find_mesh(const service *service, const char *text, mesh_record *out, problem *p) {
+    uint64_t handle;
+    server_error error = {0};
+    if (route_number(text, INT64_MAX, &handle)) {
+        if (registry_find_mesh(service->registry, handle, NULL, out, NULL, &error)) return true;
+        /* Eight digits may also be the beginning of a hash. */
+        if (error.code != CONTACTD_NOT_FOUND || !request_is_hash(text)) return problem_take(p, &error);
+    } else if (!request_is_hash(text)) {
+        char shown[96];
+        text_clean(text, shown, sizeof shown);
+        return problem_set(p, CONTACTD_NOT_FOUND, "mesh",
+                           "there is no mesh %s: expected its number, or its hash (8 hexadecimal digits or more)",
+                           shown);
+    }
+    char hash[33];
+    size_t n = 0;
+    for (; text[n] && n < sizeof hash - 1; n++) hash[n] = (char)tolower((unsigned char)text[n]);
+    hash[n] = 0;
+    error = (server_error){0};
+    return registry_find_mesh(service->registry, 0, hash, out, NULL, &error) || problem_take(p, &error);
+}
+
+static bool list(const service *service, http_answer *answer, problem *p) {
+    mesh_record *meshes = NULL;
+    size_t n = 0;
+    server_error error = {0};
+    json_out out;
+    if (!registry_list_meshes(service->registry, &meshes, &n, &error)) return problem_take(p, &error);
+    json_out_init(&out, SIZE_MAX);
+    json_out_object(&out, NULL);
+    json_out_array(&out, "meshes");
+    for (size_t i = 0; i < n; i++) answer_mesh(&out, &meshes[i]);
+    json_out_array_end(&out);
+    json_out_object_end(&out);
+    free(meshes);
+    return handler_finish(&out, 200, answer, p);
+}
+
+/* ?name=... */
+static bool query_name(const char *query, char name[REGISTRY_NAME], problem *p) {
+    text_view key, value;
+    bool seen = false;
+    name[0] = 0;
+    while (text_next_parameter(&query, &key, &value)) {
+        if (key.size != 4 || memcmp(key.data, "name", 4) != 0)
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query", "unknown query parameter; known is: name");
+        if (seen) return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name", "the query parameter name stands twice");
+        seen = true;
+        if (!text_unescape(value.data, value.size, true, name, REGISTRY_NAME) || !text_is_utf8(name, strlen(name)))
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name",
+                               "the query parameter name is not percent-encoded UTF-8 of at most %d bytes without "
+                               "control characters",
+                               REGISTRY_NAME - 1);
+    }
+    return true;
+}
+
+static bool add_json(const service *service, const http_request *request, const char *name, mesh_record *out,
+                     problem *p) {
+    mesh_request mesh;
+    server_error error = {0};
+    if (!request_mesh(request->body, request->size, &mesh, p)) return false;
+    if (name[0] && mesh.name[0] && strcmp(name, mesh.name) != 0) {
+        request_mesh_free(&mesh);
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name", "the query and the body give different names");
+    }
+    bool ok = registry_register_arrays(service->registry, mesh.positions, CT_F64, mesh.n_vertices, mesh.triangles,
+                                       mesh.n_triangles, name[0] ? name : mesh.name, out, &error);
+    request_mesh_free(&mesh);
+    return ok || problem_take(p, &error);
+}
+
+static bool add(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    mesh_record mesh;
+    char name[REGISTRY_NAME];
+    server_error error = {0};
+    if (!query_name(request->query, name, p)) return false;
+    bool json = request->media.kind == MEDIA_JSON ||
+                (request->media.kind == MEDIA_ANY && media_looks_like_json(request->body, request->size));
+    if (json) {
+        if (!add_json(service, request, name, &mesh, p)) return false;
+    } else if (!registry_register_file(service->registry, request->body, request->size, request->media.format, name,
+                                       &mesh, &error)) {
+        return problem_take(p, &error);
+    }
+    json_out out;
+    json_out_init(&out, 1 << 16);
+    answer_mesh(&out, &mesh);
+    if (!handler_finish(&out, mesh.existed ? 200 : 201, answer, p)) return false;
+    snprintf(answer->location, sizeof answer->location, "/v1/meshes/%s", mesh.info.hash);
+    return true;
+}
+
+static bool get(const mesh_record *mesh, http_answer *answer, problem *p) {
+    json_out out;
+    json_out_init(&out, 1 << 16);
+    answer_mesh(&out, mesh);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool drop(const service *service, const mesh_record *mesh, http_answer *answer, problem *p) {
+    server_error error = {0};
+    if (!registry_remove_mesh(service->registry, mesh->handle, NULL, &error)) return problem_take(p, &error);
+    *answer = (http_answer){.status = 204};
+    return true;
+}
+
+bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    if (request->match.route == ROUTE_MESHES)
+        return request->match.method == HTTP_GET ? list(service, answer, p) : add(service, request, answer, p);
+    mesh_record mesh;
+    if (!handler_find_mesh(service, request->match.parameter[0], &mesh, p)) return false;
+    return request->match.method == HTTP_GET ? get(&mesh, answer, p) : drop(service, &mesh, answer, p);
+}

@@ -1,0 +1,195 @@
+/* handle_scenes.c - /v1/scenes and what is below, but for steps. See handlers.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/answers.h"
+#include "server/http/handlers.h"
+#include "server/http/requests.h"
+
+static bool execute(const service *service, command *command, problem *p) {
+    command->session = SESSION_NONE;
+    return scheduler_execute(service->scheduler, command) || problem_take(p, &command->error);
+}
+
+static bool scene_answer(const scene_record *scene, int status, http_answer *answer, problem *p) {
+    json_out out;
+    json_out_init(&out, 1 << 16);
+    answer_scene(&out, scene);
+    return handler_finish(&out, status, answer, p);
+}
+
+static bool list_scenes(const service *service, http_answer *answer, problem *p) {
+    scene_record *scenes = NULL;
+    size_t n = 0;
+    server_error error = {0};
+    json_out out;
+    if (!registry_list_scenes(service->registry, &scenes, &n, &error)) return problem_take(p, &error);
+    json_out_init(&out, SIZE_MAX);
+    json_out_object(&out, NULL);
+    json_out_array(&out, "scenes");
+    for (size_t i = 0; i < n; i++) answer_scene(&out, &scenes[i]);
+    json_out_array_end(&out);
+    json_out_object_end(&out);
+    free(scenes);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool open_scene(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    scene_request scene;
+    if (!request_scene(request->body, request->size, &scene, p)) return false;
+    command command = {.kind = COMMAND_OPEN};
+    command.in.open.name = scene.name;
+    command.in.open.settings = scene.settings;
+    if (!execute(service, &command, p)) return false;
+    if (!scene_answer(&command.out.scene, 201, answer, p)) return false;
+    snprintf(answer->location, sizeof answer->location, "/v1/scenes/%llu",
+             (unsigned long long)command.out.scene.handle);
+    return true;
+}
+
+static bool get_scene(const service *service, uint64_t scene, bool stats, http_answer *answer, problem *p) {
+    scene_record record;
+    server_error error = {0};
+    if (!registry_scene(service->registry, scene, &record, &error)) return problem_take(p, &error);
+    if (!stats) return scene_answer(&record, 200, answer, p);
+    json_out out;
+    json_out_init(&out, 1 << 16);
+    answer_stats(&out, &record);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool patch_scene(const service *service, uint64_t scene, const http_request *request, http_answer *answer,
+                        problem *p) {
+    command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
+    if (!request_scene_patch(request->body, request->size, &command.in.configure.settings, p)) return false;
+    return execute(service, &command, p) && scene_answer(&command.out.scene, 200, answer, p);
+}
+
+static bool close_scene(const service *service, uint64_t scene, http_answer *answer, problem *p) {
+    command command = {.kind = COMMAND_CLOSE, .scene = scene};
+    if (!execute(service, &command, p)) return false;
+    *answer = (http_answer){.status = 204};
+    return true;
+}
+
+/* ---- bodies ---- */
+
+static bool list_bodies(const service *service, uint64_t scene, body_record **bodies, size_t *n, problem *p) {
+    command command = {.kind = COMMAND_LIST_BODIES, .scene = scene};
+    if (!execute(service, &command, p)) return false;
+    *bodies = command.out.bodies.items;
+    *n = command.out.bodies.n;
+    return true;
+}
+
+static bool get_bodies(const service *service, uint64_t scene, http_answer *answer, problem *p) {
+    body_record *bodies;
+    size_t n;
+    json_out out;
+    if (!list_bodies(service, scene, &bodies, &n, p)) return false;
+    json_out_init(&out, SIZE_MAX);
+    json_out_object(&out, NULL);
+    json_out_array(&out, "bodies");
+    for (size_t i = 0; i < n; i++) answer_body(&out, scene, &bodies[i]);
+    json_out_array_end(&out);
+    json_out_object_end(&out);
+    free(bodies);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool get_body(const service *service, uint64_t scene, uint32_t body, int status, http_answer *answer,
+                     problem *p) {
+    body_record *bodies;
+    size_t n, i = 0;
+    json_out out;
+    if (!list_bodies(service, scene, &bodies, &n, p)) return false;
+    while (i < n && bodies[i].body != body) i++;
+    if (i == n) {
+        free(bodies);
+        problem_set(p, CONTACTD_NOT_FOUND, "body", "scene %llu has no body %u; GET .../bodies lists its bodies",
+                    (unsigned long long)scene, body);
+        snprintf(p->object, sizeof p->object, "body %u", body);
+        return false;
+    }
+    json_out_init(&out, 1 << 16);
+    answer_body(&out, scene, &bodies[i]);
+    free(bodies);
+    return handler_finish(&out, status, answer, p);
+}
+
+static bool add_body(const service *service, uint64_t scene, const http_request *request, http_answer *answer,
+                     problem *p) {
+    body_request body;
+    mesh_record mesh = {0};
+    if (!request_body(request->body, request->size, &body, p)) return false;
+    command command = {.kind = COMMAND_ADD_BODY, .scene = scene};
+    bool ok = body.mesh || handler_find_mesh(service, body.mesh_hash, &mesh, p);
+    command.in.add_body.mesh = body.mesh ? body.mesh : mesh.handle;
+    command.in.add_body.options = body.options;
+    ok = ok && execute(service, &command, p);
+    request_body_free(&body);
+    if (!ok || !get_body(service, scene, command.out.body, 201, answer, p)) return false;
+    snprintf(answer->location, sizeof answer->location, "/v1/scenes/%llu/bodies/%u", (unsigned long long)scene,
+             command.out.body);
+    return true;
+}
+
+static bool remove_body(const service *service, uint64_t scene, uint32_t body, http_answer *answer, problem *p) {
+    command command = {.kind = COMMAND_REMOVE_BODY, .scene = scene};
+    command.in.remove_body.body = body;
+    if (!execute(service, &command, p)) return false;
+    *answer = (http_answer){.status = 204};
+    return true;
+}
+
+/* ---- which ---- */
+
+bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    const route_match *match = &request->match;
+    bool reads = match->method == HTTP_GET;
+    uint64_t scene;
+    uint32_t body;
+    if (match->route == ROUTE_SCENES)
+        return reads ? list_scenes(service, answer, p) : open_scene(service, request, answer, p);
+    if (!route_scene(match, &scene, p)) return false;
+    switch (match->route) {
+    case ROUTE_STATS:
+        return get_scene(service, scene, true, answer, p);
+    case ROUTE_BODIES:
+        return reads ? get_bodies(service, scene, answer, p) : add_body(service, scene, request, answer, p);
+    case ROUTE_BODY:
+        if (!route_body(match, &body, p)) return false;
+        return reads ? get_body(service, scene, body, 200, answer, p) : remove_body(service, scene, body, answer, p);
+    default:
+        break; /* ROUTE_SCENE */
+    }
+    if (match->method == HTTP_PATCH) return patch_scene(service, scene, request, answer, p);
+    return reads ? get_scene(service, scene, false, answer, p) : close_scene(service, scene, answer, p);
+}
+
+/* ---- steps ---- */
+
+bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    uint64_t scene;
+    step_request step;
+    service_status status;
+    if (!route_scene(&request->match, &scene, p) || !request_step(request->body, request->size, &step, p)) return false;
+    command command = {.kind = COMMAND_STEP, .scene = scene};
+    command.in.step.want = step.want;
+    command.in.step.updates = step.updates;
+    command.in.step.n_updates = step.n_updates;
+    if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;
+    bool ok = execute(service, &command, p);
+    request_step_free(&step);
+    if (ok) {
+        json_out out;
+        service_get_status(service, &status);
+        json_out_init(&out, service->config->max_message);
+        answer_step(&out, scene, step_answer_result(command.out.step.answer),
+                    step_answer_queue_seconds(command.out.step.answer), status.engine.backend);
+        ok = handler_finish(&out, 200, answer, p);
+    }
+    step_answer_release(&command.out.step.answer);
+    return ok;
+}

@@ -1,0 +1,144 @@
+/* handlers.c - the page, health, metrics and status; and which file does the rest. See handlers.h. */
+#include "server/http/handlers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/http/answers.h"
+#include "server/http/assets.h"
+#include "server/http/text.h"
+
+http_lane handler_lane(const route_match *match) {
+    switch (match->route) {
+    case ROUTE_MESHES:
+        return match->method == HTTP_POST ? LANE_MESHES : LANE_NOW;
+    case ROUTE_SCENES:
+        return match->method == HTTP_POST ? LANE_SCENES : LANE_NOW;
+    case ROUTE_SCENE:
+        return match->method == HTTP_GET ? LANE_NOW : LANE_SCENES;
+    case ROUTE_BODIES:
+    case ROUTE_BODY:
+    case ROUTE_STEP:
+        return LANE_SCENES;
+    default:
+        return LANE_NOW;
+    }
+}
+
+bool handler_takes_body(const route_match *match) {
+    return match->method == HTTP_POST || match->method == HTTP_PATCH;
+}
+
+bool handler_finish(json_out *out, int status, http_answer *answer, problem *p) {
+    if (out->state == JSON_OUT_OK) {
+        *answer = (http_answer){.status = status, .type = "application/json", .data = out->data, .size = out->size};
+        return true;
+    }
+    json_out_state state = out->state;
+    size_t limit = out->limit;
+    json_out_free(out);
+    if (state == JSON_OUT_NO_MEMORY) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for the answer");
+    return problem_set(p, CONTACTD_TOO_LARGE, "want",
+                       "the answer would be larger than %zu bytes (--max-message); ask for less, or use the stream",
+                       limit);
+}
+
+static bool fixed(http_answer *answer, const char *type, asset data) {
+    *answer = (http_answer){.status = 200, .type = type, .fixed = data.bytes, .size = data.size, .page = true};
+    return true;
+}
+
+static bool ready(const service *service, http_answer *answer, problem *p) {
+    char reason[256];
+    scheduler_facts facts;
+    json_out out;
+    scheduler_get_facts(service->scheduler, &facts);
+    if (facts.draining)
+        return problem_set_http(p, CONTACTD_SHUTTING_DOWN, 503, "not ready", NULL, "the server is shutting down");
+    if (!scheduler_ready(service->scheduler, reason, sizeof reason))
+        return problem_set_http(p, CONTACTD_DEVICE_ERROR, 503, "not ready", NULL, "%s", reason);
+    json_out_init(&out, 1 << 10);
+    json_out_object(&out, NULL);
+    json_out_bool(&out, "ready", true);
+    json_out_object_end(&out);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool healthy(http_answer *answer, problem *p) {
+    json_out out;
+    json_out_init(&out, 1 << 10);
+    json_out_object(&out, NULL);
+    json_out_string(&out, "status", "ok");
+    json_out_object_end(&out);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool prometheus(const service *service, http_answer *answer, problem *p) {
+    *answer = (http_answer){.status = 200, .type = METRICS_CONTENT_TYPE};
+    answer->data = service_metrics_text(service, &answer->size);
+    return answer->data || problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for the metrics");
+}
+
+static bool facts(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    service_status status;
+    json_out out;
+    service_get_status(service, &status);
+    json_out_init(&out, 1 << 16);
+    if (request->match.route == ROUTE_STATUS)
+        answer_status(&out, service, &status);
+    else
+        answer_devices(&out, &status.engine);
+    return handler_finish(&out, 200, answer, p);
+}
+
+/* Only POST /v1/meshes has a parameter; elsewhere one that does nothing would be a silent mistake. */
+static bool no_query(const http_request *request, problem *p) {
+    text_view name, value;
+    const char *query = request->query;
+    char shown[64], raw[64];
+    if (!text_next_parameter(&query, &name, &value)) return true;
+    size_t n = name.size < sizeof raw - 1 ? name.size : sizeof raw - 1;
+    memcpy(raw, name.data, n);
+    raw[n] = 0;
+    text_clean(raw, shown, sizeof shown);
+    return problem_set(p, CONTACTD_INVALID_ARGUMENT, shown, "unknown query parameter %s; this resource takes none",
+                       shown);
+}
+
+bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    http_route route = request->match.route;
+    if (!(route == ROUTE_MESHES && request->match.method == HTTP_POST) && !no_query(request, p)) return false;
+    switch (route) {
+    case ROUTE_PAGE:
+        return fixed(answer, "text/html; charset=utf-8", asset_page());
+    case ROUTE_PAGE_SCRIPT:
+        return fixed(answer, "text/javascript; charset=utf-8", asset_script());
+    case ROUTE_PAGE_STYLE:
+        return fixed(answer, "text/css; charset=utf-8", asset_style());
+    case ROUTE_OPENAPI:
+        return fixed(answer, "application/json", asset_openapi());
+    case ROUTE_HEALTH:
+        return healthy(answer, p);
+    case ROUTE_READY:
+        return ready(service, answer, p);
+    case ROUTE_METRICS:
+        return prometheus(service, answer, p);
+    case ROUTE_STATUS:
+    case ROUTE_DEVICES:
+        return facts(service, request, answer, p);
+    case ROUTE_MESHES:
+    case ROUTE_MESH:
+        return handle_mesh_routes(service, request, answer, p);
+    case ROUTE_SCENES:
+    case ROUTE_SCENE:
+    case ROUTE_BODIES:
+    case ROUTE_BODY:
+    case ROUTE_STATS:
+        return handle_scene_routes(service, request, answer, p);
+    case ROUTE_STEP:
+        return handle_step(service, request, answer, p);
+    case ROUTE_COUNT:
+        break;
+    }
+    return problem_set(p, CONTACTD_INTERNAL, NULL, "no handler for %s", route_path(route));
+}

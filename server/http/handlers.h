@@ -1,0 +1,48 @@
+/* handlers.h - what each resource does: a whole request in, an answer or a problem out. Knows nothing of sockets. */
+#ifndef CONTACTD_HTTP_HANDLERS_H
+#define CONTACTD_HTTP_HANDLERS_H
+
+#include "server/http/json_out.h"
+#include "server/http/media.h"
+#include "server/http/router.h"
+#include "server/service.h"
+
+typedef struct http_request {
+    route_match match;
+    const char *query; /* what follows the '?', as received; "" if nothing */
+    media media;
+    const char *body; /* NULL where there is none */
+    size_t size;
+    uint64_t received_ns; /* of clock_ns(), when it was complete */
+} http_request;
+
+typedef struct http_answer {
+    int status;
+    const char *type;  /* Content-Type; NULL: no content */
+    char *data;        /* malloc'd, handed over to the caller; NULL: fixed */
+    const void *fixed; /* or this, which stays */
+    size_t size;
+    char location[96]; /* of what was made; may be empty */
+    bool page;         /* for browsers: send the page's policies along */
+} http_answer;
+
+/* Who carries a request out: most are answered from memory at once; the others wait or compute. */
+typedef enum http_lane { LANE_NOW, LANE_MESHES, LANE_SCENES, LANE_COUNT } http_lane;
+http_lane handler_lane(const route_match *match);
+
+bool handler_takes_body(const route_match *match); /* POST, PATCH */
+
+/* False: *p says why, and there is no answer. */
+bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p);
+
+/* The parts of handler_run that have files of their own. */
+bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
+
+/* Ends a JSON answer. TOO_LARGE beyond the limit it was begun with. */
+bool handler_finish(json_out *out, int status, http_answer *answer, problem *p);
+/* Finds a mesh by number or hash as a path or a body names it. out and mesh as in registry_find_mesh. */
+bool handler_find_mesh(const service *service, const char *text, mesh_record *out, problem *p);
+
+#endif

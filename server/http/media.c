@@ -1,0 +1,52 @@
+/* media.c - see media.h. */
+#include "server/http/media.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "server/http/text.h"
+
+static const struct {
+    const char *type;
+    media_kind kind;
+    ct_mesh_format format;
+} types[] = {
+    {"application/json", MEDIA_JSON, CT_FORMAT_AUTO},
+    {"application/octet-stream", MEDIA_ANY, CT_FORMAT_AUTO},
+    {"text/plain", MEDIA_ANY, CT_FORMAT_AUTO},
+    {"model/obj", MEDIA_MESH, CT_FORMAT_OBJ},
+    {"model/off", MEDIA_MESH, CT_FORMAT_OFF},
+    {"model/ply", MEDIA_MESH, CT_FORMAT_PLY},
+    {"application/ply", MEDIA_MESH, CT_FORMAT_PLY},
+    {"application/x-ply", MEDIA_MESH, CT_FORMAT_PLY},
+    {"model/stl", MEDIA_MESH, CT_FORMAT_STL},
+    {"model/x.stl-binary", MEDIA_MESH, CT_FORMAT_STL},
+    {"model/x.stl-ascii", MEDIA_MESH, CT_FORMAT_STL},
+    {"application/sla", MEDIA_MESH, CT_FORMAT_STL},
+    {"application/vnd.ms-pki.stl", MEDIA_MESH, CT_FORMAT_STL},
+};
+
+bool media_find(const char *type, bool meshes, media *out, problem *p) {
+    *out = (media){meshes ? MEDIA_ANY : MEDIA_JSON, CT_FORMAT_AUTO};
+    if (!type) return true;
+    size_t n = strcspn(type, "; \t");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strlen(types[i].type) != n || strncasecmp(types[i].type, type, n) != 0) continue;
+        if (types[i].kind != MEDIA_JSON && !meshes) break;
+        *out = (media){types[i].kind, types[i].format};
+        return true;
+    }
+    char shown[80];
+    return problem_set_http(p, CONTACTD_UNSUPPORTED, 415, "a body of this type is not taken here", "Content-Type",
+                            "Content-Type is %s; expected %s", text_clean(type, shown, sizeof shown),
+                            meshes ? "model/obj, model/off, model/ply, model/stl, application/octet-stream (the format "
+                                     "is told from the content) or application/json; with curl: -H 'Content-Type: "
+                                     "application/octet-stream' --data-binary @FILE"
+                                   : "application/json");
+}
+
+bool media_looks_like_json(const char *bytes, size_t size) {
+    size_t i = 0;
+    while (i < size && (bytes[i] == ' ' || bytes[i] == '\t' || bytes[i] == '\r' || bytes[i] == '\n')) i++;
+    return i < size && bytes[i] == '{';
+}

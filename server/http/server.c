@@ -1,0 +1,398 @@
+/* server.c - the only file that knows libmicrohttpd: receives requests whole and bounded, has them carried out by
+ * handlers.h (at once, or on a lane), and sends what comes of it. See http.h. */
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/http/access.h"
+#include "server/http/handlers.h"
+#include "server/http/http.h"
+#include "server/http/lanes.h"
+#include "server/http/listen.h"
+#include "server/http/watch.h"
+#include "server/log.h"
+
+enum {
+    IO_THREADS = 2,
+    MAX_CONNECTIONS = 256,
+    MAX_CONNECTIONS_PER_ADDRESS = 192,
+    BODIES_AT_ONCE = 4,       /* of the largest size allowed, before uploads are told to come again */
+    HEADER_MEMORY = 64 << 10, /* of a connection, for the request's header */
+    LAST_ANSWERS_MS = 2000,   /* on stopping, for clients to take the answers that are ready */
+};
+
+struct http_server {
+    const service *service;
+    listener listener;
+    struct MHD_Daemon *daemon;
+    lanes *lanes;
+    watch *watch;
+    atomic_bool stopping;
+    atomic_uint exchanges;       /* requests between their first line and the end of their answer */
+    _Atomic uint64_t body_bytes; /* held by bodies being received or carried out */
+};
+
+typedef struct exchange { /* one request and its answer */
+    lane_job job;         /* first, so that a job is its exchange */
+    http_server *server;
+    struct MHD_Connection *connection;
+    watched *watched;
+    char *uri;
+    bool begun;    /* the header was looked at */
+    bool discards; /* what is still received is of no use */
+    bool done;     /* carried out: request.answer or problem says what to send */
+    uint64_t limit, received, begun_ns;
+    size_t capacity;
+    http_request request;
+    char *body;
+    http_answer answer;
+    problem problem;
+} exchange;
+
+/* ---- answers ---- */
+
+static void header(struct MHD_Response *response, const char *name, const char *value) {
+    if (MHD_add_response_header(response, name, value) != MHD_YES)
+        log_error("http", "no memory for the header %s of an answer", name);
+}
+
+/* Of every answer: nothing here is for other sites, nor for caches, nor to be taken for another type. */
+static void common_headers(struct MHD_Response *response, const http_answer *answer) {
+    header(response, "X-Content-Type-Options", "nosniff");
+    header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    header(response, "Cache-Control", answer->page ? "no-cache" : "no-store");
+    if (!answer->page) return;
+    header(response, "Content-Security-Policy",
+           "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    header(response, "X-Frame-Options", "DENY");
+    header(response, "Referrer-Policy", "no-referrer");
+}
+
+static void problem_headers(struct MHD_Response *response, const problem *p) {
+    char text[64];
+    uint32_t seconds = problem_retry_after(p);
+    if (seconds) {
+        snprintf(text, sizeof text, "%u", seconds);
+        header(response, "Retry-After", text);
+    }
+    if (p->allow) header(response, "Allow", route_allow(p->allow, text, sizeof text));
+}
+
+static enum MHD_Result send_answer(exchange *x) {
+    http_answer *answer = &x->answer;
+    bool failed = x->problem.code != CONTACTD_OK;
+    if (failed) {
+        *answer = (http_answer){.status = problem_status(&x->problem), .type = "application/problem+json"};
+        answer->data = problem_document(&x->problem, &answer->size);
+        if (!answer->data) return MHD_NO;
+        metrics_count_error(x->server->service->metrics, x->problem.code);
+    }
+    struct MHD_Response *response =
+        answer->data
+            ? MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE)
+            : MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->fixed, MHD_RESPMEM_PERSISTENT);
+    if (!response) return MHD_NO;
+    answer->data = NULL; /* the response's now */
+    common_headers(response, answer);
+    if (answer->type) header(response, "Content-Type", answer->type);
+    if (answer->location[0]) header(response, "Location", answer->location);
+    if (failed) problem_headers(response, &x->problem);
+    if (atomic_load(&x->server->stopping)) header(response, "Connection", "close");
+    metrics_add(x->server->service->metrics, METRICS_HTTP_OUT, answer->size);
+    watch_set(x->watched, watch_transfer_ns(answer->size));
+    enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
+    MHD_destroy_response(response);
+    log_debug("http", "%d %s", answer->status, x->uri);
+    return result;
+}
+
+/* ---- bodies ---- */
+
+static void drop_body(exchange *x) {
+    free(x->body);
+    atomic_fetch_sub(&x->server->body_bytes, x->capacity);
+    x->body = NULL;
+    x->capacity = x->request.size = 0;
+}
+
+static bool grow(exchange *x, size_t need) {
+    size_t capacity = x->capacity ? x->capacity : 4096;
+    while (capacity < need) capacity *= 2;
+    if (capacity > x->limit) capacity = x->limit;
+    size_t more = capacity - x->capacity;
+    uint64_t budget = BODIES_AT_ONCE * x->limit;
+    if (atomic_fetch_add(&x->server->body_bytes, more) + more > budget) {
+        atomic_fetch_sub(&x->server->body_bytes, more);
+        problem_set_http(&x->problem, CONTACTD_BUSY, 503, "too many uploads at once", NULL,
+                         "uploads hold %llu MiB already; send this one again later",
+                         (unsigned long long)(budget >> 20));
+        x->problem.retry_after_ms = 2000;
+        return false;
+    }
+    char *body = realloc(x->body, capacity);
+    if (!body) {
+        atomic_fetch_sub(&x->server->body_bytes, more);
+        return problem_set(&x->problem, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for a body of %zu bytes", need);
+    }
+    x->body = body;
+    x->capacity = capacity;
+    return true;
+}
+
+static bool too_large(exchange *x) {
+    return problem_set(&x->problem, CONTACTD_TOO_LARGE, NULL,
+                       "the body is larger than %llu bytes, the most that this server takes (--max-message)",
+                       (unsigned long long)x->limit);
+}
+
+static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
+    x->received += n;
+    metrics_add(x->server->service->metrics, METRICS_HTTP_IN, n);
+    uint64_t allowed = x->begun_ns + watch_transfer_ns(x->received), now = clock_ns();
+    watch_set(x->watched, allowed > now ? allowed - now : 0);
+    if (!x->discards) {
+        size_t need = x->request.size + n;
+        bool ok = need > x->limit ? too_large(x) : need <= x->capacity || grow(x, need);
+        if (ok) {
+            memcpy(x->body + x->request.size, bytes, n);
+            x->request.size = need;
+        } else {
+            drop_body(x);
+            x->discards = true;
+        }
+    }
+    /* A client that is refused reads the answer only after it has sent everything; there is an end to patience. */
+    return x->received > 2 * x->limit + (1 << 20) ? MHD_NO : MHD_YES;
+}
+
+/* ---- requests ---- */
+
+static const char *request_header(exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+static bool check_length(exchange *x) {
+    const char *length = request_header(x, "Content-Length"), *coding = request_header(x, "Transfer-Encoding");
+    if (length && coding)
+        return problem_set(&x->problem, CONTACTD_MALFORMED, "Content-Length",
+                           "the request has both Content-Length and Transfer-Encoding; expected one of them");
+    if (!handler_takes_body(&x->request.match)) {
+        x->discards = true;
+        return true;
+    }
+    if (!length && !coding)
+        return problem_set_http(&x->problem, CONTACTD_MALFORMED, 411, "the length of the body is not given",
+                                "Content-Length", "expected Content-Length, or Transfer-Encoding: chunked");
+    return !length || strtoull(length, NULL, 10) <= x->limit || too_large(x);
+}
+
+static bool check(exchange *x, const char *method) {
+    uint32_t bit = route_method(method);
+    access_request access = {request_header(x, "Host"), request_header(x, "Origin"),
+                             request_header(x, "Sec-Fetch-Site"), bit != HTTP_GET, x->server->listener.loopback};
+    http_request *request = &x->request;
+    char path[512];
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(x->uri, "?"), x->uri);
+    request->query = x->uri + strcspn(x->uri, "?");
+    if (*request->query) request->query++;
+    if (!access_check(&access, &x->problem)) return false;
+    if (atomic_load(&x->server->stopping))
+        return problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    if (strcspn(x->uri, "?") >= sizeof path)
+        return problem_set_http(&x->problem, CONTACTD_NOT_FOUND, 404, "no such resource", NULL,
+                                "the path is longer than any resource's; /openapi.json lists what there is");
+    if (!route_find(method, path, &request->match, &x->problem) || !check_length(x)) return false;
+    return !handler_takes_body(&request->match) ||
+           media_find(request_header(x, "Content-Type"), request->match.route == ROUTE_MESHES, &request->media,
+                      &x->problem);
+}
+
+/* The header is complete. Answers at once what would otherwise make the client send a body in vain. */
+static enum MHD_Result begin(exchange *x, const char *method) {
+    const char *length = request_header(x, "Content-Length");
+    x->begun = true;
+    x->begun_ns = clock_ns();
+    x->limit = x->server->service->config->max_message;
+    metrics_add(x->server->service->metrics, METRICS_HTTP_REQUESTS, 1);
+    watch_set(x->watched, WATCH_GRACE_NS);
+    if (check(x, method)) return MHD_YES;
+    x->discards = true;
+    bool hopeless = length && strtoull(length, NULL, 10) > 2 * x->limit;
+    if (hopeless || request_header(x, "Expect")) return send_answer(x);
+    return MHD_YES;
+}
+
+static void carry_out(exchange *x) {
+    handler_run(x->server->service, &x->request, &x->answer, &x->problem);
+    x->done = true;
+    drop_body(x);
+}
+
+static void carry_out_on_lane(lane_job *job) {
+    exchange *x = (exchange *)job;
+    carry_out(x);
+    MHD_resume_connection(x->connection); /* and x may be gone */
+}
+
+/* The request is complete. */
+static enum MHD_Result complete(exchange *x) {
+    if (x->done || x->problem.code != CONTACTD_OK) return send_answer(x);
+    watch_clear(x->watched); /* from here on it is the client who waits */
+    x->request.body = x->body ? x->body : "";
+    x->request.received_ns = clock_ns();
+    http_lane lane = handler_lane(&x->request.match);
+    if (lane == LANE_NOW) {
+        carry_out(x);
+        return send_answer(x);
+    }
+    x->job.run = carry_out_on_lane;
+    MHD_suspend_connection(x->connection);
+    if (lanes_push(x->server->lanes, lane, &x->job)) return MHD_YES;
+    problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    MHD_resume_connection(x->connection); /* this function is then called again */
+    return MHD_YES;
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static void *on_uri(void *context, const char *uri, struct MHD_Connection *connection) {
+    exchange *x = calloc(1, sizeof *x);
+    if (!x) return NULL;
+    if (strncasecmp(uri, "http://", 7) == 0) { /* the form that proxies use */
+        uri += 7 + strcspn(uri + 7, "/?");
+        if (*uri != '/') uri = "/";
+    }
+    x->uri = strdup(uri);
+    if (!x->uri) {
+        free(x);
+        return NULL;
+    }
+    x->server = context;
+    x->connection = connection;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    x->watched = info ? info->socket_context : NULL;
+    atomic_fetch_add(&x->server->exchanges, 1);
+    return x;
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **state) {
+    exchange *x = *state;
+    (void)context, (void)connection, (void)url, (void)version;
+    if (!x) return MHD_NO; /* out of memory in on_uri */
+    if (!x->begun) return begin(x, method);
+    if (*upload_size) {
+        enum MHD_Result result = receive(x, upload, *upload_size);
+        *upload_size = 0;
+        return result;
+    }
+    return complete(x);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why) {
+    exchange *x = *state;
+    (void)context, (void)connection, (void)why;
+    if (!x) return;
+    watch_set(x->watched, WATCH_IDLE_NS);
+    drop_body(x);
+    free(x->answer.data);
+    free(x->uri);
+    atomic_fetch_sub(&x->server->exchanges, 1);
+    free(x);
+    *state = NULL;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
+                          enum MHD_ConnectionNotificationCode what) {
+    http_server *server = context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *socket_context = info ? watch_add(server->watch, info->connect_fd) : NULL;
+    } else {
+        watch_remove(server->watch, *socket_context);
+        *socket_context = NULL;
+    }
+}
+
+/* Paths need no escapes, and the one query parameter there is unescapes itself: leave everything as it was sent. */
+static size_t keep_escapes(void *context, struct MHD_Connection *connection, char *text) {
+    (void)context, (void)connection;
+    return strlen(text);
+}
+
+__attribute__((format(printf, 2, 0))) static void on_log(void *context, const char *format, va_list arguments) {
+    char line[512];
+    (void)context;
+    vsnprintf(line, sizeof line, format, arguments);
+    line[strcspn(line, "\n")] = 0;
+    log_debug("http", "%s", line);
+}
+
+/* ---- starting and stopping ---- */
+
+static bool start_daemon(http_server *server) {
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    if (server->listener.ipv6) flags |= MHD_USE_IPv6;
+    server->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+        server->listener.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS_PER_ADDRESS,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(WATCH_IDLE_NS / 1000000000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADER_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
+    return server->daemon != NULL;
+}
+
+bool http_server_start(const service *service, http_server **out, server_error *error) {
+    *out = NULL;
+    if (strcmp(service->config->http, "off") == 0) return true;
+    http_server *server = calloc(1, sizeof *server);
+    if (!server) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "", "no memory for the HTTP server");
+    server->service = service;
+    if (!listener_open(&server->listener, service->config->http, error)) {
+        free(server);
+        return false;
+    }
+    server->lanes = lanes_start();
+    server->watch = watch_start();
+    if (!server->lanes || !server->watch || !start_daemon(server)) {
+        lanes_stop(&server->lanes);
+        watch_stop(&server->watch);
+        close(server->listener.fd);
+        free(server);
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "",
+                           "cannot start the HTTP server: no memory, or no threads (see ulimit -u)");
+    }
+    log_info("http", "listening on http://%s", server->listener.address);
+    *out = server;
+    return true;
+}
+
+const char *http_server_address(const http_server *server) {
+    return server->listener.address;
+}
+
+void http_server_stop(http_server **where) {
+    http_server *server = *where;
+    if (!server) return;
+    MHD_quiesce_daemon(server->daemon);
+    close(server->listener.fd);
+    atomic_store(&server->stopping, true);
+    lanes_drain(server->lanes);
+    for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);
+    MHD_stop_daemon(server->daemon);
+    lanes_stop(&server->lanes);
+    watch_stop(&server->watch);
+    free(server);
+    *where = NULL;
+}

@@ -1,0 +1,109 @@
+/* watch.c - see watch.h. */
+#include "server/http/watch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "server/clock.h"
+#include "server/log.h"
+
+struct watch {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping;
+    watched *first;
+};
+
+static void cut_late(watch *watch, uint64_t now) {
+    for (watched *c = watch->first; c; c = c->next) {
+        uint64_t deadline = atomic_load_explicit(&c->deadline_ns, memory_order_relaxed);
+        if (c->cut || deadline == 0 || now < deadline) continue;
+        c->cut = true;
+        log_info("http", "cut a connection that took too long to send a request or to take an answer");
+        shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
+    }
+}
+
+static void *run(void *argument) {
+    watch *watch = argument;
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stopping) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+        cut_late(watch, clock_ns());
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return NULL;
+}
+
+watch *watch_start(void) {
+    watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return NULL;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&watch->lock, NULL);
+    pthread_cond_init(&watch->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&watch->thread, NULL, run, watch) == 0) return watch;
+    pthread_mutex_destroy(&watch->lock);
+    pthread_cond_destroy(&watch->wake);
+    free(watch);
+    return NULL;
+}
+
+void watch_stop(watch **where) {
+    watch *watch = *where;
+    if (!watch) return;
+    pthread_mutex_lock(&watch->lock);
+    watch->stopping = true;
+    pthread_cond_signal(&watch->wake);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_mutex_destroy(&watch->lock);
+    pthread_cond_destroy(&watch->wake);
+    free(watch);
+    *where = NULL;
+}
+
+watched *watch_add(watch *watch, int fd) {
+    watched *connection = calloc(1, sizeof *connection);
+    if (!connection) return NULL;
+    connection->fd = fd;
+    watch_set(connection, WATCH_HEADER_NS);
+    pthread_mutex_lock(&watch->lock);
+    connection->next = watch->first;
+    if (watch->first) watch->first->previous = connection;
+    watch->first = connection;
+    pthread_mutex_unlock(&watch->lock);
+    return connection;
+}
+
+void watch_remove(watch *watch, watched *connection) {
+    if (!connection) return;
+    pthread_mutex_lock(&watch->lock);
+    if (connection->previous)
+        connection->previous->next = connection->next;
+    else
+        watch->first = connection->next;
+    if (connection->next) connection->next->previous = connection->previous;
+    pthread_mutex_unlock(&watch->lock);
+    free(connection);
+}
+
+void watch_set(watched *connection, uint64_t from_now_ns) {
+    if (connection) atomic_store_explicit(&connection->deadline_ns, clock_ns() + from_now_ns, memory_order_relaxed);
+}
+
+void watch_clear(watched *connection) {
+    if (connection) atomic_store_explicit(&connection->deadline_ns, 0, memory_order_relaxed);
+}
+
+uint64_t watch_transfer_ns(uint64_t bytes) {
+    return WATCH_GRACE_NS + bytes / WATCH_BYTES_PER_S * UINT64_C(1000000000);
+}

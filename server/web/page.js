@@ -1,0 +1,194 @@
+// page.js - shows what the control API says, every two seconds while someone looks. Reads only.
+"use strict";
+
+const PERIOD_MS = 2000;
+const ROWS = 100; // of a table; the rest is counted
+const byId = (id) => document.getElementById(id);
+let selected = null;
+let before = null; // the last answers, for rates
+
+function make(tag, text, className) {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+
+function bytes(n) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  while (n >= 1024 && i < units.length - 1) { n /= 1024; i++; }
+  return `${i && n < 100 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
+}
+
+function micros(us) {
+  if (!Number.isFinite(us)) return us > 0 ? "beyond" : "–";
+  if (us >= 1e6) return `${(us / 1e6).toPrecision(3)} s`;
+  if (us >= 1e3) return `${(us / 1e3).toPrecision(3)} ms`;
+  return `${us.toPrecision(3)} µs`;
+}
+
+const count = (n) => n.toLocaleString("en");
+const number = (n) => (n === 0 ? "0" : Number(n.toPrecision(5)).toString());
+
+function cards(list, pairs) {
+  list.replaceChildren(...pairs.map(([name, value]) => {
+    const card = make("div");
+    card.append(make("dt", name), make("dd", value));
+    return card;
+  }));
+}
+
+// rows: arrays of cells, the first of which names the row; a cell is a text or an element
+function table(id, rows, numeric, none) {
+  const body = byId(id);
+  const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  body.replaceChildren(...rows.slice(0, ROWS).map((cells) => {
+    const row = make("tr");
+    cells.forEach((cell, i) => {
+      const box = make(i ? "td" : "th", undefined, numeric.includes(i) ? "n" : "");
+      if (!i) box.scope = "row";
+      box.append(cell);
+      row.append(box);
+    });
+    return row;
+  }));
+  if (!rows.length) {
+    const empty = make("td", none, "empty");
+    empty.colSpan = body.parentElement.rows[0].cells.length;
+    const row = make("tr");
+    row.append(empty);
+    body.append(row);
+  }
+  if (focused) body.querySelector(`[data-key="${focused}"]`)?.focus();
+  const note = byId(`${id}-note`);
+  if (note) note.textContent = rows.length > ROWS ? `and ${count(rows.length - ROWS)} more` : "";
+}
+
+function showStatus(s, seconds) {
+  const state = byId("state");
+  const text = s.draining ? "shutting down" : s.ready ? "ready" : `not ready: ${s.ready_reason}`;
+  if (state.textContent !== text) state.textContent = text;
+  state.className = `state ${s.ready && !s.draining ? "good" : "bad"}`;
+  const rate = before && seconds > 0 ? (s.steps - before.steps) / seconds : 0;
+  cards(byId("status"), [
+    ["Server", s.server], ["Backend", `${s.backend}, ${s.rasterizer}, ${s.simd}`],
+    ["Device", s.device], ["Threads", count(s.threads)],
+    ["Steps/s", number(Math.max(0, rate))], ["Steps", count(s.steps)], ["Contacts", count(s.contacts)],
+    ["Clients", count(s.sessions)], ["Queue", `${count(s.queue_depth)} of ${count(s.queue_capacity)}`],
+    ["Scenes, bodies", `${count(s.scenes)}, ${count(s.bodies)}`], ["Memory of scenes", bytes(s.scene_bytes)],
+    ["Memory of meshes", `${bytes(s.mesh_bytes)} of ${bytes(s.mesh_bytes_limit)}`],
+    ["Scratch", bytes(s.scratch_bytes)], ["Up", `${count(Math.round(s.uptime_s))} s`],
+  ]);
+}
+
+// "contactd_phase_seconds_bucket{phase="raster",le="0.001"} 17" -> phase -> {buckets, sum, count}
+function phases(text) {
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    const match = /^contactd_phase_seconds_(bucket|sum|count)\{([^}]*)\} (\S+)$/.exec(line);
+    if (!match) continue;
+    const labels = Object.fromEntries([...match[2].matchAll(/(\w+)="([^"]*)"/g)].map((m) => [m[1], m[2]]));
+    if (!found.has(labels.phase)) found.set(labels.phase, { buckets: [], sum: 0, count: 0 });
+    const phase = found.get(labels.phase);
+    if (match[1] === "bucket") phase.buckets.push([labels.le === "+Inf" ? Infinity : Number(labels.le), Number(match[3])]);
+    else phase[match[1]] = Number(match[3]);
+  }
+  return found;
+}
+
+function quantile(phase, q) {
+  const bucket = phase.count ? phase.buckets.find(([, n]) => n >= q * phase.count) : null;
+  return bucket ? bucket[0] * 1e6 : NaN;
+}
+
+function showPhases(text) {
+  const found = [...phases(text)];
+  const total = found.reduce((sum, [, phase]) => sum + phase.sum, 0);
+  table("phases", found.map(([name, phase]) => {
+    const share = total ? phase.sum / total : 0;
+    const cell = make("span");
+    const bar = make("progress");
+    bar.max = 1;
+    bar.value = share;
+    bar.ariaLabel = `${name}'s share of the time`;
+    cell.append(bar, ` ${Math.round(100 * share)} %`);
+    return [name, micros(quantile(phase, 0.5)), micros(quantile(phase, 0.9)), micros(quantile(phase, 0.99)), cell];
+  }), [1, 2, 3], "no phases");
+}
+
+function showScenes(scenes, seconds) {
+  table("scenes", scenes.map((s) => {
+    const pick = make("button", s.name ? `${s.id} ${s.name}` : String(s.id));
+    pick.dataset.key = s.id;
+    pick.ariaPressed = String(selected === s.id);
+    pick.addEventListener("click", () => { selected = selected === s.id ? null : s.id; refresh(); });
+    const old = before?.scenes.get(s.id);
+    const rate = old !== undefined && seconds > 0 ? Math.max(0, (s.steps - old) / seconds) : 0;
+    const sampling = s.pixel_size > 0 ? `${number(s.pixel_size)} m` : s.resolution.join("×");
+    return [pick, s.owner || "–", sampling, count(s.bodies), count(s.contacts), count(s.steps), number(rate), bytes(s.bytes)];
+  }), [3, 4, 5, 6, 7], "no scenes are open");
+}
+
+function showDetail(stats) {
+  byId("detail").hidden = !stats;
+  if (!stats) return;
+  byId("detail-title").textContent = `Last step of scene ${stats.scene}`;
+  cards(byId("detail-list"), [
+    ["Volume", `${number(stats.last.volume)} m³`], ["Contacts", count(stats.last.contacts)],
+    ["Pairs", count(stats.last.pairs)], ["Rays", count(stats.last.rays)], ["Fragments", count(stats.last.fragments)],
+    ["Failed steps", count(stats.failed)], ["Pending", count(stats.pending)],
+    ...Object.entries(stats.last.timings_us).map(([name, us]) => [name, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
+  ]);
+}
+
+function showMeshes(meshes) {
+  table("meshes", meshes.map((m) => [
+    m.name ? `${m.id} ${m.name}` : String(m.id), m.hash.slice(0, 12), count(m.vertices), count(m.triangles),
+    `${number(m.volume)} m³`, bytes(m.bytes), count(m.bodies),
+  ]), [2, 3, 4, 5, 6], "no meshes are registered");
+}
+
+async function get(path, kind = "json") {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw Object.assign(new Error(`${path}: ${answer.status}`), { status: answer.status });
+  return answer[kind]();
+}
+
+let running = false;
+async function refresh() {
+  if (running) return;
+  running = true;
+  try {
+    const [status, scenes, meshes, metrics] = await Promise.all([
+      get("v1/status"), get("v1/scenes"), get("v1/meshes"), get("metrics", "text"),
+    ]);
+    const now = performance.now();
+    const seconds = before ? (now - before.at) / 1000 : 0;
+    showStatus(status, seconds);
+    showPhases(metrics);
+    showScenes(scenes.scenes, seconds);
+    showMeshes(meshes.meshes);
+    let stats = null;
+    if (selected !== null) {
+      try {
+        stats = await get(`v1/scenes/${selected}/stats`);
+      } catch (error) {
+        if (error.status !== 404) throw error;
+        selected = null; // it was closed
+      }
+    }
+    showDetail(stats);
+    before = { at: now, steps: status.steps, scenes: new Map(scenes.scenes.map((s) => [s.id, s.steps])) };
+  } catch (error) {
+    byId("state").textContent = `no answer from the server (${error.message})`;
+    byId("state").className = "state bad";
+    before = null;
+  } finally {
+    running = false;
+  }
+}
+
+setInterval(() => { if (!document.hidden && !byId("pause").checked) refresh(); }, PERIOD_MS);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+refresh();
