@@ -186,9 +186,11 @@ static bool take_want(const json_fields *fields, uint32_t *out) {
 
 static bool take_update(const json_t *value, size_t index, ct_update *out, problem *p) {
     static const char *const known[] = {"body", "positions", "ranges", "indices", "pose", NULL};
-    char path[40];
+    char place[36], path[40], both[48];
     json_fields fields;
-    snprintf(path, sizeof path, "updates[%zu].", index);
+    snprintf(place, sizeof place, "updates[%zu]", index);
+    snprintf(path, sizeof path, "%s.", place);
+    snprintf(both, sizeof both, "%sindices", path);
     int64_t body = 0;
     bool has_positions = false, has_ranges = false, has_indices = false, has_pose = false;
     double *positions = NULL;
@@ -202,17 +204,19 @@ static bool take_update(const json_t *value, size_t index, ct_update *out, probl
     out->indices = indices;
     if (!ok) return false;
     if (has_ranges && json_object_get(value, "indices"))
-        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%sranges and %sindices exclude each other", path, path);
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, both, "%s has both ranges and indices; expected one of them",
+                           place);
     if (!has_ranges) {
         ok = json_take_indices(&fields, "indices", 1, &indices, &n_indices, &has_indices);
         out->indices = indices;
     }
     if (!ok || !json_take_pose(&fields, "pose", out->pose, &has_pose)) return false;
-    if (has_positions == has_pose)
-        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%s expected either positions or a pose, found %s", path,
-                           has_pose ? "both" : "neither");
     if (has_pose && (has_ranges || has_indices))
-        return problem_set(p, CONTACTD_INVALID_ARGUMENT, path, "%s a pose has no ranges or indices", path);
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, both, "%s has a pose, which takes no ranges or indices",
+                           place);
+    if (has_positions == has_pose)
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, place, "%s has %s positions %s a pose; expected one of them",
+                           place, has_pose ? "both" : "neither", has_pose ? "and" : "nor");
     out->body = (uint32_t)body;
     out->kind = has_pose      ? CT_UPDATE_POSE
                 : has_ranges  ? CT_UPDATE_RANGES
