@@ -107,7 +107,7 @@ typedef struct ct_mesh_info {
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
 const float *ct_mesh_positions(const ct_mesh *mesh);    /* [vertices][3], rest positions, owned by the mesh */
-const uint32_t *ct_mesh_triangles(const ct_mesh *mesh); /* [triangles][3]; corners may be rotated, never flipped */
+const uint32_t *ct_mesh_triangles(const ct_mesh *mesh); /* [triangles][3]; reordered, corners rotated, never flipped */
 
 /* ---- engine ------------------------------------------------------------------------------------------------------ */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/order.h"
 #include "gpu/mesh/sha256.h"
 #include "gpu/mesh/soup.h"
 #include "gpu/mesh/validate.h"
@@ -75,6 +76,11 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     hash_content(soup, mesh->hash);
     mesh->positions = positions;
     mesh->triangles = triangles;
+    if (!ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles)) {
+        ct_soup_free(soup);
+        free(mesh);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
+    }
     for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
     memset(soup, 0, sizeof *soup);
     *out = mesh;

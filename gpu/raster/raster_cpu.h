@@ -46,11 +46,14 @@ typedef struct ct_linked_fragment {
 } ct_linked_fragment;
 #define CT_END UINT32_MAX
 
+/* The rays of a band. No span can lie outside the depths where both bodies' boxes are: crossings after them are left
+ * out, those before them only counted. */
 typedef struct ct_ray_lists {
-    ct_buffer head_memory, fragment_memory;
+    ct_buffer head_memory, winding_memory, fragment_memory;
     uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
     ct_linked_fragment *fragments;
     uint32_t n_fragments;
+    int32_t (*winding)[2]; /* [rows][n_u], per body the winding number with which the ray enters the window's depths */
     int32_t view, first_row, rows, columns;
 } ct_ray_lists;
 

@@ -8,7 +8,7 @@
 /* ---- binning ----------------------------------------------------------------------------------------------------- */
 
 static inline int32_t lane(ct_cells c, int axis) {
-    return (int32_t)(c >> (16 * axis) & 0xffff);
+    return (int32_t)(c >> (16 * axis) & CT_CELL_MASK);
 }
 
 static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
@@ -23,21 +23,23 @@ static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
 
 /* A triangle whose corners have one and the same cell along an axis passes between two samples of it, or lies outside
  * the window: it can cover a sample in none of the two views that this axis is part of. Most triangles of a fine mesh
- * leave here, after three loads. Returns the number of entries per view; each view's go to out + w * stride. */
+ * leave here, after three loads. One that lies after the window along an axis bounds no span of that axis's view.
+ * Returns the number of entries per view; each view's go to out + w * stride. */
 static void cull(const ct_placed *p, uint32_t first, uint32_t last, uint32_t *out, size_t stride, uint32_t n[3]) {
     uint32_t *out_x = out, *out_y = out + stride, *out_z = out + 2 * stride;
-    const ct_cells high = 0x0000800080008000, low = 0x00007fff7fff7fff;
+    const ct_cells lanes = 0x000100010001, cell = lanes * CT_CELL_MASK, low = lanes * 0x7fff, high = lanes * 0x8000;
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
         ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]];
-        ct_cells differ = (a ^ b) | (a ^ c);
+        ct_cells differ = ((a ^ b) | (a ^ c)) & cell;
         if (!differ) continue;
-        ct_cells spans = (differ + low) & high; /* a lane's top bit: that axis has a sample between the corners */
-        unsigned x = spans >> 15 & 1, y = spans >> 31 & 1, z = spans >> 47 & 1;
+        ct_cells spans = (differ + low) & high; /* a lane's top bit: its axis has a sample between the corners */
+        ct_cells after = (a & b & c & lanes * CT_CELL_AFTER) << 1; /* the same bit: all corners lie after the window */
+        ct_cells x = spans >> 15, y = spans >> 31, z = spans >> 47, kept = ~after;
         *out_x = *out_y = *out_z = t;
-        out_x += y & z;
-        out_y += z & x;
-        out_z += x & y;
+        out_x += y & z & kept >> 15 & 1;
+        out_y += z & x & kept >> 31 & 1;
+        out_z += x & y & kept >> 47 & 1;
     }
     n[0] = (uint32_t)(out_x - out);
     n[1] = (uint32_t)(out_y - out - stride);
@@ -142,79 +144,72 @@ static inline void put(struct target *t, uint32_t *head, ct_fragment f) {
     t->next++;
 }
 
-struct triangle {
-    int32_t x[3], y[3], z[3]; /* corners in (u, v, w) */
-    int32_t u0, u1, v0, v1;   /* samples [u0, u1) x [v0, v1) to test */
-    uint32_t tag;
+/* Samples [u0, u1) x [v0, v1), which hold all that the triangle can cover in the band. */
+struct extent {
+    int32_t u0, u1, v0, v1;
 };
 
-/* A few samples: each on its own, with corners relative to it. */
-static inline void raster_small(struct target *t, const struct triangle *tri, int su, int sv) {
-    ct_ray_lists *rays = t->rays;
-    for (int32_t v = tri->v0; v < tri->v1; v++) {
-        int32_t cy = ct_sample_coord(v, sv);
-        int32_t y[3] = {tri->y[0] - cy, tri->y[1] - cy, tri->y[2] - cy};
-        uint32_t *row = rays->head + (size_t)(v - rays->first_row) * rays->columns;
-        for (int32_t u = tri->u0; u < tri->u1; u++) {
-            int32_t cx = ct_sample_coord(u, su);
-            int32_t x[3] = {tri->x[0] - cx, tri->x[1] - cx, tri->x[2] - cx};
-            int64_t e[3] = {ct_edge(x[1], y[1], x[2], y[2]), ct_edge(x[2], y[2], x[0], y[0]),
-                            ct_edge(x[0], y[0], x[1], y[1])};
-            int covers = ct_covers(e, x, y);
-            if (covers) put(t, &row[u], ct_make_fragment(e, tri->z, covers, tri->tag));
+/* What a crossing does: before the window's depths it only counts, in them it is a fragment. */
+static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t in1, int64_t in2, uint32_t tag,
+                         bool before) {
+    if (before)
+        t->rays->winding[ray][tag >> 31] -= s->ccw;
+    else
+        put(t, &t->rays->head[ray], ct_fragment_at(s, in1, in2, tag));
+}
+
+/* A few columns: every sample is tried. */
+static inline void raster_narrow(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag,
+                                 bool before) {
+    size_t columns = (size_t)t->rays->columns;
+    int64_t row0 = s->in[0], row1 = s->in[1], row2 = s->in[2];
+    for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
+        int64_t in0 = row0, in1 = row1, in2 = row2;
+        for (int32_t i = 0; i < x.u1 - x.u0; i++) {
+            if ((in0 | in1 | in2) >= 0) cross(t, s, ray + (size_t)i, in1, in2, tag, before);
+            in0 += s->step_u[0];
+            in1 += s->step_u[1];
+            in2 += s->step_u[2];
         }
+        row0 += s->step_v[0];
+        row1 += s->step_v[1];
+        row2 += s->step_v[2];
     }
 }
 
-static inline int64_t ceil_div(int64_t a, int64_t b) { /* b > 0 */
-    return a >= 0 ? (a + b - 1) / b : -(-a / b);
+static inline int64_t ceil_div(int64_t a, int64_t b) { /* a, b > 0 */
+    return (a + b - 1) / b;
 }
 
-/* Many samples: per row, the covered interval by division, then edge functions by addition. All integers, so this gives
- * the bits that raster_small gives. */
-static void raster_large(struct target *t, const struct triangle *tri, int su, int sv) {
-    ct_ray_lists *rays = t->rays;
-    int32_t cx = ct_sample_coord(tri->u0, su);
-    int32_t x[3] = {tri->x[0] - cx, tri->x[1] - cx, tri->x[2] - cx};
-    int64_t area = ct_edge(x[1] - x[0], tri->y[1] - tri->y[0], x[2] - x[0], tri->y[2] - tri->y[0]);
-    if (area == 0) return;
-    int64_t sign = area > 0 ? 1 : -1;
-    int64_t step[3], bias[3];
-    for (int k = 0; k < 3; k++) {
-        int i = k == 2 ? 0 : k + 1, j = k == 0 ? 2 : k - 1;
-        step[k] = (int64_t)(tri->y[i] - tri->y[j]) * ((int64_t)1 << su);
-        bias[k] = ct_edge_tie(tri->x[i], tri->y[i], tri->x[j], tri->y[j]) * sign > 0 ? 0 : 1;
-    }
-    for (int32_t v = tri->v0; v < tri->v1; v++) {
-        int32_t cy = ct_sample_coord(v, sv);
-        int32_t y[3] = {tri->y[0] - cy, tri->y[1] - cy, tri->y[2] - cy};
-        int64_t e[3] = {ct_edge(x[1], y[1], x[2], y[2]), ct_edge(x[2], y[2], x[0], y[0]),
-                        ct_edge(x[0], y[0], x[1], y[1])};
-        /* covered: sign * (e + i * step) - bias >= 0 for all three */
-        int64_t i0 = 0, i1 = tri->u1 - tri->u0;
+/* Many columns: each row's covered interval by division. */
+static void raster_wide(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
+    size_t columns = (size_t)t->rays->columns;
+    int64_t row[3] = {s->in[0], s->in[1], s->in[2]};
+    for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
+        int64_t i0 = 0, i1 = x.u1 - x.u0;
         for (int k = 0; k < 3; k++) {
-            int64_t value = sign * e[k] - bias[k], slope = sign * step[k];
-            if (slope > 0) {
-                int64_t i = ceil_div(-value, slope);
+            int64_t slope = s->step_u[k];
+            if (row[k] < 0) {
+                int64_t i = slope > 0 ? ceil_div(-row[k], slope) : i1;
                 if (i > i0) i0 = i;
             } else if (slope < 0) {
-                int64_t i = value < 0 ? 0 : value / -slope + 1;
+                int64_t i = row[k] / -slope + 1;
                 if (i < i1) i1 = i;
-            } else if (value < 0) {
-                i1 = 0;
             }
         }
-        uint32_t *row = rays->head + (size_t)(v - rays->first_row) * rays->columns + tri->u0;
-        if (i0 < i1)
-            for (int k = 0; k < 3; k++) e[k] += i0 * step[k];
-        for (int64_t i = i0; i < i1; i++) {
-            put(t, &row[i], ct_make_fragment(e, tri->z, (int)sign, tri->tag));
-            for (int k = 0; k < 3; k++) e[k] += step[k];
+        if (i0 < i1) {
+            int64_t in1 = row[1] + i0 * s->step_u[1], in2 = row[2] + i0 * s->step_u[2];
+            for (int64_t i = i0; i < i1; i++) {
+                cross(t, s, ray + (size_t)i, in1, in2, tag, before);
+                in1 += s->step_u[1];
+                in2 += s->step_u[2];
+            }
         }
+        for (int k = 0; k < 3; k++) row[k] += s->step_v[k];
     }
 }
 
-enum { SMALL_COLUMNS = 6 };
+enum { NARROW = 8, AHEAD = 8 };
 
 /* w is a constant in each of the three calls, so that lanes and axes are too. */
 static inline __attribute__((always_inline)) void raster_view(struct target *t, const ct_window *window,
@@ -227,26 +222,33 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
         const uint32_t *entry = bins[i].entries + bins[i].offset[band],
                        *end = bins[i].entries + bins[i].offset[band + 1];
         for (; entry < end; entry++) {
+            if (entry + AHEAD < end) {
+                const uint32_t *soon = p->triangles + 3 * (size_t)entry[AHEAD];
+                for (int j = 0; j < 3; j++) {
+                    __builtin_prefetch(&p->coords[soon[j]]);
+                    __builtin_prefetch(&p->cells[soon[j]]);
+                }
+            }
             const uint32_t *k = p->triangles + 3 * (size_t)*entry;
             const ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]];
-            struct triangle tri;
-            tri.u0 = min3(lane(a, u), lane(b, u), lane(c, u));
-            tri.u1 = max3(lane(a, u), lane(b, u), lane(c, u));
-            tri.v0 = min3(lane(a, v), lane(b, v), lane(c, v));
-            tri.v1 = max3(lane(a, v), lane(b, v), lane(c, v));
-            if (tri.v0 < rays->first_row) tri.v0 = rays->first_row;
-            if (tri.v1 > rays->first_row + rays->rows) tri.v1 = rays->first_row + rays->rows;
-            for (int j = 0; j < 3; j++) {
-                const int32_t *q = p->coords[k[j]];
-                tri.x[j] = q[u];
-                tri.y[j] = q[v];
-                tri.z[j] = q[w];
-            }
-            tri.tag = p->body << 31 | *entry;
-            if (tri.u1 - tri.u0 <= SMALL_COLUMNS)
-                raster_small(t, &tri, su, sv);
+            struct extent x;
+            x.u0 = min3(lane(a, u), lane(b, u), lane(c, u));
+            x.u1 = max3(lane(a, u), lane(b, u), lane(c, u));
+            x.v0 = min3(lane(a, v), lane(b, v), lane(c, v));
+            x.v1 = max3(lane(a, v), lane(b, v), lane(c, v));
+            if (x.v0 < rays->first_row) x.v0 = rays->first_row;
+            if (x.v1 > rays->first_row + rays->rows) x.v1 = rays->first_row + rays->rows;
+            ct_setup setup;
+            if (!ct_make_setup(&setup, p->coords[k[0]], p->coords[k[1]], p->coords[k[2]], u, v, w,
+                               ct_sample_coord(x.u0, su), ct_sample_coord(x.v0, sv), su, sv))
+                continue;
+            size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
+            uint32_t tag = p->body << 31 | *entry;
+            bool before = a & b & c & (ct_cells)CT_CELL_BEFORE << (16 * w);
+            if (x.u1 - x.u0 <= NARROW)
+                raster_narrow(t, &setup, x, ray, tag, before);
             else
-                raster_large(t, &tri, su, sv);
+                raster_wide(t, &setup, x, ray, tag, before);
         }
         if (t->failed) return;
     }
@@ -265,6 +267,9 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     if (!ct_buffer_reserve(&rays->head_memory, budget, head_bytes, 0, false)) return false;
     rays->head = rays->head_memory.data;
     memset(rays->head, 0xff, head_bytes);
+    if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
+    rays->winding = rays->winding_memory.data;
+    memset(rays->winding, 0, 2 * head_bytes);
 
     rays->fragments = rays->fragment_memory.data;
     struct target t = {rays, budget, rays->fragments, rays->fragments, false};

@@ -14,8 +14,10 @@ typedef struct ct_body {
     ct_body_kind kind;
     ct_mesh *mesh; /* one reference */
     uint32_t group, mask;
-    double pose[12]; /* rigid: current pose; deformable: identity */
-    ct_box box;      /* of the current state */
+    double pose[12];     /* rigid: current pose; deformable: identity */
+    ct_box box;          /* of the current state */
+    ct_box next_box;     /* of the positions that an upload has looked at but not applied yet */
+    size_t updates_left; /* while an upload is applied: updates of this body still to come */
     struct ct_resident *resident;
 } ct_body;
 

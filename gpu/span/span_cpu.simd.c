@@ -65,13 +65,11 @@ static inline int32_t add_bound(const struct sink *s, const ct_fragment *f, ct_b
 /* ---- rays ---------------------------------------------------------------------------------------------------------
  */
 
-/* Copies a ray's list to f in order. Returns its length, or 0 where one body alone is on the ray: no span then. */
+/* Copies a ray's list to f in order, and returns its length. */
 static inline uint32_t gather(const ct_ray_lists *rays, uint32_t head, ct_fragment *f, uint32_t capacity) {
-    uint32_t n = 0, any = 0, all = UINT32_MAX;
+    uint32_t n = 0;
     for (uint32_t i = head; i != CT_END;) {
         const ct_linked_fragment *l = &rays->fragments[i];
-        any |= l->f.tag;
-        all &= l->f.tag;
         if (n < INSERTION_MAX) {
             uint32_t at = n;
             while (at > 0 && ct_fragment_before(&l->f, &f[at - 1])) {
@@ -85,7 +83,7 @@ static inline uint32_t gather(const ct_ray_lists *rays, uint32_t head, ct_fragme
         n++;
         i = l->next;
     }
-    return (any & ~all) >> 31 ? n : 0;
+    return n;
 }
 
 static bool keep_span(ct_span_scratch *scratch, ct_budget *budget, ct_raw_span span) {
@@ -109,7 +107,6 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         uint32_t head = rays->head[ray];
         if (head == CT_END) continue;
         uint32_t n = gather(rays, head, f, capacity);
-        if (n == 0) continue;
         if (n > capacity) {
             if (!ct_buffer_reserve(&scratch->ray, budget, (size_t)n * sizeof *f, 0, false)) return false;
             f = scratch->ray.data;
@@ -118,7 +115,7 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         }
         if (n > INSERTION_MAX) heap_sort(f, n);
 
-        ct_walk walk = {{0, 0}, {{-1, -1}}};
+        ct_walk walk = {{rays->winding[ray][0], rays->winding[ray][1]}, {{-1, -1}}};
         for (uint32_t i = 0, j; i < n; i = j) {
             j = i + 1;
             while (j < n && f[j].key == f[i].key) j++;

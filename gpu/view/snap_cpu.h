@@ -9,7 +9,13 @@
 #include "gpu/view/view_k.h"
 
 typedef int32_t ct_coords[4]; /* lattice coordinates x, y, z of a vertex; the fourth is 0 */
-typedef uint64_t ct_cells;    /* ct_cell of x, y, z, sixteen bits each from the lowest; the rest is 0 */
+
+/* Per vertex sixteen bits for each of x, y, z from the lowest: its ct_cell, and whether it lies before or after the
+ * part of the axis where both bodies' boxes are. */
+typedef uint64_t ct_cells;
+#define CT_CELL_MASK   0x1fff
+#define CT_CELL_BEFORE 0x2000
+#define CT_CELL_AFTER  0x4000
 
 typedef struct ct_snap_cpu {
     /* Smallest box around float32 positions [n][3] of any alignment, posed if pose is not NULL. False: a number is not

@@ -49,25 +49,15 @@ static inline ct_v4d larger(ct_v4d a, ct_v4d b) {
     return (ct_v4d)((more & (ct_v4l)a) | (~more & (ct_v4l)b));
 }
 
-static bool box(const void *data, size_t n, const double *pose, ct_box *out) {
-    const char *positions = data;
+static bool posed_box(const char *positions, size_t n, const double *pose, ct_box *out) {
     ct_v4d lo = {INFINITY, INFINITY, INFINITY, INFINITY}, hi = -lo;
     ct_v4d poison = {0}; /* 0 * x is NaN for an x that is not finite, and NaN stays */
-    if (pose) {
-        struct posing p = posing_of(pose);
-        for (size_t i = 0; i < n; i++) {
-            ct_v4d v = posed(&p, positions + 12 * i);
-            lo = smaller(v, lo);
-            hi = larger(v, hi);
-            poison += v * 0.0;
-        }
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            ct_v4d v = load(positions + 12 * i, i + 1 == n);
-            lo = smaller(v, lo);
-            hi = larger(v, hi);
-            poison += v * 0.0;
-        }
+    struct posing p = posing_of(pose);
+    for (size_t i = 0; i < n; i++) {
+        ct_v4d v = posed(&p, positions + 12 * i);
+        lo = smaller(v, lo);
+        hi = larger(v, hi);
+        poison += v * 0.0;
     }
     for (int k = 0; k < 3; k++) {
         out->lo[k] = lo[k];
@@ -76,9 +66,49 @@ static bool box(const void *data, size_t n, const double *pose, ct_box *out) {
     return poison[0] == 0 && poison[1] == 0 && poison[2] == 0;
 }
 
+/* Eight vertices are 24 numbers in a row, whose axes are x, y, z in turn: plain loops over them become vector code. */
+enum { ROW = 24 };
+
+static bool plain_box(const char *positions, size_t n, ct_box *out) {
+    float lo[ROW], hi[ROW], poison[ROW], p[ROW];
+    for (int k = 0; k < ROW; k++) {
+        lo[k] = INFINITY;
+        hi[k] = -INFINITY;
+        poison[k] = 0;
+    }
+    for (size_t i = 0; i < n; i += ROW / 3) {
+        size_t left = n - i;
+        if (left >= ROW / 3) {
+            memcpy(p, positions + 12 * i, sizeof p);
+        } else { /* the last vertices, and copies of the first of them */
+            for (size_t k = 0; k < ROW / 3; k++) memcpy(p + 3 * k, positions + 12 * (i + (k < left ? k : 0)), 12);
+        }
+        for (int k = 0; k < ROW; k++) {
+            lo[k] = p[k] < lo[k] ? p[k] : lo[k];
+            hi[k] = p[k] > hi[k] ? p[k] : hi[k];
+            poison[k] += p[k] * 0.0f;
+        }
+    }
+    bool finite = true;
+    for (int k = 0; k < 3; k++) {
+        out->lo[k] = INFINITY;
+        out->hi[k] = -INFINITY;
+        for (int j = k; j < ROW; j += 3) {
+            if (lo[j] < out->lo[k]) out->lo[k] = lo[j];
+            if (hi[j] > out->hi[k]) out->hi[k] = hi[j];
+            finite = finite && poison[j] == 0;
+        }
+    }
+    return finite;
+}
+
+static bool box(const void *positions, size_t n, const double *pose, ct_box *out) {
+    return pose ? posed_box(positions, n, pose, out) : plain_box(positions, n, out);
+}
+
 struct snapping {
     ct_v4d origin, scale;
-    ct_v4i half, shift, n;
+    ct_v4i half, shift, n, lo, hi;
 };
 
 static inline void put(const struct snapping *s, ct_v4d p, int32_t *coords, ct_cells *cells) {
@@ -89,6 +119,7 @@ static inline void put(const struct snapping *s, ct_v4d p, int32_t *coords, ct_c
     c &= c > 0;
     ct_v4i over = c > s->n;
     c = (over & s->n) | (~over & c);
+    c |= ((q < s->lo) & CT_CELL_BEFORE) | ((q > s->hi) & CT_CELL_AFTER);
     ct_v4s packed = __builtin_convertvector(c, ct_v4s);
     memcpy(cells, &packed, sizeof packed);
 }
@@ -103,6 +134,8 @@ static void snap(const ct_window *window, const float *data, const double *pose,
         .half = {(1 << (a[0].shift - 1)) - 1, (1 << (a[1].shift - 1)) - 1, (1 << (a[2].shift - 1)) - 1, 0},
         .shift = {a[0].shift, a[1].shift, a[2].shift, 0},
         .n = {a[0].n, a[1].n, a[2].n, 0},
+        .lo = {a[0].lo, a[1].lo, a[2].lo, 0},
+        .hi = {a[0].hi, a[1].hi, a[2].hi, 0},
     };
     if (pose) {
         struct posing p = posing_of(pose);

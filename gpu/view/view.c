@@ -46,6 +46,8 @@ static ct_status plan_axis(int axis, double lo, double hi, double body_lo, doubl
     lattice->unit = ldexp(pitch, -shift);
     lattice->shift = shift;
     lattice->n = (int32_t)n;
+    lattice->lo = (int32_t)floor((lo - origin) * lattice->scale) - 1;
+    lattice->hi = (int32_t)ceil((hi - origin) * lattice->scale) + 1;
     return CT_OK;
 }
 

@@ -15,12 +15,13 @@
 #define CT_COORD_BITS 28
 
 typedef struct ct_lattice {
-    double origin; /* m, world coordinate of lattice coordinate 0, where the window begins */
-    double pitch;  /* m between samples */
-    double scale;  /* units per metre, 2^shift / pitch */
-    double unit;   /* m per unit, pitch / 2^shift */
-    int32_t shift; /* 1..28 */
-    int32_t n;     /* samples */
+    double origin;  /* m, world coordinate of lattice coordinate 0, where the window begins */
+    double pitch;   /* m between samples */
+    double scale;   /* units per metre, 2^shift / pitch */
+    double unit;    /* m per unit, pitch / 2^shift */
+    int32_t shift;  /* 1..28 */
+    int32_t n;      /* samples */
+    int32_t lo, hi; /* lattice coordinates within which the boxes of both bodies overlap, rounded outwards */
 } ct_lattice;
 
 typedef struct ct_window {

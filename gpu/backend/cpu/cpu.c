@@ -36,6 +36,7 @@ static void destroy(ct_device **handle) {
                                 &w->bins_memory,
                                 &w->rays.head_memory,
                                 &w->rays.fragment_memory,
+                                &w->rays.winding_memory,
                                 &w->span.ray,
                                 &w->span.spans,
                                 &w->gradient_memory[0],

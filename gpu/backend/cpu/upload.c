@@ -42,12 +42,9 @@ static ct_status name_offender(const ct_update *u, ct_error *error) {
     return CT_OK;
 }
 
-static ct_status check_finite(const ct_device *device, const ct_update *u, ct_error *error) {
+static ct_status check_finite(const ct_device *device, ct_body *body, const ct_update *u, ct_error *error) {
     if (u->kind == CT_UPDATE_POSE) return CT_OK;
-    if (u->dtype == CT_F32) {
-        ct_box ignored;
-        return device->kernels->snap->box(u->positions, u->count, NULL, &ignored) ? CT_OK : name_offender(u, error);
-    }
+    if (u->dtype == CT_F32 && device->kernels->snap->box(u->positions, u->count, NULL, &body->next_box)) return CT_OK;
     return name_offender(u, error);
 }
 
@@ -78,19 +75,24 @@ static void apply(ct_body *body, const ct_update *u) {
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
-        ct_status status = check_finite(device, &step->updates[i], &step->error);
+        const ct_update *u = &step->updates[i];
+        ct_status status = check_finite(device, ct_scene_find(step->scene, u->body, NULL), u, &step->error);
         if (status) return status;
     }
+    for (size_t i = 0; i < step->n_updates; i++)
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left++;
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
         apply(body, u);
-        bool last = true; /* of this body: the box is needed once */
-        for (size_t j = i + 1; j < step->n_updates && last; j++) last = step->updates[j].body != u->body;
-        if (!last) continue;
+        body->updates_left--;
+        if (body->updates_left) continue; /* the box is needed once */
         bool rigid = body->kind == CT_BODY_RIGID;
-        device->kernels->snap->box(rigid ? body->mesh->positions : body->resident->positions, body->mesh->n_vertices,
-                                   rigid ? body->pose : NULL, &body->box);
+        if (u->kind == CT_UPDATE_POSITIONS && u->dtype == CT_F32)
+            body->box = body->next_box;
+        else
+            device->kernels->snap->box(rigid ? body->mesh->positions : body->resident->positions,
+                                       body->mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
     }
     return CT_OK;
 }
