@@ -83,7 +83,6 @@ SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
 ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
 SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
 CLIENT_C := $(filter-out client_c/contactctl.c,$(wildcard client_c/*.c))
-CTL_C    := client_c/contactctl.c $(wildcard client_c/ctl/*.c)
 WIRE_C   := $(wildcard proto/*.cpp)
 SHAPES_C := $(call find,tests/scenes,*.c)
 TESTS    ?= tests/unit tests/consistency tests/golden
@@ -148,7 +147,7 @@ $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
 	$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
-$(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
+$(B)/contactctl: $(call objs,client_c/contactctl.c) $(B)/libcontactd.a
 	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.

@@ -53,6 +53,49 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     return scheduler;
 }
 
+static void refuse_command(command *command) {
+    struct command *follower = command->follower, *asker = follower ? follower : command;
+    server_fail(&asker->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    command_let_go(command);
+    command->done(command);
+    if (!follower) return;
+    command_let_go(follower);
+    follower->done(follower);
+}
+
+/* Answers what has not begun, after what runs. With the lock held, draining set. */
+static void refuse_queued(scheduler *scheduler) {
+    scheduler->ending = true; /* nobody takes another batch */
+    pthread_cond_signal(&scheduler->wake);
+    while (scheduler->engine_busy) pthread_cond_wait(&scheduler->idle, &scheduler->lock);
+    command *first = NULL, **last = &first;
+    for (session *session; (session = scheduler->first_turn);) {
+        scheduler->first_turn = session->next_turn;
+        session->has_turn = false;
+        for (scene *scene; (scene = session->first_ready);) {
+            session->first_ready = scene->next_ready;
+            scene->ready = false;
+            *last = scene->first;
+            last = &scene->last->next;
+            scene->first = scene->last = NULL;
+        }
+        session->last_ready = NULL;
+    }
+    scheduler->last_turn = NULL;
+    for (command *command = first; command; command = command->next) {
+        atomic_fetch_sub(&command->asker->pending, 1);
+        if (command->kind == COMMAND_STEP) atomic_fetch_sub(&command->asker->in_flight, 1);
+        atomic_fetch_sub(&command->target->pending, 1);
+        scheduler->depth--;
+    }
+    pthread_mutex_unlock(&scheduler->lock);
+    for (command *command = first, *next; command; command = next) {
+        next = command->next;
+        refuse_command(command);
+    }
+    pthread_mutex_lock(&scheduler->lock);
+}
+
 bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -68,40 +111,19 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     }
     bool drained = !scheduler->depth && !scheduler->engine_busy;
+    if (!drained) refuse_queued(scheduler);
     pthread_mutex_unlock(&scheduler->lock);
     return drained;
-}
-
-/* Answers what never ran. The worker has ended, so nobody else is the runner. */
-static void refuse_queued(scheduler *scheduler) {
-    for (session *session; (session = scheduler->first_turn);) {
-        scheduler->first_turn = session->next_turn;
-        for (scene *scene; (scene = session->first_ready);) {
-            session->first_ready = scene->next_ready;
-            for (command *command; (command = scene->first);) {
-                scene->first = command->next;
-                struct command *asker = command->follower ? command->follower : command;
-                server_fail(&asker->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
-                struct command *follower = command->follower;
-                command_let_go(command);
-                command->done(command);
-                if (!follower) continue;
-                command_let_go(follower);
-                follower->done(follower);
-            }
-        }
-    }
 }
 
 void scheduler_stop(scheduler **scheduler) {
     struct scheduler *ending = *scheduler;
     if (!ending) return;
     pthread_mutex_lock(&ending->lock);
-    ending->draining = ending->ending = true;
-    pthread_cond_signal(&ending->wake);
+    ending->draining = true;
+    refuse_queued(ending);
     pthread_mutex_unlock(&ending->lock);
     pthread_join(ending->worker, NULL);
-    refuse_queued(ending);
 
     uint64_t *handles;
     size_t n;

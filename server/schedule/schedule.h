@@ -46,9 +46,10 @@ typedef struct scheduler_options {
 
 /* Starts the worker and runs the first readiness step. NULL: error says why. */
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics, server_error *error);
-/* Refuses new commands with SHUTTING_DOWN and waits until the queued ones are answered; false: timeout_ms passed. */
+/* Refuses new commands with SHUTTING_DOWN and waits until the queued ones are answered. False: timeout_ms passed first,
+ * and what had not begun was answered SHUTTING_DOWN. */
 bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms);
-/* Answers what is still queued with SHUTTING_DOWN, ends the worker, closes all scenes. */
+/* Ends the worker, answers what is still queued with SHUTTING_DOWN, closes all scenes. */
 void scheduler_stop(scheduler **scheduler);
 
 /* ---- answers ---- */

@@ -370,7 +370,7 @@ static bool is_little(const scheduler *scheduler) {
 
 void scheduler_help(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    if (scheduler->first_turn && !scheduler->engine_busy) {
+    if (scheduler->first_turn && !scheduler->engine_busy && !scheduler->ending) {
         if (is_little(scheduler)) run_batch(scheduler);
         if (scheduler->first_turn) pthread_cond_signal(&scheduler->wake);
     }

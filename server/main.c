@@ -1,0 +1,177 @@
+/* main.c - contactd: puts the parts together, waits for a signal, takes them apart. Exit codes: see config_help. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/http/http.h"
+#include "server/log.h"
+#include "server/service.h"
+#include "server/stream/stream.h"
+
+enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5 };
+enum { MAX_LINGER_MS = 2000 };
+
+extern char **environ;
+
+typedef struct parts {
+    config config;
+    ct_engine *engine;
+    metrics *metrics;
+    registry *registry;
+    scheduler *scheduler;
+    stream *stream;
+    http_server *http;
+    service service;
+} parts;
+
+static int give_up(int code, const char *part, const server_error *error) {
+    log_error(part, "%s: %s", error->object[0] ? error->object : part, error->message);
+    return code;
+}
+
+static bool start_engine(parts *parts, server_error *error) {
+    const config *config = &parts->config;
+    if (strcmp(config->raster, "egl") == 0) {
+        return server_fail(error, CONTACTD_UNSUPPORTED, "--raster", "raster",
+                           "this build has no EGL rasteriser: use --raster native or auto");
+    }
+    ct_engine_options options;
+    ct_error cause = {0};
+    ct_engine_options_init(&options);
+    options.backend = config->backend;
+    options.threads = (uint32_t)config->threads;
+    options.simd = config->simd;
+    options.max_scratch_bytes = config->scratch_memory;
+    if (ct_engine_create(&options, &parts->engine, &cause) == CT_OK) return true;
+    return server_fail_engine(error, "engine", &cause);
+}
+
+static bool start_middle(parts *parts, server_error *error) {
+    const config *config = &parts->config;
+    registry_limits limits = {
+        .mesh_bytes = config->mesh_memory,
+        .scene_bytes = config->scene_memory,
+        .max_sessions = (uint32_t)config->max_sessions,
+        .max_scenes = (uint32_t)config->max_scenes,
+        .max_in_flight = (uint32_t)config->max_in_flight,
+        .lease_ms = (uint32_t)config->lease,
+    };
+    parts->metrics = metrics_new();
+    parts->registry = parts->metrics ? registry_new(&limits, parts->metrics) : NULL;
+    if (!parts->registry) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "no memory to start");
+    scheduler_options options = {
+        .engine = parts->engine,
+        .backend = config->backend,
+        .queue = (uint32_t)config->queue,
+        .max_in_flight = (uint32_t)config->max_in_flight,
+    };
+    parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
+    if (!parts->scheduler) return false;
+    parts->service = (service){
+        .config = config,
+        .engine = parts->engine,
+        .metrics = parts->metrics,
+        .registry = parts->registry,
+        .scheduler = parts->scheduler,
+        .started_ns = clock_ns(),
+    };
+    while (parts->service.epoch == 0) {
+        if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {
+            return server_fail(error, CONTACTD_INTERNAL, "server", "", "the system gives no random numbers");
+        }
+    }
+    return true;
+}
+
+static void say_started(const parts *parts) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(parts->engine, &facts);
+    log_info("main", "contactd " CONTACTD_VERSION " computes on %s (%s), %s, %" PRIu32 " threads; rasteriser %s",
+             facts.backend, facts.device, facts.simd, facts.threads, facts.rasterizer);
+    for (size_t i = 0; i < parts->config.stream.n; i++) {
+        log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
+    }
+    if (parts->http) log_info("main", "HTTP on http://%s/", http_server_address(parts->http));
+}
+
+static int start(parts *parts) {
+    server_error error = {0};
+    if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
+    if (!start_middle(parts, &error)) return give_up(EXIT_OTHER, "main", &error);
+    parts->stream = stream_start(&parts->service, &error);
+    if (!parts->stream) return give_up(EXIT_ADDRESS, "stream", &error);
+    if (!http_server_start(&parts->service, &parts->http, &error)) return give_up(EXIT_ADDRESS, "http", &error);
+    say_started(parts);
+    return EXIT_OK;
+}
+
+/* In the order in which one needs the other. */
+static void stop(parts *parts) {
+    uint64_t drain = parts->config.drain;
+    if (parts->scheduler && !scheduler_drain(parts->scheduler, drain)) {
+        log_warn("main", "what was still queued after %" PRIu64 " ms was refused", drain);
+    }
+    http_server_stop(&parts->http);
+    stream_stop(&parts->stream, drain < MAX_LINGER_MS ? (uint32_t)drain : MAX_LINGER_MS);
+    scheduler_stop(&parts->scheduler);
+    registry_free(&parts->registry);
+    if (parts->metrics) metrics_free(&parts->metrics);
+    ct_engine_destroy(&parts->engine);
+}
+
+static int serve(parts *parts) {
+    /* Blocked before any thread exists, so that all inherit it and only sigwait sees them. */
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+
+    int code = start(parts);
+    if (code == EXIT_OK) {
+        int which = 0;
+        sigwait(&ends, &which);
+        log_info("main", "%s: finishing what is queued", strsignal(which));
+    }
+    stop(parts);
+    if (code == EXIT_OK) log_info("main", "ended");
+    return code;
+}
+
+int main(int argc, char **argv) {
+    parts parts = {0};
+    char message[512];
+    switch (config_load(&parts.config, argc, argv, environ, message, sizeof message)) {
+    case CONFIG_HELP:
+        config_help(stdout);
+        return EXIT_OK;
+    case CONFIG_VERSION:
+        puts(SERVER_NAME);
+        return EXIT_OK;
+    case CONFIG_PRINT:
+        config_print(&parts.config, stdout);
+        config_free(&parts.config);
+        return EXIT_OK;
+    case CONFIG_INVALID:
+        fprintf(stderr, "contactd: %s\n", message);
+        return EXIT_USAGE;
+    case CONFIG_RUN:
+        break;
+    }
+    int code = EXIT_LOG;
+    const config *config = &parts.config;
+    if (log_open(config->log_format, config->log_level, config->log_file, message, sizeof message)) {
+        code = serve(&parts);
+    } else {
+        fprintf(stderr, "contactd: %s\n", message);
+    }
+    log_close();
+    config_free(&parts.config);
+    return code;
+}

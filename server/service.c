@@ -1,0 +1,37 @@
+/* service.c - the server's state in one view, for status answers and metrics. */
+#include "server/service.h"
+
+#include <string.h>
+
+#include "server/clock.h"
+
+void service_get_status(const service *service, service_status *out) {
+    memset(out, 0, sizeof *out);
+    ct_engine_get_facts(service->engine, &out->engine);
+    registry_get_totals(service->registry, &out->totals);
+    scheduler_get_facts(service->scheduler, &out->queue);
+    out->ready = scheduler_ready(service->scheduler, out->ready_reason, sizeof out->ready_reason);
+    out->uptime_s = (double)(clock_ns() - service->started_ns) * 1e-9;
+    out->steps = metrics_counter_value(service->metrics, METRICS_STEPS);
+    out->contacts = metrics_counter_value(service->metrics, METRICS_CONTACTS);
+}
+
+char *service_metrics_text(const service *service, size_t *size) {
+    metrics *metrics = service->metrics;
+    service_status status;
+    service_get_status(service, &status);
+    metrics_set(metrics, METRICS_GAUGE_READY, status.ready);
+    metrics_set(metrics, METRICS_GAUGE_UPTIME, status.uptime_s);
+    metrics_set(metrics, METRICS_GAUGE_SESSIONS, status.totals.sessions);
+    metrics_set(metrics, METRICS_GAUGE_SCENES, status.totals.scenes);
+    metrics_set(metrics, METRICS_GAUGE_BODIES, status.totals.bodies);
+    metrics_set(metrics, METRICS_GAUGE_MESHES, status.totals.meshes);
+    metrics_set(metrics, METRICS_GAUGE_MESH_BYTES, (double)status.totals.mesh_bytes);
+    metrics_set(metrics, METRICS_GAUGE_MESH_BYTES_LIMIT, (double)status.totals.mesh_bytes_limit);
+    metrics_set(metrics, METRICS_GAUGE_SCENE_BYTES, (double)status.totals.scene_bytes);
+    metrics_set(metrics, METRICS_GAUGE_SCRATCH_BYTES, (double)status.engine.scratch_bytes);
+    metrics_set(metrics, METRICS_GAUGE_SCRATCH_PEAK, (double)status.engine.scratch_peak);
+    metrics_set(metrics, METRICS_GAUGE_QUEUE_DEPTH, status.queue.queue_depth);
+    metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
+    return metrics_text(metrics, size);
+}

@@ -1,0 +1,378 @@
+/* handle.c - what each request of a stream client does. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/log.h"
+#include "server/stream/internal.h"
+
+/* Requests not yet answered may hold so many times --max-message in memory; more are BUSY. */
+#define HELD_MESSAGES 4
+
+static bool refuse(stream *stream, request *request, const server_error *error) {
+    reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
+    stream_free_request(request);
+    return false;
+}
+
+/* ---- session ---- */
+
+static void handle_hello(stream *stream, request *request) {
+    const wire_hello *hello = &request->message.u.hello;
+    server_error error = {0};
+    session_record session;
+    if (hello->version < WIRE_VERSION || hello->min_version > WIRE_VERSION) {
+        server_fail(&error, CONTACTD_VERSION_MISMATCH, "session", "version",
+                    "the client speaks versions %u to %u of the protocol, this server (%s) speaks %d",
+                    hello->min_version, hello->version, SERVER_NAME, WIRE_VERSION);
+    } else if (stream_is_draining(stream)) {
+        server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    } else {
+        registry_open_session(stream->service->registry, hello->client, hello->lease_ms, &session, &error);
+    }
+    if (error.code != CONTACTD_OK) {
+        refuse(stream, request, &error);
+        return;
+    }
+    log_info("stream", "client \"%s\" opened a session", session.client);
+    reply_welcome(stream, request, &session);
+    stream_free_request(request);
+}
+
+/* What every message but Hello, and questions that need no state, must carry. */
+static bool check_session(stream *stream, const request *request, server_error *error) {
+    const wire_message *message = &request->message;
+    bool needs_none = message->type == WIRE_PING || message->type == WIRE_GET_STATUS;
+    if (needs_none && message->session == 0 && message->epoch == 0) return true;
+    if (message->epoch != stream->service->epoch) {
+        return server_fail(error, CONTACTD_STATE_LOST, "session", "epoch",
+                           "the message is for epoch %" PRIu64 ", this server's is %" PRIu64
+                           ": say Hello, register meshes and open scenes again",
+                           message->epoch, stream->service->epoch);
+    }
+    return registry_touch_session(stream->service->registry, message->session, error);
+}
+
+/* ---- meshes ---- */
+
+static void register_mesh(void *argument) { /* on a helper thread */
+    request *request = argument;
+    const wire_register_mesh *in = &request->message.u.register_mesh;
+    registry *registry = request->stream->service->registry;
+    if (in->file.dtype != WIRE_NONE) {
+        registry_register_file(registry, in->file.data, in->file.count, (ct_mesh_format)in->format, in->name,
+                               &request->mesh, &request->error);
+    } else {
+        ct_dtype dtype = in->vertices.dtype == WIRE_F64 ? CT_F64 : CT_F32;
+        registry_register_arrays(registry, in->vertices.data, dtype, in->vertices.count / 3, in->triangles.data,
+                                 in->triangles.count / 3, in->name, &request->mesh, &request->error);
+    }
+    stream_finished(request);
+}
+
+static void handle_register_mesh(stream *stream, request *request) {
+    server_error error = {0};
+    request->error = error;
+    if (stream_is_draining(stream)) {
+        server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    } else if (!jobs_add(stream->jobs, register_mesh, request)) {
+        server_fail(&error, CONTACTD_BUSY, "mesh", "", "as many meshes as may wait are waiting to be read");
+        error.retry_after_ms = 100;
+        metrics_add(stream->service->metrics, METRICS_BUSY, 1);
+    }
+    if (error.code == CONTACTD_OK) {
+        stream->out++;
+    } else {
+        refuse(stream, request, &error);
+    }
+}
+
+static bool get_mesh(stream *stream, request *request, server_error *error) {
+    const wire_get_mesh *in = &request->message.u.get_mesh;
+    mesh_record record;
+    ct_mesh *mesh = NULL;
+    if (!registry_find_mesh(stream->service->registry, in->mesh, in->hash, &record, in->with_geometry ? &mesh : NULL,
+                            error)) {
+        return false;
+    }
+    if (mesh) {
+        reply_geometry(stream, request, &record, mesh);
+    } else {
+        reply_mesh(stream, request, &record);
+    }
+    ct_mesh_release(&mesh);
+    return true;
+}
+
+static bool list_meshes(stream *stream, request *request, server_error *error) {
+    mesh_record *records;
+    size_t n;
+    if (!registry_list_meshes(stream->service->registry, &records, &n, error)) return false;
+    reply_meshes(stream, request, records, n);
+    free(records);
+    return true;
+}
+
+static bool remove_mesh(stream *stream, request *request, server_error *error) {
+    const wire_remove_mesh *in = &request->message.u.remove_mesh;
+    if (!registry_remove_mesh(stream->service->registry, in->mesh, in->hash, error)) return false;
+    reply(stream, request, WIRE_DONE, &(wire_message){0});
+    return true;
+}
+
+/* ---- scenes ---- */
+
+static bool get_scene(stream *stream, request *request, server_error *error) {
+    scene_record record;
+    if (!registry_scene(stream->service->registry, request->message.u.get_scene.scene, &record, error)) return false;
+    reply_scene(stream, request, &record);
+    return true;
+}
+
+static bool list_scenes(stream *stream, request *request, server_error *error) {
+    scene_record *records;
+    size_t n;
+    if (!registry_list_scenes(stream->service->registry, &records, &n, error)) return false;
+    reply_scenes(stream, request, records, n);
+    free(records);
+    return true;
+}
+
+static scene_patch patch_of(const wire_settings *in) {
+    scene_patch patch = {
+        .has_method = in->has_method,
+        .has_resolution = in->has_resolution,
+        .has_pixel_size = in->has_pixel_size,
+        .has_stiffness = in->has_stiffness,
+        .method = (ct_method)in->method,
+        .pixel_size = in->pixel_size,
+        .stiffness = in->stiffness,
+    };
+    memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
+    return patch;
+}
+
+static void fill_add_body(command *command, const wire_add_body *in) {
+    ct_body_options *options = &command->in.add_body.options;
+    command->kind = COMMAND_ADD_BODY;
+    command->scene = in->scene;
+    command->in.add_body.mesh = in->mesh;
+    ct_body_options_init(options);
+    if (in->kind != WIRE_BODY_NONE) options->kind = (ct_body_kind)in->kind;
+    memcpy(options->pose, in->pose, sizeof options->pose);
+    options->group = in->group;
+    options->mask = in->mask;
+    options->ignore = in->ignore;
+    options->n_ignore = in->n_ignore;
+}
+
+static bool fill_step(request *request, server_error *error) {
+    command *command = &request->command;
+    const wire_step *in = &request->message.u.step;
+    if (in->n_updates > request->room_updates) {
+        ct_update *grown = realloc(request->updates, in->n_updates * sizeof *grown);
+        if (!grown) {
+            return server_fail(error, CONTACTD_OUT_OF_MEMORY, "step", "updates", "no memory for %" PRIu32 " updates",
+                               in->n_updates);
+        }
+        request->updates = grown;
+        request->room_updates = in->n_updates;
+    }
+    for (uint32_t i = 0; i < in->n_updates; i++) {
+        const wire_update *from = &in->updates[i];
+        ct_update *to = &request->updates[i];
+        *to = (ct_update){
+            .body = from->body,
+            .kind = (ct_update_kind)from->kind,
+            .positions = from->positions.data,
+            .dtype = from->positions.dtype == WIRE_F64 ? CT_F64 : CT_F32,
+            .count = from->positions.count / 3,
+            .indices = from->indices.data,
+            .n_indices = from->indices.count,
+        };
+        memcpy(to->pose, from->pose, sizeof to->pose);
+    }
+    command->kind = COMMAND_STEP;
+    command->scene = in->scene;
+    command->in.step.sequence = in->sequence;
+    command->in.step.want = in->want;
+    command->in.step.updates = request->updates;
+    command->in.step.n_updates = in->n_updates;
+    return true;
+}
+
+static void command_done(command *command) {
+    stream_finished(command->context);
+}
+
+/* Turns the message into a command. False: it is none, or *error says what is wrong. */
+static bool fill_command(request *request, server_error *error) {
+    const wire_message *message = &request->message;
+    command *command = &request->command;
+    memset(command, 0, sizeof *command);
+    command->session = message->session;
+    command->context = request;
+    command->done = command_done;
+    switch (message->type) {
+    case WIRE_OPEN_SCENE:
+        command->kind = COMMAND_OPEN;
+        command->in.open.name = message->u.open_scene.name;
+        command->in.open.settings = patch_of(&message->u.open_scene.settings);
+        return true;
+    case WIRE_CONFIGURE:
+        command->kind = COMMAND_CONFIGURE;
+        command->scene = message->u.configure.scene;
+        command->in.configure.settings = patch_of(&message->u.configure.settings);
+        return true;
+    case WIRE_ADD_BODY:
+        fill_add_body(command, &message->u.add_body);
+        return true;
+    case WIRE_REMOVE_BODY:
+        command->kind = COMMAND_REMOVE_BODY;
+        command->scene = message->u.remove_body.scene;
+        command->in.remove_body.body = message->u.remove_body.body;
+        return true;
+    case WIRE_CLOSE_SCENE:
+        command->kind = COMMAND_CLOSE;
+        command->scene = message->u.close_scene.scene;
+        return true;
+    case WIRE_STEP:
+        return fill_step(request, error);
+    default:
+        return false;
+    }
+}
+
+static void submit(stream *stream, request *request) {
+    const wire_message *message = &request->message;
+    if (message->type == WIRE_STEP && message->u.step.deadline_us) {
+        request->command.deadline_ns = request->received_ns + message->u.step.deadline_us * UINT64_C(1000);
+    }
+    stream->out++;
+    switch (scheduler_submit(stream->service->scheduler, &request->command)) {
+    case SUBMIT_REFUSED:
+        stream->out--;
+        refuse(stream, request, &request->command.error);
+        break;
+    case SUBMIT_DONE:
+        stream->out--;
+        stream_answer(stream, request);
+        stream_free_request(request);
+        break;
+    case SUBMIT_QUEUED:
+        break;
+    }
+}
+
+/* ---- the door ---- */
+
+static bool answer_at_once(stream *stream, request *request, server_error *error) {
+    switch (request->message.type) {
+    case WIRE_PING: {
+        wire_message pong = {.u.pong = request->message.u.ping};
+        reply(stream, request, WIRE_PONG, &pong);
+        return true;
+    }
+    case WIRE_GET_MESH:
+        return get_mesh(stream, request, error);
+    case WIRE_LIST_MESHES:
+        return list_meshes(stream, request, error);
+    case WIRE_REMOVE_MESH:
+        return remove_mesh(stream, request, error);
+    case WIRE_GET_SCENE:
+        return get_scene(stream, request, error);
+    case WIRE_LIST_SCENES:
+        return list_scenes(stream, request, error);
+    case WIRE_GET_STATUS:
+        reply_status(stream, request);
+        return true;
+    default:
+        return server_fail(error, CONTACTD_MALFORMED, "message", "body", "a client does not send %s",
+                           wire_type_name(request->message.type));
+    }
+}
+
+void stream_handle(stream *stream, request *request) {
+    wire_fault fault;
+    server_error error = {0};
+    if (!wire_decode(request->views, request->n_frames, request->scratch, &request->message, &fault)) {
+        request->message.request = fault.request;
+        server_fail(&error, fault.code, "message", fault.field, "%s", fault.message);
+        log_debug("stream", "a message could not be read: %s", fault.message);
+        refuse(stream, request, &error);
+        return;
+    }
+    wire_type type = request->message.type;
+    if (type == WIRE_HELLO) {
+        handle_hello(stream, request);
+        return;
+    }
+    bool good = check_session(stream, request, &error);
+    if (good && stream->held > HELD_MESSAGES * stream->service->config->max_message) {
+        good = server_fail(&error, CONTACTD_BUSY, "message", "",
+                           "%" PRIu64 " bytes of requests wait for their answers, which is too much", stream->held);
+        error.retry_after_ms = 50;
+        metrics_add(stream->service->metrics, METRICS_BUSY, 1);
+    }
+    if (!good) {
+        refuse(stream, request, &error);
+    } else if (type == WIRE_REGISTER_MESH) {
+        handle_register_mesh(stream, request);
+    } else if (fill_command(request, &error)) {
+        submit(stream, request);
+    } else if (error.code == CONTACTD_OK && answer_at_once(stream, request, &error)) {
+        stream_free_request(request);
+    } else {
+        refuse(stream, request, &error);
+    }
+}
+
+/* ---- answers ---- */
+
+static void answer_step(stream *stream, request *request) {
+    command *command = &request->command;
+    step_answer *answer = command->out.step.answer;
+    if (answer && step_answer_result(answer)) {
+        reply_step(stream, request, answer, command->out.step.cached);
+    } else {
+        /* An answer uses the number up, so that a repeat would only get it again. */
+        reply_error(stream, request, request->message.request, &command->error,
+                    !answer && server_code_retry(command->error.code));
+    }
+    step_answer_release(&command->out.step.answer);
+}
+
+static void answer_command(stream *stream, request *request) {
+    command *command = &request->command;
+    if (command->kind == COMMAND_STEP) {
+        answer_step(stream, request);
+        return;
+    }
+    if (command->error.code != CONTACTD_OK) {
+        reply_error(stream, request, request->message.request, &command->error, server_code_retry(command->error.code));
+        return;
+    }
+    if (command->kind == COMMAND_OPEN || command->kind == COMMAND_CONFIGURE) {
+        reply_scene(stream, request, &command->out.scene);
+    } else if (command->kind == COMMAND_ADD_BODY) {
+        wire_message added = {.u.body_added = {command->scene, command->out.body}};
+        reply(stream, request, WIRE_BODY_ADDED, &added);
+    } else {
+        reply(stream, request, WIRE_DONE, &(wire_message){0});
+    }
+}
+
+void stream_answer(stream *stream, request *request) {
+    if (request->message.type != WIRE_REGISTER_MESH) {
+        if (request->command.superseded) {
+            step_answer_release(&request->command.out.step.answer);
+        } else {
+            answer_command(stream, request);
+        }
+    } else if (request->error.code == CONTACTD_OK) {
+        reply_mesh(stream, request, &request->mesh);
+    } else {
+        reply_error(stream, request, request->message.request, &request->error, server_code_retry(request->error.code));
+    }
+}

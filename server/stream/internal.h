@@ -1,0 +1,82 @@
+/* internal.h - the stream itself, for its own files: stream.c (socket and loop), handle.c (what each request does),
+ * reply.c (answers on their way out). All of it belongs to the I/O thread but where a field says otherwise. */
+#ifndef SERVER_STREAM_INTERNAL_H
+#define SERVER_STREAM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <zmq.h>
+
+#include "proto/codec.h"
+#include "server/service.h"
+#include "server/stream/jobs.h"
+#include "server/stream/stream.h"
+
+/* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
+ * from them. */
+typedef struct request {
+    stream *stream;
+    zmq_msg_t client; /* the routing id */
+    zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
+    wire_frame views[1 + WIRE_MAX_FRAMES];
+    size_t n_frames;
+    size_t bytes;
+    uint64_t received_ns; /* of clock_ns() */
+    wire_scratch *scratch;
+    wire_message message;
+    command command;
+    ct_update *updates;
+    size_t room_updates;
+    mesh_record mesh;   /* RegisterMesh */
+    server_error error; /* RegisterMesh: code OK if it went well */
+    struct request *next;
+} request;
+
+struct stream {
+    const service *service;
+    ct_engine_facts engine;
+    void *context, *socket;
+    char endpoints[CONFIG_MAX_LIST][256];
+    pthread_t thread;
+    pthread_t io; /* the same, set by the thread itself, so that it is there when the first request is */
+    atomic_bool ending;
+    uint32_t linger_ms;
+    int wake_fd; /* eventfd: something was finished by another thread, or the end */
+    jobs *jobs;
+
+    pthread_mutex_t lock;
+    request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
+
+    request *spare; /* requests to use again */
+    unsigned n_spare;
+    unsigned out;  /* requests in the scheduler or at the helpers */
+    uint64_t held; /* bytes of all requests not yet answered */
+    wire_encoder *encoder;
+    wire_contact *contacts; /* of the answer being encoded */
+    size_t room_contacts;
+};
+
+/* stream.c */
+void stream_finished(request *request);     /* from any thread: its answer can be sent */
+void stream_free_request(request *request); /* its frames are dropped */
+bool stream_is_draining(const stream *stream);
+
+/* handle.c: decodes and carries out. Answers at once, or later through stream_finished. */
+void stream_handle(stream *stream, request *request);
+/* Sends the answer of a finished request. */
+void stream_answer(stream *stream, request *request);
+
+/* reply.c */
+void reply(stream *stream, request *request, wire_type type,
+           wire_message *message); /* fills in request, session, epoch */
+void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry);
+void reply_step(stream *stream, request *request, step_answer *answer, bool cached);
+void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh);
+void reply_mesh(stream *stream, request *request, const mesh_record *record);
+void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
+void reply_scene(stream *stream, request *request, const scene_record *record);
+void reply_scenes(stream *stream, request *request, const scene_record *records, size_t n);
+void reply_status(stream *stream, request *request);
+void reply_welcome(stream *stream, request *request, const session_record *session);
+
+#endif

@@ -1,0 +1,329 @@
+/* stream.c - the ROUTER socket and the I/O thread's loop. */
+#include "server/stream/stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/log.h"
+#include "server/stream/internal.h"
+
+enum {
+    RECEIVE_AT_ONCE = 64, /* messages taken before what they asked for is run and answered */
+    REAP_EVERY_MS = 250,
+    HELPERS = 2,
+    HELPER_QUEUE = 64,
+    HEARTBEAT_MS = 5000,
+    HEARTBEAT_TIMEOUT_MS = 15000,
+    BACKLOG = 1024,
+    KEEP_SPARE = 256,
+    KEEP_HEADER = 1 << 20, /* a spare request whose scratch has grown beyond this gives it back */
+};
+
+/* ---- requests ---- */
+
+static request *new_request(stream *stream) {
+    request *request = stream->spare;
+    if (request) {
+        stream->spare = request->next;
+        stream->n_spare--;
+    } else {
+        request = calloc(1, sizeof *request);
+        if (!request) return NULL;
+        request->scratch = wire_scratch_new();
+        if (!request->scratch) {
+            free(request);
+            return NULL;
+        }
+        request->stream = stream;
+    }
+    zmq_msg_init(&request->client);
+    request->n_frames = 0;
+    request->bytes = 0;
+    request->next = NULL;
+    return request;
+}
+
+static void destroy_request(request *request) {
+    wire_scratch_free(&request->scratch);
+    free(request->updates);
+    free(request);
+}
+
+void stream_free_request(request *request) {
+    stream *stream = request->stream;
+    bool large = request->n_frames && request->views[0].size > KEEP_HEADER;
+    for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
+    zmq_msg_close(&request->client);
+    stream->held -= request->bytes;
+    if (large || stream->n_spare >= KEEP_SPARE) {
+        destroy_request(request);
+        return;
+    }
+    request->next = stream->spare;
+    stream->spare = request;
+    stream->n_spare++;
+}
+
+bool stream_is_draining(const stream *stream) {
+    scheduler_facts facts;
+    scheduler_get_facts(stream->service->scheduler, &facts);
+    return facts.draining;
+}
+
+/* ---- finished requests come home ---- */
+
+void stream_finished(request *request) {
+    stream *stream = request->stream;
+    request->next = NULL;
+    pthread_mutex_lock(&stream->lock);
+    bool was_empty = !stream->first_finished;
+    if (was_empty) {
+        stream->first_finished = request;
+    } else {
+        stream->last_finished->next = request;
+    }
+    stream->last_finished = request;
+    pthread_mutex_unlock(&stream->lock);
+    /* The I/O thread looks by itself after it has run something. */
+    if (was_empty && !pthread_equal(pthread_self(), stream->io)) {
+        uint64_t one = 1;
+        if (write(stream->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
+    }
+}
+
+static void answer_finished(stream *stream) {
+    for (;;) {
+        pthread_mutex_lock(&stream->lock);
+        request *first = stream->first_finished;
+        stream->first_finished = stream->last_finished = NULL;
+        pthread_mutex_unlock(&stream->lock);
+        if (!first) return;
+        for (request *request = first, *next; request; request = next) {
+            next = request->next;
+            stream->out--;
+            stream_answer(stream, request);
+            stream_free_request(request);
+        }
+    }
+}
+
+/* ---- receiving ---- */
+
+static bool more(stream *stream) {
+    int more = 0;
+    size_t size = sizeof more;
+    return zmq_getsockopt(stream->socket, ZMQ_RCVMORE, &more, &size) == 0 && more;
+}
+
+static void refuse_size(stream *stream, request *request, size_t frames, size_t bytes) {
+    /* The number of the request is in its header, if that was kept: decoding that alone finds it. */
+    wire_fault fault = {0};
+    uint64_t number = 0;
+    if (request->n_frames) {
+        number = wire_decode(request->views, 1, request->scratch, &request->message, &fault) ? request->message.request
+                                                                                             : fault.request;
+    }
+    server_error error = {0};
+    server_fail(&error, CONTACTD_TOO_LARGE, "message", frames > 1 + WIRE_MAX_FRAMES ? "frames" : "size",
+                "the message has %zu bytes in %zu frames; at most %" PRIu64
+                " bytes (--max-message) in %d frames are taken",
+                bytes, frames, stream->service->config->max_message, 1 + WIRE_MAX_FRAMES);
+    reply_error(stream, request, number, &error, false);
+}
+
+/* Receives one message whole. False: there is none. */
+static bool receive(stream *stream) {
+    const config *config = stream->service->config;
+    request *request = new_request(stream);
+    if (!request) return false; /* out of memory: leave it in the socket for now */
+    if (zmq_msg_recv(&request->client, stream->socket, ZMQ_DONTWAIT) < 0) {
+        stream_free_request(request);
+        return false;
+    }
+    request->received_ns = clock_ns();
+    size_t frames = 0, bytes = 0;
+    bool too_large = false;
+    while (more(stream)) {
+        zmq_msg_t part;
+        zmq_msg_init(&part);
+        if (zmq_msg_recv(&part, stream->socket, 0) < 0) { /* the parts of a message come together: no wait */
+            zmq_msg_close(&part);
+            break;
+        }
+        frames++;
+        bytes += zmq_msg_size(&part);
+        too_large = too_large || frames > 1 + WIRE_MAX_FRAMES || bytes > config->max_message;
+        if (too_large) {
+            zmq_msg_close(&part);
+            continue;
+        }
+        zmq_msg_t *kept = &request->frames[request->n_frames];
+        zmq_msg_init(kept);
+        zmq_msg_move(kept, &part);
+        zmq_msg_close(&part);
+        request->views[request->n_frames++] = (wire_frame){zmq_msg_data(kept), zmq_msg_size(kept)};
+    }
+    request->bytes = bytes;
+    stream->held += bytes;
+    metrics_add(stream->service->metrics, METRICS_STREAM_IN, bytes);
+    metrics_add(stream->service->metrics, METRICS_STREAM_REQUESTS, 1);
+    if (too_large) {
+        refuse_size(stream, request, frames, bytes);
+        stream_free_request(request);
+    } else {
+        stream_handle(stream, request);
+    }
+    return true;
+}
+
+/* ---- the loop ---- */
+
+static void wait_for_events(stream *stream, long timeout_ms) {
+    zmq_pollitem_t items[2] = {{.socket = stream->socket, .events = ZMQ_POLLIN},
+                               {.fd = stream->wake_fd, .events = ZMQ_POLLIN}};
+    if (zmq_poll(items, 2, timeout_ms) > 0 && items[1].revents) {
+        uint64_t count;
+        if (read(stream->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN) {
+            log_error("stream", "eventfd: %s", strerror(errno));
+        }
+    }
+}
+
+static void *io_thread(void *argument) {
+    stream *stream = argument;
+    stream->io = pthread_self();
+    uint64_t reap_at = clock_ns();
+    while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
+        int received = 0;
+        while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
+        if (received) scheduler_help(stream->service->scheduler);
+        answer_finished(stream);
+        uint64_t now = clock_ns();
+        if (now >= reap_at) {
+            scheduler_reap(stream->service->scheduler);
+            reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);
+        }
+        if (!received) wait_for_events(stream, REAP_EVERY_MS);
+    }
+    /* The end: nothing more is received, what is under way is answered. */
+    while (answer_finished(stream), stream->out) wait_for_events(stream, REAP_EVERY_MS);
+    zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
+    zmq_close(stream->socket);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static bool set_options(stream *stream) {
+    const config *config = stream->service->config;
+    /* High-water marks count whole messages of one client. A client within its in-flight limit never reaches them; one
+     * that does not read loses answers (steps' are kept for a repeat) and holds up nobody. */
+    int hwm = (int)(2 * config->max_in_flight + 64);
+    /* A single frame beyond this ends the connection, as it may never fit in memory; between --max-message and this the
+     * sender gets TOO_LARGE. */
+    int64_t frame_limit = (int64_t)config->max_message * 2;
+    const struct {
+        int option, value;
+    } options[] = {
+        {ZMQ_LINGER, 0},
+        {ZMQ_ROUTER_MANDATORY, 1},
+        {ZMQ_SNDHWM, hwm},
+        {ZMQ_RCVHWM, hwm},
+        {ZMQ_BACKLOG, BACKLOG},
+        {ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS},
+        {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
+        {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (zmq_setsockopt(stream->socket, options[i].option, &options[i].value, sizeof(int)) != 0) return false;
+    }
+    return zmq_setsockopt(stream->socket, ZMQ_MAXMSGSIZE, &frame_limit, sizeof frame_limit) == 0;
+}
+
+static bool bind_all(stream *stream, server_error *error) {
+    const config_list *list = &stream->service->config->stream;
+    for (size_t i = 0; i < list->n; i++) {
+        int ipv6 = strchr(list->items[i], '[') != NULL; /* else IPv4 addresses would be shown mapped into IPv6 */
+        zmq_setsockopt(stream->socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
+        if (zmq_bind(stream->socket, list->items[i]) != 0) {
+            return server_fail(error, CONTACTD_INVALID_ARGUMENT, list->items[i], "stream", "cannot listen on %s: %s%s",
+                               list->items[i], zmq_strerror(errno),
+                               errno == EADDRINUSE ? "; another server may be running: choose another --stream" : "");
+        }
+        size_t size = sizeof stream->endpoints[i];
+        if (zmq_getsockopt(stream->socket, ZMQ_LAST_ENDPOINT, stream->endpoints[i], &size) != 0) {
+            snprintf(stream->endpoints[i], sizeof stream->endpoints[i], "%s", list->items[i]);
+        }
+    }
+    return true;
+}
+
+static void free_stream(stream *stream) {
+    while (stream->spare) {
+        request *next = stream->spare->next;
+        destroy_request(stream->spare);
+        stream->spare = next;
+    }
+    if (stream->context) zmq_ctx_term(stream->context); /* ends when all is sent, or linger has passed */
+    wire_encoder_free(&stream->encoder);
+    free(stream->contacts);
+    if (stream->wake_fd >= 0) close(stream->wake_fd);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+stream *stream_start(const service *service, server_error *error) {
+    stream *stream = calloc(1, sizeof *stream);
+    if (!stream) {
+        server_fail(error, CONTACTD_OUT_OF_MEMORY, "stream", "", "no memory for the stream");
+        return NULL;
+    }
+    stream->service = service;
+    ct_engine_get_facts(service->engine, &stream->engine);
+    pthread_mutex_init(&stream->lock, NULL);
+    stream->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    stream->encoder = wire_encoder_new();
+    stream->context = zmq_ctx_new();
+    stream->socket = stream->context ? zmq_socket(stream->context, ZMQ_ROUTER) : NULL;
+    bool good = stream->wake_fd >= 0 && stream->encoder && stream->socket && set_options(stream);
+    if (!good) {
+        server_fail(error, CONTACTD_INTERNAL, "stream", "", "the socket cannot be set up: %s", zmq_strerror(errno));
+    }
+    good = good && bind_all(stream, error);
+    if (good) {
+        stream->jobs = jobs_start(HELPERS, HELPER_QUEUE);
+        good = stream->jobs && pthread_create(&stream->thread, NULL, io_thread, stream) == 0;
+        if (!good) server_fail(error, CONTACTD_OUT_OF_MEMORY, "stream", "", "its threads cannot be started");
+    }
+    if (!good) {
+        jobs_stop(&stream->jobs);
+        if (stream->socket) zmq_close(stream->socket);
+        free_stream(stream);
+        return NULL;
+    }
+    return stream;
+}
+
+const char *stream_endpoint(const stream *stream, size_t index) {
+    return stream->endpoints[index];
+}
+
+void stream_stop(stream **stream, uint32_t linger_ms) {
+    struct stream *ending = *stream;
+    if (!ending) return;
+    ending->linger_ms = linger_ms;
+    atomic_store_explicit(&ending->ending, true, memory_order_release);
+    uint64_t one = 1;
+    if (write(ending->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
+    pthread_join(ending->thread, NULL);
+    jobs_stop(&ending->jobs);
+    free_stream(ending);
+    *stream = NULL;
+}

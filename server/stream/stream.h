@@ -1,0 +1,28 @@
+/* stream.h - the ZeroMQ side of contactd: simulators' sessions, scenes and steps. Started and stopped by main.c.
+ *
+ * One I/O thread owns the ROUTER socket: it receives, decodes, admits and answers, and runs small steps itself when the
+ * scheduler's worker is idle. Two helper threads read meshes, which may take long.
+ */
+#ifndef SERVER_STREAM_H
+#define SERVER_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/error.h"
+#include "server/service.h"
+
+typedef struct stream stream;
+
+/* Binds service->config->stream and starts answering. A port 0 or "*" takes any free one. The service must outlive the
+ * stream. NULL: nothing runs, and *error names the endpoint and why. */
+stream *stream_start(const service *service, server_error *error);
+
+/* The endpoints as bound, e.g. "tcp://127.0.0.1:41873"; index below service->config->stream.n. */
+const char *stream_endpoint(const stream *stream, size_t index);
+
+/* Receives nothing more, answers what the scheduler and the helpers still finish, sends for at most linger_ms, ends.
+ * The scheduler must have been drained and not be stopped. NULL inside is allowed. */
+void stream_stop(stream **stream, uint32_t linger_ms);
+
+#endif
