@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""A soft body on a plate, pressed and twisted by a rigid tool: a simulator that gets its contacts from contactd.
+
+Every step sends the body's vertices and the tool's pose, and gets volumes, sparse gradients and friction weights back.
+Contact forces are f = -k V dV/dx; their stiffness k (dV/dx)(dV/dx)^T goes into the implicit solve as one rank-one term a
+contact; Coulomb friction acts on each vertex in proportion to its friction weight.
+
+    press.py --server tcp://127.0.0.1:5555 --steps 300 --csv press.csv --dump out/
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+import contactd
+import shapes
+from contactd.result import PHASES
+from soft import SoftBody
+
+H = 0.01  # s, a step
+GRAVITY = np.array([0.0, 0.0, -9.81])
+FRICTION = 0.6
+SIZE = 0.2  # m, the soft body's longest side
+YOUNG, POISSON, DENSITY, DAMPING = 4e4, 0.4, 1000.0, 2e-3  # Pa, 1, kg/m^3, s
+CREEP = 2e-3  # m/s: slower than this, friction is viscous
+
+
+class Tool:
+    """Comes down, stays down and twists, goes up again; all smooth in time."""
+
+    def __init__(self, top: float, press: float, duration: float) -> None:
+        self.top, self.press, self.duration = top, press, duration
+
+    def pose(self, t: float) -> np.ndarray:
+        s = t / self.duration
+        down = _smooth(s / 0.4) - _smooth((s - 0.75) / 0.25)
+        angle = 1.2 * _smooth((s - 0.4) / 0.3)
+        out = np.eye(4)
+        out[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        out[2, 3] = self.top - down * self.press
+        return out
+
+    def twist(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        """Linear and angular velocity."""
+        a, b = self.pose(t - 1e-4), self.pose(t + 1e-4)
+        angle = np.arctan2(b[1, 0], b[0, 0]) - np.arctan2(a[1, 0], a[0, 0])
+        return (b[:3, 3] - a[:3, 3]) / 2e-4, np.array([0, 0, angle / 2e-4])
+
+
+def _smooth(s: float) -> float:
+    s = min(max(s, 0.0), 1.0)
+    return s * s * s * (10 + s * (6 * s - 15))
+
+
+class Forces:
+    """The contact forces of one step's result on the soft body, and their linearisation for the implicit solve."""
+
+    def __init__(self, body: SoftBody, handle: contactd.Body, result: contactd.StepResult, k: float,
+                 twist_of: dict[contactd.Body, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        self.body = body
+        self.force = np.zeros_like(body.nodes)
+        self.rank_one: list[tuple[np.ndarray, float]] = []  # gradient on nodes, factor
+        self.friction: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # vertices, normal, coefficients
+        surface = body.surface()
+        for contact in result.contacts:
+            if handle not in contact.bodies:
+                continue
+            other = contact.bodies[contact.bodies[0] == handle]
+            which, gradient = contact.gradient(handle)
+            nodal = body.to_nodes(which, gradient)
+            linear, angular, origin = twist_of[other]
+            approach = contact.generalized_gradient(other) @ np.concatenate([linear, angular])  # m^3/s, by its motion
+            self.force -= k * (contact.volume + H * approach) * nodal
+            self.rank_one.append((nodal, H * H * k))
+
+            n = contact.normal
+            against = linear + np.cross(angular, surface[which] - origin)
+            slip = body.at(which, body.velocity) - against
+            slip -= np.outer(slip @ n, n)
+            pressing = k * contact.volume * np.abs(contact.friction_weights(handle))  # N, of each vertex
+            c = FRICTION * pressing / np.maximum(np.linalg.norm(slip, axis=1), CREEP)
+            self.friction.append((which, n, c))
+            self.force += body.to_nodes(which, c[:, None] * (against - np.outer(against @ n, n)))
+
+    def operator(self, v: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(v)
+        for g, factor in self.rank_one:
+            out += (factor * np.vdot(g, v)) * g
+        for which, n, c in self.friction:
+            slip = self.body.at(which, v)
+            out += self.body.to_nodes(which, (H * c)[:, None] * (slip - np.outer(slip @ n, n)))
+        return out
+
+
+def load(client: contactd.Client, path: str | None, default: shapes.Mesh, size: float) -> shapes.Mesh:
+    """A user's file, centred and scaled to `size`, or the default."""
+    if path is None:
+        return default
+    mesh = client.register_mesh_file(path)
+    vertices, triangles = mesh.geometry()
+    lo, hi = mesh.bounds
+    mesh.remove()
+    return (vertices - (lo + hi) / 2) * (size / (hi - lo).max()), np.array(triangles)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--server", default=None, help="address, e.g. tcp://127.0.0.1:5555")
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--resolution", type=int, default=96, help="ray samples across a contact's window")
+    parser.add_argument("--csv", type=pathlib.Path, help="one line a step")
+    parser.add_argument("--dump", type=pathlib.Path, help="folder for the state at the deepest step")
+    parser.add_argument("--mesh-a", help="the soft body (OBJ, OFF, PLY, STL)")
+    parser.add_argument("--mesh-b", help="the tool")
+    parser.add_argument("--progress", action="store_true")
+    args = parser.parse_args()
+
+    with contactd.connect(args.server, name="press") as client:
+        vertices, triangles = load(client, args.mesh_a, shapes.blob(SIZE / 2, 5), SIZE)
+        tool_vertices, tool_triangles = load(client, args.mesh_b, shapes.torus(0.28 * SIZE, 0.085 * SIZE, 128, 64),
+                                             0.73 * SIZE)
+        soft = SoftBody(vertices, triangles, cell=SIZE / 10, young=YOUNG, poisson=POISSON, density=DENSITY)
+        floor = vertices[:, 2].min()
+        plate = shapes.box((-SIZE, -SIZE, floor - 0.1 * SIZE), (SIZE, SIZE, floor))
+        height = vertices[:, 2].max() - floor
+        top = vertices[:, 2].max() - tool_vertices[:, 2].min() + 0.02 * SIZE
+        tool = Tool(top, 0.02 * SIZE + 0.3 * height, args.steps * H)
+
+        # A contact as large as half of the body's footprint is to give way by a thousandth of its size under its weight.
+        weight = soft.mass.sum() * 9.81
+        k = weight / ((0.25 * SIZE) ** 4 * 1e-3 * SIZE)
+
+        scene = client.open_scene(resolution=args.resolution, stiffness=k, name="press")
+        soft_mesh = client.register_mesh(soft.surface(), triangles, name="soft body")
+        tool_mesh = client.register_mesh(tool_vertices, tool_triangles, name="tool")
+        plate_mesh = client.register_mesh(*plate, name="plate")
+        body = scene.add_body(soft_mesh)
+        press = scene.add_body(tool_mesh, pose=tool.pose(0))
+        table = scene.add_body(plate_mesh, pose=np.eye(4), ignore=[press])
+
+        if args.dump:
+            args.dump.mkdir(parents=True, exist_ok=True)
+        rows, solver, began = [], 0, time.monotonic()
+        deepest = round(0.72 * args.steps)
+        for i in range(args.steps):
+            t = i * H
+            want = ("gradient", "friction") + (("spans",) if args.dump and i == deepest else ())
+            surface = soft.surface()
+            pose = tool.pose(t)
+            result = scene.step(positions={body: surface}, poses={press: pose}, want=want)
+            if args.dump and i == deepest:
+                dump(args.dump / "press.npz", result, [(surface, triangles), (move(pose, tool_vertices), tool_triangles),
+                                                       plate], (body, press))
+            still = np.zeros(3), np.zeros(3), np.zeros(3)
+            forces = Forces(soft, body, result, k, {press: (*tool.twist(t), pose[:3, 3]), table: still})
+            solver += soft.step(H, forces.force + soft.mass[:, None] * GRAVITY, forces.operator, DAMPING)
+            if not np.isfinite(soft.nodes).all():
+                print(f"press: the simulation diverged at step {i}", file=sys.stderr)
+                return 1
+
+            pressed = [c for c in result.contacts if press in c.bodies]
+            force = sum(k * c.volume * np.linalg.norm(c.generalized_gradient(press)[:3]) for c in pressed)
+            rows.append([i, t, len(result.contacts), sum(c.volume for c in result.contacts), force,
+                         result.latency * 1e6, *(result.timings[p] * 1e6 for p in PHASES)])
+            if args.progress and (i % 20 == 19 or i == args.steps - 1):
+                rate = (i + 1) / (time.monotonic() - began)
+                print(f"press: step {i + 1}/{args.steps}, {len(result.contacts)} contacts, tool force {force:6.1f} N, "
+                      f"{rate:.0f} steps/s", flush=True)
+        if args.csv:
+            with args.csv.open("w", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow(["step", "time", "contacts", "volume", "force", "latency_us"] + [p + "_us" for p in PHASES])
+                writer.writerows([f"{x:.9g}" for x in row] for row in rows)
+        if not any(row[4] > 0 for row in rows):
+            print("press: the tool never touched the body", file=sys.stderr)
+            return 1
+    return 0
+
+
+def move(pose: np.ndarray, vertices: np.ndarray) -> np.ndarray:
+    return vertices @ pose[:3, :3].T + pose[:3, 3]
+
+
+def dump(path: pathlib.Path, result: contactd.StepResult, bodies: list[shapes.Mesh], pair: tuple) -> None:
+    """What a picture of this step needs."""
+    contact = next((c for c in result.contacts if set(c.bodies) == set(pair)), None)
+    arrays = {"spans": contact.spans if contact else np.zeros((0, 2, 3)),
+              "axes": contact.span_axes if contact else np.zeros(0)}
+    for i, (vertices, triangles) in enumerate(bodies):
+        arrays[f"vertices{i}"], arrays[f"triangles{i}"] = vertices, triangles
+    np.savez(path, **arrays)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (contactd.ContactdError, OSError) as e:
+        print(f"press: {e}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,59 @@
+"""Closed triangle meshes of any detail for the examples: torus, blob, box. Vertices (n, 3) float64, triangles (m, 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+Mesh = tuple[np.ndarray, np.ndarray]
+
+
+def torus(major: float, minor: float, around: int = 96, across: int = 48) -> Mesh:
+    """Around the z axis; 2 * around * across triangles."""
+    u, v = np.meshgrid(np.arange(around), np.arange(across), indexing="ij")
+    a, b = 2 * np.pi * u / around, 2 * np.pi * v / across
+    ring = major + minor * np.cos(b)
+    vertices = np.stack([ring * np.cos(a), ring * np.sin(a), minor * np.sin(b)], -1).reshape(-1, 3)
+    index = lambda i, j: (i % around) * across + j % across
+    p, q, r, s = index(u, v), index(u + 1, v), index(u + 1, v + 1), index(u, v + 1)
+    return vertices, np.concatenate([np.stack(t, -1).reshape(-1, 3) for t in ((p, q, r), (p, r, s))])
+
+
+def icosphere(radius: float = 1.0, level: int = 4) -> Mesh:
+    """20 * 4^level triangles."""
+    phi = (1 + 5**0.5) / 2
+    vertices = np.array([[-1, phi, 0], [1, phi, 0], [-1, -phi, 0], [1, -phi, 0], [0, -1, phi], [0, 1, phi],
+                         [0, -1, -phi], [0, 1, -phi], [phi, 0, -1], [phi, 0, 1], [-phi, 0, -1], [-phi, 0, 1]])
+    triangles = np.array([[0, 11, 5], [0, 5, 1], [0, 1, 7], [0, 7, 10], [0, 10, 11], [1, 5, 9], [5, 11, 4], [11, 10, 2],
+                          [10, 7, 6], [7, 1, 8], [3, 9, 4], [3, 4, 2], [3, 2, 6], [3, 6, 8], [3, 8, 9], [4, 9, 5],
+                          [2, 4, 11], [6, 2, 10], [8, 6, 7], [9, 8, 1]])
+    for _ in range(level):
+        edges = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
+        unique, inverse = np.unique(edges, axis=0, return_inverse=True)
+        middle = len(vertices) + inverse.reshape(3, -1).T
+        vertices = np.concatenate([vertices, vertices[unique].mean(1)])
+        a, b, c = triangles.T
+        ab, bc, ca = middle.T
+        triangles = np.concatenate([np.stack(t, 1) for t in ((a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca))])
+        vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
+    return radius * vertices / np.linalg.norm(vertices, axis=1, keepdims=True), triangles
+
+
+def blob(radius: float = 1.0, level: int = 4, bumps: float = 0.06) -> Mesh:
+    """A sphere with smooth bumps."""
+    vertices, triangles = icosphere(1.0, level)
+    x, y, z = vertices.T
+    r = 1 + bumps * (np.sin(5 * x + 1) * np.cos(4 * y) + np.sin(6 * z) * np.cos(5 * x) + np.cos(7 * y + 2 * z)) / 2
+    return radius * r[:, None] * vertices, triangles
+
+
+def box(lo: tuple[float, float, float], hi: tuple[float, float, float]) -> Mesh:
+    vertices = np.array([[(lo, hi)[i][0], (lo, hi)[j][1], (lo, hi)[k][2]]
+                         for i in (0, 1) for j in (0, 1) for k in (0, 1)], float)
+    triangles = np.array([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6],
+                          [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]])
+    return vertices, triangles
+
+
+def volume(mesh: Mesh) -> float:
+    a, b, c = np.moveaxis(mesh[0][mesh[1]], 1, 0)
+    return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
