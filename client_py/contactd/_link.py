@@ -36,9 +36,13 @@ Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
 # Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
 _NOT_REPEATABLE = {"OpenScene", "AddBody"}
 _LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}
-# A step refused like this did not use up its sequence number; see server/schedule/schedule.h.
-_NUMBER_UNUSED = _LATER | {ErrorCode.CONFLICT, ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE,
-                           ErrorCode.MALFORMED, ErrorCode.TOO_LARGE}
+
+
+def _number_unused(error: ContactdError) -> bool:
+    """A step refused like this did not use up its sequence number; see server/schedule/schedule.h."""
+    return (error.code in _LATER or error.code in (ErrorCode.FORBIDDEN, ErrorCode.MALFORMED, ErrorCode.TOO_LARGE)
+            or (error.code == ErrorCode.CONFLICT and error.field == "sequence")
+            or (error.code in (ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE) and error.field == "scene"))
 
 
 class Request:
@@ -504,7 +508,7 @@ class Link:
         request = self._flying.pop(number, None) or self._steps.get(number)
         if request is None:
             return  # the answer to something that was sent again since
-        if error is not None and error.code == ErrorCode.STATE_LOST:
+        if error is not None and (error.code == ErrorCode.STATE_LOST or self._out_of_step(request, error)):
             if request.scene is None:
                 self._flying[number] = request
             self._begin(self._establish())
@@ -524,6 +528,11 @@ class Link:
                     self._accept(request.undo(answer))
             else:
                 request.future.set_result(value)
+
+    def _out_of_step(self, request: Request, error: ContactdError) -> bool:
+        """The server expects another number although nothing was refused: only a new scene makes that good."""
+        return (request.scene is not None and error.code == ErrorCode.CONFLICT and error.field == "sequence"
+                and not request.scene.gap and not request.whole)
 
     def _take_procedure(self, answer: Decoded, error: ContactdError | None) -> None:
         procedure = self._procedure
@@ -557,7 +566,7 @@ class Link:
     def _take_step(self, number: int, request: Request, answer: Decoded, error: ContactdError | None) -> None:
         scene = request.scene
         self._steps.pop(number)
-        unused = error is not None and error.code in _NUMBER_UNUSED
+        unused = error is not None and _number_unused(error)
         if unused:
             scene.gap = min(scene.gap or request.sequence, request.sequence)
         if unused and (error.code in _LATER or request.sequence > scene.gap):

@@ -429,3 +429,13 @@ def test_arguments_are_checked_by_name(client, call, code, field):
         call(client, scene, a, b)
     assert (e.value.code, e.value.field) == (code, field) and e.value.message
     assert volume(scene.step(positions={a: full(1)})) == 24, "the scene was disturbed"
+
+
+def test_numbers_out_of_step_are_made_good(fake, client):
+    """Whatever made the server's count differ, the next step goes through, on a scene built anew."""
+    scene, a, b = scene_of_two(client)
+    scene.step(positions={a: full(1)}, poses={b: pose(1)})
+    (state,) = fake.scenes.values()
+    state.sequence += 3
+    assert volume(scene.step(poses={b: pose(2)})) == 24 + 24
+    assert volume(scene.step(poses={b: pose(3)})) == 24 + 36
