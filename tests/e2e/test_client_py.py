@@ -228,7 +228,7 @@ def test_refused_meshes_name_the_defect(client):
     assert isinstance(e.value, errors.InvalidMeshError) and "3" in e.value.message and "edge" in e.value.message
     with pytest.raises(errors.InvalidMeshError, match="[Ii]nside|orient|revers"):
         client.register_mesh(vertices, triangles[:, ::-1])
-    with pytest.raises(errors.OutOfRangeError):
+    with pytest.raises(errors.InvalidMeshError, match="vertex 8"):
         client.register_mesh(vertices, np.where(triangles == 7, 8, triangles))
     broken = vertices.copy()
     broken[3, 1] = np.nan
