@@ -84,7 +84,7 @@ void json_out_string(json_out *out, const char *key, const char *value) {
             put(out, "\xef\xbf\xbd", 3);
         else if (length == 1 && (*value == '"' || *value == '\\'))
             put(out, (char[]){'\\', *value}, 2);
-        else if (length == 1 && (unsigned char)*value < 0x20)
+        else if (length == 1 && ((unsigned char)*value < 0x20 || *value == 0x7f))
             put(out, " ", 1);
         else
             put(out, value, length);
