@@ -1,0 +1,219 @@
+/* client.h - what is behind contactd_client, for the files of the library alone.
+ *
+ * A request that the server can repeat without harm is sent again when the connection broke; a step always, since the
+ * server knows it by its sequence number. What must not happen twice (opening a scene, adding a body) is not: when its
+ * answer may be lost the client starts a session anew and rebuilds its scenes there (recover.c), the old session's
+ * scenes ending with their lease.
+ */
+#ifndef CONTACTD_CLIENT_H
+#define CONTACTD_CLIENT_H
+
+#include <zmq.h>
+
+#include "client_c/contactd.h"
+#include "proto/codec.h"
+
+/* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
+#define CTC_AGAIN ((contactd_code)0x10000)
+
+typedef struct ctc_received { /* one message as it came; never moved, since small frames live in zmq_msg_t itself */
+    zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
+    size_t n;
+} ctc_received;
+
+typedef struct ctc_mesh {
+    char *name;
+    char hash[33];
+    uint64_t server; /* its handle in this session; 0: must be found or registered again */
+    uint64_t vertices;
+    uint32_t bodies; /* of this client */
+    /* What was registered, if it is kept: arrays, or a file. */
+    bool kept;
+    void *positions, *triangles, *file;
+    wire_register_mesh source; /* points to the above */
+} ctc_mesh;
+
+typedef struct ctc_body {
+    uint32_t handle, server;
+    contactd_mesh mesh;
+    bool rigid;
+    double pose[12]; /* as of the last answered step */
+    uint32_t group, mask;
+    contactd_body *ignore;
+    size_t n_ignore;
+    uint64_t vertices;
+    float *positions; /* [vertices][3] of which known[] were ever given; NULL: none */
+    uint8_t *known;
+    uint64_t n_known;
+} ctc_body;
+
+typedef struct ctc_scene {
+    uint32_t handle;
+    char *name;
+    uint64_t server;        /* 0: must be opened again */
+    uint64_t orphan;        /* what it was on the server before, to be closed there; 0: none */
+    uint64_t sequence;      /* the last one given to a step */
+    wire_settings settings; /* complete, as the server last said */
+    ctc_body **bodies;      /* by handle - 1; NULL: removed */
+    uint32_t n_bodies, cap_bodies, live;
+    struct ctc_body_id {
+        uint32_t server, handle;
+    } * ids; /* in rising order of server; n_ids 0: to be made */
+    uint32_t n_ids, cap_ids;
+    bool rebuilt; /* once for the step that is in conflict */
+} ctc_scene;
+
+typedef enum ctc_step_state {
+    STEP_FREE = 0,
+    STEP_UNSENT,
+    STEP_SENT,
+    STEP_ANSWERED,
+} ctc_step_state;
+
+typedef struct ctc_step {
+    struct ctc_step *next; /* of the spare ones */
+    ctc_step_state state;
+    contactd_ticket ticket;
+    uint32_t scene;
+    uint64_t request, sequence; /* 0: not numbered in this session yet */
+    uint32_t want, deadline_us;
+    contactd_update *updates; /* the caller's, pointing into storage or frames */
+    size_t n_updates, cap_updates;
+    unsigned char *storage; /* small arrays */
+    size_t cap_storage;
+    zmq_msg_t *large; /* large arrays, shared with what was sent */
+    size_t n_large, cap_large;
+    uint64_t submitted_ns, sent_ns, retry_ns, answered_ns; /* retry_ns: not to be sent before */
+    uint64_t breaks;                                       /* of the connection, when it was sent */
+    bool abandoned;                                        /* nobody waits for it, but it may still change the state */
+    contactd_error error;                                  /* its answer, or why it was refused last */
+    /* The answer: */
+    ctc_received *received;
+    wire_scratch *scratch;
+    wire_message answer;
+    contactd_contact *contacts;
+    uint32_t cap_contacts;
+    void *aligned[6]; /* copies of arrays that came unaligned */
+    contactd_result result;
+} ctc_step;
+
+struct contactd_client {
+    void *context, *socket, *monitor;
+    char *address, *name;
+    uint32_t timeout_ms, resend_ms, lease_ms;
+    bool keep_meshes;
+    uint64_t deadline_ns; /* of the call that runs */
+    contactd_error error;
+    uint64_t random;
+
+    bool connected, greeted; /* greeted: a Welcome came at least once */
+    uint64_t breaks;         /* connections lost so far */
+    uint64_t strangers;      /* messages that are not of the protocol */
+    uint64_t session, epoch, request;
+    uint32_t recoveries;
+    uint64_t recovered_ns;
+    bool lost, recovering; /* the server has no state of this session; being restored */
+    wire_welcome welcome;
+    char *welcome_text;
+
+    wire_encoder *encoder;
+    wire_scratch *scratch; /* behind `message`, as is `incoming` */
+    ctc_received *incoming;
+    wire_message message;
+
+    ctc_mesh **meshes; /* by handle - 1; NULL: removed */
+    uint32_t n_meshes, cap_meshes;
+    ctc_scene **scenes;
+    uint32_t n_scenes, cap_scenes;
+    ctc_step **steps; /* submitted and not yet waited for, in that order */
+    size_t n_steps, cap_steps;
+    ctc_step *current; /* whose result the caller reads */
+    ctc_step *spare;
+    contactd_ticket ticket;
+    wire_update *updates; /* of a step being sent */
+    size_t cap_updates;
+    void *list; /* answer of the last listing */
+};
+
+/* ---- contactd.c ---- */
+
+/* Fills the client's error and returns the code. */
+__attribute__((format(printf, 5, 6))) contactd_code
+ctc_fail(contactd_client *client, contactd_code code, const char *object, const char *field, const char *format, ...);
+void ctc_begin(contactd_client *client);    /* of a call: no error yet, and its deadline */
+uint64_t ctc_now(void);                     /* ns, monotonic */
+double ctc_random(contactd_client *client); /* [0, 1) */
+char *ctc_strdup(const char *text);         /* of NULL: of "" */
+/* Makes room for one more element. False: out of memory. */
+bool ctc_grow(void *array, size_t n, size_t *cap, size_t element);
+bool ctc_grow32(void *array, uint32_t n, uint32_t *cap, size_t element);
+contactd_code ctc_no_memory(contactd_client *client, const char *object);
+
+/* ---- link.c: the socket ---- */
+
+contactd_code ctc_link_open(contactd_client *client);
+void ctc_link_close(contactd_client *client);
+/* Sends m with the session's numbers and a new request number, waiting for a connection until the deadline, but not at
+ * all where `wait` is false: then BUSY means that nothing was sent. */
+contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step, bool wait);
+/* Waits for one message until until_ns at most (a little: the link is looked after) and gives it to whom it concerns:
+ * a step in flight, or, if its request is `request`, the caller, who finds it in client->message. */
+typedef enum ctc_event { CTC_NOTHING, CTC_ANSWER, CTC_OTHER } ctc_event;
+ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns);
+/* Sends a request and waits for its answer of the type expected, which is then in client->message. CTC_AGAIN: the
+ * session is new. Any other error is in client->error. */
+contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type expected, const char *object);
+contactd_code ctc_hello(contactd_client *client);
+/* The deadline has passed while something was waited for. */
+contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for);
+void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to); /* object "": as it says */
+void ctc_received_close(ctc_received *received);
+
+/* ---- recover.c ---- */
+
+/* Starts a session anew, until the deadline; meshes and scenes follow when they are next needed. */
+contactd_code ctc_recover(contactd_client *client);
+/* Makes sure that the server has the mesh; the scene with its bodies in their last state. CTC_AGAIN as in
+ * ctc_exchange. */
+contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh);
+contactd_code ctc_ensure_scene(contactd_client *client, ctc_scene *scene);
+void ctc_rebuild_scene(contactd_client *client, ctc_scene *scene); /* when it is next needed */
+
+/* ---- meshes.c, scenes.c, settings.c ---- */
+
+enum { CTC_OBJECT = 96 };
+ctc_mesh *ctc_find_mesh(contactd_client *client, contactd_mesh mesh); /* NULL: the error says why */
+ctc_scene *ctc_find_scene(contactd_client *client, contactd_scene scene);
+ctc_body *ctc_find_body(contactd_client *client, ctc_scene *scene, contactd_body body);
+void ctc_mesh_free(ctc_mesh **mesh);
+void ctc_scene_free(ctc_scene **scene);
+const char *ctc_mesh_object(const contactd_client *client, const ctc_mesh *mesh, char buffer[CTC_OBJECT]);
+const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]);
+contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source);
+contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
+contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
+uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
+contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
+                              wire_settings *to);
+void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to);
+
+/* ---- steps.c, mirror.c ---- */
+
+/* Sends what is unsent and may be sent now, in order, and again what may have been lost. Recovers a lost session. */
+contactd_code ctc_serve_steps(contactd_client *client);
+void ctc_step_answered(contactd_client *client, ctc_step *step); /* client->message is its answer */
+/* Waits until none of the scene's steps is without an answer; scene 0: fewer than `below` of all. */
+contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below);
+void ctc_unsend_steps(contactd_client *client, uint32_t scene); /* numbers are void; scene 0: of all */
+void ctc_drop_steps(contactd_client *client, uint32_t scene);
+void ctc_steps_free(contactd_client *client);
+ctc_step *ctc_step_of_request(contactd_client *client, uint64_t request);
+void ctc_step_clear(contactd_client *client, ctc_step *step); /* what it holds of caller and server */
+
+/* Checks the updates against the bodies, and copies them with their arrays into the step. */
+contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_step *step,
+                               const contactd_update *updates, size_t n);
+void ctc_mirror_step(ctc_scene *scene, const ctc_step *step);  /* it was answered: its updates are the state */
+bool ctc_make_result(contactd_client *client, ctc_step *step); /* of an answer; false: out of memory */
+
+#endif

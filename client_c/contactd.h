@@ -1,0 +1,292 @@
+/* contactd.h - the C client of contactd, a service that computes contacts between meshes for physics simulators.
+ *
+ * Every call returns a contactd_code; CONTACTD_OK is 0. contactd_last_error says the rest: which object, which field,
+ * what was expected, and whether a retry can help. A call that fails has changed nothing.
+ *
+ * Units are SI: positions in m, volumes in m^3, gradients dV/dx in m^2, forces in N. Poses are row-major 3x4 [R|t] with
+ * p_world = R p + t. Meshes are closed surfaces, counter-clockwise seen from outside.
+ *
+ * Every call ends within the client's timeout. When the connection breaks or the server restarts, the client connects
+ * again, registers the meshes it kept, reopens its scenes, restores the last state and repeats what was not answered:
+ * the caller sees at most one slow call, and its handles stay valid.
+ *
+ * A client is used by one thread at a time. Clients share nothing, print nothing and install no signal handlers.
+ */
+#ifndef CONTACTD_H
+#define CONTACTD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/errors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char *contactd_code_name(contactd_code code); /* "INVALID_MESH" */
+const char *contactd_code_text(contactd_code code);
+
+typedef struct contactd_error {
+    contactd_code code;
+    char object[96];         /* "scene 2", "mesh bunny"; may be empty */
+    char field[64];          /* "positions"; may be empty */
+    char message[512];       /* expected, actual, remedy */
+    bool retry;              /* the same call may succeed later */
+    uint32_t retry_after_ms; /* a hint; 0: none */
+} contactd_error;
+
+/* ---- client --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct contactd_client contactd_client;
+
+typedef struct contactd_options {
+    uint32_t cookie;     /* set by contactd_options_init */
+    const char *server;  /* "tcp://127.0.0.1:5555" or "ipc://..." */
+    const char *name;    /* for the server's logs and lists */
+    uint32_t timeout_ms; /* of every call; > 0; 10,000 */
+    uint32_t resend_ms; /* a step without an answer for this long is sent again, which never computes it twice; 3,000 */
+    uint32_t lease_ms;  /* the server closes the scenes of a client silent for longer; 0: the server's default */
+    bool keep_meshes;   /* keep what was registered, for a server that lost it; true */
+} contactd_options;
+
+void contactd_options_init(contactd_options *options);
+/* error may be NULL; *out is NULL unless the call went well. UNREACHABLE, VERSION_MISMATCH, INVALID_ARGUMENT. */
+contactd_code contactd_connect(const contactd_options *options, contactd_client **out, contactd_error *error);
+void contactd_close(contactd_client **client); /* closes its scenes on the server too; nulls; NULL is allowed */
+
+/* Of the last call on this client; code OK if it went well. Valid until the next. */
+const contactd_error *contactd_last_error(const contactd_client *client);
+contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms);
+
+typedef struct contactd_server { /* as the server said when it was last connected to; valid until the next call */
+    const char *server, *backend, *rasterizer, *device;
+    uint64_t epoch; /* differs after every server start */
+    uint32_t protocol, lease_ms, max_resolution, max_in_flight;
+    uint64_t max_message_bytes, max_triangles, max_vertices;
+    const char *methods[8];
+    uint32_t n_methods;
+    uint32_t recoveries; /* times this client had to restore its state */
+} contactd_server;
+
+contactd_code contactd_get_server(contactd_client *client, contactd_server *out);
+contactd_code contactd_ping(contactd_client *client, double *round_trip_us); /* may be NULL */
+
+typedef struct contactd_status {
+    const char *server, *backend, *rasterizer, *device, *simd, *ready_reason; /* valid until the next call */
+    bool ready; /* a real step ran on the requested backend; else ready_reason says what is wrong */
+    uint32_t threads;
+    uint64_t epoch;
+    double uptime_s;
+    uint32_t sessions, scenes, meshes, bodies, queue_depth, queue_capacity, max_resolution;
+    uint64_t mesh_bytes, mesh_bytes_limit, scene_bytes, scratch_bytes, steps, contacts, max_message_bytes;
+} contactd_status;
+
+contactd_code contactd_get_status(contactd_client *client, contactd_status *out);
+
+/* ---- meshes --------------------------------------------------------------------------------------------------------
+ */
+
+typedef uint32_t contactd_mesh; /* 0 is none; never reused by the same client */
+
+typedef enum contactd_format {
+    CONTACTD_FORMAT_AUTO = 0, /* told from the content */
+    CONTACTD_FORMAT_OBJ,
+    CONTACTD_FORMAT_OFF,
+    CONTACTD_FORMAT_PLY,
+    CONTACTD_FORMAT_STL,
+} contactd_format;
+
+typedef struct contactd_mesh_info {
+    uint64_t id;      /* the server's handle */
+    const char *hash; /* of the content; strings are valid until the next call */
+    const char *name;
+    uint64_t vertices, triangles, bytes;
+    double volume, area, lo[3], hi[3]; /* m^3, m^2, m: of the rest positions */
+    uint32_t bodies;                   /* that use it, of all clients */
+    bool existed;                      /* resident before it was registered */
+} contactd_mesh_info;
+
+/* positions [n_vertices][3], triangles [n_triangles][3]; name may be NULL. Index k of a gradient is vertex k here.
+ * INVALID_MESH names open or non-manifold edges, wrong orientation, and so on. Registering one content twice is cheap.
+ */
+contactd_code contactd_register_mesh(contactd_client *client, const char *name, const float *positions,
+                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                     contactd_mesh *out);
+contactd_code contactd_register_mesh_f64(contactd_client *client, const char *name, const double *positions,
+                                         size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                         contactd_mesh *out);
+/* The bytes of an OBJ, OFF, PLY or STL file. */
+contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,
+                                           contactd_format format, contactd_mesh *out);
+/* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
+contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out);
+contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out);
+/* Frees it on the server and here. CONFLICT while bodies use it. */
+contactd_code contactd_remove_mesh(contactd_client *client, contactd_mesh mesh);
+/* Drops the copy kept for a server that loses its meshes, and the handle; bodies of this client must not use it. */
+contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh mesh);
+
+/* All meshes of the server, whoever registered them. The list is valid until the next call on this client. */
+contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_info **out, size_t *n);
+contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out); /* >= 8 digits */
+contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash);
+
+/* ---- scenes and bodies ---------------------------------------------------------------------------------------------
+ */
+
+typedef uint32_t contactd_scene;
+typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
+
+#define CONTACTD_DEFAULT UINT32_MAX
+
+typedef struct contactd_settings {
+    uint32_t cookie;        /* set by contactd_settings_init: every field default (open) or kept (configure) */
+    const char *method;     /* "ldi"; NULL: default */
+    uint32_t resolution[3]; /* ray samples across the window along x, y, z; all CONTACTD_DEFAULT: default */
+    double pixel_size;      /* m; > 0: a world-anchored lattice instead; 0: back to resolution; -1: default */
+    double stiffness;       /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
+} contactd_settings;
+
+void contactd_settings_init(contactd_settings *settings);
+
+/* settings may be NULL, name too. */
+contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
+                                  contactd_scene *out);
+contactd_code contactd_configure(contactd_client *client, contactd_scene scene, const contactd_settings *settings);
+contactd_code contactd_close_scene(contactd_client *client, contactd_scene scene); /* steps in flight are dropped */
+
+typedef struct contactd_scene_info {
+    uint64_t id;                       /* the server's handle */
+    const char *name, *owner, *method; /* valid until the next call; owner: the name of the client; "": none */
+    uint32_t resolution[3];
+    double pixel_size, stiffness;
+    uint32_t bodies, contacts; /* contacts of the last step */
+    uint64_t bytes, steps;
+    bool mine;
+} contactd_scene_info;
+
+contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);
+/* All scenes of the server. The list is valid until the next call on this client. */
+contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene_info **out, size_t *n);
+/* Any scene, by the server's handle. settings NULL: only looks. out may be NULL. */
+contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
+                                       contactd_scene_info *out);
+
+typedef struct contactd_body_options {
+    uint32_t cookie;             /* set by contactd_body_options_init */
+    bool rigid;                  /* a pose moves it; else its positions are given, starting at the mesh's */
+    double pose[12];             /* rigid only */
+    uint32_t group, mask;        /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) */
+    const contactd_body *ignore; /* never paired with this one */
+    size_t n_ignore;
+} contactd_body_options;
+
+void contactd_body_options_init(contactd_body_options *options); /* deformable, identity, group 1, mask ~0 */
+contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
+                                const contactd_body_options *options, contactd_body *out); /* options may be NULL */
+contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);
+
+/* ---- steps ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum contactd_update_kind {
+    CONTACTD_POSITIONS = 1, /* all vertices of a deformable body */
+    CONTACTD_RANGES = 2,    /* indices holds (first, count) pairs, positions their vertices one range after another */
+    CONTACTD_INDEXED = 3,   /* indices holds a vertex for each of the positions */
+    CONTACTD_POSE = 4,      /* a rigid body's pose */
+} contactd_update_kind;
+
+typedef struct contactd_update {
+    contactd_body body;
+    contactd_update_kind kind;
+    const void *positions; /* [count][3], world axes, m; read during the call */
+    bool float64;          /* positions are double, else float; the server rounds to float */
+    uint64_t count;        /* vertices */
+    const uint32_t *indices;
+    uint64_t n_indices; /* numbers, not pairs */
+    double pose[12];
+} contactd_update;
+
+contactd_update contactd_move(contactd_body body, const double pose[12]);
+contactd_update contactd_deform(contactd_body body, const float *positions, size_t n_vertices);
+
+enum {                             /* what a step returns, beside bodies, volumes and error estimate */
+       CONTACTD_WANT_FRAME = 1,    /* generalized gradients, area, normal, tangents, centre, depth */
+       CONTACTD_WANT_GRADIENT = 2, /* sparse dV/dx */
+       CONTACTD_WANT_FRICTION = 4, /* friction weights */
+       CONTACTD_WANT_FORCES = 8,   /* f = -k V dV/dx */
+       CONTACTD_WANT_SPANS = 16,   /* where each ray lies inside both bodies: for pictures */
+       CONTACTD_WANT_ALL = 15,     /* all but spans */
+};
+
+typedef struct contactd_step_options {
+    uint32_t cookie;      /* set by contactd_step_options_init */
+    uint32_t want;        /* CONTACTD_WANT_...; ALL */
+    uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not begun by then; 0: none */
+} contactd_step_options;
+
+void contactd_step_options_init(contactd_step_options *options);
+
+typedef struct contactd_sparse { /* the vertices of one body with a non-zero gradient, in rising order */
+    uint64_t n;
+    const uint32_t *vertices;
+    const double *gradient; /* [n][3], m^2; NULL unless wanted, as the following */
+    const double *weights;  /* [n], m^2 */
+    const double *forces;   /* [n][3], N */
+} contactd_sparse;
+
+typedef struct contactd_contact {
+    contactd_body bodies[2];
+    double volume;         /* m^3, mean of the three views */
+    double volumes[3];     /* m^3, seen along x, y, z */
+    double error_bound;    /* m^3, guaranteed; NaN: the method gives none */
+    double error_estimate; /* m^3 */
+    double area, depth;    /* m^2, m */
+    double normal[3];      /* unit; the direction that pushes bodies[0] out */
+    double tangents[2][3];
+    double center[3];                  /* m */
+    double generalized_gradient[2][6]; /* per body: dV/d(translation), m^2; dV/d(rotation about its origin), m^3 */
+    contactd_sparse sparse[2];         /* per body */
+    uint64_t n_spans;
+    const float *spans;       /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
+    const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
+} contactd_contact;
+
+enum { CONTACTD_PHASES = 7 };
+const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
+
+typedef struct contactd_result {
+    uint32_t n_contacts; /* pairs with a common volume */
+    const contactd_contact *contacts;
+    const char *method, *backend;
+    uint64_t pairs, rays, fragments;
+    double timings_us[CONTACTD_PHASES];
+    double latency_us; /* from submission to the answer's arrival here */
+} contactd_result;
+
+typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
+
+/* Hands a step to the server and returns. At most contactd_server.max_in_flight of a client are in flight: beyond that
+ * it waits for the oldest to be answered. options may be NULL. Updates name each body at most once. */
+contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
+                                   size_t n_updates, const contactd_step_options *options, contactd_ticket *out);
+/* *out is valid until the next wait on this client. Steps may be waited for in any order, each once. After
+ * DEADLINE_EXCEEDED or UNREACHABLE of this client's own timeout (field "timeout_ms") the step is still in flight: wait
+ * again. */
+contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
+contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
+                            size_t n_updates, const contactd_step_options *options, const contactd_result **out);
+
+/* out += -k g (g . in) with g = dV/dx of the contact: the stiffness product of implicit integration, never assembled.
+ * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. Needs
+ * GRADIENT. */
+void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
+                                double *const out[2]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

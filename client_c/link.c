@@ -1,0 +1,322 @@
+/* link.c - the client's socket: connecting, sending, receiving, and requests with their answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/client.h"
+
+enum { SLICE_MS = 20 }; /* how often the link is looked after while nothing comes */
+
+static void set_int(void *socket, int option, int value) {
+    zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+contactd_code ctc_link_open(contactd_client *client) {
+    client->context = zmq_ctx_new();
+    if (client->context) {
+        client->socket = zmq_socket(client->context, ZMQ_DEALER);
+        client->monitor = zmq_socket(client->context, ZMQ_PAIR);
+    }
+    if (!client->context || !client->socket || !client->monitor)
+        return ctc_fail(client, CONTACTD_OUT_OF_MEMORY, "client", "", "no socket: %s", zmq_strerror(zmq_errno()));
+    set_int(client->socket, ZMQ_LINGER, 0);
+    set_int(client->monitor, ZMQ_LINGER, 0);
+    set_int(client->socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a server that is not there */
+    set_int(client->socket, ZMQ_SNDHWM, 256);
+    set_int(client->socket, ZMQ_RCVHWM, 256);
+    set_int(client->socket, ZMQ_HEARTBEAT_IVL, 1000);
+    set_int(client->socket, ZMQ_HEARTBEAT_TIMEOUT, 5000);
+    set_int(client->socket, ZMQ_HEARTBEAT_TTL, 10000);
+    set_int(client->socket, ZMQ_RECONNECT_IVL, 20 + (int)(60 * ctc_random(client))); /* ZeroMQ adds its own jitter */
+    set_int(client->socket, ZMQ_RECONNECT_IVL_MAX, 1000);
+    set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
+    if (zmq_socket_monitor(client->socket, "inproc://monitor",
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) ||
+        zmq_connect(client->monitor, "inproc://monitor"))
+        return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "no socket monitor: %s", zmq_strerror(zmq_errno()));
+    if (zmq_connect(client->socket, client->address))
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server",
+                        "%s is not an address to connect to (%s); expected tcp://HOST:PORT or ipc://PATH",
+                        client->address, zmq_strerror(zmq_errno()));
+    return CONTACTD_OK;
+}
+
+void ctc_received_close(ctc_received *received) {
+    for (size_t i = 0; i < received->n; i++) zmq_msg_close(&received->frames[i]);
+    received->n = 0;
+}
+
+void ctc_link_close(contactd_client *client) {
+    if (client->incoming) ctc_received_close(client->incoming);
+    if (client->socket) zmq_socket_monitor(client->socket, NULL, 0);
+    if (client->monitor) zmq_close(client->monitor);
+    if (client->socket) zmq_close(client->socket);
+    while (client->context && zmq_ctx_term(client->context) && zmq_errno() == EINTR) {
+    }
+    free(client->welcome_text);
+}
+
+static void look_after(contactd_client *client) {
+    for (;;) {
+        zmq_msg_t event, address;
+        zmq_msg_init(&event);
+        if (zmq_msg_recv(&event, client->monitor, ZMQ_DONTWAIT) < 2) {
+            zmq_msg_close(&event);
+            return;
+        }
+        uint16_t kind;
+        memcpy(&kind, zmq_msg_data(&event), sizeof kind);
+        bool more = zmq_msg_more(&event);
+        zmq_msg_close(&event);
+        if (more) {
+            zmq_msg_init(&address);
+            zmq_msg_recv(&address, client->monitor, ZMQ_DONTWAIT);
+            zmq_msg_close(&address);
+        }
+        client->connected = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        if (!client->connected) client->breaks++;
+    }
+}
+
+contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for) {
+    if (!client->connected)
+        return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+                        "no contactd answers at %s: %s after %u ms; check that the server runs and listens there",
+                        client->address, client->greeted ? "connection lost, not back" : "no connection",
+                        client->timeout_ms);
+    if (client->strangers)
+        return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+                        "%s answers, but not in contactd's protocol (%llu such messages)", client->address,
+                        (unsigned long long)client->strangers);
+    return ctc_fail(client, CONTACTD_DEADLINE_EXCEEDED, object, "timeout_ms", "%s did not come from %s within %u ms",
+                    waiting_for, client->address, client->timeout_ms);
+}
+
+/* ---- sending
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* The frame's content: shared where a step holds it in a message, copied otherwise. */
+static bool make_frame(zmq_msg_t *to, const wire_frame *from, ctc_step *step) {
+    for (size_t i = 0; step && i < step->n_large; i++)
+        if (zmq_msg_data(&step->large[i]) == from->data) {
+            zmq_msg_init(to);
+            return zmq_msg_copy(to, &step->large[i]) == 0;
+        }
+    if (zmq_msg_init_size(to, from->size)) return false;
+    if (from->size) memcpy(zmq_msg_data(to), from->data, from->size);
+    return true;
+}
+
+contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step, bool wait) {
+    static const char no_room[] = "the request";
+    m->request = step && step->request ? step->request : ++client->request;
+    m->session = client->session;
+    m->epoch = client->epoch;
+    if (m->type == WIRE_HELLO) m->session = m->epoch = 0;
+    wire_encoded encoded;
+    if (!wire_encode(client->encoder, m, WIRE_INLINE_BYTES, &encoded)) return ctc_no_memory(client, no_room);
+    uint64_t total = 0;
+    for (size_t i = 0; i < encoded.n_frames; i++) total += encoded.frames[i].size;
+    if (client->greeted && client->welcome.max_message_bytes && total > client->welcome.max_message_bytes)
+        return ctc_fail(client, CONTACTD_TOO_LARGE, wire_type_name(m->type), "",
+                        "the message has %llu bytes; this server accepts %llu (its option --max-message-bytes)",
+                        (unsigned long long)total, (unsigned long long)client->welcome.max_message_bytes);
+    for (size_t i = 0; i < encoded.n_frames;) {
+        zmq_msg_t frame;
+        if (!make_frame(&frame, &encoded.frames[i], step)) return ctc_no_memory(client, no_room);
+        int flags = (i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
+        if (zmq_msg_send(&frame, client->socket, flags) >= 0) {
+            i++;
+            continue;
+        }
+        int why = zmq_errno();
+        zmq_msg_close(&frame);
+        if (why == EINTR) continue;
+        if (why != EAGAIN)
+            return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "sending failed: %s", zmq_strerror(why));
+        if (!wait) return CONTACTD_BUSY;
+        uint64_t now = ctc_now();
+        look_after(client);
+        if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
+        uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
+        zmq_pollitem_t item = {.socket = client->socket, .events = ZMQ_POLLOUT};
+        zmq_poll(&item, 1, left < SLICE_MS ? (long)left : SLICE_MS);
+    }
+    return CONTACTD_OK;
+}
+
+/* ---- receiving
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* One whole message into client->incoming, decoded into client->message. False: nothing came, or nothing of use. */
+static bool receive(contactd_client *client, int flags) {
+    ctc_received *r = client->incoming;
+    ctc_received_close(r);
+    for (;;) {
+        zmq_msg_t extra, *frame = r->n < 1 + WIRE_MAX_FRAMES ? &r->frames[r->n] : &extra;
+        zmq_msg_init(frame);
+        if (zmq_msg_recv(frame, client->socket, r->n ? 0 : flags) < 0) {
+            zmq_msg_close(frame);
+            return false;
+        }
+        bool more = zmq_msg_more(frame);
+        if (frame == &extra)
+            zmq_msg_close(frame);
+        else
+            r->n++;
+        if (!more) break;
+    }
+    wire_frame frames[1 + WIRE_MAX_FRAMES];
+    for (size_t i = 0; i < r->n; i++)
+        frames[i] = (wire_frame){zmq_msg_data(&r->frames[i]), zmq_msg_size(&r->frames[i])};
+    wire_fault fault;
+    if (wire_decode(frames, r->n, client->scratch, &client->message, &fault)) return true;
+    client->strangers++;
+    if (fault.request == 0) return false;
+    /* Someone waits for this: let him know at once what was wrong with it. */
+    client->message = (wire_message){.request = fault.request, .type = WIRE_ERROR};
+    client->message.u.error = (wire_error){.code = CONTACTD_INTERNAL,
+                                           .object = "server",
+                                           .field = "answer",
+                                           .message = "the server's answer could not be understood"};
+    return true;
+}
+
+ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns) {
+    uint64_t now = ctc_now();
+    bool brief = until_ns < now + SLICE_MS * 1000000u;
+    if (brief) set_int(client->socket, ZMQ_RCVTIMEO, until_ns > now ? (int)((until_ns - now) / 1000000u) + 1 : 0);
+    bool got = receive(client, 0);
+    if (brief) set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
+    if (!got) {
+        look_after(client);
+        return CTC_NOTHING;
+    }
+    if (!client->connected) look_after(client);
+    if (request && client->message.request == request) return CTC_ANSWER;
+    ctc_step *step = ctc_step_of_request(client, client->message.request);
+    if (step) ctc_step_answered(client, step);
+    return CTC_OTHER;
+}
+
+/* ---- requests
+ * --------------------------------------------------------------------------------------------------------- */
+
+void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to) {
+    *to = (contactd_error){.code = from->code, .retry = from->retry, .retry_after_ms = from->retry_after_ms};
+    /* The server's numbers are not the caller's handles, so what the request was about goes by the caller's name. */
+    snprintf(to->object, sizeof to->object, "%s", *object ? object : from->object);
+    snprintf(to->field, sizeof to->field, "%s", from->field);
+    snprintf(to->message, sizeof to->message, "%s", *from->message ? from->message : wire_code_text((int)from->code));
+}
+
+static bool repeatable(wire_type type) {
+    return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY;
+}
+
+/* What an earlier, unanswered sending of the same request may have done already counts as done. */
+static bool done_before(wire_type type, contactd_code code) {
+    return (type == WIRE_CLOSE_SCENE || type == WIRE_REMOVE_BODY || type == WIRE_REMOVE_MESH) &&
+           (code == CONTACTD_NOT_FOUND || code == CONTACTD_STALE_HANDLE);
+}
+
+/* Waits without losing answers to steps. */
+static void pause_for(contactd_client *client, uint32_t hint_ms) {
+    double ms = (hint_ms ? hint_ms : 20) * (0.5 + ctc_random(client));
+    uint64_t until = ctc_now() + (uint64_t)(ms * 1e6);
+    if (until > client->deadline_ns) until = client->deadline_ns;
+    while (ctc_now() < until) ctc_pump(client, 0, until);
+}
+
+contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type expected, const char *object) {
+    uint32_t sent = 0;
+    for (;;) {
+        if (client->lost && !client->recovering) {
+            contactd_code code = ctc_recover(client);
+            return code == CONTACTD_OK ? CTC_AGAIN : code;
+        }
+        look_after(client);
+        uint64_t breaks = client->breaks;
+        contactd_code code = ctc_send(client, m, NULL, true);
+        if (code != CONTACTD_OK) return code;
+        sent++;
+        ctc_event event;
+        bool broken = false;
+        while ((event = ctc_pump(client, m->request, client->deadline_ns)) != CTC_ANSWER) {
+            if (client->lost && m->type != WIRE_HELLO) break;
+            broken = client->breaks != breaks;
+            if (broken && client->connected) break;
+            if (ctc_now() >= client->deadline_ns) {
+                if (!repeatable(m->type)) client->lost = true; /* whether it was done is not known */
+                return ctc_timed_out(client, object, "an answer");
+            }
+        }
+        if (event != CTC_ANSWER) {
+            if (broken && !repeatable(m->type)) client->lost = true;
+            if (client->lost && client->recovering && m->type != WIRE_HELLO) return CTC_AGAIN;
+            continue; /* repeat, or recover */
+        }
+        if (client->message.type == expected) return CONTACTD_OK;
+        if (client->message.type != WIRE_ERROR)
+            return ctc_fail(client, CONTACTD_INTERNAL, object, "answer", "the server answered %s with %s, expected %s",
+                            wire_type_name(m->type), wire_type_name(client->message.type), wire_type_name(expected));
+        wire_error e = client->message.u.error;
+        if (e.code == CONTACTD_STATE_LOST && m->type != WIRE_HELLO) {
+            client->lost = true;
+            if (client->recovering) return CTC_AGAIN;
+            continue;
+        }
+        if (sent > 1 && done_before(m->type, e.code)) return CONTACTD_OK;
+        ctc_answer_error(&e, object, &client->error);
+        if ((e.code != CONTACTD_BUSY && e.code != CONTACTD_SHUTTING_DOWN) || ctc_now() >= client->deadline_ns)
+            return e.code;
+        pause_for(client, e.retry_after_ms);
+        if (ctc_now() >= client->deadline_ns) return client->error.code;
+        sent--; /* it was refused, so it was not done */
+    }
+}
+
+/* ---- the session
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The strings of a Welcome outlive the message. */
+static bool keep_welcome(contactd_client *client) {
+    wire_welcome w = client->message.u.welcome;
+    const char **texts[4 + sizeof w.methods / sizeof *w.methods] = {&w.server, &w.backend, &w.rasterizer, &w.device};
+    size_t n = 4, bytes = 0;
+    for (uint32_t i = 0; i < w.n_methods; i++) texts[n++] = &w.methods[i];
+    for (size_t i = 0; i < n; i++) bytes += strlen(*texts[i]) + 1;
+    char *block = malloc(bytes), *at = block;
+    if (!block) return false;
+    for (size_t i = 0; i < n; i++) {
+        size_t length = strlen(*texts[i]) + 1;
+        memcpy(at, *texts[i], length);
+        *texts[i] = at;
+        at += length;
+    }
+    free(client->welcome_text);
+    client->welcome_text = block;
+    client->welcome = w;
+    return true;
+}
+
+contactd_code ctc_hello(contactd_client *client) {
+    wire_message m = {.type = WIRE_HELLO, .u.hello = {WIRE_VERSION, WIRE_VERSION, client->name, client->lease_ms}};
+    bool was = client->recovering;
+    client->recovering = true; /* a Hello needs no session */
+    contactd_code code = ctc_exchange(client, &m, WIRE_WELCOME, "server");
+    client->recovering = was;
+    if (code != CONTACTD_OK) return code;
+    if (client->message.u.welcome.version != WIRE_VERSION)
+        return ctc_fail(client, CONTACTD_VERSION_MISMATCH, "server", "version",
+                        "the server speaks version %u of the protocol, this library %d",
+                        client->message.u.welcome.version, WIRE_VERSION);
+    if (!keep_welcome(client)) return ctc_no_memory(client, "client");
+    client->session = client->welcome.session;
+    client->epoch = client->welcome.epoch;
+    client->greeted = true;
+    client->connected = true;
+    client->lost = false;
+    return CONTACTD_OK;
+}

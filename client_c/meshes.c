@@ -1,0 +1,280 @@
+/* meshes.c - registering meshes, the copies kept of them, and the server's list. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/client.h"
+
+const char *ctc_mesh_object(const contactd_client *client, const ctc_mesh *mesh, char buffer[CTC_OBJECT]) {
+    uint32_t i = 0;
+    while (i < client->n_meshes && client->meshes[i] != mesh) i++;
+    if (*mesh->name)
+        snprintf(buffer, CTC_OBJECT, "mesh %s", mesh->name);
+    else if (i < client->n_meshes)
+        snprintf(buffer, CTC_OBJECT, "mesh %u", i + 1);
+    else
+        snprintf(buffer, CTC_OBJECT, "mesh");
+    return buffer;
+}
+
+ctc_mesh *ctc_find_mesh(contactd_client *client, contactd_mesh mesh) {
+    if (mesh && mesh <= client->n_meshes && client->meshes[mesh - 1]) return client->meshes[mesh - 1];
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "mesh %u", mesh);
+    bool was = mesh && mesh <= client->n_meshes;
+    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "mesh",
+             was ? "mesh %u was removed" : "there is no mesh %u: this client registered none with that handle", mesh);
+    return NULL;
+}
+
+void ctc_mesh_free(ctc_mesh **mesh) {
+    if (!*mesh) return;
+    free((*mesh)->name);
+    free((*mesh)->positions);
+    free((*mesh)->triangles);
+    free((*mesh)->file);
+    free(*mesh);
+    *mesh = NULL;
+}
+
+static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
+    *to = (contactd_mesh_info){.id = from->mesh,
+                               .hash = from->hash,
+                               .name = from->name,
+                               .vertices = from->vertices,
+                               .triangles = from->triangles,
+                               .bytes = from->bytes,
+                               .volume = from->volume,
+                               .area = from->area,
+                               .bodies = from->bodies,
+                               .existed = from->existed};
+    memcpy(to->lo, from->lo, sizeof to->lo);
+    memcpy(to->hi, from->hi, sizeof to->hi);
+}
+
+/* ---- registering
+ * ------------------------------------------------------------------------------------------------------ */
+
+contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source) {
+    char object[CTC_OBJECT];
+    wire_message m = {.type = WIRE_REGISTER_MESH, .u.register_mesh = *source};
+    contactd_code code = ctc_exchange(client, &m, WIRE_MESH_INFO, ctc_mesh_object(client, mesh, object));
+    if (code != CONTACTD_OK) return code;
+    const wire_mesh_info *info = &client->message.u.mesh_info;
+    mesh->server = info->mesh;
+    mesh->vertices = info->vertices;
+    snprintf(mesh->hash, sizeof mesh->hash, "%s", info->hash);
+    return CONTACTD_OK;
+}
+
+static bool keep(wire_array *array, void **copy) {
+    size_t bytes = (size_t)array->count * wire_dtype_size(array->dtype);
+    if (array->dtype == WIRE_NONE) return true;
+    *copy = malloc(bytes ? bytes : 1);
+    if (!*copy) return false;
+    memcpy(*copy, array->data, bytes);
+    array->data = *copy;
+    return true;
+}
+
+static contactd_code add_mesh(contactd_client *client, const char *name, const wire_register_mesh *source,
+                              contactd_mesh *out) {
+    *out = 0;
+    ctc_mesh *mesh = calloc(1, sizeof *mesh);
+    if (!mesh) return ctc_no_memory(client, "mesh");
+    mesh->source = *source;
+    mesh->name = ctc_strdup(name);
+    mesh->source.name = mesh->name;
+    contactd_code code = CONTACTD_OK;
+    if (!mesh->name || !ctc_grow32(&client->meshes, client->n_meshes, &client->cap_meshes, sizeof *client->meshes))
+        code = ctc_no_memory(client, "mesh");
+    if (code == CONTACTD_OK) {
+        wire_register_mesh named = *source;
+        named.name = mesh->name;
+        do code = ctc_send_register(client, mesh, &named);
+        while (code == CTC_AGAIN);
+    }
+    if (code == CONTACTD_OK && client->keep_meshes) {
+        mesh->kept = keep(&mesh->source.vertices, &mesh->positions) &&
+                     keep(&mesh->source.triangles, &mesh->triangles) && keep(&mesh->source.file, &mesh->file);
+        if (!mesh->kept) code = ctc_no_memory(client, "mesh");
+    }
+    if (code != CONTACTD_OK) {
+        ctc_mesh_free(&mesh);
+        return code;
+    }
+    if (!mesh->kept) mesh->source = (wire_register_mesh){0};
+    client->meshes[client->n_meshes++] = mesh;
+    *out = client->n_meshes;
+    return CONTACTD_OK;
+}
+
+static contactd_code register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
+                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                     contactd_mesh *out) {
+    ctc_begin(client);
+    *out = 0;
+    if ((n_vertices && !positions) || (n_triangles && !triangles))
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", positions ? "triangles" : "positions", "%s is NULL",
+                        positions ? "triangles" : "positions");
+    if (n_vertices > UINT32_MAX || n_triangles > UINT32_MAX)
+        return ctc_fail(client, CONTACTD_LIMIT_EXCEEDED, "mesh", n_vertices > UINT32_MAX ? "positions" : "triangles",
+                        "%zu vertices and %zu triangles are more than any server takes", n_vertices, n_triangles);
+    wire_register_mesh source = {.vertices = {dtype, 3 * (uint64_t)n_vertices, positions},
+                                 .triangles = {WIRE_U32, 3 * (uint64_t)n_triangles, triangles}};
+    return add_mesh(client, name, &source, out);
+}
+
+contactd_code contactd_register_mesh(contactd_client *client, const char *name, const float *positions,
+                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                     contactd_mesh *out) {
+    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, out);
+}
+
+contactd_code contactd_register_mesh_f64(contactd_client *client, const char *name, const double *positions,
+                                         size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                         contactd_mesh *out) {
+    return register_arrays(client, name, positions, WIRE_F64, n_vertices, triangles, n_triangles, out);
+}
+
+contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,
+                                           contactd_format format, contactd_mesh *out) {
+    ctc_begin(client);
+    *out = 0;
+    if (!bytes && size) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "bytes", "bytes is NULL");
+    if (format < CONTACTD_FORMAT_AUTO || format > CONTACTD_FORMAT_STL)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "format", "format %d is none of contactd_format",
+                        (int)format);
+    wire_register_mesh source = {.file = {WIRE_U8, size, bytes}, .format = (wire_mesh_format)format};
+    return add_mesh(client, name, &source, out);
+}
+
+contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out) {
+    ctc_begin(client);
+    *out = 0;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    FILE *file = fopen(path, "rb");
+    unsigned char *bytes = NULL;
+    size_t size = 0, cap = 0;
+    int why = file ? 0 : errno;
+    while (file && !why) {
+        if (size == cap && !ctc_grow(&bytes, cap ? cap : 1u << 16, &cap, 1)) {
+            why = ENOMEM;
+            break;
+        }
+        size_t n = fread(bytes + size, 1, cap - size, file);
+        size += n;
+        if (n == 0) {
+            if (ferror(file)) why = errno ? errno : EIO;
+            break;
+        }
+    }
+    if (file) fclose(file);
+    contactd_code code =
+        why ? ctc_fail(client, CONTACTD_INVALID_ARGUMENT, name, "path", "cannot read %s: %s", path, strerror(why))
+            : contactd_register_mesh_bytes(client, name, bytes, size, CONTACTD_FORMAT_AUTO, out);
+    free(bytes);
+    return code;
+}
+
+/* ---- looking and removing
+ * ----------------------------------------------------------------------------------------------- */
+
+contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh handle, contactd_mesh_info *out) {
+    ctc_begin(client);
+    ctc_mesh *mesh = ctc_find_mesh(client, handle);
+    if (!mesh) return client->error.code;
+    char object[CTC_OBJECT];
+    contactd_code code;
+    do {
+        code = ctc_ensure_mesh(client, mesh);
+        if (code != CONTACTD_OK) continue;
+        wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.mesh = mesh->server};
+        code = ctc_exchange(client, &m, WIRE_MESH_GEOMETRY, ctc_mesh_object(client, mesh, object));
+        if (code == CONTACTD_STALE_HANDLE && mesh->kept) { /* it made room for others */
+            mesh->server = 0;
+            code = CTC_AGAIN;
+        }
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_geometry.info, out);
+    return code;
+}
+
+static void forget(contactd_client *client, contactd_mesh handle) {
+    ctc_mesh_free(&client->meshes[handle - 1]);
+    client->error = (contactd_error){.code = CONTACTD_OK};
+}
+
+contactd_code contactd_remove_mesh(contactd_client *client, contactd_mesh handle) {
+    ctc_begin(client);
+    ctc_mesh *mesh = ctc_find_mesh(client, handle);
+    if (!mesh) return client->error.code;
+    char object[CTC_OBJECT];
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_REMOVE_MESH, .u.remove_mesh = {.mesh = mesh->server, .hash = mesh->hash}};
+        code = ctc_exchange(client, &m, WIRE_DONE, ctc_mesh_object(client, mesh, object));
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_NOT_FOUND || code == CONTACTD_STALE_HANDLE)
+        code = CONTACTD_OK; /* gone is what was asked for */
+    if (code == CONTACTD_OK) forget(client, handle);
+    return code;
+}
+
+contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh handle) {
+    ctc_begin(client);
+    ctc_mesh *mesh = ctc_find_mesh(client, handle);
+    if (!mesh) return client->error.code;
+    char object[CTC_OBJECT];
+    if (mesh->bodies)
+        return ctc_fail(client, CONTACTD_CONFLICT, ctc_mesh_object(client, mesh, object), "mesh",
+                        "%u bodies of this client use it: remove them or close their scene first", mesh->bodies);
+    forget(client, handle);
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_info **out, size_t *n) {
+    ctc_begin(client);
+    *out = NULL;
+    *n = 0;
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_LIST_MESHES};
+        code = ctc_exchange(client, &m, WIRE_MESH_LIST, "server");
+    } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    const wire_mesh_list *from = &client->message.u.mesh_list;
+    contactd_mesh_info *list = realloc(client->list, (from->n + 1) * sizeof *list);
+    if (!list) return ctc_no_memory(client, "list of meshes");
+    client->list = list;
+    for (uint32_t i = 0; i < from->n; i++) info_of(&from->meshes[i], &list[i]);
+    *out = list;
+    *n = from->n;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out) {
+    ctc_begin(client);
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "mesh %s", hash);
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.hash = hash};
+        code = ctc_exchange(client, &m, WIRE_MESH_GEOMETRY, object);
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_geometry.info, out);
+    return code;
+}
+
+contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash) {
+    ctc_begin(client);
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "mesh %s", hash);
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_REMOVE_MESH, .u.remove_mesh.hash = hash};
+        code = ctc_exchange(client, &m, WIRE_DONE, object);
+    } while (code == CTC_AGAIN);
+    return code;
+}

@@ -1,0 +1,201 @@
+/* mirror.c - the updates of a step: checked, copied until they are answered, and then kept as the state of the bodies.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/client.h"
+
+contactd_update contactd_move(contactd_body body, const double pose[12]) {
+    contactd_update update = {.body = body, .kind = CONTACTD_POSE};
+    memcpy(update.pose, pose, sizeof update.pose);
+    return update;
+}
+
+contactd_update contactd_deform(contactd_body body, const float *positions, size_t n_vertices) {
+    return (contactd_update){.body = body, .kind = CONTACTD_POSITIONS, .positions = positions, .count = n_vertices};
+}
+
+/* ---- checking
+ * --------------------------------------------------------------------------------------------------------- */
+
+typedef unsigned long long ull;
+
+static contactd_code check_ranges(contactd_client *client, const contactd_update *u, const ctc_body *body,
+                                  const char *object) {
+    uint64_t total = 0;
+    if (u->n_indices % 2)
+        return ctc_fail(client, CONTACTD_WRONG_LENGTH, object, "indices",
+                        "indices has %llu numbers, expected (first, count) pairs", (ull)u->n_indices);
+    for (uint64_t i = 0; i < u->n_indices; i += 2) {
+        uint64_t end = (uint64_t)u->indices[i] + u->indices[i + 1];
+        if (end > body->vertices)
+            return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "indices",
+                            "range %llu ends at vertex %llu, but the body has %llu", (ull)(i / 2), (ull)end,
+                            (ull)body->vertices);
+        total += u->indices[i + 1];
+    }
+    if (total != u->count)
+        return ctc_fail(client, CONTACTD_WRONG_LENGTH, object, "positions",
+                        "%llu positions are given, but the ranges hold %llu vertices", (ull)u->count, (ull)total);
+    return CONTACTD_OK;
+}
+
+static contactd_code check_indexed(contactd_client *client, const contactd_update *u, const ctc_body *body,
+                                   const char *object) {
+    if (u->n_indices != u->count)
+        return ctc_fail(client, CONTACTD_WRONG_LENGTH, object, "indices",
+                        "indices has %llu numbers, expected one for each of %llu positions", (ull)u->n_indices,
+                        (ull)u->count);
+    for (uint64_t i = 0; i < u->n_indices; i++)
+        if (u->indices[i] >= body->vertices)
+            return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "indices",
+                            "index %llu is vertex %u, but the body has %llu", (ull)i, u->indices[i],
+                            (ull)body->vertices);
+    return CONTACTD_OK;
+}
+
+/* What could never succeed is refused here, so that it takes no sequence number and leaves the mirror alone. */
+static contactd_code check(contactd_client *client, ctc_scene *scene, const contactd_update *u) {
+    const ctc_body *body = ctc_find_body(client, scene, u->body);
+    if (!body) return client->error.code;
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "body %u", u->body);
+    if (u->kind < CONTACTD_POSITIONS || u->kind > CONTACTD_POSE)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "kind", "kind %d is none of contactd_update_kind",
+                        (int)u->kind);
+    if (body->rigid != (u->kind == CONTACTD_POSE))
+        return ctc_fail(client, CONTACTD_CONFLICT, object, u->kind == CONTACTD_POSE ? "pose" : "positions",
+                        body->rigid ? "body %u is rigid: it takes a pose, not positions"
+                                    : "body %u is deformable: it takes positions, not a pose",
+                        u->body);
+    if (u->kind == CONTACTD_POSE) return CONTACTD_OK;
+    bool indexed = u->kind != CONTACTD_POSITIONS;
+    if ((u->count && !u->positions) || (indexed && u->n_indices && !u->indices))
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, u->positions ? "indices" : "positions", "%s is NULL",
+                        u->positions ? "indices" : "positions");
+    if (!indexed && u->count != body->vertices)
+        return ctc_fail(client, CONTACTD_WRONG_LENGTH, object, "positions",
+                        "%llu positions are given, but the body has %llu vertices", (ull)u->count, (ull)body->vertices);
+    if (u->kind == CONTACTD_RANGES) return check_ranges(client, u, body, object);
+    return indexed ? check_indexed(client, u, body, object) : CONTACTD_OK;
+}
+
+/* ---- copying
+ * ---------------------------------------------------------------------------------------------------------- */
+
+enum { LARGE = 1024 }; /* bytes from which an array is worth a message of its own, which sending then shares */
+
+static size_t aligned_size(size_t bytes) {
+    return (bytes + 7) & ~(size_t)7;
+}
+static size_t position_bytes(const contactd_update *u) {
+    return u->kind == CONTACTD_POSE ? 0 : (size_t)u->count * (u->float64 ? 24 : 12);
+}
+static size_t index_bytes(const contactd_update *u) {
+    return u->kind == CONTACTD_RANGES || u->kind == CONTACTD_INDEXED ? (size_t)u->n_indices * 4 : 0;
+}
+
+static bool copy_array(ctc_step *step, const void **array, size_t bytes, size_t *used) {
+    if (bytes >= LARGE) {
+        zmq_msg_t *to = &step->large[step->n_large];
+        if (zmq_msg_init_size(to, bytes)) return false;
+        step->n_large++;
+        memcpy(zmq_msg_data(to), *array, bytes);
+        *array = zmq_msg_data(to);
+    } else if (bytes) {
+        memcpy(step->storage + *used, *array, bytes);
+        *array = step->storage + *used;
+        *used += aligned_size(bytes);
+    }
+    return true;
+}
+
+static bool make_mirror(ctc_body *body) {
+    if (body->rigid || body->positions) return true;
+    size_t n = body->vertices ? (size_t)body->vertices : 1;
+    body->positions = calloc(n, 3 * sizeof *body->positions);
+    body->known = calloc(n, 1);
+    if (body->positions && body->known) return true;
+    free(body->positions);
+    free(body->known);
+    body->positions = NULL;
+    body->known = NULL;
+    return false;
+}
+
+contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_step *step,
+                               const contactd_update *updates, size_t n) {
+    size_t small = 0, large = 0;
+    if (n && !updates) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "updates", "updates is NULL");
+    for (size_t i = 0; i < n; i++) {
+        contactd_code code = check(client, scene, &updates[i]);
+        if (code != CONTACTD_OK) return code;
+        size_t bytes[2] = {position_bytes(&updates[i]), index_bytes(&updates[i])};
+        for (int k = 0; k < 2; k++)
+            if (bytes[k] >= LARGE)
+                large++;
+            else
+                small += aligned_size(bytes[k]);
+    }
+    /* None of the large messages may move once it holds something. */
+    if ((n && !ctc_grow(&step->updates, n - 1, &step->cap_updates, sizeof *step->updates)) ||
+        (small && !ctc_grow(&step->storage, small - 1, &step->cap_storage, 1)) ||
+        (large && !ctc_grow(&step->large, large - 1, &step->cap_large, sizeof *step->large)))
+        return ctc_no_memory(client, "step");
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        contactd_update *u = &step->updates[i];
+        *u = updates[i];
+        const void *indices = u->indices;
+        if (!make_mirror(scene->bodies[u->body - 1]) || !copy_array(step, &u->positions, position_bytes(u), &used) ||
+            !copy_array(step, &indices, index_bytes(u), &used))
+            return ctc_no_memory(client, "step");
+        u->indices = indices;
+    }
+    step->n_updates = n;
+    return CONTACTD_OK;
+}
+
+/* ---- keeping
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static void keep_vertices(ctc_body *body, const contactd_update *u, uint64_t from, uint64_t first, uint64_t n) {
+    float *to = body->positions + 3 * first;
+    if (u->float64) {
+        const double *p = (const double *)u->positions + 3 * from;
+        for (uint64_t i = 0; i < 3 * n; i++) to[i] = (float)p[i];
+    } else {
+        memcpy(to, (const float *)u->positions + 3 * from, (size_t)(3 * n) * sizeof *to);
+    }
+    if (body->n_known == body->vertices) return;
+    for (uint64_t v = first; v < first + n; v++) {
+        body->n_known += !body->known[v];
+        body->known[v] = 1;
+    }
+}
+
+void ctc_mirror_step(ctc_scene *scene, const ctc_step *step) {
+    for (size_t i = 0; i < step->n_updates; i++) {
+        const contactd_update *u = &step->updates[i];
+        ctc_body *body = scene->bodies[u->body - 1];
+        uint64_t from = 0;
+        switch (u->kind) {
+        case CONTACTD_POSE:
+            memcpy(body->pose, u->pose, sizeof body->pose);
+            break;
+        case CONTACTD_POSITIONS:
+            keep_vertices(body, u, 0, 0, u->count);
+            break;
+        case CONTACTD_RANGES:
+            for (uint64_t k = 0; k < u->n_indices; k += 2) {
+                keep_vertices(body, u, from, u->indices[k], u->indices[k + 1]);
+                from += u->indices[k + 1];
+            }
+            break;
+        case CONTACTD_INDEXED:
+            for (uint64_t k = 0; k < u->n_indices; k++) keep_vertices(body, u, k, u->indices[k], 1);
+            break;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/* result.c - the answer to a step as the caller sees it: its own handles, and arrays that are aligned. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/client.h"
+
+/* Frames come at any address. NULL with *ok left: absent; *ok false: out of memory. */
+static const void *aligned(ctc_step *step, int slot, const wire_array *array, bool *ok) {
+    size_t element = wire_dtype_size(array->dtype), bytes = (size_t)array->count * element;
+    if (array->dtype == WIRE_NONE) return NULL;
+    if ((uintptr_t)array->data % element == 0) return array->data;
+    void *copy = realloc(step->aligned[slot], bytes);
+    if (!copy) {
+        *ok = false;
+        return NULL;
+    }
+    step->aligned[slot] = copy;
+    return memcpy(copy, array->data, bytes);
+}
+
+bool ctc_make_result(contactd_client *client, ctc_step *step) {
+    const wire_step_result *r = &step->answer.u.step_result;
+    ctc_scene *scene = client->scenes[step->scene - 1];
+    bool ok = true;
+    const uint32_t *vertices = aligned(step, 0, &r->vertices, &ok);
+    const double *gradient = aligned(step, 1, &r->gradient, &ok), *weights = aligned(step, 2, &r->weights, &ok);
+    const double *forces = aligned(step, 3, &r->forces, &ok);
+    const float *spans = aligned(step, 4, &r->spans, &ok);
+    const uint8_t *axes = aligned(step, 5, &r->span_axes, &ok);
+    if (!ok ||
+        (r->n_contacts && !ctc_grow32(&step->contacts, r->n_contacts - 1, &step->cap_contacts, sizeof *step->contacts)))
+        return false;
+    for (uint32_t i = 0; i < r->n_contacts; i++) {
+        const wire_contact *from = &r->contacts[i];
+        contactd_contact *to = &step->contacts[i];
+        *to = (contactd_contact){.volume = from->volume,
+                                 .error_bound = from->error_bound,
+                                 .error_estimate = from->error_estimate,
+                                 .area = from->area,
+                                 .depth = from->depth,
+                                 .n_spans = spans ? from->n_spans : 0,
+                                 .spans = spans ? spans + 6 * from->first_span : NULL,
+                                 .span_axes = axes ? axes + from->first_span : NULL};
+        memcpy(to->volumes, from->volumes, sizeof to->volumes);
+        memcpy(to->normal, from->normal, sizeof to->normal);
+        memcpy(to->tangents, from->tangents, sizeof to->tangents);
+        memcpy(to->center, from->center, sizeof to->center);
+        memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
+        for (int b = 0; b < 2; b++) {
+            uint64_t first = from->first[b];
+            to->bodies[b] = ctc_body_of(scene, from->body[b]);
+            to->sparse[b] = (contactd_sparse){.n = from->count[b],
+                                              .vertices = vertices ? vertices + first : NULL,
+                                              .gradient = gradient ? gradient + 3 * first : NULL,
+                                              .weights = weights ? weights + first : NULL,
+                                              .forces = forces ? forces + 3 * first : NULL};
+        }
+    }
+    step->result = (contactd_result){.n_contacts = r->n_contacts,
+                                     .contacts = step->contacts,
+                                     .method = r->method == WIRE_METHOD_LDI ? "ldi" : "unknown",
+                                     .backend = r->backend,
+                                     .pairs = r->pairs,
+                                     .rays = r->rays,
+                                     .fragments = r->fragments,
+                                     .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
+    memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
+    return true;
+}
+
+void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
+                                double *const out[2]) {
+    double product = 0;
+    for (int b = 0; b < 2; b++) {
+        const contactd_sparse *s = &contact->sparse[b];
+        if (!in[b] || !s->gradient) continue;
+        for (uint64_t i = 0; i < s->n; i++)
+            for (int c = 0; c < 3; c++) product += s->gradient[3 * i + c] * in[b][3 * (uint64_t)s->vertices[i] + c];
+    }
+    for (int b = 0; b < 2; b++) {
+        const contactd_sparse *s = &contact->sparse[b];
+        if (!out[b] || !s->gradient) continue;
+        for (uint64_t i = 0; i < s->n; i++)
+            for (int c = 0; c < 3; c++)
+                out[b][3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
+    }
+}

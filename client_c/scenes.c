@@ -1,0 +1,417 @@
+/* scenes.c - scenes and bodies: opened and changed on the server, and remembered here so that they can be rebuilt. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/client.h"
+
+#define SETTINGS_COOKIE 0xc0a2u
+#define BODY_COOKIE     0xc0a3u
+
+const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
+    snprintf(buffer, CTC_OBJECT, *scene->name ? "scene %u \"%s\"" : "scene %u", scene->handle, scene->name);
+    return buffer;
+}
+
+ctc_scene *ctc_find_scene(contactd_client *client, contactd_scene scene) {
+    if (scene && scene <= client->n_scenes && client->scenes[scene - 1]) return client->scenes[scene - 1];
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "scene %u", scene);
+    bool was = scene && scene <= client->n_scenes;
+    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "scene",
+             was ? "scene %u was closed" : "there is no scene %u: this client opened none with that handle", scene);
+    return NULL;
+}
+
+ctc_body *ctc_find_body(contactd_client *client, ctc_scene *scene, contactd_body body) {
+    if (body && body <= scene->n_bodies && scene->bodies[body - 1]) return scene->bodies[body - 1];
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "body %u", body);
+    bool was = body && body <= scene->n_bodies;
+    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "body",
+             was ? "body %u of scene %u was removed" : "there is no body %u in scene %u", body, scene->handle);
+    return NULL;
+}
+
+static void body_free(ctc_body **body) {
+    if (!*body) return;
+    free((*body)->ignore);
+    free((*body)->positions);
+    free((*body)->known);
+    free(*body);
+    *body = NULL;
+}
+
+void ctc_scene_free(ctc_scene **scene) {
+    if (!*scene) return;
+    for (uint32_t i = 0; i < (*scene)->n_bodies; i++) body_free(&(*scene)->bodies[i]);
+    free((*scene)->bodies);
+    free((*scene)->ids);
+    free((*scene)->name);
+    free(*scene);
+    *scene = NULL;
+}
+
+/* ---- settings
+ * --------------------------------------------------------------------------------------------------------- */
+
+void contactd_settings_init(contactd_settings *settings) {
+    *settings = (contactd_settings){.cookie = SETTINGS_COOKIE,
+                                    .resolution = {CONTACTD_DEFAULT, CONTACTD_DEFAULT, CONTACTD_DEFAULT},
+                                    .pixel_size = -1,
+                                    .stiffness = -1};
+}
+
+static const struct {
+    const char *name;
+    wire_method method;
+} methods[] = {{"ldi", WIRE_METHOD_LDI}};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+static const char *method_name(wire_method method) {
+    for (int i = 0; i < METHODS; i++)
+        if (methods[i].method == method) return methods[i].name;
+    return "unknown";
+}
+
+/* A method counts where this library and the server both know it. */
+static contactd_code find_method(contactd_client *client, const char *name, const char *object, wire_method *out) {
+    const wire_welcome *w = &client->welcome;
+    char offered[256] = "";
+    size_t at = 0;
+    bool there = false;
+    for (uint32_t i = 0; i < w->n_methods; i++) {
+        there |= strcmp(name, w->methods[i]) == 0;
+        if (at < sizeof offered)
+            at += (size_t)snprintf(offered + at, sizeof offered - at, "%s%s", i ? ", " : "", w->methods[i]);
+    }
+    for (int i = 0; i < METHODS; i++)
+        if (there && strcmp(name, methods[i].name) == 0) {
+            *out = methods[i].method;
+            return CONTACTD_OK;
+        }
+    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method", "method %s is not %s; the server offers: %s", name,
+                    there ? "known to this library" : "offered by this server", offered);
+}
+
+contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
+                              wire_settings *to) {
+    *to = (wire_settings){0};
+    if (!from) return CONTACTD_OK;
+    if (from->cookie != SETTINGS_COOKIE)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "settings",
+                        "settings were not filled by contactd_settings_init of this version");
+    if (from->method) {
+        contactd_code code = find_method(client, from->method, object, &to->method);
+        if (code != CONTACTD_OK) return code;
+        to->has_method = true;
+    }
+    int given = 0;
+    for (int i = 0; i < 3; i++) given += from->resolution[i] != CONTACTD_DEFAULT;
+    if (given && given < 3)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "resolution",
+                        "resolution has %d of 3 numbers: give all of them or none", given);
+    to->has_resolution = given == 3;
+    if (given) memcpy(to->resolution, from->resolution, sizeof to->resolution);
+    to->has_pixel_size = from->pixel_size != -1;
+    if (to->has_pixel_size) to->pixel_size = from->pixel_size;
+    to->has_stiffness = from->stiffness != -1;
+    if (to->has_stiffness) to->stiffness = from->stiffness;
+    return CONTACTD_OK;
+}
+
+void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
+    *to = (contactd_scene_info){.id = from->scene,
+                                .name = from->name,
+                                .owner = from->owner,
+                                .method = method_name(from->settings.method),
+                                .pixel_size = from->settings.pixel_size,
+                                .stiffness = from->settings.stiffness,
+                                .bodies = from->bodies,
+                                .contacts = from->contacts,
+                                .bytes = from->bytes,
+                                .steps = from->steps,
+                                .mine = from->mine};
+    memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
+}
+
+/* ---- scenes
+ * ----------------------------------------------------------------------------------------------------------- */
+
+contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings) {
+    char object[CTC_OBJECT];
+    wire_message m = {.type = WIRE_OPEN_SCENE, .u.open_scene = {*settings, scene->name}};
+    contactd_code code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
+    if (code != CONTACTD_OK) return code;
+    scene->server = client->message.u.scene_info.scene;
+    scene->settings = client->message.u.scene_info.settings;
+    scene->sequence = 0;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
+                                  contactd_scene *out) {
+    ctc_begin(client);
+    *out = 0;
+    wire_settings wire;
+    contactd_code code = ctc_settings_of(client, settings, "scene", &wire);
+    if (code != CONTACTD_OK) return code;
+    ctc_scene *scene = calloc(1, sizeof *scene);
+    if (!scene) return ctc_no_memory(client, "scene");
+    scene->name = ctc_strdup(name);
+    scene->handle = client->n_scenes + 1;
+    if (!scene->name || !ctc_grow32(&client->scenes, client->n_scenes, &client->cap_scenes, sizeof *client->scenes))
+        code = ctc_no_memory(client, "scene");
+    else
+        do code = ctc_send_open(client, scene, &wire);
+        while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) {
+        ctc_scene_free(&scene);
+        return code;
+    }
+    client->scenes[client->n_scenes++] = scene;
+    *out = scene->handle;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_configure(contactd_client *client, contactd_scene handle, const contactd_settings *settings) {
+    ctc_begin(client);
+    ctc_scene *scene = ctc_find_scene(client, handle);
+    if (!scene) return client->error.code;
+    char object[CTC_OBJECT];
+    wire_settings wire;
+    contactd_code code = ctc_settings_of(client, settings, ctc_scene_object(scene, object), &wire);
+    if (code == CONTACTD_OK) code = ctc_flush(client, handle, 1);
+    if (code != CONTACTD_OK) return code;
+    do {
+        code = ctc_ensure_scene(client, scene);
+        if (code != CONTACTD_OK) continue;
+        wire_message m = {.type = WIRE_CONFIGURE, .u.configure = {scene->server, wire}};
+        code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_OK) scene->settings = client->message.u.scene_info.settings;
+    return code;
+}
+
+contactd_code contactd_close_scene(contactd_client *client, contactd_scene handle) {
+    ctc_begin(client);
+    ctc_scene *scene = ctc_find_scene(client, handle);
+    if (!scene) return client->error.code;
+    char object[CTC_OBJECT];
+    contactd_code code = CONTACTD_OK;
+    if (scene->server && !client->lost) {
+        wire_message m = {.type = WIRE_CLOSE_SCENE, .u.close_scene.scene = scene->server};
+        code = ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
+    }
+    /* A server that knows nothing of it has closed it. */
+    if (code != CONTACTD_OK && code != CTC_AGAIN && code != CONTACTD_NOT_FOUND && code != CONTACTD_STALE_HANDLE)
+        return code;
+    ctc_drop_steps(client, handle);
+    for (uint32_t i = 0; i < scene->n_bodies; i++) {
+        ctc_body *body = scene->bodies[i];
+        if (body && client->meshes[body->mesh - 1]) client->meshes[body->mesh - 1]->bodies--;
+    }
+    ctc_scene_free(&client->scenes[handle - 1]);
+    client->error = (contactd_error){.code = CONTACTD_OK};
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene handle, contactd_scene_info *out) {
+    ctc_begin(client);
+    ctc_scene *scene = ctc_find_scene(client, handle);
+    if (!scene) return client->error.code;
+    char object[CTC_OBJECT];
+    contactd_code code;
+    do {
+        code = ctc_ensure_scene(client, scene);
+        if (code != CONTACTD_OK) continue;
+        wire_message m = {.type = WIRE_GET_SCENE, .u.get_scene.scene = scene->server};
+        code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_OK) ctc_scene_info_of(&client->message.u.scene_info, out);
+    return code;
+}
+
+contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene_info **out, size_t *n) {
+    ctc_begin(client);
+    *out = NULL;
+    *n = 0;
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_LIST_SCENES};
+        code = ctc_exchange(client, &m, WIRE_SCENE_LIST, "server");
+    } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    const wire_scene_list *from = &client->message.u.scene_list;
+    contactd_scene_info *list = realloc(client->list, (from->n + 1) * sizeof *list);
+    if (!list) return ctc_no_memory(client, "list of scenes");
+    client->list = list;
+    for (uint32_t i = 0; i < from->n; i++) ctc_scene_info_of(&from->scenes[i], &list[i]);
+    *out = list;
+    *n = from->n;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
+                                       contactd_scene_info *out) {
+    ctc_begin(client);
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "scene %llu", (unsigned long long)id);
+    wire_settings wire;
+    contactd_code code = ctc_settings_of(client, settings, object, &wire);
+    if (code != CONTACTD_OK) return code;
+    do {
+        wire_message m = {.type = WIRE_GET_SCENE, .u.get_scene.scene = id};
+        if (settings) {
+            m.type = WIRE_CONFIGURE;
+            m.u.configure = (wire_configure){id, wire};
+        }
+        code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
+    } while (code == CTC_AGAIN);
+    if (code == CONTACTD_OK && out) ctc_scene_info_of(&client->message.u.scene_info, out);
+    return code;
+}
+
+/* ---- bodies
+ * ----------------------------------------------------------------------------------------------------------- */
+
+void contactd_body_options_init(contactd_body_options *options) {
+    *options = (contactd_body_options){
+        .cookie = BODY_COOKIE, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, .group = 1, .mask = ~UINT32_C(0)};
+}
+
+contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body) {
+    char object[CTC_OBJECT];
+    ctc_mesh *mesh = client->meshes[body->mesh - 1];
+    for (int attempt = 0;; attempt++) {
+        contactd_code code = ctc_ensure_mesh(client, mesh);
+        if (code != CONTACTD_OK) return code;
+        uint32_t *ignore = body->n_ignore ? malloc(body->n_ignore * sizeof *ignore) : NULL, n = 0;
+        if (body->n_ignore && !ignore) return ctc_no_memory(client, "body");
+        for (size_t i = 0; i < body->n_ignore; i++) { /* those that were not removed since */
+            const ctc_body *other = scene->bodies[body->ignore[i] - 1];
+            if (other) ignore[n++] = other->server;
+        }
+        wire_message m = {.type = WIRE_ADD_BODY,
+                          .u.add_body = {.scene = scene->server,
+                                         .mesh = mesh->server,
+                                         .kind = body->rigid ? WIRE_BODY_RIGID : WIRE_BODY_DEFORMABLE,
+                                         .group = body->group,
+                                         .mask = body->mask,
+                                         .ignore = ignore,
+                                         .n_ignore = n}};
+        memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
+        code = ctc_exchange(client, &m, WIRE_BODY_ADDED, ctc_scene_object(scene, object));
+        free(ignore);
+        if (code == CONTACTD_STALE_HANDLE && attempt == 0 && strncmp(client->message.u.error.object, "scene", 5) != 0) {
+            mesh->server = 0; /* unused, it made room for others: bring it back, once */
+            continue;
+        }
+        if (code != CONTACTD_OK) return code;
+        body->server = client->message.u.body_added.body;
+        scene->n_ids = 0;
+        return CONTACTD_OK;
+    }
+}
+
+static contactd_code check_body(contactd_client *client, ctc_scene *scene, const contactd_body_options *options,
+                                const char *object) {
+    if (options->cookie != BODY_COOKIE)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "options",
+                        "options were not filled by contactd_body_options_init of this version");
+    if (options->n_ignore && !options->ignore)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "ignore", "ignore is NULL, but n_ignore is %zu",
+                        options->n_ignore);
+    for (size_t i = 0; i < options->n_ignore; i++)
+        if (!ctc_find_body(client, scene, options->ignore[i])) {
+            snprintf(client->error.field, sizeof client->error.field, "ignore");
+            return client->error.code;
+        }
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_handle, contactd_mesh mesh_handle,
+                                const contactd_body_options *options, contactd_body *out) {
+    ctc_begin(client);
+    *out = 0;
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    ctc_mesh *mesh = scene ? ctc_find_mesh(client, mesh_handle) : NULL;
+    if (!mesh) return client->error.code;
+    contactd_body_options defaults;
+    contactd_body_options_init(&defaults);
+    if (!options) options = &defaults;
+    char object[CTC_OBJECT];
+    contactd_code code = check_body(client, scene, options, ctc_scene_object(scene, object));
+    if (code == CONTACTD_OK) code = ctc_flush(client, scene_handle, 1);
+    if (code != CONTACTD_OK) return code;
+
+    ctc_body *body = calloc(1, sizeof *body);
+    if (!body) return ctc_no_memory(client, object);
+    *body = (ctc_body){.handle = scene->n_bodies + 1,
+                       .mesh = mesh_handle,
+                       .rigid = options->rigid,
+                       .group = options->group,
+                       .mask = options->mask,
+                       .n_ignore = options->n_ignore,
+                       .vertices = mesh->vertices};
+    memcpy(body->pose, options->pose, sizeof body->pose);
+    if (body->n_ignore) body->ignore = malloc(body->n_ignore * sizeof *body->ignore);
+    if ((body->n_ignore && !body->ignore) ||
+        !ctc_grow32(&scene->bodies, scene->n_bodies, &scene->cap_bodies, sizeof *scene->bodies))
+        code = ctc_no_memory(client, object);
+    else if (body->n_ignore)
+        memcpy(body->ignore, options->ignore, body->n_ignore * sizeof *body->ignore);
+    if (code == CONTACTD_OK) do {
+            code = ctc_ensure_scene(client, scene);
+            if (code == CONTACTD_OK) code = ctc_send_add_body(client, scene, body);
+        } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) {
+        body_free(&body);
+        return code;
+    }
+    scene->bodies[scene->n_bodies++] = body;
+    mesh->bodies++;
+    *out = body->handle;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene_handle, contactd_body handle) {
+    ctc_begin(client);
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    ctc_body *body = scene ? ctc_find_body(client, scene, handle) : NULL;
+    if (!body) return client->error.code;
+    char object[CTC_OBJECT];
+    contactd_code code = ctc_flush(client, scene_handle, 1);
+    if (code != CONTACTD_OK) return code;
+    do {
+        code = ctc_ensure_scene(client, scene);
+        if (code != CONTACTD_OK) continue;
+        wire_message m = {.type = WIRE_REMOVE_BODY, .u.remove_body = {scene->server, body->server}};
+        code = ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
+    } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    client->meshes[body->mesh - 1]->bodies--;
+    body_free(&scene->bodies[handle - 1]);
+    scene->n_ids = 0;
+    return CONTACTD_OK;
+}
+
+static int by_server(const void *a, const void *b) {
+    const struct ctc_body_id *x = a, *y = b;
+    return x->server < y->server ? -1 : x->server > y->server;
+}
+
+uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body) {
+    if (scene->n_ids == 0) {
+        for (uint32_t i = 0; i < scene->n_bodies; i++) {
+            if (!scene->bodies[i]) continue;
+            if (!ctc_grow32(&scene->ids, scene->n_ids, &scene->cap_ids, sizeof *scene->ids)) return 0;
+            scene->ids[scene->n_ids++] = (struct ctc_body_id){scene->bodies[i]->server, i + 1};
+        }
+        qsort(scene->ids, scene->n_ids, sizeof *scene->ids, by_server);
+    }
+    struct ctc_body_id key = {server_body, 0};
+    const struct ctc_body_id *found =
+        scene->n_ids ? bsearch(&key, scene->ids, scene->n_ids, sizeof key, by_server) : NULL;
+    return found ? found->handle : 0;
+}

@@ -1,0 +1,455 @@
+/* fake_server.h - a server in a thread that speaks the protocol but computes only a sum, and misbehaves on demand: for
+ * the tests of the C client, which must see through lost answers, lost state, restarts and nonsense.
+ *
+ * A step's one contact has as volume the sum of all coordinates of all bodies of the scene (pose entries for rigid
+ * ones), so that a test can tell whether the client restored the state, and as error_estimate the number of steps that
+ * were really computed.
+ */
+#ifndef TESTS_FAKE_SERVER_H
+#define TESTS_FAKE_SERVER_H
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "proto/codec.h"
+
+enum { FAKE_SCENES = 16, FAKE_BODIES = 16, FAKE_MESHES = 16, FAKE_KEPT = 8, FAKE_MAX_IN_FLIGHT = 4 };
+
+typedef struct fake_body {
+    bool live, rigid;
+    uint64_t vertices;
+    float *positions;
+    double pose[12];
+} fake_body;
+typedef struct fake_scene {
+    bool live;
+    uint64_t session, sequence;
+    wire_settings settings;
+    fake_body bodies[FAKE_BODIES];
+    uint32_t n_bodies;
+    double kept[FAKE_KEPT];
+    uint64_t kept_sequence[FAKE_KEPT];
+} fake_scene;
+
+typedef struct fake_server {
+    pthread_t thread;
+    char endpoint[64];
+    void *context;
+
+    /* Orders from the test. */
+    atomic_bool quit;
+    atomic_bool restart;        /* close the port, forget all, come back with another epoch */
+    atomic_int away_ms;         /* how long restart takes */
+    atomic_bool forget_session; /* only the sessions and scenes are lost */
+    atomic_bool forget_meshes;
+    atomic_bool silent;      /* never answer */
+    atomic_bool garbage;     /* answer with noise */
+    atomic_int drop;         /* do this many requests, but lose their answers */
+    atomic_int busy;         /* refuse this many steps */
+    atomic_int slow_ms;      /* before each answer */
+    atomic_bool skip_number; /* once: expect another sequence number than the client */
+
+    /* For the test to look at. */
+    atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
+    atomic_uint most_in_flight;
+
+    void *socket;
+    uint64_t epoch, next_session, first_session;
+    fake_scene scenes[FAKE_SCENES];
+    uint32_t n_scenes;
+    struct fake_mesh {
+        uint64_t vertices;
+        char hash[33];
+        bool live;
+    } meshes[FAKE_MESHES];
+    uint32_t n_meshes;
+    wire_encoder *encoder;
+    wire_scratch *scratch;
+    zmq_msg_t who;
+} fake_server;
+
+static inline void fake_reply(fake_server *f, wire_message *m, uint64_t request) {
+    m->request = request;
+    wire_encoded e;
+    bool encoded = wire_encode(f->encoder, m, 0, &e); /* all arrays in frames, so unaligned ones come up */
+    assert(encoded);
+    (void)encoded;
+    if (atomic_load(&f->slow_ms)) {
+        struct timespec t = {0, (long)atomic_load(&f->slow_ms) * 1000000};
+        nanosleep(&t, NULL);
+    }
+    zmq_send(f->socket, zmq_msg_data(&f->who), zmq_msg_size(&f->who), ZMQ_SNDMORE);
+    if (atomic_load(&f->garbage)) {
+        zmq_send(f->socket, "\xde\xad\xbe\xef not a header", 16, 0);
+        return;
+    }
+    for (size_t i = 0; i < e.n_frames; i++)
+        zmq_send(f->socket, e.frames[i].data, e.frames[i].size, i + 1 < e.n_frames ? ZMQ_SNDMORE : 0);
+}
+
+static inline void fake_error(fake_server *f, uint64_t request, contactd_code code, const char *object,
+                              const char *message) {
+    wire_message m = {
+        .type = WIRE_ERROR,
+        .u.error = {code, object, "", message, wire_code_retry((int)code), code == CONTACTD_BUSY ? 5 : 0}};
+    atomic_fetch_add(&f->refused, 1);
+    fake_reply(f, &m, request);
+}
+
+static inline void fake_forget_scenes(fake_server *f) {
+    for (uint32_t s = 0; s < f->n_scenes; s++)
+        for (uint32_t b = 0; b < f->scenes[s].n_bodies; b++) free(f->scenes[s].bodies[b].positions);
+    memset(f->scenes, 0, sizeof f->scenes);
+    f->n_scenes = 0;
+    f->first_session = f->next_session;
+}
+static inline void fake_forget_meshes(fake_server *f) {
+    memset(f->meshes, 0, sizeof f->meshes);
+    f->n_meshes = 0;
+}
+
+static inline fake_scene *fake_find(fake_server *f, const wire_message *m, uint64_t id) {
+    uint64_t index = id - 100;
+    if (id < 100 || index >= f->n_scenes || !f->scenes[index].live || f->scenes[index].session != m->session) {
+        fake_error(f, m->request, CONTACTD_NOT_FOUND, "scene", "no such scene");
+        return NULL;
+    }
+    return &f->scenes[index];
+}
+
+static inline void fake_apply(fake_body *b, const wire_update *u) {
+    if (u->kind == WIRE_UPDATE_POSE) {
+        memcpy(b->pose, u->pose, sizeof b->pose);
+        return;
+    }
+    for (uint64_t k = 0, from = 0; k < (u->kind == WIRE_UPDATE_POSITIONS ? 1 : u->indices.count);) {
+        uint32_t first = 0, n = (uint32_t)b->vertices;
+        const char *indices = u->indices.data;
+        if (u->kind == WIRE_UPDATE_INDEXED) {
+            memcpy(&first, indices + 4 * k, 4);
+            n = 1;
+        } else if (u->kind == WIRE_UPDATE_RANGES) {
+            memcpy(&first, indices + 4 * k, 4);
+            memcpy(&n, indices + 4 * k + 4, 4);
+        }
+        for (uint64_t c = 0; c < 3ull * n; c++, from++) {
+            double d;
+            float x;
+            if (u->positions.dtype == WIRE_F64) {
+                memcpy(&d, (const char *)u->positions.data + 8 * from, 8);
+                x = (float)d;
+            } else {
+                memcpy(&x, (const char *)u->positions.data + 4 * from, 4);
+            }
+            b->positions[3 * first + c] = x;
+        }
+        k += u->kind == WIRE_UPDATE_RANGES ? 2 : 1;
+    }
+}
+
+static inline void fake_result(fake_server *f, const wire_message *m, fake_scene *s, double sum, bool cached) {
+    static const uint32_t vertices[3] = {0, 2, 1};
+    static const double gradient[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, weights[3] = {0.5, 0.25, 0.125};
+    wire_contact c = {.body = {(1u << 20) + 1, (1u << 20) + 2},
+                      .volume = sum,
+                      .error_bound = __builtin_nan(""),
+                      .error_estimate = atomic_load(&f->computed),
+                      .first = {0, 2},
+                      .count = {2, 1}};
+    wire_message r = {.type = WIRE_STEP_RESULT,
+                      .u.step_result = {.scene = m->u.step.scene,
+                                        .sequence = m->u.step.sequence,
+                                        .contacts = &c,
+                                        .n_contacts = s->n_bodies > 1,
+                                        .method = WIRE_METHOD_LDI,
+                                        .backend = "fake",
+                                        .cached = cached,
+                                        .timings_us = {1, 2, 3, 4, 5, 6, 7}}};
+    if (m->u.step.want & 2) {
+        r.u.step_result.vertices = (wire_array){WIRE_U32, 3, vertices};
+        r.u.step_result.gradient = (wire_array){WIRE_F64, 9, gradient};
+        r.u.step_result.weights = (wire_array){WIRE_F64, 3, weights};
+    } else {
+        memset(c.first, 0, sizeof c.first);
+        memset(c.count, 0, sizeof c.count);
+    }
+    fake_reply(f, &r, m->request);
+}
+
+static inline void fake_step(fake_server *f, const wire_message *m) {
+    fake_scene *s = fake_find(f, m, m->u.step.scene);
+    if (!s) return;
+    uint64_t n = m->u.step.sequence;
+    if (atomic_exchange(&f->skip_number, false)) s->sequence += 5;
+    if (n <= s->sequence && n + FAKE_KEPT > s->sequence && s->kept_sequence[n % FAKE_KEPT] == n) {
+        atomic_fetch_add(&f->repeated, 1);
+        fake_result(f, m, s, s->kept[n % FAKE_KEPT], true);
+        return;
+    }
+    if (n != s->sequence + 1) {
+        fake_error(f, m->request, atomic_load(&f->busy) > 0 ? CONTACTD_BUSY : CONTACTD_CONFLICT, "scene", "sequence");
+        return;
+    }
+    if (atomic_load(&f->busy) > 0) {
+        atomic_fetch_sub(&f->busy, 1);
+        fake_error(f, m->request, CONTACTD_BUSY, "queue", "full");
+        return;
+    }
+    for (uint32_t i = 0; i < m->u.step.n_updates; i++) {
+        uint32_t b = m->u.step.updates[i].body - (1u << 20) - 1;
+        if (b >= s->n_bodies || !s->bodies[b].live) {
+            fake_error(f, m->request, CONTACTD_NOT_FOUND, "body", "no such body");
+            return;
+        }
+        fake_apply(&s->bodies[b], &m->u.step.updates[i]);
+    }
+    atomic_fetch_add(&f->computed, 1);
+    double sum = 0;
+    for (uint32_t b = 0; b < s->n_bodies; b++) {
+        if (!s->bodies[b].live) continue;
+        for (int c = 0; s->bodies[b].rigid && c < 12; c++) sum += s->bodies[b].pose[c] * (c + 1);
+        for (uint64_t c = 0; !s->bodies[b].rigid && c < 3 * s->bodies[b].vertices; c++)
+            sum += s->bodies[b].positions[c] * (double)(c + 1);
+    }
+    s->sequence = n;
+    s->kept[n % FAKE_KEPT] = sum;
+    s->kept_sequence[n % FAKE_KEPT] = n;
+    fake_result(f, m, s, sum, false);
+}
+
+static inline struct fake_mesh *fake_mesh_of(fake_server *f, uint64_t id, const char *hash) {
+    for (uint32_t i = 0; i < f->n_meshes; i++)
+        if (f->meshes[i].live && (id ? id == i + 1 : strcmp(hash, f->meshes[i].hash) == 0)) return &f->meshes[i];
+    return NULL;
+}
+
+static inline wire_mesh_info fake_mesh_info(fake_server *f, const struct fake_mesh *mesh) {
+    return (wire_mesh_info){.mesh = (uint64_t)(mesh - f->meshes) + 1, .hash = mesh->hash, .vertices = mesh->vertices};
+}
+
+static inline void fake_register(fake_server *f, const wire_message *m, wire_message *r) {
+    const wire_register_mesh *in = &m->u.register_mesh;
+    char hash[33];
+    uint64_t h = 1469598103934665603u, size = in->vertices.count * wire_dtype_size(in->vertices.dtype);
+    const unsigned char *bytes = in->file.count ? in->file.data : in->vertices.data;
+    for (uint64_t i = 0; i < (in->file.count ? in->file.count : size); i++) h = (h ^ bytes[i]) * 1099511628211u;
+    snprintf(hash, sizeof hash, "%016llx%016llx", (unsigned long long)h, (unsigned long long)~h);
+    struct fake_mesh *mesh = fake_mesh_of(f, 0, hash);
+    if (!mesh) {
+        mesh = &f->meshes[f->n_meshes++];
+        mesh->live = true;
+        mesh->vertices = in->file.count ? in->file.count : in->vertices.count / 3;
+        memcpy(mesh->hash, hash, sizeof hash);
+    }
+    atomic_fetch_add(&f->registered, 1);
+    r->type = WIRE_MESH_INFO;
+    r->u.mesh_info = fake_mesh_info(f, mesh);
+}
+
+static inline void fake_add_body(fake_server *f, const wire_message *m, wire_message *r) {
+    fake_scene *s = fake_find(f, m, m->u.add_body.scene);
+    if (!s) return;
+    struct fake_mesh *mesh = fake_mesh_of(f, m->u.add_body.mesh, "");
+    if (!mesh) {
+        fake_error(f, m->request, CONTACTD_STALE_HANDLE, "mesh", "no such mesh");
+        return;
+    }
+    fake_body *b = &s->bodies[s->n_bodies++];
+    *b = (fake_body){.live = true, .rigid = m->u.add_body.kind == WIRE_BODY_RIGID, .vertices = mesh->vertices};
+    memcpy(b->pose, m->u.add_body.pose, sizeof b->pose);
+    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f; /* as if at rest */
+    atomic_fetch_add(&f->bodies_added, 1);
+    r->type = WIRE_BODY_ADDED;
+    r->u.body_added = (wire_body_ref){m->u.add_body.scene, (1u << 20) + s->n_bodies};
+}
+
+static inline void fake_handle(fake_server *f, const wire_message *m) {
+    wire_message r = {.type = WIRE_NO_BODY};
+    fake_scene *s;
+    if (m->type == WIRE_HELLO) {
+        atomic_fetch_add(&f->hellos, 1);
+        r.type = WIRE_WELCOME;
+        r.u.welcome = (wire_welcome){.version = 1,
+                                     .epoch = f->epoch,
+                                     .session = ++f->next_session,
+                                     .server = "fake",
+                                     .backend = "fake",
+                                     .max_message_bytes = 1u << 20,
+                                     .max_in_flight = FAKE_MAX_IN_FLIGHT,
+                                     .methods = {"ldi"},
+                                     .n_methods = 1};
+        fake_reply(f, &r, m->request);
+        return;
+    }
+    if (m->epoch != f->epoch || m->session <= f->first_session || m->session > f->next_session) {
+        fake_error(f, m->request, CONTACTD_STATE_LOST, "session", "unknown");
+        return;
+    }
+    switch (m->type) {
+    case WIRE_PING:
+        r.type = WIRE_PONG;
+        r.u.pong = m->u.ping;
+        break;
+    case WIRE_REGISTER_MESH:
+        fake_register(f, m, &r);
+        break;
+    case WIRE_GET_MESH: {
+        struct fake_mesh *mesh = fake_mesh_of(f, m->u.get_mesh.mesh, m->u.get_mesh.hash);
+        if (!mesh) {
+            fake_error(f, m->request, CONTACTD_NOT_FOUND, "mesh", "no such mesh");
+            return;
+        }
+        r.type = WIRE_MESH_GEOMETRY;
+        r.u.mesh_geometry.info = fake_mesh_info(f, mesh);
+        break;
+    }
+    case WIRE_OPEN_SCENE:
+        s = &f->scenes[f->n_scenes++];
+        *s = (fake_scene){.live = true, .session = m->session, .settings = m->u.open_scene.settings};
+        if (!s->settings.has_resolution) s->settings.resolution[0] = 64;
+        s->settings.has_resolution = true;
+        atomic_fetch_add(&f->opened, 1);
+        r.type = WIRE_SCENE_INFO;
+        r.u.scene_info = (wire_scene_info){.scene = 99 + f->n_scenes, .settings = s->settings, .mine = true};
+        break;
+    case WIRE_GET_SCENE:
+    case WIRE_CONFIGURE:
+        s = fake_find(f, m, m->u.configure.scene);
+        if (!s) return;
+        if (m->type == WIRE_CONFIGURE && m->u.configure.settings.has_resolution) {
+            memcpy(s->settings.resolution, m->u.configure.settings.resolution, sizeof s->settings.resolution);
+            atomic_fetch_add(&f->configured, 1);
+        }
+        r.type = WIRE_SCENE_INFO;
+        r.u.scene_info = (wire_scene_info){
+            .scene = m->u.configure.scene, .settings = s->settings, .mine = true, .bodies = s->n_bodies};
+        break;
+    case WIRE_CLOSE_SCENE:
+        s = fake_find(f, m, m->u.close_scene.scene);
+        if (!s) return;
+        s->live = false;
+        r.type = WIRE_DONE;
+        break;
+    case WIRE_ADD_BODY:
+        fake_add_body(f, m, &r);
+        break;
+    case WIRE_REMOVE_BODY:
+        s = fake_find(f, m, m->u.remove_body.scene);
+        if (!s) return;
+        s->bodies[m->u.remove_body.body - (1u << 20) - 1].live = false;
+        r.type = WIRE_DONE;
+        break;
+    case WIRE_STEP:
+        fake_step(f, m);
+        return;
+    default:
+        fake_error(f, m->request, CONTACTD_UNSUPPORTED, "message", "not in the fake");
+        return;
+    }
+    if (r.type != WIRE_NO_BODY) fake_reply(f, &r, m->request);
+}
+
+static inline void fake_bind(fake_server *f) {
+    f->socket = zmq_socket(f->context, ZMQ_ROUTER);
+    int zero = 0, slice = 5;
+    zmq_setsockopt(f->socket, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(f->socket, ZMQ_RCVTIMEO, &slice, sizeof slice);
+    size_t size = sizeof f->endpoint;
+    for (int tries = 0; zmq_bind(f->socket, *f->endpoint ? f->endpoint : "tcp://127.0.0.1:*"); tries++) {
+        struct timespec t = {0, 10000000};
+        nanosleep(&t, NULL);
+        if (tries > 500) abort();
+    }
+    zmq_getsockopt(f->socket, ZMQ_LAST_ENDPOINT, f->endpoint, &size);
+}
+
+static inline void fake_receive(fake_server *f) {
+    zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
+    wire_frame raw[1 + WIRE_MAX_FRAMES];
+    size_t n = 0;
+    zmq_msg_init(&f->who);
+    bool more = zmq_msg_recv(&f->who, f->socket, 0) >= 0 && zmq_msg_more(&f->who);
+    while (more) {
+        zmq_msg_init(&frames[n]);
+        zmq_msg_recv(&frames[n], f->socket, 0);
+        more = zmq_msg_more(&frames[n]);
+        raw[n] = (wire_frame){zmq_msg_data(&frames[n]), zmq_msg_size(&frames[n])};
+        n++;
+    }
+    wire_message m;
+    wire_fault fault;
+    if (n && !atomic_load(&f->silent)) {
+        if (!wire_decode(raw, n, f->scratch, &m, &fault)) {
+            fprintf(stderr, "fake server: %s: %s\n", fault.field, fault.message);
+            abort();
+        }
+        if (atomic_load(&f->drop) > 0) {
+            /* Done, but the answer goes astray: the connection breaks with it on its way. */
+            atomic_fetch_sub(&f->drop, 1);
+            void *keep = f->socket, *nowhere = zmq_socket(f->context, ZMQ_PUSH);
+            f->socket = nowhere;
+            int zero = 0;
+            zmq_setsockopt(nowhere, ZMQ_LINGER, &zero, sizeof zero);
+            zmq_setsockopt(nowhere, ZMQ_SNDTIMEO, &zero, sizeof zero);
+            fake_handle(f, &m);
+            zmq_close(nowhere);
+            zmq_close(keep);
+            fake_bind(f);
+        } else {
+            fake_handle(f, &m);
+        }
+    }
+    for (size_t i = 0; i < n; i++) zmq_msg_close(&frames[i]);
+    zmq_msg_close(&f->who);
+}
+
+static inline void *fake_run(void *arg) {
+    fake_server *f = arg;
+    while (!atomic_load(&f->quit)) {
+        if (atomic_exchange(&f->restart, false)) {
+            zmq_close(f->socket);
+            struct timespec t = {0, (long)atomic_load(&f->away_ms) * 1000000};
+            nanosleep(&t, NULL);
+            fake_forget_scenes(f);
+            fake_forget_meshes(f);
+            f->next_session = f->first_session = 0;
+            f->epoch++;
+            fake_bind(f);
+        }
+        if (atomic_exchange(&f->forget_session, false)) fake_forget_scenes(f);
+        if (atomic_exchange(&f->forget_meshes, false)) fake_forget_meshes(f);
+        fake_receive(f);
+    }
+    return NULL;
+}
+
+static inline fake_server *fake_start(void) {
+    fake_server *f = calloc(1, sizeof *f);
+    if (!f) abort();
+    f->context = zmq_ctx_new();
+    f->encoder = wire_encoder_new();
+    f->scratch = wire_scratch_new();
+    f->epoch = 7;
+    fake_bind(f);
+    if (pthread_create(&f->thread, NULL, fake_run, f)) abort();
+    return f;
+}
+
+static inline void fake_stop(fake_server *f) {
+    atomic_store(&f->quit, true);
+    pthread_join(f->thread, NULL);
+    fake_forget_scenes(f);
+    zmq_close(f->socket);
+    zmq_ctx_term(f->context);
+    wire_encoder_free(&f->encoder);
+    wire_scratch_free(&f->scratch);
+    free(f);
+}
+
+#endif

@@ -1,0 +1,502 @@
+/* test_client.c - the C client against a server that loses answers, sessions, meshes and its life: what was asked for
+ * is done once, the state comes back, every call ends in time, and errors name what is wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <time.h>
+
+#include "client_c/contactd.h"
+#include "tests/unit/client_c/fake_server.h"
+
+static const float positions[12] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+static const uint32_t triangles[12] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3};
+
+typedef struct world {
+    fake_server *server;
+    contactd_client *client;
+    contactd_mesh mesh;
+    contactd_scene scene;
+    contactd_body soft, hard;
+    double soft_sum, hard_sum; /* what the server should make of the bodies' state */
+} world;
+
+static void ok(contactd_client *client, contactd_code code) {
+    if (code == CONTACTD_OK) return;
+    const contactd_error *e = contactd_last_error(client);
+    fail_msg("%s: %s.%s: %s", contactd_code_name(code), e->object, e->field, e->message);
+}
+
+static contactd_client *connect_to(const fake_server *server, uint32_t timeout_ms, uint32_t resend_ms, bool keep) {
+    contactd_options options;
+    contactd_options_init(&options);
+    options.server = server->endpoint;
+    options.name = "test";
+    options.timeout_ms = timeout_ms;
+    options.resend_ms = resend_ms;
+    options.keep_meshes = keep;
+    contactd_client *client;
+    contactd_error error;
+    if (contactd_connect(&options, &client, &error)) fail_msg("%s: %s", error.field, error.message);
+    return client;
+}
+
+static void open_world(world *w) {
+    contactd_body_options rigid;
+    contactd_body_options_init(&rigid);
+    rigid.rigid = true;
+    ok(w->client, contactd_register_mesh(w->client, "tetra", positions, 4, triangles, 4, &w->mesh));
+    ok(w->client, contactd_open_scene(w->client, "drop", NULL, &w->scene));
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, NULL, &w->soft));
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, &rigid, &w->hard));
+    w->soft_sum = 0.5 * 78;
+    w->hard_sum = 1 + 6 + 11;
+}
+
+static int set_up(void **state) {
+    world *w = calloc(1, sizeof *w);
+    if (!w) return -1;
+    w->server = fake_start();
+    w->client = connect_to(w->server, 5000, 1000, true);
+    open_world(w);
+    *state = w;
+    return 0;
+}
+static int tear_down(void **state) {
+    world *w = *state;
+    contactd_close(&w->client);
+    assert_null(w->client);
+    fake_stop(w->server);
+    free(w);
+    return 0;
+}
+
+/* Moves the rigid body by x and checks that the server knows the whole state. */
+static void step_by_pose(world *w, double x) {
+    double pose[12] = {1, 0, 0, x, 0, 1, 0, 0, 0, 0, 1, 0};
+    contactd_update update = contactd_move(w->hard, pose);
+    const contactd_result *result;
+    ok(w->client, contactd_step(w->client, w->scene, &update, 1, NULL, &result));
+    w->hard_sum = 1 + 6 + 11 + 4 * x;
+    assert_int_equal(result->n_contacts, 1);
+    assert_true(fabs(result->contacts[0].volume - w->soft_sum - w->hard_sum) < 1e-9);
+    assert_int_equal(result->contacts[0].bodies[0], w->soft);
+    assert_int_equal(result->contacts[0].bodies[1], w->hard);
+}
+
+/* One vertex of the soft body, so that a restored state is partly known. */
+static void step_by_vertex(world *w, uint32_t vertex, double x) {
+    double to[3] = {x, x, x};
+    contactd_update update = {.body = w->soft,
+                              .kind = CONTACTD_INDEXED,
+                              .positions = to,
+                              .float64 = true,
+                              .count = 1,
+                              .indices = &vertex,
+                              .n_indices = 1};
+    const contactd_result *result;
+    ok(w->client, contactd_step(w->client, w->scene, &update, 1, NULL, &result));
+    w->soft_sum += ((float)x - 0.5) * (9 * vertex + 6);
+    assert_true(fabs(result->contacts[0].volume - w->soft_sum - w->hard_sum) < 1e-4);
+}
+
+static uint32_t recoveries(contactd_client *client) {
+    contactd_server server;
+    ok(client, contactd_get_server(client, &server));
+    return server.recoveries;
+}
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* Gives an order and waits until the server took it. */
+static void order(atomic_bool *what) {
+    struct timespec t = {0, 1000000};
+    atomic_store(what, true);
+    while (atomic_load(what)) nanosleep(&t, NULL);
+}
+
+/* ---- good weather ---- */
+
+static void results_are_complete(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
+    const contactd_contact *c = &result->contacts[0];
+    assert_int_equal(c->sparse[0].n, 2);
+    assert_int_equal(c->sparse[1].n, 1);
+    assert_int_equal(c->sparse[0].vertices[1], 2);
+    assert_int_equal(c->sparse[1].vertices[0], 1);
+    assert_true(c->sparse[0].gradient[5] == 6 && c->sparse[1].gradient[0] == 7 && c->sparse[1].weights[0] == 0.125);
+    assert_int_equal((uintptr_t)c->sparse[0].gradient % 8, 0);
+    assert_null(c->sparse[0].forces);
+    assert_true(isnan(c->error_bound));
+    assert_string_equal(result->method, "ldi");
+    assert_true(result->timings_us[3] == 4 && result->latency_us > 0);
+    assert_string_equal(contactd_phase_name(3), "raster");
+
+    /* K d = -k g (g . d): g.d = 1*1 + 2*1 + 3*1 (vertex 0) + (4+5+6) (vertex 2) + (7+8+9)*2 (vertex 1 of b) */
+    double in_a[12], in_b[12], out_a[12] = {0}, out_b[12] = {0};
+    for (int i = 0; i < 12; i++) in_a[i] = 1, in_b[i] = 2;
+    contactd_stiffness_product(c, 10, (const double *const[2]){in_a, in_b}, (double *const[2]){out_a, out_b});
+    double product = 6 + 15 + 48;
+    assert_true(out_a[0] == -10 * product && out_a[8] == -60 * product && out_a[3] == 0 && out_b[4] == -80 * product);
+
+    contactd_step_options options;
+    contactd_step_options_init(&options);
+    options.want = 0;
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, &options, &result));
+    assert_int_equal(result->contacts[0].sparse[0].n, 0);
+    assert_null(result->contacts[0].sparse[0].gradient);
+    double us = 0;
+    ok(w->client, contactd_ping(w->client, &us));
+    assert_true(us > 0);
+}
+
+static void updates_of_every_kind(void **state) {
+    world *w = *state;
+    step_by_pose(w, 0.25);
+    step_by_vertex(w, 2, 0.75);
+    float all[12];
+    for (int i = 0; i < 12; i++) all[i] = (float)i;
+    contactd_update update = contactd_deform(w->soft, all, 4);
+    const contactd_result *result;
+    ok(w->client, contactd_step(w->client, w->scene, &update, 1, NULL, &result));
+    w->soft_sum = 0;
+    for (int i = 0; i < 12; i++) w->soft_sum += i * (i + 1);
+    assert_true(result->contacts[0].volume == w->soft_sum + w->hard_sum);
+    uint32_t ranges[4] = {3, 1, 0, 2};
+    float part[9] = {1, 1, 1, 2, 2, 2, 3, 3, 3};
+    update = (contactd_update){
+        .body = w->soft, .kind = CONTACTD_RANGES, .positions = part, .count = 3, .indices = ranges, .n_indices = 4};
+    ok(w->client, contactd_step(w->client, w->scene, &update, 1, NULL, &result));
+    const float expected[12] = {2, 2, 2, 3, 3, 3, 6, 7, 8, 1, 1, 1};
+    w->soft_sum = 0;
+    for (int i = 0; i < 12; i++) w->soft_sum += expected[i] * (i + 1);
+    assert_true(result->contacts[0].volume == w->soft_sum + w->hard_sum);
+    order(&w->server->restart);
+    step_by_pose(w, 3); /* ranges are in the mirror too */
+    assert_int_equal(recoveries(w->client), 1);
+}
+
+static void steps_are_pipelined(void **state) {
+    world *w = *state;
+    contactd_ticket tickets[12];
+    const contactd_result *result;
+    atomic_store(&w->server->slow_ms, 2);
+    for (int k = 0; k < 12; k++) {
+        double pose[12] = {1, 0, 0, k, 0, 1, 0, 0, 0, 0, 1, 0};
+        contactd_update update = contactd_move(w->hard, pose);
+        ok(w->client, contactd_step_submit(w->client, w->scene, &update, 1, NULL, &tickets[k]));
+    }
+    for (int k = 0; k < 12; k++) {
+        int i = k ^ 1; /* not in order */
+        ok(w->client, contactd_step_wait(w->client, tickets[i], &result));
+        assert_true(result->contacts[0].volume == w->soft_sum + 18 + 4 * i);
+    }
+    assert_int_equal(atomic_load(&w->server->computed), 12);
+    assert_int_equal(contactd_step_wait(w->client, tickets[3], &result), CONTACTD_NOT_FOUND);
+}
+
+/* ---- bad weather ---- */
+
+static void a_restart_is_not_seen(void **state) {
+    world *w = *state;
+    contactd_settings settings;
+    contactd_settings_init(&settings);
+    for (int i = 0; i < 3; i++) settings.resolution[i] = 32;
+    ok(w->client, contactd_configure(w->client, w->scene, &settings));
+    contactd_body gone, last;
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, NULL, &gone));
+    ok(w->client, contactd_remove_body(w->client, w->scene, gone));
+    step_by_pose(w, 0.5);
+    step_by_vertex(w, 1, 0.25);
+    for (int k = 1; k <= 3; k++) {
+        atomic_store(&w->server->away_ms, 50 * k);
+        order(&w->server->restart);
+        step_by_pose(w, k);
+        step_by_vertex(w, (const uint32_t[]){0, 2, 3}[k - 1], k);
+    }
+    assert_int_equal(recoveries(w->client), 3);
+    contactd_scene_info info;
+    ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
+    assert_int_equal(info.resolution[2], 32);
+    contactd_body_options options;
+    contactd_body_options_init(&options);
+    options.ignore = &w->hard;
+    options.n_ignore = 1;
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, &options, &last));
+    assert_int_equal(last, gone + 1); /* handles are not reused */
+    assert_int_equal(contactd_remove_body(w->client, w->scene, gone), CONTACTD_STALE_HANDLE);
+}
+
+static void a_restart_amid_pipelined_steps(void **state) {
+    world *w = *state;
+    step_by_vertex(w, 0, 0.125);
+    contactd_ticket tickets[20];
+    const contactd_result *result;
+    atomic_store(&w->server->slow_ms, 3);
+    int next = 0;
+    for (int k = 0; k < 20; k++) {
+        double pose[12] = {1, 0, 0, k, 0, 1, 0, 0, 0, 0, 1, 0};
+        contactd_update update = contactd_move(w->hard, pose);
+        ok(w->client, contactd_step_submit(w->client, w->scene, &update, 1, NULL, &tickets[k]));
+        if (k == 7 || k == 14) atomic_store(&w->server->restart, true);
+        if (k >= 3) {
+            ok(w->client, contactd_step_wait(w->client, tickets[next], &result));
+            assert_true(fabs(result->contacts[0].volume - (w->soft_sum + 18 + 4 * next)) < 1e-6);
+            next++;
+        }
+    }
+    for (; next < 20; next++) {
+        ok(w->client, contactd_step_wait(w->client, tickets[next], &result));
+        assert_true(fabs(result->contacts[0].volume - (w->soft_sum + 18 + 4 * next)) < 1e-6);
+    }
+    assert_true(recoveries(w->client) >= 1);
+}
+
+static void a_lost_session_keeps_the_meshes(void **state) {
+    world *w = *state;
+    step_by_vertex(w, 2, 2);
+    int registered = atomic_load(&w->server->registered);
+    order(&w->server->forget_session);
+    step_by_pose(w, 1);
+    assert_int_equal(recoveries(w->client), 1);
+    assert_int_equal(atomic_load(&w->server->registered), registered); /* found by hash: not uploaded again */
+    order(&w->server->forget_session);
+    order(&w->server->forget_meshes);
+    step_by_pose(w, 2);
+    assert_int_equal(atomic_load(&w->server->registered), registered + 1);
+}
+
+static void a_mesh_that_made_room_is_registered_again(void **state) {
+    world *w = *state;
+    order(&w->server->forget_meshes);
+    contactd_body body;
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, NULL, &body));
+    assert_int_equal(recoveries(w->client), 0);
+}
+
+static void without_kept_meshes_the_loss_is_told(void **state) {
+    world *w = *state;
+    world own = {.server = w->server, .client = connect_to(w->server, 3000, 1000, false)};
+    open_world(&own);
+    step_by_pose(&own, 1);
+    order(&w->server->restart);
+    const contactd_result *result;
+    assert_int_equal(contactd_step(own.client, own.scene, NULL, 0, NULL, &result), CONTACTD_STATE_LOST);
+    const contactd_error *e = contactd_last_error(own.client);
+    assert_string_equal(e->object, "mesh tetra");
+    assert_string_equal(e->field, "keep_meshes");
+    contactd_close(&own.client);
+}
+
+/* The server did it, but the answer was lost with the connection: nothing is done twice in one scene. */
+static void lost_answers(void **state) {
+    world *w = *state;
+    step_by_pose(w, 1);
+    int computed = atomic_load(&w->server->computed);
+    atomic_store(&w->server->drop, 1);
+    step_by_pose(w, 2);
+    assert_int_equal(atomic_load(&w->server->computed), computed + 1);
+    assert_int_equal(atomic_load(&w->server->repeated), 1);
+    assert_int_equal(recoveries(w->client), 0);
+
+    step_by_vertex(w, 1, 4);
+    contactd_body extra;
+    atomic_store(&w->server->drop, 1);
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, NULL, &extra));
+    assert_int_equal(recoveries(w->client), 1); /* a scene with the body once, and the state as it was */
+    w->soft_sum += 0.5 * 78;
+    step_by_pose(w, 3);
+    atomic_store(&w->server->drop, 1);
+    ok(w->client, contactd_remove_body(w->client, w->scene, extra));
+    w->soft_sum -= 0.5 * 78;
+    step_by_pose(w, 4);
+    contactd_scene other;
+    atomic_store(&w->server->drop, 1);
+    ok(w->client, contactd_open_scene(w->client, "other", NULL, &other));
+    atomic_store(&w->server->drop, 1);
+    ok(w->client, contactd_close_scene(w->client, other));
+    step_by_pose(w, 5);
+}
+
+static void busy_servers_are_asked_again(void **state) {
+    world *w = *state;
+    atomic_store(&w->server->busy, 3);
+    step_by_pose(w, 1);
+    assert_int_equal(atomic_load(&w->server->busy), 0);
+    contactd_ticket tickets[4];
+    const contactd_result *result;
+    atomic_store(&w->server->busy, 5);
+    for (int k = 0; k < 4; k++) {
+        double pose[12] = {1, 0, 0, k, 0, 1, 0, 0, 0, 0, 1, 0};
+        contactd_update update = contactd_move(w->hard, pose);
+        ok(w->client, contactd_step_submit(w->client, w->scene, &update, 1, NULL, &tickets[k]));
+    }
+    for (int k = 0; k < 4; k++) {
+        ok(w->client, contactd_step_wait(w->client, tickets[k], &result));
+        assert_true(result->contacts[0].volume == w->soft_sum + 18 + 4 * k);
+    }
+    assert_int_equal(atomic_load(&w->server->computed), 5);
+}
+
+static void numbers_that_differ_are_put_right(void **state) {
+    world *w = *state;
+    step_by_vertex(w, 0, 2);
+    atomic_store(&w->server->skip_number, true);
+    step_by_pose(w, 1);
+    step_by_pose(w, 2);
+    assert_int_equal(recoveries(w->client), 0);
+    assert_int_equal(atomic_load(&w->server->opened), 2);
+}
+
+static void calls_end_in_time(void **state) {
+    world *w = *state;
+    ok(w->client, contactd_set_timeout(w->client, 300));
+    atomic_store(&w->server->silent, true);
+    const contactd_result *result;
+    contactd_ticket ticket;
+    double pose[12] = {1, 0, 0, 9, 0, 1, 0, 0, 0, 0, 1, 0};
+    contactd_update update = contactd_move(w->hard, pose);
+    double from = now_ms();
+    ok(w->client, contactd_step_submit(w->client, w->scene, &update, 1, NULL, &ticket));
+    assert_int_equal(contactd_step_wait(w->client, ticket, &result), CONTACTD_DEADLINE_EXCEEDED);
+    assert_string_equal(contactd_last_error(w->client)->field, "timeout_ms");
+    assert_int_equal(contactd_ping(w->client, NULL), CONTACTD_DEADLINE_EXCEEDED);
+    double took = now_ms() - from;
+    assert_true(took > 550 && took < 2500);
+    /* Still in flight: it comes when the server wakes up. */
+    ok(w->client, contactd_set_timeout(w->client, 5000));
+    atomic_store(&w->server->silent, false);
+    ok(w->client, contactd_step_wait(w->client, ticket, &result));
+    assert_true(result->contacts[0].volume == w->soft_sum + 18 + 36);
+
+    ok(w->client, contactd_set_timeout(w->client, 300));
+    atomic_store(&w->server->garbage, true);
+    assert_int_equal(contactd_ping(w->client, NULL), CONTACTD_UNREACHABLE);
+    assert_non_null(strstr(contactd_last_error(w->client)->message, "protocol"));
+    atomic_store(&w->server->garbage, false);
+    ok(w->client, contactd_ping(w->client, NULL));
+
+    /* A step that nobody waits for any more still counts once it is answered. */
+    atomic_store(&w->server->silent, true);
+    assert_int_equal(contactd_step(w->client, w->scene, &update, 1, NULL, &result), CONTACTD_DEADLINE_EXCEEDED);
+    atomic_store(&w->server->silent, false);
+    ok(w->client, contactd_set_timeout(w->client, 5000));
+    step_by_pose(w, 4);
+    step_by_pose(w, 5);
+}
+
+static void nobody_there(void **state) {
+    (void)state;
+    contactd_options options;
+    contactd_options_init(&options);
+    options.server = "tcp://127.0.0.1:1";
+    options.timeout_ms = 200;
+    contactd_client *client;
+    contactd_error error;
+    double from = now_ms();
+    assert_int_equal(contactd_connect(&options, &client, &error), CONTACTD_UNREACHABLE);
+    assert_null(client);
+    assert_true(now_ms() - from < 2000);
+    assert_non_null(strstr(error.message, "tcp://127.0.0.1:1"));
+    options.server = "http://nonsense";
+    assert_int_equal(contactd_connect(&options, &client, &error), CONTACTD_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "server");
+    memset(&options, 0, sizeof options);
+    assert_int_equal(contactd_connect(&options, &client, &error), CONTACTD_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "options");
+    assert_int_equal(contactd_connect(&options, &client, NULL), CONTACTD_INVALID_ARGUMENT);
+}
+
+/* ---- errors ---- */
+
+static void refused(world *w, contactd_code expected, contactd_code code, const char *object, const char *field) {
+    const contactd_error *e = contactd_last_error(w->client);
+    assert_int_equal(code, expected);
+    assert_int_equal(e->code, expected);
+    assert_string_equal(e->object, object);
+    assert_string_equal(e->field, field);
+    assert_true(e->message[0] != 0);
+}
+
+static void mistakes_are_named(void **state) {
+    world *w = *state;
+    contactd_client *c = w->client;
+    const contactd_result *result;
+    float p[9] = {0};
+    double pose[12] = {0};
+    uint32_t index[3] = {0, 4, 0};
+    contactd_update u = contactd_deform(w->soft, p, 3);
+    refused(w, CONTACTD_WRONG_LENGTH, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "positions");
+    u = contactd_deform(w->hard, p, 3);
+    refused(w, CONTACTD_CONFLICT, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 2", "positions");
+    u = contactd_move(w->soft, pose);
+    refused(w, CONTACTD_CONFLICT, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "pose");
+    u = contactd_move(77, pose);
+    refused(w, CONTACTD_NOT_FOUND, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 77", "body");
+    u = (contactd_update){
+        .body = w->soft, .kind = CONTACTD_INDEXED, .positions = p, .count = 3, .indices = index, .n_indices = 3};
+    refused(w, CONTACTD_OUT_OF_RANGE, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "indices");
+    u.n_indices = 2;
+    refused(w, CONTACTD_WRONG_LENGTH, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "indices");
+    u.kind = CONTACTD_RANGES;
+    refused(w, CONTACTD_WRONG_LENGTH, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "positions");
+    index[1] = 5;
+    refused(w, CONTACTD_OUT_OF_RANGE, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "indices");
+    u.positions = NULL;
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_step(c, w->scene, &u, 1, NULL, &result), "body 1", "positions");
+    refused(w, CONTACTD_NOT_FOUND, contactd_step(c, 5, NULL, 0, NULL, &result), "scene 5", "scene");
+    assert_int_equal(atomic_load(&w->server->computed), 0);
+
+    contactd_body body;
+    contactd_scene scene;
+    contactd_mesh mesh;
+    contactd_settings settings;
+    contactd_settings_init(&settings);
+    settings.method = "ebpi";
+    refused(w, CONTACTD_UNSUPPORTED, contactd_open_scene(c, "x", &settings, &scene), "scene", "method");
+    settings.method = NULL;
+    settings.resolution[1] = 4;
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_configure(c, w->scene, &settings), "scene 1 \"drop\"", "resolution");
+    refused(w, CONTACTD_NOT_FOUND, contactd_add_body(c, w->scene, 9, NULL, &body), "mesh 9", "mesh");
+    refused(w, CONTACTD_CONFLICT, contactd_forget_mesh(c, w->mesh), "mesh tetra", "mesh");
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_register_mesh_file(c, "/nowhere/at/all.ply", &mesh), "all.ply",
+            "path");
+    static float many[3 * 100000];
+    refused(w, CONTACTD_TOO_LARGE, contactd_register_mesh(c, "big", many, 100000, triangles, 4, &mesh), "RegisterMesh",
+            "");
+    ok(c, contactd_close_scene(c, w->scene));
+    refused(w, CONTACTD_STALE_HANDLE, contactd_step(c, w->scene, NULL, 0, NULL, &result), "scene 1", "scene");
+    ok(c, contactd_forget_mesh(c, w->mesh));
+    refused(w, CONTACTD_STALE_HANDLE, contactd_forget_mesh(c, w->mesh), "mesh 1", "mesh");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(results_are_complete),
+        TEST(updates_of_every_kind),
+        TEST(steps_are_pipelined),
+        TEST(a_restart_is_not_seen),
+        TEST(a_restart_amid_pipelined_steps),
+        TEST(a_lost_session_keeps_the_meshes),
+        TEST(a_mesh_that_made_room_is_registered_again),
+        TEST(without_kept_meshes_the_loss_is_told),
+        TEST(lost_answers),
+        TEST(busy_servers_are_asked_again),
+        TEST(numbers_that_differ_are_put_right),
+        TEST(calls_end_in_time),
+        cmocka_unit_test(nobody_there),
+        TEST(mistakes_are_named),
+    };
+    return cmocka_run_group_tests_name("client", tests, NULL, NULL);
+}
