@@ -6,9 +6,11 @@
 
 typedef __int128 wide;
 
-/* m^2 per unit of weight for component w: the tile of a ray of view w over CT_WEIGHT_ONE. */
-static double weight_unit(const ct_window *window, int w) {
-    return ldexp(window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch, -CT_WEIGHT_BITS);
+ct_weight_units ct_frame_units(const ct_window *window) {
+    ct_weight_units units;
+    for (int w = 0; w < 3; w++)
+        units.of[w] = ldexp(window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch, -CT_WEIGHT_BITS);
+    return units;
 }
 
 bool ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_contact *contact) {
@@ -27,16 +29,8 @@ bool ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_conta
     return contact->volume > 0;
 }
 
-void ct_frame_gradient(const ct_window *window, const int64_t sums[3], double gradient[3]) {
-    for (int w = 0; w < 3; w++) gradient[w] = (double)sums[w] * weight_unit(window, w);
-}
-
-double ct_frame_friction(const ct_contact *contact, const double g[3]) {
-    return contact->normal[0] * g[0] + contact->normal[1] * g[1] + contact->normal[2] * g[2];
-}
-
 /* A body's force sums, torque about its origin. */
-static void generalized(const ct_window *window, const ct_entries *body, double out[6]) {
+static void generalized(const ct_window *window, const ct_weight_units *units, const ct_entries *body, double out[6]) {
     wide force[3] = {0}, moment[3][3] = {{0}}; /* moment[i][j]: sum of coordinate i times weight j */
     for (size_t k = 0; k < body->count; k++) {
         const int32_t *q = body->coords[body->vertices[k]];
@@ -49,9 +43,9 @@ static void generalized(const ct_window *window, const ct_entries *body, double 
     }
     double f[3], arm[3], m[3][3];
     for (int i = 0; i < 3; i++) {
-        f[i] = (double)force[i] * weight_unit(window, i);
+        f[i] = (double)force[i] * units->of[i];
         arm[i] = window->axis[i].origin - body->origin[i];
-        for (int j = 0; j < 3; j++) m[i][j] = (double)moment[i][j] * window->axis[i].unit * weight_unit(window, j);
+        for (int j = 0; j < 3; j++) m[i][j] = (double)moment[i][j] * window->axis[i].unit * units->of[j];
     }
     for (int i = 0; i < 3; i++) {
         int j = (i + 1) % 3, k = (i + 2) % 3;
@@ -83,12 +77,12 @@ struct barycentre {
     int64_t sum, sum_abs, positive;
 };
 
-static void weigh(const ct_window *window, const ct_entries *body, const ct_contact *contact, bool has_normal,
+static void weigh(const ct_weight_units *units, const ct_entries *body, const ct_contact *contact, bool has_normal,
                   double per_unit, struct barycentre *b) {
     memset(b, 0, sizeof *b);
     for (size_t k = 0; k < body->count; k++) {
         double g[3];
-        ct_frame_gradient(window, body->sums[k], g);
+        ct_frame_gradient(units, body->sums[k], g);
         double a = has_normal ? ct_frame_friction(contact, g) : fabs(g[0]) + fabs(g[1]) + fabs(g[2]);
         int64_t weight = llrint(a * per_unit);
         int64_t size = weight < 0 ? -weight : weight;
@@ -117,8 +111,9 @@ static bool barycentre_at(const ct_window *window, const struct barycentre *b, d
 }
 
 void ct_frame_contact(const ct_window *window, const ct_entries bodies[2], ct_contact *contact) {
-    generalized(window, &bodies[0], contact->generalized_gradient[0]);
-    generalized(window, &bodies[1], contact->generalized_gradient[1]);
+    const ct_weight_units units = ct_frame_units(window);
+    generalized(window, &units, &bodies[0], contact->generalized_gradient[0]);
+    generalized(window, &units, &bodies[1], contact->generalized_gradient[1]);
 
     const double *f = contact->generalized_gradient[0];
     double size = sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
@@ -138,7 +133,7 @@ void ct_frame_contact(const ct_window *window, const ct_entries bodies[2], ct_co
     }
     double per_unit = ldexp(1, 50) / largest;
     struct barycentre side[2];
-    for (int i = 0; i < 2; i++) weigh(window, &bodies[i], contact, has_normal, per_unit, &side[i]);
+    for (int i = 0; i < 2; i++) weigh(&units, &bodies[i], contact, has_normal, per_unit, &side[i]);
     contact->area = has_normal ? (double)(side[0].positive + side[1].positive) / per_unit : 0;
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
 

@@ -5,13 +5,15 @@
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/span/span_k.h"
 
+enum { CT_TOUCHED_VERTICES = 8 };
+
 /* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
  * however the work was split. All zero between uses: whoever reads a sum clears it. */
 typedef struct ct_sums {
     int64_t
         *gradient[2]; /* per body [vertices][3], weights in units of CT_WEIGHT_ONE samples; component w from view w */
-    uint64_t *touched[2]; /* per body, a bit per vertex whose sums may be non-zero */
-    int64_t length[3];    /* per view, sum of span lengths in units of the view's axis */
+    uint8_t *touched[2]; /* per body, non-zero for each CT_TOUCHED_VERTICES vertices whose sums may be non-zero */
+    int64_t length[3];   /* per view, sum of span lengths in units of the view's axis */
 } ct_sums;
 
 /* A span as found, on the lattice. */
@@ -21,7 +23,7 @@ typedef struct ct_raw_span {
 } ct_raw_span;
 
 typedef struct ct_span_scratch {
-    ct_buffer ray;   /* one ray's fragments */
+    ct_buffer ray;   /* one ray's fragments in order */
     ct_buffer spans; /* ct_raw_span, where they are kept */
     size_t n_spans;
 } ct_span_scratch;

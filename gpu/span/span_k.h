@@ -7,12 +7,13 @@
 /* What bounds a span from one side: the fragment by which body 0 and/or body 1 crossed there. Where both crossed at the
  * same depth each carries half: the gradient is then the central difference, and neither body's order matters. */
 typedef struct ct_bound {
-    int32_t fragment[2]; /* per body, index among the ray's fragments; -1: that body did not cross here */
+    int64_t fragment[2]; /* per body, index into the fragments; -1: that body did not cross here */
 } ct_bound;
 
+/* A walk along a ray. Start with the winding numbers with which the ray enters. */
 typedef struct ct_walk {
     int32_t winding[2];
-    ct_bound lower;
+    ct_bound lower; /* of the span that is open: both winding numbers are positive */
 } ct_walk;
 
 CT_FN int ct_fragment_before(const ct_fragment *a, const ct_fragment *b) {
@@ -22,29 +23,41 @@ CT_FN int ct_fragment_before(const ct_fragment *a, const ct_fragment *b) {
     return ta < tb;
 }
 
-/* Takes the crossings [i, j) of equal key into account. Returns 1 where they close a span, whose lower bound is then
- * *lower and whose upper is *upper. */
-CT_FN int ct_walk_group(ct_walk *walk, const ct_fragment *f, int32_t i, int32_t j, ct_bound *lower, ct_bound *upper) {
-    int inside = (walk->winding[0] > 0) & (walk->winding[1] > 0);
-    int entering = f[i].key & 1;
-    ct_bound crossed;
-    crossed.fragment[0] = crossed.fragment[1] = -1;
-    for (int32_t k = i; k < j; k++) {
-        int body = (int)(f[k].tag >> 31);
-        if (entering) {
-            if (++walk->winding[body] == 1) crossed.fragment[body] = k;
-        } else {
-            if (--walk->winding[body] == 0) crossed.fragment[body] = k;
+/* Takes one crossing into account, fragment `index` of body `body`, which no other crossing shares depth and
+ * orientation with. Returns 1 where it closes a span: from walk->lower to this fragment. */
+CT_FN int ct_walk_one(ct_walk *walk, int entering, int body, int64_t index) {
+    int other = walk->winding[1 - body] > 0;
+    if (entering) {
+        if (++walk->winding[body] == 1 && other) {
+            walk->lower.fragment[body] = index;
+            walk->lower.fragment[1 - body] = -1;
         }
+        return 0;
     }
-    int now = (walk->winding[0] > 0) & (walk->winding[1] > 0);
-    if (now & !inside) walk->lower = crossed;
-    if (inside & !now) {
-        *lower = walk->lower;
-        *upper = crossed;
-        return 1;
-    }
-    return 0;
+    return --walk->winding[body] == 0 && other;
+}
+
+/* What crossings that share depth and orientation do together: collects them, in the order of ct_fragment_before. */
+typedef struct ct_group {
+    int inside; /* was the ray inside both bodies before them */
+    ct_bound crossed;
+} ct_group;
+
+CT_FN void ct_group_start(ct_group *group, const ct_walk *walk) {
+    group->inside = walk->winding[0] > 0 && walk->winding[1] > 0;
+    group->crossed.fragment[0] = group->crossed.fragment[1] = -1;
+}
+
+CT_FN void ct_group_add(ct_group *group, ct_walk *walk, int entering, int body, int64_t index) {
+    walk->winding[body] += entering ? 1 : -1;
+    if (walk->winding[body] == entering) group->crossed.fragment[body] = index;
+}
+
+/* Returns 1 where they close a span: from walk->lower to group->crossed. */
+CT_FN int ct_group_end(const ct_group *group, ct_walk *walk) {
+    int now = walk->winding[0] > 0 && walk->winding[1] > 0;
+    if (now && !group->inside) walk->lower = group->crossed;
+    return group->inside && !now;
 }
 
 /* The shares of a bound: per corner of the fragment's triangle, in units of CT_WEIGHT_ONE, summing to exactly one, or

@@ -28,10 +28,11 @@ static void fill_entries(ct_result *r, const ct_job *job, const char *answers, u
     uint64_t n = job->contact.count[0] + job->contact.count[1];
     const int64_t(*sums)[3] = (const void *)(answers + job->answer);
     memcpy(r->vertices + first, sums + n, n * sizeof *r->vertices);
+    const ct_weight_units units = ct_frame_units(&job->window);
     double pressure = -stiffness * job->contact.volume;
     for (uint64_t i = 0; i < n; i++) {
         double g[3];
-        ct_frame_gradient(&job->window, sums[i], g);
+        ct_frame_gradient(&units, sums[i], g);
         if (r->gradient) memcpy(r->gradient + 3 * (first + i), g, sizeof g);
         if (r->weights) r->weights[first + i] = ct_frame_friction(&job->contact, g);
         if (r->forces)

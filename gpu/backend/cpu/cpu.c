@@ -11,8 +11,6 @@
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
-enum { MAX_THREADS = 256 };
-
 double ct_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -57,9 +55,9 @@ static ct_status create(const ct_engine_options *options, ct_device **out, ct_er
     if (!kernels) return CT_UNSUPPORTED;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t threads = options->threads ? options->threads : online > 0 ? (uint32_t)online : 1;
-    if (options->threads > MAX_THREADS)
-        return ct_fail(error, CT_OUT_OF_RANGE, "threads", "%u threads, expected at most %d", threads, MAX_THREADS);
-    if (threads > MAX_THREADS) threads = MAX_THREADS;
+    if (options->threads > CT_MAX_THREADS)
+        return ct_fail(error, CT_OUT_OF_RANGE, "threads", "%u threads, expected at most %d", threads, CT_MAX_THREADS);
+    if (threads > CT_MAX_THREADS) threads = CT_MAX_THREADS;
     ct_device *device = calloc(1, sizeof *device);
     if (!device) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a device");
     device->threads = threads;
@@ -171,7 +169,7 @@ static double cost_of(const ct_job *job) {
 }
 
 /* A band's fragments should stay in a core's cache: at a few layers of 20 bytes that is some thousand samples. */
-enum { BAND_SAMPLES = 8192 };
+enum { BAND_SAMPLES = 16384 };
 
 static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
     ct_device *device = batch->device;

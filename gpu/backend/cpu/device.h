@@ -11,6 +11,8 @@
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/view.h"
 
+enum { CT_MAX_THREADS = 256 };
+
 /* One instruction set's kernels. */
 typedef struct ct_kernels {
     const char *name;

@@ -64,13 +64,18 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
 /* ---- bands to spans to sums ----------------------------------------------------------------------------------------
  */
 
+/* Whole words, so that they can be looked through eight at a time. */
+static size_t touched_bytes(uint32_t vertices) {
+    return ((vertices + CT_TOUCHED_VERTICES - 1) / CT_TOUCHED_VERTICES + 7) / 8 * 8;
+}
+
 static bool prepare_sums(struct run *run, ct_worker *worker) {
     if (worker->sums_job == run->job->number) return true;
     for (int b = 0; b < 2; b++) {
         size_t n = run->vertices[b];
         /* The sums are all zero, so are kept so when they have to grow. */
         if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, n * 24, 0, true) ||
-            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, (n + 63) / 64 * 8, 0, true))
+            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, touched_bytes((uint32_t)n), 0, true))
             return false;
         worker->sums.gradient[b] = worker->gradient_memory[b].data;
         worker->sums.touched[b] = worker->touched_memory[b].data;
@@ -108,24 +113,41 @@ static void band(void *context, uint32_t i, uint32_t index) {
 /* ---- sums to an answer ---------------------------------------------------------------------------------------------
  */
 
-/* Adds up all workers' parts of one body's sums, clears them, and writes the entries that are not zero, if asked to. */
-static size_t compact(struct run *run, int b, uint32_t *vertices, int64_t (*sums)[3]) {
-    ct_sums *parts[256];
-    uint32_t n_parts = 0;
+/* The sums of the threads that had a part in the job. */
+struct parts {
+    ct_sums *sums[CT_MAX_THREADS];
+    uint32_t n;
+};
+
+static struct parts parts_of(const struct run *run) {
+    struct parts parts = {.n = 0};
     for (uint32_t w = 0; w < run->device->threads; w++)
-        if (run->device->workers[w].sums_job == run->job->number) parts[n_parts++] = &run->device->workers[w].sums;
-    size_t n = 0, words = ((size_t)run->vertices[b] + 63) / 64;
-    for (size_t word = 0; word < words; word++) {
-        uint64_t touched = 0;
-        for (uint32_t p = 0; p < n_parts; p++) {
-            touched |= parts[p]->touched[b][word];
-            parts[p]->touched[b][word] = 0;
-        }
-        for (; touched; touched &= touched - 1) {
-            size_t vertex = word * 64 + (size_t)__builtin_ctzll(touched);
+        if (run->device->workers[w].sums_job == run->job->number) parts.sums[parts.n++] = &run->device->workers[w].sums;
+    return parts;
+}
+
+/* Calls itself done with eight groups of vertices at a time, since most are untouched. */
+static inline uint64_t touched_groups(const struct parts *parts, int b, size_t first) {
+    uint64_t any = 0, word;
+    for (uint32_t p = 0; p < parts->n; p++) {
+        memcpy(&word, parts->sums[p]->touched[b] + first, sizeof word);
+        any |= word;
+    }
+    return any;
+}
+
+/* Adds up one body's sums, clears them, and writes the entries that are not zero, if there is where to. */
+static size_t compact(const struct run *run, const struct parts *parts, int b, uint32_t *vertices, int64_t (*sums)[3]) {
+    size_t n = 0, groups = touched_bytes(run->vertices[b]);
+    for (size_t first = 0; first < groups; first += 8) {
+        if (!touched_groups(parts, b, first)) continue;
+        size_t begin = first * CT_TOUCHED_VERTICES, end = begin + 8 * CT_TOUCHED_VERTICES;
+        if (end > run->vertices[b]) end = run->vertices[b];
+        for (size_t vertex = begin; vertex < end; vertex++) {
             int64_t total[3] = {0, 0, 0};
-            for (uint32_t p = 0; p < n_parts; p++) {
-                int64_t *g = parts[p]->gradient[b] + 3 * vertex;
+            for (uint32_t p = 0; p < parts->n; p++) {
+                if (!parts->sums[p]->touched[b][vertex / CT_TOUCHED_VERTICES]) continue;
+                int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
                 for (int k = 0; k < 3; k++) {
                     total[k] += g[k];
                     g[k] = 0;
@@ -135,17 +157,16 @@ static size_t compact(struct run *run, int b, uint32_t *vertices, int64_t (*sums
             vertices[n] = (uint32_t)vertex;
             memcpy(sums[n++], total, sizeof total);
         }
+        for (uint32_t p = 0; p < parts->n; p++) memset(parts->sums[p]->touched[b] + first, 0, 8);
     }
     return n;
 }
 
-static size_t count_touched(const struct run *run, int b) {
-    size_t n = 0, words = ((size_t)run->vertices[b] + 63) / 64;
-    for (uint32_t w = 0; w < run->device->threads; w++) {
-        const ct_worker *worker = &run->device->workers[w];
-        if (worker->sums_job != run->job->number) continue;
-        for (size_t i = 0; i < words; i++) n += (size_t)__builtin_popcountll(worker->sums.touched[b][i]);
-    }
+/* At least as many entries as compact will write. */
+static size_t count_touched(const struct run *run, const struct parts *parts, int b) {
+    size_t n = 0, groups = touched_bytes(run->vertices[b]);
+    for (size_t first = 0; first < groups; first += 8)
+        n += (size_t)__builtin_popcountll(touched_groups(parts, b, first)) * CT_TOUCHED_VERTICES;
     return n;
 }
 
@@ -182,7 +203,8 @@ static void finish(struct run *run) {
     job->found = !run->failed && ct_frame_volumes(&job->window, length, &job->contact);
 
     bool entries = job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES);
-    size_t n = job->found && entries ? count_touched(run, 0) + count_touched(run, 1) : 0;
+    const struct parts parts = parts_of(run);
+    size_t n = job->found && entries ? count_touched(run, &parts, 0) + count_touched(run, &parts, 1) : 0;
     driver->answers_used = (driver->answers_used + 7) & ~(size_t)7;
     if (n && !answer_reserve(run, driver, n * 28)) {
         run->failed = true;
@@ -192,8 +214,8 @@ static void finish(struct run *run) {
         job->answer = driver->answers_used;
         int64_t(*sums)[3] = (void *)((char *)driver->answers.data + job->answer);
         uint32_t *vertices = (uint32_t *)(sums + n);
-        job->contact.count[0] = compact(run, 0, vertices, sums);
-        job->contact.count[1] = compact(run, 1, vertices + job->contact.count[0], sums + job->contact.count[0]);
+        job->contact.count[0] = compact(run, &parts, 0, vertices, sums);
+        job->contact.count[1] = compact(run, &parts, 1, vertices + job->contact.count[0], sums + job->contact.count[0]);
         uint64_t kept = job->contact.count[0] + job->contact.count[1];
         memmove(sums + kept, vertices, kept * sizeof *vertices);
         vertices = (uint32_t *)(sums + kept);
@@ -210,8 +232,8 @@ static void finish(struct run *run) {
         }
         ct_frame_contact(&job->window, side, &job->contact);
     } else {
-        compact(run, 0, NULL, NULL);
-        compact(run, 1, NULL, NULL);
+        compact(run, &parts, 0, NULL, NULL);
+        compact(run, &parts, 1, NULL, NULL);
     }
     if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run, driver)) run->failed = true;
     for (uint32_t w = 0; w < device->threads; w++)
