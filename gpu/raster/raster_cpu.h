@@ -46,8 +46,8 @@ typedef struct ct_linked_fragment {
 } ct_linked_fragment;
 #define CT_END UINT32_MAX
 
-/* The rays of a band. No span can lie outside the depths where both bodies' boxes are: crossings after them are left
- * out, those before them only counted. */
+/* The rays of a band, with all crossings that can bound a span. No span can lie outside the depths where both bodies'
+ * boxes are: crossings after them are left out, those before them only counted. */
 typedef struct ct_ray_lists {
     ct_buffer head_memory, winding_memory, fragment_memory;
     uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
@@ -55,6 +55,8 @@ typedef struct ct_ray_lists {
     uint32_t n_fragments;
     int32_t (*winding)[2]; /* [rows][n_u], per body the winding number with which the ray enters the window's depths */
     int32_t view, first_row, rows, columns;
+    int32_t
+        first_body; /* the body of the first bin: fragments of the other are only kept on rays that this one is on */
 } ct_ray_lists;
 
 typedef struct ct_raster_cpu {
@@ -62,8 +64,8 @@ typedef struct ct_raster_cpu {
     bool (*bin)(ct_bin *bin, ct_budget *budget, const ct_placed *placed, const ct_window *window, const ct_bands *bands,
                 uint32_t first, uint32_t last);
 
-    /* Rasterises band `band` (an index among all views' bands) of all bins into `rays`. False: out of memory; the
-     * number of fragments that there was no room for is unknown then. */
+    /* Rasterises band `band` (an index among all views' bands) into `rays`; all bins of one body come before those of
+     * the other. False: out of memory; the number of fragments that there was no room for is unknown then. */
     bool (*raster)(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bands *bands, uint32_t band,
                    const ct_bin *bins, size_t n_bins);
 } ct_raster_cpu;

@@ -120,6 +120,7 @@ struct target {
     ct_budget *budget;
     ct_linked_fragment *next, *end;
     bool failed;
+    bool second; /* of the two bodies this one is rasterised after the other */
 };
 
 static bool make_room(struct target *t) {
@@ -149,27 +150,29 @@ struct extent {
     int32_t u0, u1, v0, v1;
 };
 
-/* What a crossing does: before the window's depths it only counts, in them it is a fragment. */
-static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t in1, int64_t in2, uint32_t tag,
+/* What a crossing does: before the window's depths it only counts, in them it is a fragment. On a ray that the other
+ * body, which is rasterised first, is never inside of, it bounds no span and is left out. */
+static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t e1, int64_t e2, uint32_t tag,
                          bool before) {
+    const ct_ray_lists *rays = t->rays;
     if (before)
-        t->rays->winding[ray][tag >> 31] -= s->ccw;
-    else
-        put(t, &t->rays->head[ray], ct_fragment_at(s, in1, in2, tag));
+        rays->winding[ray][tag >> 31] -= s->ccw;
+    else if (!t->second || rays->head[ray] != CT_END || rays->winding[ray][rays->first_body] > 0)
+        put(t, &rays->head[ray], ct_fragment_at(s, e1, e2, tag));
 }
 
 /* A few columns: every sample is tried. */
 static inline void raster_narrow(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag,
                                  bool before) {
     size_t columns = (size_t)t->rays->columns;
-    int64_t row0 = s->in[0], row1 = s->in[1], row2 = s->in[2];
+    int64_t row0 = s->edge[0], row1 = s->edge[1], row2 = s->edge[2];
     for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
-        int64_t in0 = row0, in1 = row1, in2 = row2;
+        int64_t e0 = row0, e1 = row1, e2 = row2;
         for (int32_t i = 0; i < x.u1 - x.u0; i++) {
-            if ((in0 | in1 | in2) >= 0) cross(t, s, ray + (size_t)i, in1, in2, tag, before);
-            in0 += s->step_u[0];
-            in1 += s->step_u[1];
-            in2 += s->step_u[2];
+            if (ct_covers(s, e0, e1, e2)) cross(t, s, ray + (size_t)i, e1, e2, tag, before);
+            e0 += s->step_u[0];
+            e1 += s->step_u[1];
+            e2 += s->step_u[2];
         }
         row0 += s->step_v[0];
         row1 += s->step_v[1];
@@ -184,7 +187,9 @@ static inline int64_t ceil_div(int64_t a, int64_t b) { /* a, b > 0 */
 /* Many columns: each row's covered interval by division. */
 static void raster_wide(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
     size_t columns = (size_t)t->rays->columns;
-    int64_t row[3] = {s->in[0], s->in[1], s->in[2]};
+    int64_t row[3]; /* >= 0 where covered: less one where a sample on the edge is outside */
+    for (int k = 0; k < 3; k++) row[k] = s->edge[k] - !ct_edge_inside(s, k);
+    int64_t row1 = s->edge[1], row2 = s->edge[2];
     for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
         int64_t i0 = 0, i1 = x.u1 - x.u0;
         for (int k = 0; k < 3; k++) {
@@ -198,14 +203,16 @@ static void raster_wide(struct target *t, const ct_setup *s, struct extent x, si
             }
         }
         if (i0 < i1) {
-            int64_t in1 = row[1] + i0 * s->step_u[1], in2 = row[2] + i0 * s->step_u[2];
+            int64_t e1 = row1 + i0 * s->step_u[1], e2 = row2 + i0 * s->step_u[2];
             for (int64_t i = i0; i < i1; i++) {
-                cross(t, s, ray + (size_t)i, in1, in2, tag, before);
-                in1 += s->step_u[1];
-                in2 += s->step_u[2];
+                cross(t, s, ray + (size_t)i, e1, e2, tag, before);
+                e1 += s->step_u[1];
+                e2 += s->step_u[2];
             }
         }
         for (int k = 0; k < 3; k++) row[k] += s->step_v[k];
+        row1 += s->step_v[1];
+        row2 += s->step_v[2];
     }
 }
 
@@ -219,6 +226,7 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
     const int su = window->axis[u].shift, sv = window->axis[v].shift;
     for (size_t i = 0; i < n_bins; i++) {
         const ct_placed *p = bins[i].placed;
+        t->second = (int32_t)p->body != rays->first_body;
         const uint32_t *entry = bins[i].entries + bins[i].offset[band],
                        *end = bins[i].entries + bins[i].offset[band + 1];
         for (; entry < end; entry++) {
@@ -272,7 +280,8 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     memset(rays->winding, 0, 2 * head_bytes);
 
     rays->fragments = rays->fragment_memory.data;
-    struct target t = {rays, budget, rays->fragments, rays->fragments, false};
+    struct target t = {rays, budget, rays->fragments, rays->fragments, false, false};
+    rays->first_body = n_bins ? (int32_t)bins[0].placed->body : 0;
     t.end = t.next + rays->fragment_memory.capacity / sizeof *t.next;
     switch (w) {
     case 0:

@@ -29,56 +29,69 @@ CT_FN int32_t ct_fragment_depth(uint32_t key) {
 }
 
 /* A triangle on a view, ready to be tried at samples. Edge function k is twice the area between the sample and the edge
- * opposite to corner k, signed so that all three are positive inside; `in` is that minus `bias`, so that a sample is
- * covered where all three are >= 0 (bias is 0 where the displaced sample is inside an edge that the sample lies on). */
+ * opposite to corner k, signed so that all three are positive inside. */
 typedef struct ct_setup {
-    int64_t in[3];                /* at the sample it was made for */
+    int64_t edge[3];              /* at the sample it was made for */
     int64_t step_u[3], step_v[3]; /* change from one sample to the next */
-    int32_t bias[3];              /* 0 or 1 */
     int32_t ccw;                  /* 1: counter-clockwise in (u, v), a ray leaves the body here; -1: it enters */
-    double inverse;               /* 1 over twice the triangle's area */
     int32_t z0;                   /* depth of corner 0 */
-    double dz1, dz2;              /* of corners 1 and 2, relative to it */
+    int32_t dz1, dz2;             /* of corners 1 and 2, relative to it */
+    int64_t area;                 /* twice the triangle's, > 0 */
 } ct_setup;
 
 /* a, b, c: corners' lattice coordinates x, y, z; the view's axes u, v, w; the first sample at (cu, cv), samples 2^su
  * and 2^sv apart. Returns 0 for a triangle seen edge-on, which covers no sample and bounds no depth. */
 CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const int32_t *c, int u, int v, int w,
                         int32_t cu, int32_t cv, int su, int sv) {
-    int64_t xa = a[u] - cu, xb = b[u] - cu, xc = c[u] - cu;
-    int64_t ya = a[v] - cv, yb = b[v] - cv, yc = c[v] - cv;
-    int64_t ea = xb * yc - xc * yb, eb = xc * ya - xa * yc, ec = xa * yb - xb * ya;
-    int64_t area = ea + eb + ec;
+    int64_t xb = b[u] - a[u], yb = b[v] - a[v], xc = c[u] - a[u], yc = c[v] - a[v];
+    int64_t area = xb * yc - xc * yb;
     if (area == 0) return 0;
     int64_t ccw = area > 0 ? 1 : -1;
-    int64_t ua = ccw * (yb - yc), ub = ccw * (yc - ya), uc = ccw * (ya - yb); /* d edge / d u, and below d v */
-    int64_t va = ccw * (xc - xb), vb = ccw * (xa - xc), vc = ccw * (xb - xa);
-    s->bias[0] = !(ua > 0 || (ua == 0 && va > 0));
-    s->bias[1] = !(ub > 0 || (ub == 0 && vb > 0));
-    s->bias[2] = !(uc > 0 || (uc == 0 && vc > 0));
-    s->in[0] = ccw * ea - s->bias[0];
-    s->in[1] = ccw * eb - s->bias[1];
-    s->in[2] = ccw * ec - s->bias[2];
-    s->step_u[0] = ua * ((int64_t)1 << su);
-    s->step_u[1] = ub * ((int64_t)1 << su);
-    s->step_u[2] = uc * ((int64_t)1 << su);
-    s->step_v[0] = va * ((int64_t)1 << sv);
-    s->step_v[1] = vb * ((int64_t)1 << sv);
-    s->step_v[2] = vc * ((int64_t)1 << sv);
+    xb *= ccw;
+    yb *= ccw;
+    xc *= ccw;
+    yc *= ccw;
+    area *= ccw;
+    int64_t xs = (int64_t)cu - a[u], ys = (int64_t)cv - a[v];
+    /* Corner 1 weighs cross(s, c - a), corner 2 cross(b - a, s), corner 0 the rest. */
+    int64_t e1 = xs * yc - xc * ys, e2 = xb * ys - xs * yb;
+    s->edge[0] = area - e1 - e2;
+    s->edge[1] = e1;
+    s->edge[2] = e2;
+    int64_t mu = (int64_t)1 << su, mv = (int64_t)1 << sv;
+    s->step_u[1] = yc * mu;
+    s->step_u[2] = -yb * mu;
+    s->step_u[0] = (yb - yc) * mu;
+    s->step_v[1] = -xc * mv;
+    s->step_v[2] = xb * mv;
+    s->step_v[0] = (xc - xb) * mv;
     s->ccw = (int32_t)ccw;
-    s->inverse = 1.0 / (double)(ccw * area);
     s->z0 = a[w];
-    s->dz1 = (double)(b[w] - a[w]);
-    s->dz2 = (double)(c[w] - a[w]);
+    s->dz1 = b[w] - a[w];
+    s->dz2 = c[w] - a[w];
+    s->area = area;
     return 1;
 }
 
-/* The fragment at a covered sample where in[1], in[2] are these. Only the triangle and the sample matter, not where the
- * setup was made nor where the triangle stands in its mesh, so neither changes a bit. */
-CT_FN ct_fragment ct_fragment_at(const ct_setup *s, int64_t in1, int64_t in2, uint32_t tag) {
+/* Does a sample on edge k lie inside it, displaced? */
+CT_FN int ct_edge_inside(const ct_setup *s, int k) {
+    return s->step_u[k] > 0 || (s->step_u[k] == 0 && s->step_v[k] > 0);
+}
+
+/* Is the sample with these edge functions covered? */
+CT_FN int ct_covers(const ct_setup *s, int64_t e0, int64_t e1, int64_t e2) {
+    if ((e0 | e1 | e2) < 0) return 0;
+    if (e0 && e1 && e2) return 1;
+    return (e0 || ct_edge_inside(s, 0)) && (e1 || ct_edge_inside(s, 1)) && (e2 || ct_edge_inside(s, 2));
+}
+
+/* The fragment at a covered sample. Only the triangle and the sample matter, not where the setup was made nor where the
+ * triangle stands in its mesh, so neither changes a bit. */
+CT_FN ct_fragment ct_fragment_at(const ct_setup *s, int64_t e1, int64_t e2, uint32_t tag) {
     ct_fragment f;
-    double w1 = (double)(in1 + s->bias[1]) * s->inverse, w2 = (double)(in2 + s->bias[2]) * s->inverse;
-    int32_t depth = s->z0 + ct_round_i32(w1 * s->dz1 + w2 * s->dz2);
+    double inverse = 1.0 / (double)s->area;
+    double w1 = (double)e1 * inverse, w2 = (double)e2 * inverse;
+    int32_t depth = s->z0 + ct_round_i32(w1 * (double)s->dz1 + w2 * (double)s->dz2);
     f.key = (uint32_t)(depth + CT_DEPTH_BIAS) << 1 | (uint32_t)(s->ccw < 0);
     f.l1 = (uint32_t)ct_round_i32(w1 * (double)CT_WEIGHT_ONE);
     f.l2 = (uint32_t)ct_round_i32(w2 * (double)CT_WEIGHT_ONE);

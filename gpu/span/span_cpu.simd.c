@@ -123,15 +123,20 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
     uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
     const ct_linked_fragment *fragments = rays->fragments;
     const struct sink sink = {sums, triangles, rays->view};
+    const uint32_t first = (uint32_t)rays->first_body;
     int64_t total = 0;
     size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
     for (size_t ray = 0; ray < n_rays; ray++) {
-        uint32_t n = gather(fragments, rays->head[ray], e, capacity);
+        uint32_t head = rays->head[ray];
+        if (head == CT_END) continue;
+        /* The body rasterised last is at the head of every list that it is in. */
+        if (fragments[head].f.tag >> 31 == first && rays->winding[ray][1 - first] <= 0) continue;
+        uint32_t n = gather(fragments, head, e, capacity);
         if (n > capacity) {
             if (!ct_buffer_reserve(&scratch->ray, budget, (size_t)n * sizeof *e, 0, false)) return false;
             e = scratch->ray.data;
             capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
-            gather(fragments, rays->head[ray], e, capacity);
+            gather(fragments, head, e, capacity);
         }
         if (n > INSERTION_MAX) heap_sort(fragments, e, n);
 

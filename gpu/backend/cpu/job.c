@@ -16,6 +16,7 @@ struct run {
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
+    int first; /* the body that is rasterised first: the finer one, as it tells best where the other matters */
     atomic_bool failed;
 };
 
@@ -52,8 +53,11 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     struct run *run = context;
     ct_device *device = run->device;
     ct_bin *bin = &device->workers[run->driver].bins[i];
-    int b = i >= run->triangle_chunks[0];
-    if (b) i -= run->triangle_chunks[0];
+    int b = run->first;
+    if (i >= run->triangle_chunks[b]) {
+        i -= run->triangle_chunks[b];
+        b = 1 - b;
+    }
     const ct_placed *placed = &run->placed[b];
     uint32_t first = i * TRIANGLE_CHUNK, last = first + TRIANGLE_CHUNK;
     if (last > placed->n_triangles) last = placed->n_triangles;
@@ -258,6 +262,7 @@ static bool prepare(struct run *run) {
         run->placed[b] =
             (ct_placed){driver->coords[b].data, driver->cells[b].data, mesh->triangles, mesh->n_triangles, (uint32_t)b};
     }
+    run->first = run->placed[1].n_triangles > run->placed[0].n_triangles;
     size_t bins = run->triangle_chunks[0] + run->triangle_chunks[1];
     if (bins > driver->n_bins) {
         if (!ct_buffer_reserve(&driver->bins_memory, &device->budget, bins * sizeof(ct_bin),
