@@ -234,7 +234,6 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
                 const uint32_t *soon = p->triangles + 3 * (size_t)entry[AHEAD];
                 for (int j = 0; j < 3; j++) {
                     __builtin_prefetch(&p->coords[soon[j]]);
-                    __builtin_prefetch(&p->cells[soon[j]]);
                 }
             }
             const uint32_t *k = p->triangles + 3 * (size_t)*entry;

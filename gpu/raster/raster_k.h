@@ -39,6 +39,11 @@ typedef struct ct_setup {
     int64_t area;                 /* twice the triangle's, > 0 */
 } ct_setup;
 
+/* x * 2^n, also for negative x. */
+CT_FN int64_t ct_shift_left(int64_t x, int n) {
+    return (int64_t)((uint64_t)x << n);
+}
+
 /* a, b, c: corners' lattice coordinates x, y, z; the view's axes u, v, w; the first sample at (cu, cv), samples 2^su
  * and 2^sv apart. Returns 0 for a triangle seen edge-on, which covers no sample and bounds no depth. */
 CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const int32_t *c, int u, int v, int w,
@@ -46,26 +51,25 @@ CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const i
     int64_t xb = b[u] - a[u], yb = b[v] - a[v], xc = c[u] - a[u], yc = c[v] - a[v];
     int64_t area = xb * yc - xc * yb;
     if (area == 0) return 0;
-    int64_t ccw = area > 0 ? 1 : -1;
-    xb *= ccw;
-    yb *= ccw;
-    xc *= ccw;
-    yc *= ccw;
-    area *= ccw;
+    int64_t flip = area >> 63; /* -1 for a clockwise triangle: (x ^ flip) - flip is -x then */
+    xb = (xb ^ flip) - flip;
+    yb = (yb ^ flip) - flip;
+    xc = (xc ^ flip) - flip;
+    yc = (yc ^ flip) - flip;
+    area = (area ^ flip) - flip;
     int64_t xs = (int64_t)cu - a[u], ys = (int64_t)cv - a[v];
     /* Corner 1 weighs cross(s, c - a), corner 2 cross(b - a, s), corner 0 the rest. */
     int64_t e1 = xs * yc - xc * ys, e2 = xb * ys - xs * yb;
     s->edge[0] = area - e1 - e2;
     s->edge[1] = e1;
     s->edge[2] = e2;
-    int64_t mu = (int64_t)1 << su, mv = (int64_t)1 << sv;
-    s->step_u[1] = yc * mu;
-    s->step_u[2] = -yb * mu;
-    s->step_u[0] = (yb - yc) * mu;
-    s->step_v[1] = -xc * mv;
-    s->step_v[2] = xb * mv;
-    s->step_v[0] = (xc - xb) * mv;
-    s->ccw = (int32_t)ccw;
+    s->step_u[0] = ct_shift_left(yb - yc, su);
+    s->step_u[1] = ct_shift_left(yc, su);
+    s->step_u[2] = ct_shift_left(-yb, su);
+    s->step_v[0] = ct_shift_left(xc - xb, sv);
+    s->step_v[1] = ct_shift_left(-xc, sv);
+    s->step_v[2] = ct_shift_left(xb, sv);
+    s->ccw = (int32_t)(1 | flip);
     s->z0 = a[w];
     s->dz1 = b[w] - a[w];
     s->dz2 = c[w] - a[w];
