@@ -74,8 +74,8 @@ find = $(sort $(shell find $(1) -name '$(2)' 2>/dev/null))
 objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 
 # gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
-SIMD_base   :=
-SIMD_avx2   := -mavx2 -mfma -mbmi2
+SIMD_base   := $(if $(filter -O0,$(OPT)),,-O3)
+SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
 SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
 
 SIMD_C   := $(call find,gpu,*.simd.c)
@@ -98,7 +98,7 @@ all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/c
 # ---- compiling and linking -------------------------------------------------------------------------------------------
 
 # Objects depend on the flags they were built with.
-FLAGS_NOW = $(CC) $(CFLAGS_) / $(CXX) $(CXXFLAGS_)
+FLAGS_NOW = $(CC) $(CFLAGS_) / $(SIMD_avx2) / $(CXX) $(CXXFLAGS_)
 ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
   $(shell mkdir -p $(B))
   ifneq ($(file <$(B)/flags),$(FLAGS_NOW))
