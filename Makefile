@@ -83,6 +83,7 @@ SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
 ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
 SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
 CLIENT_C := $(filter-out client_c/contactctl.c,$(wildcard client_c/*.c))
+CTL_C    := client_c/contactctl.c $(wildcard client_c/ctl/*.c)
 WIRE_C   := $(wildcard proto/*.cpp)
 SHAPES_C := $(call find,tests/scenes,*.c)
 TESTS    ?= tests/unit tests/consistency tests/golden
@@ -147,7 +148,7 @@ $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
 	$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
-$(B)/contactctl: $(call objs,client_c/contactctl.c) $(B)/libcontactd.a
+$(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.
@@ -227,7 +228,7 @@ tsan:
 # The fuzzers, and all they link, are built by clang with coverage and sanitizers.
 FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ SANITIZE=fuzzer-no-link,address B=build/fuzz
 fuzz:
-	@$(FUZZ_MAKE) $(J) fuzz-bins
+	+@$(FUZZ_MAKE) $(J) fuzz-bins
 	@tests/tools/run-fuzzers $(FUZZ_SECONDS) $(patsubst tests/fuzz/%.c,build/fuzz/tests/fuzz/%,$(FUZZ_C))
 fuzz-bins: $(call bins,$(FUZZ_C))
 fuzz-smoke:
