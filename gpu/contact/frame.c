@@ -74,7 +74,7 @@ static void tangent_frame(const double n[3], double tangents[2][3]) {
 
 struct barycentre {
     wide first[3], first_abs[3]; /* sum of weight times coordinate, and of |weight| times coordinate */
-    int64_t sum, sum_abs, positive;
+    int64_t sum, sum_abs;
 };
 
 static void weigh(const ct_weight_units *units, const ct_entries *body, const ct_contact *contact, bool has_normal,
@@ -88,7 +88,6 @@ static void weigh(const ct_weight_units *units, const ct_entries *body, const ct
         int64_t size = weight < 0 ? -weight : weight;
         b->sum += weight;
         b->sum_abs += size;
-        if (weight > 0) b->positive += weight;
         const int32_t *q = body->coords[body->vertices[k]];
         for (int i = 0; i < 3; i++) {
             b->first[i] += (wide)weight * q[i];
@@ -134,7 +133,8 @@ void ct_frame_contact(const ct_window *window, const ct_entries bodies[2], ct_co
     double per_unit = ldexp(1, 50) / largest;
     struct barycentre side[2];
     for (int i = 0; i < 2; i++) weigh(&units, &bodies[i], contact, has_normal, per_unit, &side[i]);
-    contact->area = has_normal ? (double)(side[0].positive + side[1].positive) / per_unit : 0;
+    /* Weights add up to 0, so the positive ones are half of all sizes; said so, swapping the bodies changes no bit. */
+    contact->area = has_normal ? (double)(side[0].sum_abs + side[1].sum_abs) / (2 * per_unit) : 0;
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
 
     double p[2][3];

@@ -1,0 +1,353 @@
+/* test_invariance.c - what must not change a contact's bits: the order of triangles, vertices and bodies, the batch it
+ * is computed in, how a body's placement is described; and what may change them only by rounding. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scenes/stage.h"
+
+static ct_engine *engine;
+static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
+
+/* ---- orders ---- */
+
+struct row {
+    float position[3];
+    double gradient[3], weight;
+};
+
+static int by_position(const void *a, const void *b) {
+    return memcmp(a, b, sizeof((struct row *)NULL)->position);
+}
+
+/* One body's part of the sparse gradient, in an order that does not depend on how vertices are numbered. */
+static struct row *rows_of(const ct_result *r, const ct_contact *c, int side, const struct shape *shape, double sign) {
+    struct row *rows = calloc(c->count[side] + 1, sizeof *rows);
+    assert_non_null(rows);
+    for (uint64_t i = 0; i < c->count[side]; i++) {
+        uint64_t e = c->first[side] + i;
+        memcpy(rows[i].position, shape->positions + 3 * (size_t)r->vertices[e], 12);
+        memcpy(rows[i].gradient, r->gradient + 3 * e, sizeof rows[i].gradient);
+        rows[i].weight = sign * r->weights[e];
+    }
+    qsort(rows, c->count[side], sizeof *rows, by_position);
+    return rows;
+}
+
+/* The same contact, bit for bit; `swapped`: with its bodies the other way round. */
+static void assert_same(const ct_result *r, const struct shape *shapes[2], const ct_result *q,
+                        const struct shape *others[2], bool swapped) {
+    assert_int_equal(r->n_contacts, 1);
+    assert_int_equal(q->n_contacts, 1);
+    const ct_contact *c = r->contacts, *d = q->contacts;
+    assert_memory_equal(&c->volume, &d->volume, sizeof c->volume);
+    assert_memory_equal(c->volumes, d->volumes, sizeof c->volumes);
+    assert_memory_equal(&c->error_estimate, &d->error_estimate, sizeof c->error_estimate);
+    assert_memory_equal(&c->area, &d->area, sizeof c->area);
+    assert_memory_equal(&c->depth, &d->depth, sizeof c->depth);
+    assert_memory_equal(c->center, d->center, sizeof c->center);
+    for (int k = 0; k < 3; k++) assert_true(c->normal[k] == (swapped ? -d->normal[k] : d->normal[k]));
+    if (!swapped) assert_memory_equal(c->tangents, d->tangents, sizeof c->tangents);
+    assert_int_equal(r->rays, q->rays);
+    assert_int_equal(r->fragments, q->fragments);
+    assert_int_equal(r->n_spans, q->n_spans);
+    for (int side = 0; side < 2; side++) {
+        int other = swapped ? 1 - side : side;
+        assert_memory_equal(c->generalized_gradient[side], d->generalized_gradient[other],
+                            sizeof c->generalized_gradient[0]);
+        assert_int_equal(c->count[side], d->count[other]);
+        struct row *mine = rows_of(r, c, side, shapes[side], 1),
+                   *theirs = rows_of(q, d, other, others[other], swapped ? -1 : 1);
+        for (uint64_t i = 0; i < c->count[side]; i++) {
+            assert_memory_equal(mine[i].position, theirs[i].position, 12);
+            for (int k = 0; k < 3; k++) assert_true(mine[i].gradient[k] == theirs[i].gradient[k]);
+            assert_true(mine[i].weight == theirs[i].weight);
+        }
+        free(mine);
+        free(theirs);
+    }
+}
+
+static struct shape random_shape(uint64_t *rng) {
+    uint64_t seed = shape_random(rng);
+    switch (seed % 5) {
+    case 0:
+        return shape_torus(0.8, 0.35, 24, 16);
+    case 1:
+        return shape_blob(1, 3, 0.5, seed);
+    case 2:
+        return shape_bolt(0.9, 0.2, 0.4, 3, 30, 12);
+    case 3:
+        return shape_cube(1.5, 3);
+    default:
+        return shape_icosphere(1, 2);
+    }
+}
+
+static void test_order_changes_nothing(void **state) {
+    (void)state;
+    uint64_t rng = 11;
+    int contacts = 0;
+    for (int round = 0; round < 40; round++) {
+        struct shape a = random_shape(&rng), b = random_shape(&rng), a2 = shape_copy(&a), b2 = shape_copy(&b);
+        double pose[2][12];
+        shape_pose_random(&rng, 0.4, pose[0]);
+        shape_pose_random(&rng, 0.4, pose[1]);
+        if (round % 4 == 0)
+            shape_pose_identity(pose[0]), shape_pose_identity(pose[1]); /* coincident faces, many ties */
+        if (round % 8 == 0) pose[1][3] = 0.25;
+        shape_shuffle(&a2, &rng);
+        shape_shuffle(&b2, &rng);
+        ct_scene_settings settings = round % 2 ? stage_resolution(40) : stage_pixel(0.0625);
+        ct_body_kind kind = round % 3 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        ct_result *plain =
+            stage_once(engine, &settings, (struct placed[]){{&a, pose[0], kind}, {&b, pose[1], kind}}, 2, everything);
+        ct_result *shuffled =
+            stage_once(engine, &settings, (struct placed[]){{&a2, pose[0], kind}, {&b2, pose[1], kind}}, 2, everything);
+        ct_result *swapped =
+            stage_once(engine, &settings, (struct placed[]){{&b, pose[1], kind}, {&a2, pose[0], kind}}, 2, everything);
+        if (plain->n_contacts) {
+            contacts++;
+            assert_same(plain, (const struct shape *[]){&a, &b}, shuffled, (const struct shape *[]){&a2, &b2}, false);
+            assert_same(plain, (const struct shape *[]){&a, &b}, swapped, (const struct shape *[]){&b, &a2}, true);
+        } else {
+            assert_int_equal(shuffled->n_contacts + swapped->n_contacts, 0);
+        }
+        ct_result_free(&plain);
+        ct_result_free(&shuffled);
+        ct_result_free(&swapped);
+        shape_free(&a), shape_free(&b), shape_free(&a2), shape_free(&b2);
+    }
+    assert_true(contacts >= 35);
+}
+
+/* ---- batches ---- */
+
+enum { SCENES = 12 };
+
+static void test_batch_changes_nothing(void **state) {
+    (void)state;
+    uint64_t rng = 23;
+    struct shape shapes[SCENES][3];
+    double poses[SCENES][3][12];
+    struct stage stages[SCENES];
+    ct_step steps[SCENES];
+    char alone[SCENES][33], hash[33];
+    for (int s = 0; s < SCENES; s++) {
+        struct placed bodies[3];
+        int n = 2 + s % 2;
+        for (int b = 0; b < 3; b++) {
+            shapes[s][b] = random_shape(&rng);
+            shape_pose_random(&rng, 0.5, poses[s][b]);
+            bodies[b] = (struct placed){&shapes[s][b], poses[s][b], (b + s) % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE};
+        }
+        ct_scene_settings settings = s % 3 ? stage_resolution(8u << s % 4) : stage_pixel(0.05);
+        stages[s] = stage_open(engine, &settings, bodies, n);
+        ct_result *result = stage_step(&stages[s], NULL, 0, everything);
+        stage_hash(result, alone[s]);
+        ct_result_free(&result);
+    }
+    for (int round = 0; round < 6; round++) {
+        int order[SCENES], n = round ? 1 + (int)(shape_random(&rng) % SCENES) : SCENES;
+        for (int s = 0; s < SCENES; s++) {
+            int k = (int)(shape_random(&rng) % (uint64_t)(s + 1));
+            order[s] = order[k];
+            order[k] = s;
+        }
+        for (int i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[order[i]].scene, .want = everything};
+        assert_int_equal(ct_engine_run(engine, steps, (size_t)n), CT_OK);
+        for (int i = 0; i < n; i++) {
+            stage_hash(steps[i].result, hash);
+            assert_string_equal(hash, alone[order[i]]);
+            ct_result_free(&steps[i].result);
+        }
+    }
+    for (int s = 0; s < SCENES; s++) {
+        stage_close(&stages[s]);
+        for (int b = 0; b < 3; b++) shape_free(&shapes[s][b]);
+    }
+}
+
+/* A pair's contact is the same whatever else is in its scene, and a pair that is filtered out is the only one missing.
+ */
+static void test_neighbours_change_nothing(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    enum { N = 6 };
+    struct shape shapes[N];
+    double poses[N][12];
+    struct placed bodies[N];
+    for (int i = 0; i < N; i++) {
+        shapes[i] = random_shape(&rng);
+        shape_pose_random(&rng, 0.7, poses[i]);
+        bodies[i] = (struct placed){&shapes[i], poses[i], 0};
+    }
+    ct_scene_settings settings = stage_resolution(32);
+    ct_result *all = stage_once(engine, &settings, bodies, N, everything);
+    assert_true(all->n_contacts >= 8);
+    for (size_t i = 0; i < all->n_contacts; i++) {
+        const ct_contact *c = &all->contacts[i];
+        if (i) assert_true(c[-1].body[0] < c->body[0] || (c[-1].body[0] == c->body[0] && c[-1].body[1] < c->body[1]));
+        uint32_t a = c->body[0] - 1, b = c->body[1] - 1;
+        ct_result *pair = stage_once(engine, &settings, (struct placed[]){bodies[a], bodies[b]}, 2, everything);
+        assert_int_equal(pair->n_contacts, 1);
+        const ct_contact *d = pair->contacts;
+        assert_true(c->volume == d->volume && c->area == d->area);
+        assert_memory_equal(c->generalized_gradient, d->generalized_gradient, sizeof c->generalized_gradient);
+        assert_memory_equal(c->count, d->count, sizeof c->count);
+        for (int side = 0; side < 2; side++) {
+            assert_memory_equal(all->vertices + c->first[side], pair->vertices + d->first[side], 4 * c->count[side]);
+            assert_memory_equal(all->gradient + 3 * c->first[side], pair->gradient + 3 * d->first[side],
+                                24 * c->count[side]);
+            assert_memory_equal(all->weights + c->first[side], pair->weights + d->first[side], 8 * c->count[side]);
+            assert_memory_equal(all->forces + 3 * c->first[side], pair->forces + 3 * d->first[side],
+                                24 * c->count[side]);
+        }
+        ct_result_free(&pair);
+    }
+    ct_result_free(&all);
+    for (int i = 0; i < N; i++) shape_free(&shapes[i]);
+}
+
+/* ---- placements ---- */
+
+static void test_rigid_and_deformable_agree(void **state) {
+    (void)state;
+    uint64_t rng = 8;
+    struct shape a = shape_blob(1, 4, 0.4, 9), b = shape_torus(0.8, 0.3, 40, 20);
+    ct_scene_settings settings = stage_resolution(64);
+    char rigid[33], deformable[33];
+    /* A shift that float32 holds exactly: the positions are the same numbers, so the answers are the same bits. */
+    for (uint32_t i = 0; i < 3 * b.n_vertices; i++) b.positions[i] = floorf(b.positions[i] * 4096) / 4096;
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5, pose[7] = -0.25, pose[11] = 0.125;
+    ct_result *r =
+        stage_once(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_RIGID}, {&b, pose, CT_BODY_RIGID}}, 2,
+                   CT_WANT_GRADIENT | CT_WANT_SPANS);
+    ct_result *d =
+        stage_once(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, pose, CT_BODY_DEFORMABLE}},
+                   2, CT_WANT_GRADIENT | CT_WANT_SPANS);
+    assert_int_equal(r->n_contacts, 1);
+    assert_int_equal(d->n_contacts, 1);
+    /* but for 6-vectors, which are about the rigid body's own origin */
+    memset(r->contacts->generalized_gradient, 0, sizeof r->contacts->generalized_gradient);
+    memset(d->contacts->generalized_gradient, 0, sizeof d->contacts->generalized_gradient);
+    stage_hash(r, rigid);
+    stage_hash(d, deformable);
+    assert_string_equal(rigid, deformable);
+    ct_result_free(&r);
+    ct_result_free(&d);
+    /* Any pose: positions differ by float32's rounding, 2^-24 of 2 m, over a surface of less than 20 m^2. */
+    for (int i = 0; i < 10; i++) {
+        shape_pose_random(&rng, 0.4, pose);
+        r = stage_once(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_RIGID}, {&b, pose, CT_BODY_RIGID}}, 2,
+                       CT_WANT_FRAME);
+        d = stage_once(engine, &settings,
+                       (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, pose, CT_BODY_DEFORMABLE}}, 2,
+                       CT_WANT_FRAME);
+        assert_int_equal(r->n_contacts, 1);
+        assert_int_equal(d->n_contacts, 1);
+        assert_float_equal(r->contacts->volume, d->contacts->volume, 5e-6);
+        /* 6-vectors: the rigid body's about its own origin, the deformable's about the world's. */
+        const double *f = r->contacts->generalized_gradient[1], *g = d->contacts->generalized_gradient[1];
+        for (int k = 0; k < 3; k++) {
+            int i1 = (k + 1) % 3, i2 = (k + 2) % 3;
+            double arm = pose[4 * i1 + 3] * f[i2] - pose[4 * i2 + 3] * f[i1];
+            assert_float_equal(f[k], g[k], 2e-3);
+            assert_float_equal(f[3 + k] + arm, g[3 + k], 2e-3);
+        }
+        ct_result_free(&r);
+        ct_result_free(&d);
+    }
+    shape_free(&a), shape_free(&b);
+}
+
+/* Moving both bodies by whole pitches of the world's lattice moves the samples along: rounding alone is left. */
+static void test_shift_by_pitches(void **state) {
+    (void)state;
+    uint64_t rng = 77;
+    struct shape a = shape_blob(1, 3, 0.4, 9), b = shape_torus(0.8, 0.3, 30, 16);
+    for (int i = 0; i < 10; i++) {
+        double pose[2][12], moved[2][12], pitch = i % 2 ? 0.03125 : 0.03;
+        ct_scene_settings settings = stage_pixel(pitch);
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.4, pose[k]);
+        ct_result *here =
+            stage_once(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2, CT_WANT_FRAME);
+        memcpy(moved, pose, sizeof pose);
+        for (int k = 0; k < 3; k++) {
+            double by = pitch * floor(shape_uniform(&rng, -1e5, 1e5));
+            moved[0][4 * k + 3] += by, moved[1][4 * k + 3] += by;
+        }
+        ct_result *there =
+            stage_once(engine, &settings, (struct placed[]){{&a, moved[0], 0}, {&b, moved[1], 0}}, 2, CT_WANT_FRAME);
+        assert_int_equal(here->n_contacts, 1);
+        assert_int_equal(there->n_contacts, 1);
+        assert_int_equal(here->rays, there->rays);
+        const ct_contact *c = here->contacts, *d = there->contacts;
+        assert_float_equal(c->volume, d->volume, 1e-6 * c->volume);
+        for (int k = 0; k < 3; k++)
+            assert_float_equal(c->generalized_gradient[0][k], d->generalized_gradient[0][k], 1e-5);
+        for (int k = 3; k < 6; k++)
+            assert_float_equal(c->generalized_gradient[0][k], d->generalized_gradient[0][k], 1e-5);
+        ct_result_free(&here);
+        ct_result_free(&there);
+    }
+    shape_free(&a), shape_free(&b);
+}
+
+/* A window that follows the bodies moves with them anywhere: even a million metres out a contact keeps its digits. */
+static void test_far_away(void **state) {
+    (void)state;
+    uint64_t rng = 78;
+    struct shape a = shape_blob(1, 3, 0.4, 9), b = shape_torus(0.8, 0.3, 30, 16);
+    ct_scene_settings settings = stage_resolution(50);
+    for (int i = 0; i < 10; i++) {
+        double pose[2][12], moved[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.4, pose[k]);
+        memcpy(moved, pose, sizeof pose);
+        for (int k = 0; k < 3; k++) {
+            double by = shape_uniform(&rng, -1e6, 1e6);
+            moved[0][4 * k + 3] += by, moved[1][4 * k + 3] += by;
+        }
+        ct_result *here =
+            stage_once(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2, CT_WANT_FRAME);
+        ct_result *there =
+            stage_once(engine, &settings, (struct placed[]){{&a, moved[0], 0}, {&b, moved[1], 0}}, 2, CT_WANT_FRAME);
+        assert_int_equal(there->n_contacts, 1);
+        const ct_contact *c = here->contacts, *d = there->contacts;
+        assert_float_equal(c->volume, d->volume, 1e-6 * c->volume);
+        for (int k = 0; k < 6; k++)
+            assert_float_equal(c->generalized_gradient[0][k], d->generalized_gradient[0][k], 1e-5);
+        ct_result_free(&here);
+        ct_result_free(&there);
+    }
+    shape_free(&a), shape_free(&b);
+}
+
+static int setup(void **state) {
+    (void)state;
+    engine = stage_engine(2, NULL);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    ct_engine_destroy(&engine);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_changes_nothing),     cmocka_unit_test(test_batch_changes_nothing),
+        cmocka_unit_test(test_neighbours_change_nothing), cmocka_unit_test(test_rigid_and_deformable_agree),
+        cmocka_unit_test(test_shift_by_pitches),          cmocka_unit_test(test_far_away),
+    };
+    return cmocka_run_group_tests_name("invariance", tests, setup, teardown);
+}

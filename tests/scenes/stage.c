@@ -1,0 +1,135 @@
+/* stage.c - scenes for tests. */
+#include "tests/scenes/stage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/mesh/sha256.h"
+#include "tests/scenes/build.h"
+
+static void demand(ct_status status, const char *what, const ct_error *error) {
+    if (status == CT_OK) return;
+    fprintf(stderr, "stage: %s: %s: %s: %s\n", what, ct_status_name(status), error->field, error->message);
+    abort();
+}
+
+ct_engine *stage_engine(uint32_t threads, const char *simd) {
+    ct_engine_options options;
+    ct_engine *engine;
+    ct_error error = {0};
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = threads;
+    if (simd) options.simd = simd;
+    demand(ct_engine_create(&options, &engine, &error), "engine", &error);
+    return engine;
+}
+
+ct_scene_settings stage_resolution(uint32_t n) {
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    for (int k = 0; k < 3; k++) settings.resolution[k] = n;
+    return settings;
+}
+
+ct_scene_settings stage_pixel(double pixel_size) {
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.pixel_size = pixel_size;
+    return settings;
+}
+
+static void place_deformable(struct stage *stage, uint32_t body, const struct placed *placed) {
+    const struct shape *shape = placed->shape;
+    double *positions = shape_alloc(shape->n_vertices, 3 * sizeof *positions);
+    for (uint32_t v = 0; v < shape->n_vertices; v++)
+        for (int k = 0; k < 3; k++) {
+            const float *p = shape->positions + 3 * (size_t)v;
+            const double *row = placed->pose + 4 * k;
+            positions[3 * (size_t)v + (size_t)k] =
+                row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3];
+        }
+    ct_update update = {
+        .body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F64, .count = shape->n_vertices};
+    ct_result *result = stage_step(stage, &update, 1, 0);
+    ct_result_free(&result);
+    free(positions);
+}
+
+struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n) {
+    struct stage stage = {.engine = engine, .n = n};
+    ct_error error = {0};
+    demand(ct_scene_create(engine, settings, &stage.scene, &error), "scene", &error);
+    for (int i = 0; i < n; i++) {
+        ct_body_options options;
+        ct_body_options_init(&options);
+        options.kind = bodies[i].kind ? bodies[i].kind : CT_BODY_RIGID;
+        if (bodies[i].pose && options.kind == CT_BODY_RIGID) memcpy(options.pose, bodies[i].pose, sizeof options.pose);
+        ct_mesh *mesh = shape_to_mesh(bodies[i].shape, &error);
+        demand(error.status, "mesh", &error);
+        demand(ct_scene_add_body(stage.scene, mesh, &options, &stage.body[i], &error), "body", &error);
+        ct_mesh_release(&mesh);
+    }
+    for (int i = 0; i < n; i++)
+        if (bodies[i].pose && bodies[i].kind == CT_BODY_DEFORMABLE) place_deformable(&stage, stage.body[i], &bodies[i]);
+    return stage;
+}
+
+void stage_close(struct stage *stage) {
+    ct_scene_destroy(&stage->scene);
+}
+
+ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want) {
+    ct_step step = {.scene = stage->scene, .updates = updates, .n_updates = n_updates, .want = want};
+    demand(ct_engine_run(stage->engine, &step, 1), "step", &step.error);
+    return step.result;
+}
+
+ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
+                      uint32_t want) {
+    struct stage stage = stage_open(engine, settings, bodies, n);
+    ct_result *result = stage_step(&stage, NULL, 0, want);
+    stage_close(&stage);
+    return result;
+}
+
+static void take(ct_sha256 *sha, const void *bytes, size_t size) {
+    uint64_t length = bytes ? size : UINT64_MAX;
+    ct_sha256_update(sha, &length, sizeof length);
+    if (bytes) ct_sha256_update(sha, bytes, size);
+}
+
+void stage_hash(const ct_result *result, char hex[33]) {
+    ct_sha256 sha;
+    uint8_t digest[32];
+    ct_sha256_init(&sha);
+    const uint64_t counts[] = {result->n_contacts, result->n_entries, result->n_spans,   result->want,
+                               result->method,     result->pairs,     result->fragments, result->rays};
+    take(&sha, counts, sizeof counts);
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *c = &result->contacts[i];
+        take(&sha, c->body, sizeof c->body);
+        take(&sha, &c->volume, sizeof c->volume);
+        take(&sha, c->volumes, sizeof c->volumes);
+        take(&sha, &c->error_estimate, sizeof c->error_estimate); /* error_bound: NaN, whose sign is no promise */
+        take(&sha, &c->area, sizeof c->area);
+        take(&sha, &c->depth, sizeof c->depth);
+        take(&sha, c->normal, sizeof c->normal);
+        take(&sha, c->tangents, sizeof c->tangents);
+        take(&sha, c->center, sizeof c->center);
+        take(&sha, c->generalized_gradient, sizeof c->generalized_gradient);
+        take(&sha, c->first, sizeof c->first);
+        take(&sha, c->count, sizeof c->count);
+        take(&sha, &c->first_span, sizeof c->first_span);
+        take(&sha, &c->n_spans, sizeof c->n_spans);
+    }
+    size_t n = result->n_entries;
+    take(&sha, result->vertices, n * sizeof *result->vertices);
+    take(&sha, result->gradient, 3 * n * sizeof *result->gradient);
+    take(&sha, result->weights, n * sizeof *result->weights);
+    take(&sha, result->forces, 3 * n * sizeof *result->forces);
+    take(&sha, result->spans, result->n_spans * sizeof *result->spans);
+    ct_sha256_final(&sha, digest);
+    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}

@@ -1,0 +1,39 @@
+/* stage.h - bodies put into a scene of the engine and stepped, in a line or two; for property tests, golden hashes and
+ * benches. Whatever fails prints the engine's message and aborts.
+ */
+#ifndef STAGE_H
+#define STAGE_H
+
+#include "tests/scenes/shapes.h"
+
+enum { STAGE_MAX = 64 };
+
+struct placed {
+    const struct shape *shape;
+    const double *pose; /* 3x4; NULL: as it is */
+    ct_body_kind kind;  /* deformable: R p + t is rounded to float32; 0: rigid */
+};
+
+struct stage {
+    ct_engine *engine;
+    ct_scene *scene;
+    uint32_t body[STAGE_MAX]; /* ids, in order of placing, which is rising */
+    int n;
+};
+
+ct_engine *stage_engine(uint32_t threads, const char *simd); /* NULL: auto */
+ct_scene_settings stage_resolution(uint32_t n);
+ct_scene_settings stage_pixel(double pixel_size);
+
+struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n);
+void stage_close(struct stage *stage);
+ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want);
+
+/* Opens, steps and closes; the caller frees the result. Bodies have ids 1 .. n there. */
+ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
+                      uint32_t want);
+
+/* A hash of all bits of an answer but its timings, in hex. */
+void stage_hash(const ct_result *result, char hex[33]);
+
+#endif
