@@ -55,7 +55,7 @@ static void assert_same(const ct_result *r, const struct shape *shapes[2], const
     for (int k = 0; k < 3; k++) assert_true(c->normal[k] == (swapped ? -d->normal[k] : d->normal[k]));
     if (!swapped) assert_memory_equal(c->tangents, d->tangents, sizeof c->tangents);
     assert_int_equal(r->rays, q->rays);
-    assert_int_equal(r->fragments, q->fragments);
+    if (!swapped) assert_int_equal(r->fragments, q->fragments); /* a body may be spared what the first rules out */
     assert_int_equal(r->n_spans, q->n_spans);
     for (int side = 0; side < 2; side++) {
         int other = swapped ? 1 - side : side;
