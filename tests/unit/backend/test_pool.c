@@ -1,0 +1,127 @@
+/* test_pool.c - the thread pool: every task once, on a worker of its own, and all of it done when a run returns. Run it
+ * under the thread sanitizer: results are plain memory. */
+#include "tests/unit/unit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gpu/backend/cpu/pool.h"
+
+enum { MAX_TASKS = 3000, MAX_WORKERS = 8 };
+
+struct work {
+    uint32_t times[MAX_TASKS];      /* plain: a task that ran twice at once is a race */
+    uint64_t per_worker[MAX_WORKERS]; /* plain: as scratch is used */
+    uint32_t threads;
+    uint64_t offset;
+};
+
+static void count(void *context, uint32_t i, uint32_t worker) {
+    struct work *work = context;
+    work->times[i]++;
+    if (worker < work->threads) work->per_worker[worker] += i + work->offset;
+}
+
+static void run_and_check(ct_pool *pool, struct work *work, uint32_t n) {
+    memset(work->times, 0, sizeof work->times);
+    memset(work->per_worker, 0, sizeof work->per_worker);
+    work->offset = n;
+    ct_pool_run(pool, n, count, work);
+    uint64_t sum = 0, expected = 0;
+    for (uint32_t i = 0; i < MAX_TASKS; i++) {
+        assert_int_equal(work->times[i], i < n);
+        if (i < n) expected += i + n;
+    }
+    for (uint32_t w = 0; w < MAX_WORKERS; w++) sum += work->per_worker[w];
+    assert_int_equal(sum, expected); /* else a worker's index was out of range */
+}
+
+static void test_every_task_once(void **state) {
+    (void)state;
+    static struct work work;
+    for (uint32_t threads = 1; threads <= MAX_WORKERS; threads++) {
+        ct_pool *pool = NULL;
+        ct_error error = {0};
+        assert_int_equal(ct_pool_create(threads, &pool, &error), CT_OK);
+        assert_int_equal(ct_pool_threads(pool), threads);
+        work.threads = threads;
+        const uint32_t sizes[] = {0, 1, 2, 3, threads, threads + 1, 100, MAX_TASKS};
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) run_and_check(pool, &work, sizes[s]);
+        for (uint32_t run = 0; run < 200; run++) run_and_check(pool, &work, run % 17);
+        ct_pool_destroy(&pool);
+        assert_null(pool);
+        ct_pool_destroy(&pool);
+    }
+}
+
+static void test_without_a_pool(void **state) {
+    (void)state;
+    static struct work work = {.threads = 1};
+    run_and_check(NULL, &work, 50);
+    assert_int_equal(work.per_worker[0], 50 * 49 / 2 + 50 * 50);
+}
+
+/* A run may not return while another thread still works, nor lose what it wrote. */
+static void slow(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct timespec nap = {0, 200000};
+    nanosleep(&nap, NULL);
+    ((uint64_t *)context)[i] = i + 1;
+}
+
+static void test_waits_for_all(void **state) {
+    (void)state;
+    ct_pool *pool = NULL;
+    assert_int_equal(ct_pool_create(4, &pool, NULL), CT_OK);
+    for (int run = 0; run < 30; run++) {
+        uint64_t done[7] = {0}; /* on the stack: gone by the next run */
+        ct_pool_run(pool, 7, slow, done);
+        for (uint64_t i = 0; i < 7; i++) assert_int_equal(done[i], i + 1);
+    }
+    ct_pool_destroy(&pool);
+}
+
+/* Several tasks overlap in time, else the pool is no pool. */
+struct meeting {
+    atomic_int here, most;
+};
+
+static void meet(void *context, uint32_t i, uint32_t worker) {
+    (void)i, (void)worker;
+    struct meeting *m = context;
+    int here = atomic_fetch_add(&m->here, 1) + 1, most = atomic_load(&m->most);
+    while (here > most && !atomic_compare_exchange_weak(&m->most, &most, here)) {
+    }
+    struct timespec nap = {0, 20000000};
+    nanosleep(&nap, NULL);
+    atomic_fetch_sub(&m->here, 1);
+}
+
+static void test_tasks_overlap(void **state) {
+    (void)state;
+    ct_pool *pool = NULL;
+    assert_int_equal(ct_pool_create(3, &pool, NULL), CT_OK);
+    struct meeting m = {0};
+    for (int run = 0; run < 10 && atomic_load(&m.most) < 2; run++) ct_pool_run(pool, 6, meet, &m);
+    assert_true(atomic_load(&m.most) >= 2);
+    assert_true(atomic_load(&m.most) <= 3);
+    ct_pool_destroy(&pool);
+}
+
+static void test_idle_pools_come_and_go(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        ct_pool *pool = NULL;
+        assert_int_equal(ct_pool_create(4, &pool, NULL), CT_OK);
+        ct_pool_destroy(&pool);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_without_a_pool),
+                                       cmocka_unit_test(test_waits_for_all), cmocka_unit_test(test_tasks_overlap),
+                                       cmocka_unit_test(test_idle_pools_come_and_go)};
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* test_snap.c - boxes and lattice coordinates of every instruction set against the scalar formulas of view_k.h, bit for
+ * bit; numbers that are not finite; any count, any alignment. */
+#include "tests/unit/unit.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/view/snap_cpu.h"
+#include "gpu/view/view.h"
+#include "tests/scenes/shapes.h"
+
+static const ct_snap_cpu *sets[2];
+static int n_sets;
+
+static void find_sets(void) {
+    sets[n_sets++] = &ct_snap_cpu_base;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        sets[n_sets++] = &ct_snap_cpu_avx2;
+#endif
+}
+
+static double world(const float *p, int axis, const double *pose) {
+    return pose ? ct_pose_coord(pose + 4 * axis, p[0], p[1], p[2]) : (double)p[axis];
+}
+
+static void check_snap(const ct_window *window, const float *positions, const double *pose, size_t n, size_t first,
+                       size_t last) {
+    ct_coords *coords = malloc(n * sizeof *coords), mark = {-1, -2, -3, -4};
+    ct_cells *cells = malloc(n * sizeof *cells);
+    for (int s = 0; s < n_sets; s++) {
+        for (size_t i = 0; i < n; i++) {
+            memcpy(coords[i], mark, sizeof mark);
+            cells[i] = 0x1234;
+        }
+        sets[s]->snap(window, positions, pose, first, last, coords, cells);
+        for (size_t i = 0; i < n; i++) {
+            if (i < first || i >= last) {
+                assert_memory_equal(coords[i], mark, sizeof mark);
+                assert_int_equal(cells[i], 0x1234);
+                continue;
+            }
+            ct_cells expected = 0;
+            for (int k = 0; k < 3; k++) {
+                const ct_lattice *a = &window->axis[k];
+                int32_t q = ct_snap(world(positions + 3 * i, k, pose), a->origin, a->scale);
+                assert_int_equal(coords[i][k], q);
+                ct_cells cell = (ct_cells)ct_cell(q, a->shift, a->n);
+                if (q < a->lo) cell |= CT_CELL_BEFORE;
+                if (q > a->hi) cell |= CT_CELL_AFTER;
+                expected |= cell << (16 * k);
+            }
+            assert_int_equal(coords[i][3], 0);
+            assert_int_equal(cells[i], expected);
+        }
+    }
+    free(coords);
+    free(cells);
+}
+
+static void check_box(const void *positions, size_t n, const double *pose) {
+    ct_box expected;
+    for (int k = 0; k < 3; k++) {
+        expected.lo[k] = INFINITY;
+        expected.hi[k] = -INFINITY;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float p[3];
+        memcpy(p, (const char *)positions + 12 * i, 12);
+        for (int k = 0; k < 3; k++) {
+            double x = world(p, k, pose);
+            expected.lo[k] = fmin(expected.lo[k], x);
+            expected.hi[k] = fmax(expected.hi[k], x);
+        }
+    }
+    for (int s = 0; s < n_sets; s++) {
+        ct_box box;
+        assert_true(sets[s]->box(positions, n, pose, &box));
+        for (int k = 0; k < 3; k++) assert_true(box.lo[k] == expected.lo[k] && box.hi[k] == expected.hi[k]);
+    }
+}
+
+static void test_random(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    enum { MAX = 200 };
+    float positions[3 * MAX];
+    for (int round = 0; round < 400; round++) {
+        size_t n = round < 42 ? (size_t)round / 2 : shape_random(&rng) % MAX;
+        double pose[12], size = pow(10, shape_uniform(&rng, -2, 3));
+        shape_pose_random(&rng, 10 * size, pose);
+        for (size_t i = 0; i < 3 * n; i++) positions[i] = (float)shape_uniform(&rng, -size, size);
+        const double *p = round % 2 ? pose : NULL;
+        check_box(positions, n, p);
+        if (n < 2) continue;
+        ct_box box, other;
+        sets[0]->box(positions, n, p, &box);
+        other = box;
+        for (int k = 0; k < 3; k++) { /* a window somewhere in the box, so that vertices lie before, in and after it */
+            double a = shape_uniform(&rng, box.lo[k], box.hi[k]), b = shape_uniform(&rng, box.lo[k], box.hi[k]);
+            other.lo[k] = fmin(a, b);
+            other.hi[k] = fmax(a, b);
+        }
+        ct_scene_settings settings;
+        ct_scene_settings_init(&settings);
+        for (int k = 0; k < 3; k++) settings.resolution[k] = 1 + (uint32_t)(shape_random(&rng) % 300);
+        if (round % 3 == 0) settings.pixel_size = size / 40;
+        ct_window window;
+        assert_int_equal(ct_view_plan(&box, &other, &settings, &window, NULL), CT_OK);
+        check_snap(&window, positions, p, n, 0, n);
+        size_t first = shape_random(&rng) % n;
+        check_snap(&window, positions, p, n, first, first + shape_random(&rng) % (n - first + 1));
+    }
+}
+
+/* Vertices on samples, on the window's ends and halfway between two units: where a slip would show. */
+static void test_on_the_lattice(void **state) {
+    (void)state;
+    ct_window window;
+    for (int k = 0; k < 3; k++)
+        window.axis[k] = (ct_lattice){-4, 1, 16, 0.0625, 4, 8, -1, 129};
+    float positions[3 * 1200];
+    size_t n = 0;
+    for (int i = -150; i < 450; i++, n++)
+        for (int k = 0; k < 3; k++) positions[3 * n + (size_t)k] = -4 + (float)(i + 3 * k) / 32;
+    check_snap(&window, positions, NULL, n, 0, n);
+    double identity[12];
+    shape_pose_identity(identity);
+    check_snap(&window, positions, identity, n, 0, n);
+    ct_coords coords[1];
+    ct_cells cells[1];
+    const float at[3] = {-4 + 0.5f, -4 + 0.5625f, 4};
+    sets[0]->snap(&window, at, NULL, 0, 1, coords, cells);
+    assert_int_equal(cells[0], 0 | (ct_cells)1 << 16 | (ct_cells)8 << 32); /* a sample is not below itself */
+    const float out[3] = {-4.125f, 4.125f, -4.0625f};
+    sets[0]->snap(&window, out, NULL, 0, 1, coords, cells);
+    assert_int_equal(cells[0], CT_CELL_BEFORE | (ct_cells)(8 | CT_CELL_AFTER) << 16);
+}
+
+static void test_not_finite(void **state) {
+    (void)state;
+    const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    double pose[12];
+    uint64_t rng = 6;
+    shape_pose_random(&rng, 1, pose);
+    float positions[3 * 20];
+    for (size_t n = 1; n <= 20; n++)
+        for (size_t at = 0; at < 3 * n; at++)
+            for (int b = 0; b < 4; b++) {
+                for (size_t i = 0; i < 3 * n; i++) positions[i] = (float)i - 7;
+                positions[at] = bad[b];
+                ct_box box;
+                for (int s = 0; s < n_sets; s++) {
+                    assert_false(sets[s]->box(positions, n, NULL, &box));
+                    assert_false(sets[s]->box(positions, n, pose, &box));
+                }
+            }
+    for (size_t i = 0; i < 60; i++) positions[i] = i % 2 ? FLT_MAX : -FLT_MAX; /* the largest numbers are numbers */
+    check_box(positions, 20, NULL);
+    check_box(positions, 20, pose);
+    for (size_t i = 0; i < 60; i++) positions[i] = i % 2 ? 1e-45f : -0.0f;
+    check_box(positions, 20, NULL);
+}
+
+static void test_any_alignment_and_count(void **state) {
+    (void)state;
+    uint64_t rng = 7;
+    for (size_t n = 0; n <= 20; n++)
+        for (size_t shift = 0; shift < 8; shift++) {
+            char *memory = malloc(12 * n + shift + 1); /* exact, so that the address sanitizer sees a read beyond */
+            for (size_t i = 0; i < 3 * n; i++) {
+                float x = (float)shape_uniform(&rng, -1, 1);
+                memcpy(memory + shift + 4 * i, &x, 4);
+            }
+            check_box(memory + shift, n, NULL);
+            free(memory);
+            float *exact = malloc(n ? 12 * n : 1);
+            for (size_t i = 0; i < 3 * n; i++) exact[i] = (float)shape_uniform(&rng, -1, 1);
+            double pose[12];
+            shape_pose_random(&rng, 1, pose);
+            check_box(exact, n, pose);
+            ct_window window;
+            for (int k = 0; k < 3; k++) window.axis[k] = (ct_lattice){-1, 0.25, 64, 1.0 / 64, 4, 8, 0, 128};
+            if (n) {
+                check_snap(&window, exact, NULL, n, 0, n);
+                check_snap(&window, exact, pose, n, n / 2, n);
+            }
+            free(exact);
+        }
+}
+
+int main(void) {
+    find_sets();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_on_the_lattice),
+                                       cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_any_alignment_and_count)};
+    return cmocka_run_group_tests_name("snap", tests, NULL, NULL);
+}
