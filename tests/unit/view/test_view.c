@@ -26,8 +26,8 @@ static double sample_at(const ct_lattice *a, int32_t i) {
 static void check_lattice(const ct_lattice *a, double lo, double hi, double body_lo, double body_hi) {
     assert_in_range(a->shift, 1, 28);
     assert_in_range(a->n, 1, CT_MAX_RESOLUTION);
-    assert_true(a->scale * a->unit == 1);
-    assert_true(fabs(ldexp(a->unit, a->shift) - a->pitch) == 0);
+    assert_true(fabs(a->scale * a->unit - 1) < 1e-15);
+    assert_true(ldexp(a->unit, a->shift) == a->pitch);
     /* Every vertex has a coordinate within +-2^28 (and a few units of rounding where the pitch is the finest). */
     const double ends[] = {body_lo, body_hi, lo, hi};
     for (int i = 0; i < 4; i++) assert_true(fabs((ends[i] - a->origin) * a->scale) <= 0x1p28 + 8);
@@ -49,8 +49,8 @@ static void test_resolution(void **state) {
         for (int i = 0; i < 3; i++) {
             s.resolution[i] = 1 + (uint32_t)(shape_random(&rng) % (round % 2 ? 4096 : 20));
             double lo = shape_uniform(&rng, -far, far), hi = lo + pow(10, shape_uniform(&rng, -3, 3));
-            a.lo[i] = lo, a.hi[i] = hi + shape_uniform(&rng, 0, far);
-            b.lo[i] = lo - shape_uniform(&rng, 0, far), b.hi[i] = hi;
+            a.lo[i] = lo, a.hi[i] = hi + shape_uniform(&rng, 0, 10);
+            b.lo[i] = lo - shape_uniform(&rng, 0, 10), b.hi[i] = hi;
         }
         ct_window window, swapped;
         assert_int_equal(ct_view_plan(&a, &b, &s, &window, NULL), CT_OK);
@@ -107,9 +107,9 @@ static void test_thin_windows(void **state) {
         assert_int_equal(ct_view_plan(&a, &b, &s, &window, NULL), CT_OK);
         const ct_lattice *l = &window.axis[0];
         check_lattice(l, b.lo[0], 1, 0, 2);
-        double finest = ldexp(1 + (e < 0 ? 0 : thin), -27);
-        assert_true(l->pitch >= finest * (1 - 1e-9));
-        if (thin / 64 >= 1.0001 * finest * (1 + thin)) {
+        double finest = ldexp(1 + thin, -27);
+        assert_true(l->pitch >= finest * (1 - 1e-15));
+        if (thin / 64 >= finest) {
             assert_int_equal(l->n, 64);
         } else {
             assert_true(l->n >= 1 && l->n <= 64);
