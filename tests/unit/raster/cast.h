@@ -1,0 +1,152 @@
+/* cast.h - bodies given directly in lattice coordinates, and the raster stage run over all bands of a window: for the
+ * tests of rasterising. */
+#ifndef CAST_H
+#define CAST_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/raster/raster_cpu.h"
+#include "tests/scenes/shapes.h"
+#include "tests/unit/unit.h"
+
+struct cast_body {
+    ct_coords *coords;
+    ct_cells *cells;
+    struct shape shape; /* for its triangles */
+};
+
+/* A fragment and where it is. */
+struct cast_fragment {
+    int32_t view, row, column;
+    ct_fragment f;
+};
+
+struct cast {
+    struct cast_fragment *fragments; /* in order of view, row, column, tag */
+    size_t n;
+    int32_t (*winding[3])[2]; /* per view [rows][columns] */
+};
+
+struct cast_how {
+    const ct_raster_cpu *set;
+    int32_t band_samples;
+    uint32_t chunk; /* triangles to a bin */
+    size_t limit;   /* bytes of scratch, 0: none */
+};
+
+/* Samples of pitch 2^shift; lo and hi beyond every coordinate, so that all crossings become fragments. */
+static inline ct_window cast_window(const int32_t n[3], const int32_t shift[3]) {
+    ct_window window;
+    for (int k = 0; k < 3; k++)
+        window.axis[k] = (ct_lattice){0, ldexp(1, shift[k]), 1, 1, shift[k], n[k], -(1 << 29), 1 << 29};
+    return window;
+}
+
+static inline struct cast_body cast_body_of(struct shape shape) {
+    struct cast_body body = {calloc(shape.n_vertices, sizeof(ct_coords)), calloc(shape.n_vertices, sizeof(ct_cells)),
+                             shape};
+    return body;
+}
+
+static inline void cast_body_free(struct cast_body *body) {
+    free(body->coords);
+    free(body->cells);
+    shape_free(&body->shape);
+}
+
+static inline void cast_fill_cells(const ct_window *window, struct cast_body *body) {
+    for (uint32_t v = 0; v < body->shape.n_vertices; v++) {
+        body->cells[v] = 0;
+        for (int k = 0; k < 3; k++) {
+            const ct_lattice *a = &window->axis[k];
+            int32_t q = body->coords[v][k];
+            ct_cells cell = (ct_cells)ct_cell(q, a->shift, a->n);
+            if (q < a->lo) cell |= CT_CELL_BEFORE;
+            if (q > a->hi) cell |= CT_CELL_AFTER;
+            body->cells[v] |= cell << (16 * k);
+        }
+    }
+}
+
+static inline int cast_order(const void *x, const void *y) {
+    const struct cast_fragment *a = x, *b = y;
+    if (a->view != b->view) return a->view < b->view ? -1 : 1;
+    if (a->row != b->row) return a->row < b->row ? -1 : 1;
+    if (a->column != b->column) return a->column < b->column ? -1 : 1;
+    return (a->f.tag > b->f.tag) - (a->f.tag < b->f.tag);
+}
+
+/* False: out of memory, and *out is empty. Free with cast_free. */
+static inline bool cast_run(const ct_window *window, struct cast_body *bodies, uint32_t n_bodies,
+                            const struct cast_how *how, struct cast *out) {
+    memset(out, 0, sizeof *out);
+    ct_budget budget = {.limit = how->limit};
+    ct_bands bands = ct_bands_plan(window, how->band_samples);
+    ct_placed placed[2];
+    ct_bin bins[400];
+    size_t n_bins = 0, capacity = 0;
+    memset(bins, 0, sizeof bins);
+    bool ok = true;
+    for (uint32_t b = 0; b < n_bodies; b++) {
+        cast_fill_cells(window, &bodies[b]);
+        const struct shape *s = &bodies[b].shape;
+        placed[b] = (ct_placed){(const ct_coords *)bodies[b].coords, bodies[b].cells, s->triangles, s->n_triangles, b};
+        for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
+            uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
+            assert_true(n_bins < 400);
+            ok = how->set->bin(&bins[n_bins++], &budget, &placed[b], window, &bands, t, end);
+        }
+    }
+    ct_ray_lists rays;
+    memset(&rays, 0, sizeof rays);
+    for (int w = 0; w < 3; w++)
+        out->winding[w] = calloc((size_t)window->axis[ct_view_u(w)].n * (size_t)window->axis[ct_view_v(w)].n, 8);
+    for (uint32_t band = 0; ok && band < bands.total; band++) {
+        if (!how->set->raster(&rays, &budget, window, &bands, band, bins, n_bins)) {
+            ok = false;
+            break;
+        }
+        if (out->n + rays.n_fragments > capacity) {
+            capacity = 2 * (out->n + rays.n_fragments);
+            out->fragments = realloc(out->fragments, capacity * sizeof *out->fragments);
+        }
+        size_t before = out->n;
+        for (int32_t row = 0; row < rays.rows; row++)
+            for (int32_t column = 0; column < rays.columns; column++) {
+                size_t ray = (size_t)row * (size_t)rays.columns + (size_t)column;
+                memcpy(out->winding[rays.view][ray + (size_t)rays.first_row * (size_t)rays.columns], rays.winding[ray],
+                       8);
+                for (uint32_t i = rays.head[ray]; i != CT_END; i = rays.fragments[i].next) {
+                    assert_true(out->n - before < rays.n_fragments);
+                    out->fragments[out->n++] =
+                        (struct cast_fragment){rays.view, rays.first_row + row, column, rays.fragments[i].f};
+                }
+            }
+        assert_int_equal(out->n - before, rays.n_fragments);
+    }
+    if (ok && out->n) qsort(out->fragments, out->n, sizeof *out->fragments, cast_order);
+    for (size_t i = 0; i < n_bins; i++) ct_buffer_free(&bins[i].memory, &budget);
+    ct_buffer_free(&rays.head_memory, &budget);
+    ct_buffer_free(&rays.winding_memory, &budget);
+    ct_buffer_free(&rays.fragment_memory, &budget);
+    assert_int_equal(budget.used, 0);
+    return ok;
+}
+
+static inline void cast_free(struct cast *cast) {
+    free(cast->fragments);
+    for (int w = 0; w < 3; w++) free(cast->winding[w]);
+    memset(cast, 0, sizeof *cast);
+}
+
+static inline void cast_assert_same(const ct_window *window, const struct cast *a, const struct cast *b) {
+    assert_int_equal(a->n, b->n);
+    if (a->n) assert_memory_equal(a->fragments, b->fragments, a->n * sizeof *a->fragments);
+    for (int w = 0; w < 3; w++)
+        assert_memory_equal(a->winding[w], b->winding[w],
+                            (size_t)window->axis[ct_view_u(w)].n * (size_t)window->axis[ct_view_v(w)].n * 8);
+}
+
+#endif
