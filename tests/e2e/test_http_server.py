@@ -1,0 +1,515 @@
+"""The HTTP server itself: resources and methods, the OpenAPI document, the page, who may ask, slow and broken clients,
+start and end."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import ROOT, SLOW, free_port
+from http_api import OPENAPI, Api, box, obj, resolve, stl_binary, torus
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")
+
+
+@pytest.fixture
+def api(server) -> Api:
+    return Api(server.http)
+
+
+# ---- resources ----
+
+
+def filled(template: str) -> str:
+    return re.sub(r"\{\w+\}", "1", template)
+
+
+@pytest.mark.parametrize("template", OPENAPI["paths"])
+def test_methods_are_those_of_the_document(api, template):
+    documented = {m.upper() for m in OPENAPI["paths"][template] if m != "parameters"}
+    documented |= {"HEAD"} & {"HEAD" if "GET" in documented else ""}
+    for method in METHODS:
+        answer = api(method, filled(template), check=False)
+        if method in documented:
+            assert answer.status not in (405, 501), (method, answer)
+            continue
+        assert answer.status == 405, (method, template, answer)
+        assert {m.strip() for m in answer.headers["Allow"].split(",")} == documented
+        assert answer.json["code"] == "METHOD_NOT_ALLOWED" and answer.json["status"] == 405
+
+
+@pytest.mark.parametrize("template", [t for t, item in OPENAPI["paths"].items() if "get" in item])
+def test_head_says_what_get_says(api, template):
+    path = filled(template)
+    get, head = api("GET", path), api("HEAD", path)
+    assert head.status == get.status and head.body == b"" and get.body
+    assert head.headers["Content-Type"] == get.headers["Content-Type"]
+    if template not in ("/metrics", "/v1/status"):  # whose texts change
+        assert head.headers["Content-Length"] == get.headers["Content-Length"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1", "/v2/status", "/v1/status/", "//", "/v1//meshes", "/v1/scenes/1/", "/index.html", "/../etc/passwd",
+     "/v1/status%00", "/%76%31/status", "/" + "x" * 5000, "*"],
+)
+def test_no_such_resource(api, path):
+    answer = api("GET", path, check=False)
+    assert answer.status == 404 and answer.json["code"] == "NOT_FOUND"
+    assert answer.headers.get_content_type() == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", [p for p, item in OPENAPI["paths"].items() if "{" not in p and "get" in item])
+def test_unknown_query_parameters_are_refused(api, path):
+    api.refused("GET", path + "?verbose=1", 400, "INVALID_ARGUMENT", field="verbose")
+
+
+def test_json_only(api):
+    scene = api.scene()
+    for path, method in (("/v1/scenes", "POST"), (scene, "PATCH"), (f"{scene}/bodies", "POST"), (f"{scene}/step", "POST")):
+        for content_type in ("application/x-www-form-urlencoded", "text/plain", "model/obj"):
+            api.refused(method, path, 415, "UNSUPPORTED", b"{}", {"Content-Type": content_type}, "Content-Type")
+        answer = api(method, path, b"{}")  # a body without a type is taken as JSON
+        assert answer.status in (200, 201, 400), answer.body
+
+
+# ---- the document ----
+
+
+def test_the_document_is_served_as_it_is_in_the_tree(api):
+    assert api.get("/openapi.json") == OPENAPI
+    assert (ROOT / "proto" / "openapi.json").read_bytes() == api("GET", "/openapi.json").body
+
+
+def references(node):
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        for value in node.values():
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def test_the_document_is_sound():
+    assert OPENAPI["openapi"].startswith("3.1.") and OPENAPI["info"]["version"]
+    used = set(references(OPENAPI))
+    for reference in used:
+        assert resolve({"$ref": reference})
+    for kind, items in OPENAPI["components"].items():
+        for name in items:
+            assert f"#/components/{kind}/{name}" in used, f"{kind}/{name} is used nowhere"
+    identifiers = []
+    for path, item in OPENAPI["paths"].items():
+        named = {p["name"] for p in item.get("parameters", []) if p["in"] == "path"}
+        assert named == set(re.findall(r"\{(\w+)\}", path)), path
+        for method, operation in item.items():
+            if method == "parameters":
+                continue
+            identifiers.append(operation["operationId"])
+            assert operation["summary"] and operation["tags"][0] in {t["name"] for t in OPENAPI["tags"]}
+            assert any(code.startswith("2") for code in operation["responses"])
+            assert "default" in operation["responses"]
+            assert ("requestBody" in operation) == (method in ("post", "patch")), (method, path)
+    assert len(set(identifiers)) == len(identifiers)
+
+
+def test_the_document_validates():
+    validator = pytest.importorskip("openapi_spec_validator", reason="openapi-spec-validator is not installed")
+    validator.validate(OPENAPI)
+
+
+# ---- status, metrics, health ----
+
+
+def test_status_and_devices(api, server):
+    status = api.get("/v1/status")
+    assert status["server"].startswith("contactd ") and status["ready"] and status["ready_reason"] == ""
+    assert status["backend"] == "cpu" and status["threads"] >= 1 and status["uptime_s"] > 0 and int(status["epoch"]) > 0
+    (device,) = api.get("/v1/devices")["devices"]
+    assert device["backend"] == "cpu" and device["simd"] in device["simd_available"]
+    assert status["max_resolution"] == 4096 and status["max_message_bytes"] == 256 << 20
+
+
+def test_totals_follow_what_is_done(fresh_server):
+    api = Api(fresh_server.http)
+    before = api.get("/v1/status")
+    mesh = api.box()
+    scene = api.scene(resolution=8)
+    for _ in range(2):
+        api.post(f"{scene}/bodies", {"mesh": mesh["id"]})
+    api.post(f"{scene}/step", {}, 200)
+    after = api.get("/v1/status")
+    grown = {k: after[k] - before[k] for k in ("meshes", "scenes", "bodies", "steps", "contacts")}
+    assert grown == {"meshes": 1, "scenes": 1, "bodies": 2, "steps": 1, "contacts": 1}
+    assert after["mesh_bytes"] - before["mesh_bytes"] == mesh["bytes"] and after["scene_bytes"] > before["scene_bytes"]
+    assert api("DELETE", scene).status == 204 and api("DELETE", f"/v1/meshes/{mesh['id']}").status == 204
+    end = api.get("/v1/status")
+    assert all(end[k] == before[k] for k in ("meshes", "scenes", "bodies", "mesh_bytes", "scene_bytes"))
+
+
+LINE = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (NaN|[+-]?(Inf|[0-9.]+(e[+-]?\d+)?))')
+
+
+def test_metrics_are_prometheus_text(api):
+    answer = api("GET", "/metrics")
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    text = answer.body.decode()
+    assert text.endswith("\n")
+    declared = set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            declared.add(line.split()[2])
+        elif not line.startswith("#"):
+            match = LINE.fullmatch(line)
+            assert match, line
+            name = match[1]
+            assert name.startswith("contactd_")
+            assert name in declared or re.sub(r"_(bucket|sum|count)$", "", name) in declared, line
+            assert "scene=" not in line
+    for phase in ("queue", "upload", "broadphase", "raster", "span", "contact", "download"):
+        assert f'contactd_phase_seconds_count{{phase="{phase}"}}' in text
+    assert api.gauge("contactd_ready") == 1
+
+
+def test_requests_and_errors_are_counted(api):
+    requests = api.gauge('contactd_requests_total{protocol="http"}')
+    sent = api.gauge('contactd_sent_bytes_total{protocol="http"}')
+    api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"resolution": 0})
+    errors = api.gauge('contactd_errors_total{code="OUT_OF_RANGE"}')
+    api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"resolution": 0})
+    assert api.gauge('contactd_errors_total{code="OUT_OF_RANGE"}') == errors + 1
+    assert api.gauge('contactd_requests_total{protocol="http"}') == requests + 6
+    assert api.gauge('contactd_sent_bytes_total{protocol="http"}') > sent
+
+
+def test_health(api):
+    assert api.get("/healthz") == {"status": "ok"}
+    assert api.get("/readyz") == {"ready": True}
+
+
+# ---- the page ----
+
+
+def test_the_page_needs_nothing_from_elsewhere(api):
+    for path, kind in (("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css")):
+        answer = api("GET", path)
+        assert answer.status == 200 and answer.headers.get_content_type() == kind
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Referrer-Policy"] == "no-referrer"
+        text = answer.body.decode()
+        assert "//" not in re.sub(r"^\s*//.*$|\s// .*$", "", text, flags=re.M).replace("http://www.w3.org/", "")
+    html = api("GET", "/").body.decode()
+    assert '<html lang="en">' in html and "<title>" in html and 'name="viewport"' in html
+    assert " style=" not in html and " onclick=" not in html and "<style" not in html  # the policy would refuse them
+    identifiers = re.findall(r'id="([\w-]+)"', html)
+    assert len(set(identifiers)) == len(identifiers)
+    for used in re.findall(r'byId\("([\w-]+)"\)', api("GET", "/page.js").body.decode()):
+        assert used in identifiers
+
+
+# ---- who may ask ----
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1", "[::1]:8080", "sim.localhost"])
+def test_hosts_of_this_machine(api, host):
+    assert api("GET", "/healthz", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "192.168.1.2", "localhost.evil.example", "0.0.0.0"])
+def test_other_hosts_are_refused_on_loopback(api, host):
+    for method, path in (("GET", "/v1/status"), ("POST", "/v1/scenes"), ("GET", "/"), ("GET", "/nothing")):
+        answer = api(method, path, b"{}" if method == "POST" else None, {"Host": host}, check=path != "/nothing")
+        assert answer.status == 403 and answer.json["field"] == "Host", answer.body
+
+
+@pytest.mark.parametrize("host", [":", "a b", "localhost:x", "[::1"])
+def test_hosts_that_are_none(api, host):
+    assert api("GET", "/v1/status", headers={"Host": host}).status == 400
+
+
+def test_cross_site_requests_change_nothing(api, server):
+    scene = api.scene()
+    own = f"http://127.0.0.1:{server.http_port}"
+    for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+                    {"Sec-Fetch-Site": "same-site"}, {"Origin": f"http://127.0.0.1:{free_port()}"},
+                    {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}):
+        for method, path, body in (("POST", "/v1/scenes", b"{}"), ("PATCH", scene, b"{}"), ("DELETE", scene, None),
+                                   ("POST", "/v1/meshes", b"x"), ("POST", f"{scene}/step", b"{}")):
+            problem = api.refused(method, path, 403, "FORBIDDEN", body, headers)
+            assert "site" in problem["title"]
+        assert api("GET", "/v1/status", headers=headers).status == 200  # and no CORS header: check_documented looks
+    assert api("PATCH", scene, b"{}", {"Origin": own, "Sec-Fetch-Site": "same-origin"}).status == 200
+    assert api("PATCH", scene, b"{}", {"Sec-Fetch-Site": "none"}).status == 200
+    preflight = api("OPTIONS", "/v1/scenes", headers={"Origin": own, "Access-Control-Request-Method": "POST"})
+    assert preflight.status == 405
+
+
+# ---- connections ----
+
+
+def raw(server, text: bytes, timeout: float = 20) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout * SLOW) as connection:
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        try:
+            while piece := connection.recv(65536):
+                received += piece
+        except ConnectionResetError:
+            pass
+        return received
+
+
+def test_one_connection_many_requests(api):
+    api.get("/healthz")
+    first = api.connection.sock.getsockname()
+    for _ in range(20):
+        api.refused("GET", "/nothing", 404, "NOT_FOUND")
+        api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"resolution": 0})
+    assert api.connection.sock.getsockname() == first
+
+
+def test_pipelined_requests(server):
+    text = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3
+    text += b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    answer = raw(server, text)
+    assert answer.count(b"HTTP/1.1 200 ") == 4 and answer.count(b'{"status":"ok"}') == 3 and b'{"ready":true}' in answer
+
+
+def test_the_form_that_proxies_use(server):
+    answer = raw(server, b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\r\n\r\n", b"\0" * 4096, b"\xff\xfe" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
+     b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost\r\n\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+     b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\nhello",
+     b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+     b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\nabc",
+     b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18446744073709551617\r\n\r\nabc",
+     b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 200_000 + b"\r\n\r\n",
+     b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+     b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X%d: y\r\n" % i for i in range(20_000)) + b"\r\n",
+     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300)],
+    ids=range(17),
+)
+def test_garbage(server, text):
+    try:
+        answer = raw(server, text)
+        assert not answer.startswith(b"HTTP/1.1 2"), answer[:100]
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    assert Api(server.http).get("/healthz") == {"status": "ok"}
+
+
+def test_a_client_that_leaves_in_the_middle(server, api):
+    before = api.get("/v1/status")["meshes"]
+    body = stl_binary(*torus(100, 50))
+    head = b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for cut in (0, 1, len(body) // 2, len(body) - 1):
+        with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
+            connection.sendall(head + body[:cut])
+    with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
+        connection.sendall(head + body)  # whole, but nobody waits for the answer
+    deadline = time.monotonic() + 10 * SLOW
+    while api.get("/v1/status")["meshes"] < before + 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert api.get("/v1/status")["meshes"] == before + 1
+
+
+def test_slow_clients_are_cut_and_hold_nobody_up(fresh_server):
+    """Headers byte by byte: each byte is in time, the whole is not."""
+    started = time.monotonic()
+    slow = [socket.create_connection(("127.0.0.1", fresh_server.http_port)) for _ in range(20)]
+    gone = set()
+    api = Api(fresh_server.http)
+    text = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 1000
+    for i in range(40):
+        for k, connection in enumerate(slow):
+            if k in gone:
+                continue
+            try:
+                connection.sendall(text[i : i + 1])
+                connection.setblocking(False)
+                if connection.recv(1) == b"":
+                    gone.add(k)
+            except BlockingIOError:
+                pass
+            except OSError:
+                gone.add(k)
+            finally:
+                connection.setblocking(True)
+        asked = time.monotonic()
+        assert api.get("/healthz") == {"status": "ok"}
+        assert time.monotonic() - asked < 1 * SLOW
+        if len(gone) == len(slow):
+            break
+        time.sleep(0.5)
+    for connection in slow:
+        connection.close()
+    assert len(gone) == len(slow), f"{len(gone)} of {len(slow)} were cut"
+    assert 8 < time.monotonic() - started < 19
+
+
+def test_more_connections_than_there_are_places(fresh_server):
+    many = []
+    for _ in range(300):
+        connection = socket.socket()
+        connection.settimeout(5)
+        try:
+            connection.connect(("127.0.0.1", fresh_server.http_port))
+            many.append(connection)
+        except OSError:
+            break
+    for connection in many:
+        connection.close()
+    deadline = time.monotonic() + 10 * SLOW
+    while True:
+        try:
+            assert Api(fresh_server.http, 5).get("/healthz") == {"status": "ok"}
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "the places did not come free"
+            time.sleep(0.05)
+
+
+def test_a_long_validation_holds_nobody_up(server):
+    """Two large meshes at once fill the mesh workers; scenes, steps and health go on."""
+    bodies = [stl_binary(*torus(n, 300)) for n in (500, 501)]
+    api = Api(server.http)
+    scene = api.scene(resolution=8)
+    done = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        posts = [pool.submit(Api(server.http, 120), "POST", "/v1/meshes", b, {"Content-Type": "model/stl"}) for b in bodies]
+        slowest, asked = 0.0, 0
+        while not all(p.done() for p in posts):
+            started = time.monotonic()
+            api.get("/healthz")
+            api.get("/v1/meshes")
+            api.post(f"{scene}/step", {}, 200)
+            slowest, asked = max(slowest, time.monotonic() - started), asked + 1
+        done.set()
+    for post in posts:
+        assert post.result().status == 201 and post.result().json["triangles"] >= 300_000
+    assert asked >= 1 and slowest < 1.0 * SLOW, f"{slowest:.3f} s for three requests beside two uploads"
+
+
+def test_parallel_clients(server):
+    """Each makes, steps and closes its own; together they meet in one mesh that all share."""
+
+    def client(k: int) -> int:
+        api = Api(server.http)
+        shared = api.box((1, 1, 9))
+        own = api.post("/v1/meshes", obj(*box((1, 1, 10 + k))))
+        for i in range(6):
+            scene = api.scene(resolution=4 + k, name=f"client {k}")
+            a = api.post(f"{scene}/bodies", {"mesh": shared["hash"]})
+            api.post(f"{scene}/bodies", {"mesh": own["id"], "pose": [1, 0, 0, 0.5, 0, 1, 0, 0, 0, 0, 1, 0]})
+            api("PATCH", scene, {"resolution": 5 + i})
+            result = api.post(f"{scene}/step", {"want": ["gradient"]}, 200)
+            assert result["rays"] == 3 * (5 + i) ** 2 and len(result["contacts"]) == 1
+            api.get(f"{scene}/stats"), api.get("/v1/scenes"), api("GET", "/metrics")
+            assert api("DELETE", f"{scene}/bodies/{a['id']}").status == 204
+            assert api("DELETE", scene).status == 204
+        assert api("DELETE", f"/v1/meshes/{own['id']}").status == 204
+        return k
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(client, range(8))) == list(range(8))
+
+
+# ---- start and end ----
+
+
+def test_second_server_on_the_port(server, make_server):
+    second = make_server(start=False)
+    second.http_port = server.http_port
+    second.start(wait=False)
+    assert second.wait() != 0
+    log = second.logs()
+    assert f"127.0.0.1:{server.http_port}" in log and "--http" in log and "in use" in log
+    assert Api(server.http).get("/healthz") == {"status": "ok"}
+
+
+@pytest.mark.parametrize("address, word", [("localhost", "HOST:PORT"), ("127.0.0.1:99999", "HOST:PORT"), ("::1:80", "HOST:PORT"),
+                                           ("no.such.host.invalid:80", "no.such.host.invalid"), ("203.0.113.7:8080", "address")])
+def test_addresses_that_cannot_be(make_server, address, word):
+    server = make_server(start=False)
+    result = subprocess.run([str(server.binary), "--http", address, "--stream", server.stream], env=server.env, cwd=ROOT,
+                            capture_output=True, text=True, timeout=20 * SLOW)
+    assert result.returncode != 0 and word in result.stderr, result.stderr
+
+
+def test_port_zero_takes_a_free_one_and_says_which(make_server):
+    server = make_server("--http", "127.0.0.1:0", start=False).start(wait=False)
+    deadline = time.monotonic() + 10 * SLOW
+    while not (found := re.search(r"http://127\.0\.0\.1:(\d+)", server.logs())):
+        assert server.alive() and time.monotonic() < deadline, server.logs()
+        time.sleep(0.02)
+    server.http_port = int(found[1])
+    server.wait_ready()
+    assert Api(server.http).get("/readyz") == {"ready": True}
+
+
+def test_ipv6(make_server):
+    if not socket.has_ipv6 or not os.path.exists("/proc/net/if_inet6"):
+        pytest.skip("this machine has no IPv6")
+    port = free_port()
+    server = make_server("--http", f"[::1]:{port}", start=False).start(wait=False)
+    deadline = time.monotonic() + 10 * SLOW
+    while f"http://[::1]:{port}" not in server.logs():
+        assert server.alive() and time.monotonic() < deadline, server.logs()
+        time.sleep(0.02)
+    assert Api(f"http://[::1]:{port}").get("/healthz") == {"status": "ok"}
+
+
+def test_http_can_be_off(make_server):
+    server = make_server("--http", "off", start=False).start(wait=False)
+    time.sleep(0.5 * SLOW)
+    assert server.alive(), server.logs()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", server.http_port), 1)
+
+
+def test_sigterm_ends_it_with_connections_open(make_server):
+    server = make_server()
+    idle = [Api(server.http) for _ in range(5)]
+    for api in idle:
+        api.get("/healthz")
+    half = socket.create_connection(("127.0.0.1", server.http_port))
+    half.sendall(b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc")
+    started = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
+    assert time.monotonic() - started < 6 * SLOW
+    half.close()
+
+
+def test_requests_under_way_are_answered_on_sigterm(make_server):
+    """A large mesh is being read when the signal comes: its client still gets an answer, whole and documented."""
+    server = make_server()
+    body = stl_binary(*torus(500, 300))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        post = pool.submit(Api(server.http, 120), "POST", "/v1/meshes", body, {"Content-Type": "model/stl"})
+        probe = Api(server.http)
+        while probe.gauge('contactd_received_bytes_total{protocol="http"}') < len(body):
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        answer = post.result()
+    assert answer.status in (201, 503), answer.body
+    if answer.status == 503:
+        assert json.loads(answer.body)["code"] == "SHUTTING_DOWN"
+    assert server.wait(30) == 0
