@@ -153,7 +153,9 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         if (status) return status;
     }
     for (size_t i = 0; i < o->n_ignore; i++)
-        if (!ct_scene_find(scene, o->ignore[i], error)) return CT_NOT_FOUND;
+        if (!ct_scene_find(scene, o->ignore[i], NULL))
+            return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
+                           o->ignore[i]);
     uint32_t place = scene->first_free;
     while (place < scene->n_places && scene->places[place].body) place++;
     if (place >= CT_MAX_BODIES)

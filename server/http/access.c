@@ -2,6 +2,7 @@
 #include "server/http/access.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -25,6 +26,8 @@ static bool host_name(const char *host, char *out, size_t size) {
         return false;
     }
     if (length == 0 || length >= size) return false;
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)host[i]) && !strchr(bracket ? ":." : "-._", host[i])) return false;
     memcpy(out, host, length);
     out[length] = 0;
     return true;

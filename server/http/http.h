@@ -14,7 +14,7 @@ struct server_error;
 typedef struct http_server http_server;
 
 /* Binds service->config->http ("127.0.0.1:8080", "[::1]:8080", "localhost:0"; port 0: any free one) and starts
- * answering; the address as bound is logged. "off": true, and *out is NULL. The service must outlive the server. False:
+ * answering. "off": true, and *out is NULL. The service must outlive the server. False:
  * nothing runs and *error says why, naming the address (a port in use, an address that does not parse or is not this
  * machine's) and the remedy. */
 bool http_server_start(const struct service *service, http_server **out, struct server_error *error);

@@ -373,7 +373,6 @@ bool http_server_start(const service *service, http_server **out, server_error *
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "",
                            "cannot start the HTTP server: no memory, or no threads (see ulimit -u)");
     }
-    log_info("http", "listening on http://%s", server->listener.address);
     *out = server;
     return true;
 }

@@ -43,7 +43,8 @@ def test_methods_are_those_of_the_document(api, template):
             continue
         assert answer.status == 405, (method, template, answer)
         assert {m.strip() for m in answer.headers["Allow"].split(",")} == documented
-        assert answer.json["code"] == "METHOD_NOT_ALLOWED" and answer.json["status"] == 405
+        if method != "HEAD":
+            assert answer.json["code"] == "METHOD_NOT_ALLOWED" and answer.json["status"] == 405
 
 
 @pytest.mark.parametrize("template", [t for t, item in OPENAPI["paths"].items() if "get" in item])
@@ -310,8 +311,8 @@ def test_garbage(server, text):
     try:
         answer = raw(server, text)
         assert not answer.startswith(b"HTTP/1.1 2"), answer[:100]
-    except (ConnectionResetError, BrokenPipeError):
-        pass
+    except OSError:
+        pass  # cut while it was still being sent
     assert Api(server.http).get("/healthz") == {"status": "ok"}
 
 

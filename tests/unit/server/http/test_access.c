@@ -24,7 +24,8 @@ static void knows_this_machine(void **state) {
     static const char *const others[] = {
         "evil.example",  "evil.example:8080",      "10.0.0.1",  "[2001:db8::1]:80", "localhost.evil.example",
         "evillocalhost", "127.0.0.1.evil.example", ".localhost"};
-    static const char *const broken[] = {"", ":80", "[::1", "localhost:port", "localhost:123456", "[::1]x", "[]"};
+    static const char *const broken[] = {"",   ":80", "[::1", "localhost:port", "localhost:123456", "[::1]x",
+                                         "[]", "a b", "a/b",  "b\xc3\xbc"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         assert_int_equal(asked(ours[i], NULL, NULL, false, true), 200);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
