@@ -1,0 +1,114 @@
+/* Metrics: counting from many threads, and an exposition that a Prometheus scraper accepts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "server/metrics/metrics.h"
+
+static void *count(void *argument) {
+    for (int i = 0; i < 10000; i++) {
+        metrics_add(argument, METRICS_STEPS, 2);
+        metrics_observe(argument, METRICS_PHASE_QUEUE, 1e-3);
+    }
+    return NULL;
+}
+
+static void test_many_threads(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, count, metrics);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(metrics_counter_value(metrics, METRICS_STEPS), 80000);
+    size_t size;
+    char *text = metrics_text(metrics, &size);
+    assert_non_null(strstr(text, "\ncontactd_phase_seconds_count{phase=\"queue\"} 40000\n"));
+    assert_non_null(strstr(text, "\ncontactd_phase_seconds_sum{phase=\"queue\"} 40.000000000\n"));
+    free(text);
+    metrics_free(&metrics);
+    assert_null(metrics);
+}
+
+static void test_buckets_are_cumulative(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 3e-5); /* raster */
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 0.2);
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 100);
+    size_t size;
+    char *text = metrics_text(metrics, &size);
+    assert_int_equal(strlen(text), size);
+    assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"2.5e-05\"} 0\n"));
+    assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"5e-05\"} 1\n"));
+    assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"0.25\"} 2\n"));
+    assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"10\"} 2\n"));
+    assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"+Inf\"} 3\n"));
+    assert_non_null(strstr(text, "_count{phase=\"raster\"} 3\n"));
+    free(text);
+    metrics_free(&metrics);
+}
+
+static void test_values_and_labels(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    metrics_count_error(metrics, CONTACTD_NOT_FOUND);
+    metrics_count_error(metrics, CONTACTD_OK);
+    metrics_add(metrics, METRICS_HTTP_IN, 17);
+    metrics_set(metrics, METRICS_GAUGE_MESH_BYTES, 123456789012.0);
+    size_t size;
+    char *text = metrics_text(metrics, &size);
+    assert_non_null(strstr(text, "\ncontactd_errors_total{code=\"NOT_FOUND\"} 1\n"));
+    assert_null(strstr(text, "code=\"OK\""));
+    assert_non_null(strstr(text, "\ncontactd_received_bytes_total{protocol=\"http\"} 17\n"));
+    assert_non_null(strstr(text, "\ncontactd_mesh_bytes 123456789012\n"));
+    free(text);
+    metrics_free(&metrics);
+}
+
+/* Every metric has one HELP and one TYPE, before its samples, and no metric's samples are scattered. */
+static void test_exposition_is_well_formed(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    size_t size;
+    char *text = metrics_text(metrics, &size), *save, current[128] = "", seen[8192] = "";
+    assert_int_equal(text[size - 1], '\n');
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char name[128], kind[32];
+        double value;
+        if (sscanf(line, "# HELP %127s", name) == 1) {
+            char marked[140];
+            snprintf(marked, sizeof marked, " %s ", name);
+            assert_null(strstr(seen, marked));
+            strcat(seen, marked);
+            snprintf(current, sizeof current, "%s", name);
+            assert_memory_equal(name, "contactd_", 9);
+        } else if (sscanf(line, "# TYPE %127s %31s", name, kind) == 2) {
+            assert_string_equal(name, current);
+            bool total = strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0;
+            assert_int_equal(total, strcmp(kind, "counter") == 0);
+        } else {
+            assert_memory_equal(line, current, strlen(current));
+            assert_int_equal(sscanf(strrchr(line, ' '), "%lf", &value), 1);
+        }
+    }
+    free(text);
+    metrics_free(&metrics);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_buckets_are_cumulative),
+        cmocka_unit_test(test_values_and_labels),
+        cmocka_unit_test(test_exposition_is_well_formed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

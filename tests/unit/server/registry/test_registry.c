@@ -1,0 +1,259 @@
+/* The registry: handles, shared meshes and their memory limit, sessions and their leases. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/clock.h"
+#include "server/registry/objects.h"
+#include "server/registry/slots.h"
+#include "tests/scenes/shapes.h"
+
+static metrics *counts;
+
+static registry *make(uint64_t mesh_bytes) {
+    registry_limits limits = {mesh_bytes, 1 << 30, 3, 2, 4, 1000};
+    registry *registry = registry_new(&limits, counts);
+    assert_non_null(registry);
+    return registry;
+}
+
+static bool put(registry *registry, double size, const char *name, mesh_record *out, server_error *error) {
+    struct shape box = shape_box(size, size, size);
+    bool good = registry_register_arrays(registry, box.positions, CT_F32, box.n_vertices, box.triangles,
+                                         box.n_triangles, name, out, error);
+    shape_free(&box);
+    return good;
+}
+
+static void test_slots(void **state) {
+    (void)state;
+    slots slots = {0};
+    int items[200];
+    uint64_t handles[200];
+    bool stale;
+    assert_null(slots_get(&slots, 0, &stale));
+    assert_false(stale);
+    for (int i = 0; i < 200; i++) assert_int_equal(handles[i] = slots_add(&slots, &items[i]), i + 1);
+    assert_ptr_equal(slots_get(&slots, handles[150], NULL), &items[150]);
+    slots_remove(&slots, handles[7]);
+    slots_remove(&slots, handles[3]);
+    assert_null(slots_get(&slots, handles[7], &stale));
+    assert_true(stale);
+    assert_null(slots_get(&slots, 201, &stale));
+    assert_false(stale);
+    uint64_t again = slots_add(&slots, &items[0]);
+    assert_int_equal(again & 0xffffff, 8); /* the one that was freed first */
+    assert_true(again < UINT64_C(1) << 52);
+    assert_null(slots_get(&slots, handles[7], &stale));
+    assert_true(stale);
+    assert_int_equal(slots.used, 199);
+    uint32_t at = 0, n = 0;
+    while (slots_next(&slots, &at)) n++;
+    assert_int_equal(n, 199);
+    slots_free(&slots);
+}
+
+static void test_meshes_are_shared_by_content(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    mesh_record first, second, found;
+    assert_true(put(registry, 1, "box", &first, &error));
+    assert_false(first.existed);
+    assert_string_equal(first.name, "box");
+    assert_int_equal(first.info.triangles, 12);
+    assert_true(put(registry, 1, "the same", &second, &error));
+    assert_true(second.existed);
+    assert_int_equal(second.handle, first.handle);
+    assert_string_equal(second.name, "box");
+    assert_true(registry_find_mesh(registry, first.handle, NULL, &found, NULL, &error));
+    assert_true(registry_find_mesh(registry, 0, first.info.hash, &found, NULL, &error));
+    char prefix[9];
+    snprintf(prefix, sizeof prefix, "%.8s", first.info.hash);
+    assert_true(registry_find_mesh(registry, 0, prefix, &found, NULL, &error));
+    assert_int_equal(found.handle, first.handle);
+    prefix[7] = 0;
+    assert_false(registry_find_mesh(registry, 0, prefix, &found, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_INVALID_ARGUMENT);
+    registry_totals totals;
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.meshes, 1);
+    assert_int_equal(totals.mesh_bytes, first.info.bytes);
+
+    error = (server_error){0};
+    assert_true(registry_remove_mesh(registry, first.handle, NULL, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.meshes, 0);
+    assert_int_equal(totals.mesh_bytes, 0);
+    assert_false(registry_find_mesh(registry, first.handle, NULL, NULL, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_STALE_HANDLE);
+    error = (server_error){0};
+    assert_false(registry_find_mesh(registry, 77, NULL, NULL, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_NOT_FOUND);
+    assert_string_equal(error.object, "mesh 77");
+    registry_free(&registry);
+}
+
+static void test_refused_mesh_says_why(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    mesh_record out;
+    assert_false(registry_register_file(registry, "v 0 0\n", 6, CT_FORMAT_OBJ, "bad", &out, &error));
+    assert_int_equal(error.code, CONTACTD_PARSE_ERROR);
+    assert_string_equal(error.object, "mesh \"bad\"");
+    assert_true(strlen(error.message) > 10);
+    registry_free(&registry);
+}
+
+static void test_memory_limit(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    mesh_record a, b, c, d;
+    ct_mesh *mesh;
+    assert_true(put(registry, 1, "a", &a, &error));
+    uint64_t one = a.info.bytes;
+    registry_free(&registry);
+
+    registry = make(3 * one);
+    assert_true(put(registry, 1, "a", &a, &error));
+    assert_true(put(registry, 2, "b", &b, &error));
+    assert_true(put(registry, 3, "c", &c, &error));
+    mesh_entry *used = mesh_use(registry, a.handle, &mesh, &error); /* the oldest, but in use */
+    assert_non_null(used);
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error)); /* b is now younger than c */
+    assert_true(put(registry, 4, "d", &d, &error));
+    assert_false(registry_find_mesh(registry, c.handle, NULL, NULL, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_STALE_HANDLE);
+    error = (server_error){0};
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, NULL, &error));
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error));
+    assert_int_equal(metrics_counter_value(counts, METRICS_MESHES_EVICTED), 1);
+
+    assert_false(registry_remove_mesh(registry, a.handle, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_CONFLICT);
+    error = (server_error){0};
+    mesh_entry *also[2] = {mesh_use(registry, b.handle, &mesh, &error), mesh_use(registry, d.handle, &mesh, &error)};
+    assert_false(put(registry, 5, "e", &c, &error));
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    char number[32];
+    snprintf(number, sizeof number, "needs %llu", (unsigned long long)one);
+    assert_non_null(strstr(error.message, number));
+    snprintf(number, sizeof number, "of the %llu", (unsigned long long)(3 * one));
+    assert_non_null(strstr(error.message, number));
+    registry_totals totals;
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.meshes, 3); /* a refusal evicts nothing */
+    mesh_unuse(registry, used);
+    mesh_unuse(registry, also[0]);
+    mesh_unuse(registry, also[1]);
+    registry_free(&registry);
+
+    registry = make(one - 1);
+    error = (server_error){0};
+    assert_false(put(registry, 1, "a", &a, &error));
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    registry_free(&registry);
+}
+
+static void test_sessions(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    session_record all[4];
+    const char *long_name = "a name of more than sixty-three bytes, which is cut before the letter \xc3\xa9";
+    for (int i = 0; i < 3; i++) assert_true(registry_open_session(registry, long_name, 0, &all[i], &error));
+    assert_int_equal(strlen(all[0].client), REGISTRY_NAME - 1);
+    assert_int_equal(all[0].lease_ms, 1000);
+    assert_true(all[0].token != 0 && all[0].token != all[1].token);
+    assert_false(registry_open_session(registry, "one more", 0, &all[3], &error));
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    error = (server_error){0};
+    for (int i = 0; i < 3; i++) assert_true(registry_touch_session(registry, all[i].token, &error));
+    assert_false(registry_touch_session(registry, all[0].token + 1, &error));
+    assert_int_equal(error.code, CONTACTD_STATE_LOST);
+    error = (server_error){0};
+    assert_false(registry_touch_session(registry, 0, &error));
+    assert_int_equal(error.code, CONTACTD_STATE_LOST);
+    registry_free(&registry);
+}
+
+static void test_silent_sessions_are_taken_out(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    session_record a, b, c;
+    session *gone[4];
+    assert_true(registry_open_session(registry, "a", 10, &a, &error));
+    assert_true(registry_open_session(registry, "b", 10, &b, &error));
+    assert_true(registry_open_session(registry, "c", 1000, &c, &error));
+    session *busy = session_acquire(registry, b.token, &error);
+    atomic_store(&busy->pending, 1); /* it waits for an answer: not silent */
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns(), gone, 4), 0);
+    uint64_t later = clock_ns() + 20000000;
+    assert_int_equal(registry_take_silent_sessions(registry, later, gone, 4), 1);
+    assert_int_equal(gone[0]->token, a.token);
+    session_release(&gone[0]);
+    assert_false(registry_touch_session(registry, a.token, &error));
+    error = (server_error){0};
+    assert_true(registry_touch_session(registry, b.token, &error));
+    assert_true(registry_touch_session(registry, c.token, &error));
+    atomic_store(&busy->pending, 0);
+    session_release(&busy);
+    assert_int_equal(registry_take_silent_sessions(registry, later + UINT64_C(2000000000), gone, 1), 1);
+    session_release(&gone[0]);
+    registry_free(&registry);
+}
+
+/* Opening and losing many: no token is lost when its neighbours in the table go. */
+static void test_session_table(void **state) {
+    (void)state;
+    registry_limits limits = {1 << 20, 1 << 20, 1000, 2, 1, 1000};
+    registry *registry = registry_new(&limits, counts);
+    server_error error = {0};
+    session_record all[1000];
+    session *gone[1000];
+    for (int i = 0; i < 1000; i++) {
+        assert_true(registry_open_session(registry, "x", i % 3 ? 1000 : 1, &all[i], &error));
+    }
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 100000000, gone, 1000), 334);
+    for (int i = 0; i < 334; i++) session_release(&gone[i]);
+    for (int i = 0; i < 1000; i++) {
+        server_error lost = {0};
+        assert_int_equal(registry_touch_session(registry, all[i].token, &lost), i % 3 != 0);
+    }
+    registry_free(&registry);
+}
+
+static int setup(void **state) {
+    (void)state;
+    counts = metrics_new();
+    return counts ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    metrics_free(&counts);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test_setup_teardown(test_meshes_are_shared_by_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_mesh_says_why, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_session_table, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
