@@ -10,7 +10,7 @@ static const void *aligned(ctc_step *step, int slot, const wire_array *array, bo
     size_t element = wire_dtype_size(array->dtype), bytes = (size_t)array->count * element;
     if (array->dtype == WIRE_NONE) return NULL;
     if ((uintptr_t)array->data % element == 0) return array->data;
-    void *copy = realloc(step->aligned[slot], bytes);
+    void *copy = realloc(step->aligned[slot], bytes ? bytes : 1); /* an empty array may lie anywhere too */
     if (!copy) {
         *ok = false;
         return NULL;
