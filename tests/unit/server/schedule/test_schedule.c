@@ -1,0 +1,523 @@
+/* The scheduler over the real engine: order, repeats, BUSY, deadlines, owners, fairness, leases, the end. Commands are
+ * handed in without waking the worker, so that what is queued is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "server/clock.h"
+#include "server/schedule/internal.h"
+#include "tests/scenes/shapes.h"
+
+enum { QUEUE = 24, IN_FLIGHT = 8 };
+
+typedef struct world {
+    ct_engine *engine;
+    metrics *metrics;
+    registry *registry;
+    scheduler *scheduler;
+    uint64_t box;
+} world;
+
+/* One more than the box's own vertices: never valid. */
+static const float positions[9][3];
+
+/* Waits until the worker sleeps, which it then does until it is kicked. */
+static void settle(world *world) {
+    for (bool busy = true; busy;) {
+        pthread_mutex_lock(&world->scheduler->lock);
+        busy = world->scheduler->engine_busy;
+        pthread_mutex_unlock(&world->scheduler->lock);
+    }
+}
+
+static int setup(void **state) {
+    world *world = calloc(1, sizeof *world);
+    ct_engine_options engine;
+    ct_engine_options_init(&engine);
+    engine.threads = 2;
+    assert_int_equal(ct_engine_create(&engine, &world->engine, NULL), CT_OK);
+    world->metrics = metrics_new();
+    registry_limits limits = {1 << 20, 1 << 24, 8, 8, IN_FLIGHT, 60000};
+    world->registry = registry_new(&limits, world->metrics);
+    scheduler_options options = {world->engine, "cpu", QUEUE, IN_FLIGHT};
+    server_error error = {0};
+    world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
+    assert_non_null(world->scheduler);
+    struct shape box = shape_box(1, 1, 1);
+    mesh_record mesh;
+    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
+                                         box.n_triangles, "box", &mesh, &error));
+    shape_free(&box);
+    world->box = mesh.handle;
+    *state = world;
+    /* Something to run shows that the worker is there. */
+    command open = {.kind = COMMAND_OPEN};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    command close = {.kind = COMMAND_CLOSE, .scene = open.out.scene.handle};
+    assert_true(scheduler_execute(world->scheduler, &close));
+    settle(world);
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *world = *state;
+    scheduler_stop(&world->scheduler);
+    registry_totals totals;
+    registry_get_totals(world->registry, &totals);
+    assert_int_equal(totals.scenes, 0);
+    assert_int_equal(totals.bodies, 0);
+    assert_int_equal(totals.scene_bytes, 0);
+    registry_free(&world->registry);
+    metrics_free(&world->metrics);
+    ct_engine_destroy(&world->engine);
+    free(world);
+    return 0;
+}
+
+static uint64_t open_session(world *world) {
+    session_record session;
+    server_error error = {0};
+    assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
+    return session.token;
+}
+
+static uint64_t open_scene(world *world, uint64_t session) {
+    command open = {.kind = COMMAND_OPEN, .session = session};
+    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    return open.out.scene.handle;
+}
+
+static uint32_t add_box(world *world, uint64_t session, uint64_t scene, double shift) {
+    command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = scene};
+    add.in.add_body.mesh = world->box;
+    ct_body_options_init(&add.in.add_body.options);
+    add.in.add_body.options.kind = CT_BODY_RIGID;
+    for (int i = 0; i < 3; i++) add.in.add_body.options.pose[4 * i + 3] = shift;
+    assert_true(scheduler_execute(world->scheduler, &add));
+    settle(world);
+    return add.out.body;
+}
+
+/* What became of commands, in the order in which they were done. */
+static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
+static command *done[256];
+static int n_done;
+
+static void note_done(command *command) {
+    pthread_mutex_lock(&done_lock);
+    done[n_done++] = command;
+    pthread_mutex_unlock(&done_lock);
+}
+
+static void wait_for(world *world, int n) {
+    for (int i = 0; i < 5000; i++) {
+        pthread_mutex_lock(&done_lock);
+        int now = n_done;
+        pthread_mutex_unlock(&done_lock);
+        if (now >= n) {
+            settle(world);
+            return;
+        }
+        usleep(1000);
+    }
+    fail_msg("%d of %d commands were done within 5 s", n_done, n);
+}
+
+static submit_outcome step(world *world, command *command, uint64_t session, uint64_t scene, uint64_t number) {
+    *command = (struct command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    command->in.step.sequence = number;
+    return scheduler_submit(world->scheduler, command);
+}
+
+static void forget(command *commands, int n) {
+    for (int i = 0; i < n; i++) step_answer_release(&commands[i].out.step.answer);
+    n_done = 0;
+}
+
+static void test_steps_and_numbers(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    add_box(world, session, scene, 0);
+    add_box(world, session, scene, 0.5);
+    command steps[6];
+    for (int i = 0; i < 5; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_ptr_equal(done[i], &steps[i]);
+        const ct_result *result = step_answer_result(steps[i].out.step.answer);
+        assert_non_null(result);
+        assert_int_equal(result->n_contacts, 1);
+        assert_true(result->contacts[0].volume > 0.1249 && result->contacts[0].volume < 0.1251);
+    }
+    /* A repeat is answered from what is kept, with the very same answer. */
+    assert_int_equal(step(world, &steps[5], session, scene, 3), SUBMIT_DONE);
+    assert_true(steps[5].out.step.cached);
+    assert_ptr_equal(steps[5].out.step.answer, steps[2].out.step.answer);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 5);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS_CACHED), 1);
+    forget(steps, 6);
+
+    command odd;
+    assert_int_equal(step(world, &odd, session, scene, 0), SUBMIT_REFUSED);
+    assert_int_equal(odd.error.code, CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(step(world, &odd, session, scene, 8), SUBMIT_REFUSED);
+    assert_int_equal(odd.error.code, CONTACTD_CONFLICT);
+    assert_non_null(strstr(odd.error.message, "expected 6, got 8"));
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_int_equal(step(world, &odd, session, scene, 6 + i), SUBMIT_QUEUED);
+        scheduler_help(world->scheduler);
+        wait_for(world, i + 1);
+        step_answer_release(&odd.out.step.answer);
+    }
+    assert_int_equal(step(world, &odd, session, scene, 5), SUBMIT_REFUSED);
+    assert_int_equal(odd.error.code, CONTACTD_CONFLICT);
+    assert_non_null(strstr(odd.error.message, "no longer kept (kept: 6 to 13)"));
+    scene_record record;
+    assert_true(registry_scene(world->registry, scene, &record, &odd.error));
+    assert_int_equal(record.steps, 13);
+    assert_int_equal(record.sequence, 13);
+    assert_int_equal(record.contacts, 1);
+    n_done = 0;
+}
+
+static void test_failed_step_uses_its_number_up(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    uint32_t body = add_box(world, session, scene, 0);
+    ct_update wrong = {.body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F32, .count = 9};
+    command steps[3], repeat;
+    for (int i = 0; i < 3; i++) {
+        steps[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+        steps[i].in.step.sequence = i + 1;
+        steps[i].in.step.updates = &wrong;
+        steps[i].in.step.n_updates = i == 1;
+        assert_int_equal(scheduler_submit(world->scheduler, &steps[i]), SUBMIT_QUEUED);
+    }
+    scheduler_kick(world->scheduler);
+    wait_for(world, 3);
+    assert_int_equal(steps[0].error.code, CONTACTD_OK);
+    assert_true(steps[1].error.code == CONTACTD_WRONG_LENGTH || steps[1].error.code == CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(steps[2].error.code, CONTACTD_OK);
+    assert_int_equal(step(world, &repeat, session, scene, 2), SUBMIT_DONE);
+    assert_int_equal(repeat.error.code, steps[1].error.code);
+    assert_string_equal(repeat.error.message, steps[1].error.message);
+    step_answer_release(&repeat.out.step.answer);
+    forget(steps, 3);
+}
+
+static void test_repeat_in_flight_takes_over(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    command first, second, third;
+    assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &second, session, scene, 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &third, session, scene, 1), SUBMIT_QUEUED);
+    assert_int_equal(n_done, 1); /* the second is out at once: the third took its place */
+    assert_true(second.superseded);
+    scheduler_help(world->scheduler);
+    wait_for(world, 3);
+    assert_true(first.superseded);
+    assert_null(first.out.step.answer);
+    assert_false(third.superseded);
+    assert_non_null(step_answer_result(third.out.step.answer));
+    assert_false(third.out.step.cached);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
+    forget(&third, 1);
+}
+
+static void test_busy(void **state) {
+    world *world = *state;
+    uint64_t sessions[4], scenes[4];
+    command steps[4][IN_FLIGHT], extra;
+    for (int s = 0; s < 4; s++) {
+        sessions[s] = open_session(world);
+        scenes[s] = open_scene(world, sessions[s]);
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_int_equal(step(world, &steps[0][i], sessions[0], scenes[0], i + 1), SUBMIT_QUEUED);
+    }
+    /* One session's share; another scene of it makes no difference. */
+    uint64_t other = open_scene(world, sessions[0]);
+    assert_int_equal(step(world, &extra, sessions[0], other, 1), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    assert_true(extra.error.retry_after_ms > 0);
+    /* The one behind a refused one is refused as well, not called out of order. */
+    assert_int_equal(step(world, &extra, sessions[0], other, 2), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    /* The queue's capacity. */
+    for (int s = 1; s < 3; s++) {
+        for (int i = 0; i < IN_FLIGHT; i++) {
+            assert_int_equal(step(world, &steps[s][i], sessions[s], scenes[s], i + 1), SUBMIT_QUEUED);
+        }
+    }
+    assert_int_equal(step(world, &extra, sessions[3], scenes[3], 1), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    assert_non_null(strstr(extra.error.message, "24"));
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_BUSY), 3);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 24);
+    forget(steps[0], 24);
+    /* The refused numbers are still theirs. */
+    assert_int_equal(step(world, &extra, sessions[3], scenes[3], 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    forget(&extra, 1);
+}
+
+static void test_deadline(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    command late = {.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done}, next, repeat;
+    late.in.step.sequence = 1;
+    late.deadline_ns = clock_ns() + 1000000;
+    assert_int_equal(scheduler_submit(world->scheduler, &late), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &next, session, scene, 2), SUBMIT_QUEUED);
+    usleep(3000);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 2);
+    assert_int_equal(late.error.code, CONTACTD_DEADLINE_EXCEEDED);
+    assert_int_equal(next.error.code, CONTACTD_OK);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_DEADLINES), 1);
+    assert_int_equal(step(world, &repeat, session, scene, 1), SUBMIT_DONE);
+    assert_int_equal(repeat.error.code, CONTACTD_DEADLINE_EXCEEDED);
+    step_answer_release(&repeat.out.step.answer);
+    step_answer_release(&late.out.step.answer);
+    forget(&next, 1);
+}
+
+static void test_owners(void **state) {
+    world *world = *state;
+    uint64_t mine = open_session(world), yours = open_session(world), scene = open_scene(world, mine);
+    command other;
+    assert_int_equal(step(world, &other, yours, scene, 1), SUBMIT_REFUSED);
+    assert_int_equal(other.error.code, CONTACTD_FORBIDDEN);
+    other = (command){.kind = COMMAND_CLOSE, .session = yours, .scene = scene};
+    assert_false(scheduler_execute(world->scheduler, &other));
+    assert_int_equal(other.error.code, CONTACTD_FORBIDDEN);
+    other = (command){.kind = COMMAND_CONFIGURE, .session = yours, .scene = scene};
+    other.in.configure.settings = (scene_patch){.has_resolution = true, .resolution = {16, 16, 16}};
+    assert_true(scheduler_execute(world->scheduler, &other));
+    assert_int_equal(other.out.scene.settings.resolution[2], 16);
+
+    /* A scene opened over HTTP belongs to the first session that steps it. */
+    uint64_t found = open_scene(world, SESSION_NONE);
+    scene_record record;
+    assert_true(registry_scene(world->registry, found, &record, &other.error));
+    assert_int_equal(record.owner, SESSION_NONE);
+    assert_int_equal(step(world, &other, yours, found, 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    forget(&other, 1);
+    assert_true(registry_scene(world->registry, found, &record, &other.error));
+    assert_int_equal(record.owner, yours);
+    assert_string_equal(record.owner_name, "test");
+    assert_int_equal(step(world, &other, mine, found, 1), SUBMIT_REFUSED);
+    assert_int_equal(other.error.code, CONTACTD_FORBIDDEN);
+
+    other = (command){.kind = COMMAND_CLOSE, .session = SESSION_NONE, .scene = scene};
+    assert_true(scheduler_execute(world->scheduler, &other));
+    assert_int_equal(step(world, &other, mine, scene, 1), SUBMIT_REFUSED);
+    assert_int_equal(other.error.code, CONTACTD_STALE_HANDLE);
+    assert_int_equal(step(world, &other, mine, 999, 1), SUBMIT_REFUSED);
+    assert_int_equal(other.error.code, CONTACTD_NOT_FOUND);
+    assert_int_equal(step(world, &other, 12345, found, 2), SUBMIT_REFUSED);
+    assert_int_equal(other.error.code, CONTACTD_STATE_LOST);
+}
+
+static void test_settings_are_checked(void **state) {
+    world *world = *state;
+    uint64_t scene = open_scene(world, SESSION_NONE);
+    for (uint32_t resolution = 0; resolution <= 1000000; resolution += 1000000) {
+        command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
+        command.in.configure.settings =
+            (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
+        assert_false(scheduler_execute(world->scheduler, &command));
+        assert_int_equal(command.error.code, CONTACTD_OUT_OF_RANGE);
+        assert_string_equal(command.error.field, "resolution");
+    }
+    scene_record record;
+    assert_true(registry_scene(world->registry, scene, &record, NULL));
+    assert_int_equal(record.settings.resolution[0], 8);
+}
+
+static void test_bodies(void **state) {
+    world *world = *state;
+    uint64_t scene = open_scene(world, SESSION_NONE);
+    uint32_t a = add_box(world, SESSION_NONE, scene, 0), b = add_box(world, SESSION_NONE, scene, 2);
+    command list = {.kind = COMMAND_LIST_BODIES, .scene = scene};
+    assert_true(scheduler_execute(world->scheduler, &list));
+    assert_int_equal(list.out.bodies.n, 2);
+    assert_int_equal(list.out.bodies.items[0].body, a);
+    assert_int_equal(list.out.bodies.items[1].mesh, world->box);
+    assert_true(list.out.bodies.items[1].pose[3] == 2);
+    free(list.out.bodies.items);
+    server_error error = {0};
+    assert_false(registry_remove_mesh(world->registry, world->box, NULL, &error));
+    assert_int_equal(error.code, CONTACTD_CONFLICT);
+    command remove = {.kind = COMMAND_REMOVE_BODY, .scene = scene};
+    remove.in.remove_body.body = a;
+    assert_true(scheduler_execute(world->scheduler, &remove));
+    assert_false(scheduler_execute(world->scheduler, &remove));
+    assert_int_equal(remove.error.code, CONTACTD_NOT_FOUND);
+    remove.in.remove_body.body = b;
+    assert_true(scheduler_execute(world->scheduler, &remove));
+    error = (server_error){0};
+    assert_true(registry_remove_mesh(world->registry, world->box, NULL, &error));
+    command add = {.kind = COMMAND_ADD_BODY, .scene = scene};
+    add.in.add_body.mesh = world->box;
+    ct_body_options_init(&add.in.add_body.options);
+    assert_false(scheduler_execute(world->scheduler, &add));
+    assert_int_equal(add.error.code, CONTACTD_STALE_HANDLE);
+}
+
+/* One with many scenes and one with a single one: the single one is not at the end. */
+static void test_sessions_take_turns(void **state) {
+    world *world = *state;
+    uint64_t many = open_session(world), one = open_session(world);
+    uint64_t scenes[6];
+    command steps[7];
+    for (int i = 0; i < 6; i++) {
+        scenes[i] = open_scene(world, many);
+        assert_int_equal(step(world, &steps[i], many, scenes[i], 1), SUBMIT_QUEUED);
+    }
+    assert_int_equal(step(world, &steps[6], one, open_scene(world, one), 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 7);
+    assert_ptr_equal(done[0], &steps[0]);
+    assert_ptr_equal(done[1], &steps[6]);
+    forget(steps, 7);
+}
+
+static void test_lease(void **state) {
+    world *world = *state;
+    session_record session;
+    server_error error = {0};
+    assert_true(registry_open_session(world->registry, "short", 20, &session, &error));
+    uint64_t scene = open_scene(world, session.token);
+    add_box(world, session.token, scene, 0);
+    scheduler_reap(world->scheduler);
+    assert_true(registry_touch_session(world->registry, session.token, &error));
+    usleep(40000);
+    scheduler_reap(world->scheduler);
+    assert_false(registry_touch_session(world->registry, session.token, &error));
+    assert_int_equal(error.code, CONTACTD_STATE_LOST);
+    registry_totals totals;
+    for (int i = 0; i < 1000; i++) {
+        registry_get_totals(world->registry, &totals);
+        if (totals.scenes == 0) break;
+        usleep(1000);
+    }
+    assert_int_equal(totals.scenes, 0);
+    assert_int_equal(totals.bodies, 0);
+    error = (server_error){0};
+    assert_true(registry_remove_mesh(world->registry, world->box, NULL, &error)); /* nothing uses it any more */
+}
+
+static void *execute(void *argument) {
+    world *world = argument;
+    uint64_t scene = open_scene(world, SESSION_NONE);
+    for (int i = 0; i < 50; i++) {
+        add_box(world, SESSION_NONE, scene, i * 0.01);
+        command step = {.kind = COMMAND_STEP, .scene = scene};
+        assert_true(scheduler_execute(world->scheduler, &step));
+        step_answer_release(&step.out.step.answer);
+    }
+    command close = {.kind = COMMAND_CLOSE, .scene = scene};
+    assert_true(scheduler_execute(world->scheduler, &close));
+    return NULL;
+}
+
+static void test_many_threads(void **state) {
+    pthread_t threads[4];
+    world *world = *state;
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, execute, world);
+    for (int i = 0; i < 300; i++) {
+        scheduler_help(world->scheduler);
+        scene_record *records;
+        size_t n;
+        assert_true(registry_list_scenes(world->registry, &records, &n, NULL));
+        free(records);
+        usleep(100);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 200);
+}
+
+static void test_drain(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    command steps[3], late;
+    for (int i = 0; i < 3; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    assert_true(scheduler_drain(world->scheduler, 5000));
+    assert_int_equal(n_done, 3);
+    assert_int_equal(steps[2].error.code, CONTACTD_OK);
+    assert_int_equal(step(world, &late, session, scene, 4), SUBMIT_REFUSED);
+    assert_int_equal(late.error.code, CONTACTD_SHUTTING_DOWN);
+    char reason[64];
+    assert_false(scheduler_ready(world->scheduler, reason, sizeof reason));
+    forget(steps, 3);
+}
+
+static void test_what_is_queued_at_the_end_is_refused(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session);
+    command steps[3];
+    for (int i = 0; i < 2; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &steps[2], session, scene, 2), SUBMIT_QUEUED); /* takes the second one's place */
+    scheduler_stop(&world->scheduler);
+    assert_null(world->scheduler);
+    assert_int_equal(n_done, 3);
+    assert_int_equal(steps[0].error.code, CONTACTD_SHUTTING_DOWN);
+    assert_true(steps[1].superseded);
+    assert_int_equal(steps[2].error.code, CONTACTD_SHUTTING_DOWN);
+    n_done = 0;
+}
+
+static void test_ready(void **state) {
+    world *world = *state;
+    char reason[256] = "";
+    assert_true(scheduler_ready(world->scheduler, reason, sizeof reason));
+    assert_string_equal(reason, "");
+    /* Asked for one backend while another runs: not ready, and the reason names both. */
+    scheduler_options options = {world->engine, "cuda", QUEUE, IN_FLIGHT};
+    server_error error = {0};
+    scheduler *other = scheduler_start(&options, world->registry, world->metrics, &error);
+    assert_non_null(other);
+    assert_false(scheduler_ready(other, reason, sizeof reason));
+    assert_non_null(strstr(reason, "cuda"));
+    assert_non_null(strstr(reason, "cpu"));
+    scheduler_stop(&other);
+}
+
+#define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_WORLD(test_steps_and_numbers),
+        WITH_WORLD(test_failed_step_uses_its_number_up),
+        WITH_WORLD(test_repeat_in_flight_takes_over),
+        WITH_WORLD(test_busy),
+        WITH_WORLD(test_deadline),
+        WITH_WORLD(test_owners),
+        WITH_WORLD(test_settings_are_checked),
+        WITH_WORLD(test_bodies),
+        WITH_WORLD(test_sessions_take_turns),
+        WITH_WORLD(test_lease),
+        WITH_WORLD(test_many_threads),
+        WITH_WORLD(test_drain),
+        WITH_WORLD(test_what_is_queued_at_the_end_is_refused),
+        WITH_WORLD(test_ready),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
