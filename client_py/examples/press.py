@@ -27,8 +27,9 @@ H = 0.01  # s, a step
 GRAVITY = np.array([0.0, 0.0, -9.81])
 FRICTION = 0.6
 SIZE = 0.2  # m, the soft body's longest side
-YOUNG, POISSON, DENSITY, DAMPING = 4e4, 0.4, 1000.0, 2e-3  # Pa, 1, kg/m^3, s
-CREEP = 2e-3  # m/s: slower than this, friction is viscous
+YOUNG, POISSON, DENSITY, DAMPING = 2e4, 0.4, 1000.0, 4e-3  # Pa, 1, kg/m^3, s
+TAU = 0.03  # s, contacts damp like a spring of this relaxation time
+CREEP = 5e-3  # m/s: slower than this, friction is viscous
 
 
 class Tool:
@@ -65,8 +66,9 @@ class Forces:
                  twist_of: dict[contactd.Body, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
         self.body = body
         self.force = np.zeros_like(body.nodes)
+        self.diagonal = np.zeros_like(body.nodes)
         self.rank_one: list[tuple[np.ndarray, float]] = []  # gradient on nodes, factor
-        self.friction: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # vertices, normal, coefficients
+        self.friction: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # nodes, their matrix, tangential projector
         surface = body.surface()
         for contact in result.contacts:
             if handle not in contact.bodies:
@@ -76,8 +78,9 @@ class Forces:
             nodal = body.to_nodes(which, gradient)
             linear, angular, origin = twist_of[other]
             approach = contact.generalized_gradient(other) @ np.concatenate([linear, angular])  # m^3/s, by its motion
-            self.force -= k * (contact.volume + H * approach) * nodal
-            self.rank_one.append((nodal, H * H * k))
+            # f = -k (V + TAU dV/dt) g at the end of the step: what the tool's motion adds is known, the rest is implicit.
+            self.force -= k * (contact.volume + (H + TAU) * approach) * nodal
+            self.rank_one.append((nodal, H * (H + TAU) * k))
 
             n = contact.normal
             against = linear + np.cross(angular, surface[which] - origin)
@@ -85,16 +88,18 @@ class Forces:
             slip -= np.outer(slip @ n, n)
             pressing = k * contact.volume * np.abs(contact.friction_weights(handle))  # N, of each vertex
             c = FRICTION * pressing / np.maximum(np.linalg.norm(slip, axis=1), CREEP)
-            self.friction.append((which, n, c))
-            self.force += body.to_nodes(which, c[:, None] * (against - np.outer(against @ n, n)))
+            tangential = np.eye(3) - np.outer(n, n)
+            nodes, matrix = body.lumped(which, H * c)
+            self.friction.append((nodes, matrix, tangential))
+            self.diagonal[nodes] += np.outer(matrix.diagonal(), tangential.diagonal())
+            self.force += body.to_nodes(which, c[:, None] * (against @ tangential))
 
     def operator(self, v: np.ndarray) -> np.ndarray:
         out = np.zeros_like(v)
         for g, factor in self.rank_one:
             out += (factor * np.vdot(g, v)) * g
-        for which, n, c in self.friction:
-            slip = self.body.at(which, v)
-            out += self.body.to_nodes(which, (H * c)[:, None] * (slip - np.outer(slip @ n, n)))
+        for nodes, matrix, tangential in self.friction:
+            out[nodes] += matrix @ v[nodes] @ tangential
         return out
 
 
@@ -125,16 +130,16 @@ def main() -> int:
         vertices, triangles = load(client, args.mesh_a, shapes.blob(SIZE / 2, 5), SIZE)
         tool_vertices, tool_triangles = load(client, args.mesh_b, shapes.torus(0.28 * SIZE, 0.085 * SIZE, 128, 64),
                                              0.73 * SIZE)
-        soft = SoftBody(vertices, triangles, cell=SIZE / 10, young=YOUNG, poisson=POISSON, density=DENSITY)
+        soft = SoftBody(vertices, triangles, cell=SIZE / 9, young=YOUNG, poisson=POISSON, density=DENSITY)
         floor = vertices[:, 2].min()
         plate = shapes.box((-SIZE, -SIZE, floor - 0.1 * SIZE), (SIZE, SIZE, floor))
         height = vertices[:, 2].max() - floor
         top = vertices[:, 2].max() - tool_vertices[:, 2].min() + 0.02 * SIZE
-        tool = Tool(top, 0.02 * SIZE + 0.3 * height, args.steps * H)
+        tool = Tool(top, 0.02 * SIZE + 0.42 * height, args.steps * H)
 
-        # A contact as large as half of the body's footprint is to give way by a thousandth of its size under its weight.
+        # A contact as large as half of the body's footprint is to give way by a fiftieth of its size under its weight.
         weight = soft.mass.sum() * 9.81
-        k = weight / ((0.25 * SIZE) ** 4 * 1e-3 * SIZE)
+        k = weight / ((0.25 * SIZE) ** 4 * 0.02 * SIZE)
 
         scene = client.open_scene(resolution=args.resolution, stiffness=k, name="press")
         soft_mesh = client.register_mesh(soft.surface(), triangles, name="soft body")
@@ -159,7 +164,8 @@ def main() -> int:
                                                        plate], (body, press))
             still = np.zeros(3), np.zeros(3), np.zeros(3)
             forces = Forces(soft, body, result, k, {press: (*tool.twist(t), pose[:3, 3]), table: still})
-            solver += soft.step(H, forces.force + soft.mass[:, None] * GRAVITY, forces.operator, DAMPING)
+            solver += soft.step(H, forces.force + soft.mass[:, None] * GRAVITY, forces.operator,
+                                forces.diagonal, DAMPING)
             if not np.isfinite(soft.nodes).all():
                 print(f"press: the simulation diverged at step {i}", file=sys.stderr)
                 return 1
@@ -171,7 +177,7 @@ def main() -> int:
             if args.progress and (i % 20 == 19 or i == args.steps - 1):
                 rate = (i + 1) / (time.monotonic() - began)
                 print(f"press: step {i + 1}/{args.steps}, {len(result.contacts)} contacts, tool force {force:6.1f} N, "
-                      f"{rate:.0f} steps/s", flush=True)
+                      f"{rate:.0f} steps/s, {solver / (i + 1):.0f} iterations", flush=True)
         if args.csv:
             with args.csv.open("w", newline="") as file:
                 writer = csv.writer(file)

@@ -150,13 +150,14 @@ def _unit(v: np.ndarray) -> np.ndarray:
 
 
 def picture(solids: list[Solid], center: np.ndarray, radius: float, azimuth: float, elevation: float, width: int = 640,
-            height: int = 640, opacity: float = 1.0, lines: tuple[np.ndarray, np.ndarray] | None = None,
-            line_width: float = 1.2) -> np.ndarray:
+            height: int = 640, opacity: float = 1.0, spans: tuple[np.ndarray, np.ndarray] | None = None,
+            dot: float = 2.0) -> np.ndarray:
     """(height, width, 3) picture, 0 to 1.
 
     Args:
-        opacity: of the solids; below 1, `lines` shine through them.
-        lines: (s, 2, 3) segments and (s, 3) colours, such as the spans of a contact.
+        opacity: of the solids; below 1, spans shine through them.
+        spans: (s, 2, 3) of a contact, and (s, 3) their colours.
+        dot: radius of a span's end, pixels.
     """
     w, h = width * SUPERSAMPLING, height * SUPERSAMPLING
     camera = Camera(center, radius, azimuth, elevation, w, h)
@@ -181,32 +182,28 @@ def picture(solids: list[Solid], center: np.ndarray, radius: float, azimuth: flo
         facing = np.abs(normal @ camera.axes[2]) / np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
         alpha = (opacity + (1 - opacity) * 0.7 * (1 - np.clip(facing, 0, 1)) ** 2)[:, None]
         image[covered] = alpha * image[covered] + (1 - alpha) * behind[covered]
-    if lines is not None and len(lines[0]):
-        _draw_lines(image, camera, *lines, line_width * SUPERSAMPLING)
+    if spans is not None and len(spans[0]):
+        _draw_spans(image, camera, *spans, dot * SUPERSAMPLING)
     image = image.reshape(height, SUPERSAMPLING, width, SUPERSAMPLING, 3).mean((1, 3))
     return np.clip(image, 0, 1)
 
 
-def _draw_lines(image: np.ndarray, camera: Camera, segments: np.ndarray, colors: np.ndarray, width: float) -> None:
-    """Depth-tested among themselves, darker with depth, over everything else."""
-    p = camera.project(np.asarray(segments, float))
-    length = np.linalg.norm(p[:, 1, :2] - p[:, 0, :2], axis=1)
-    count = np.ceil(length).astype(int) + 1
-    which = np.repeat(np.arange(len(p)), count)
-    at = (np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)) / np.maximum(count - 1, 1)[which]
-    q = p[which, 0] + at[:, None] * (p[which, 1] - p[which, 0])
-    lo, hi = p[..., 2].min(), p[..., 2].max()
-    tone = 0.55 + 0.45 * (q[:, 2] - lo) / max(hi - lo, 1e-300)
-    r = max(1, round(width / 2))
-    offsets = [(dx, dy) for dx in range(-r, r + 1) for dy in range(-r, r + 1) if dx * dx + dy * dy <= r * r]
-    order = np.argsort(q[:, 2], kind="stable")
-    x, y = np.round(q[order, 0]).astype(int), np.round(q[order, 1]).astype(int)
-    color = (colors[which] * tone[:, None])[order]
-    depth = q[order, 2]
+def _draw_spans(image: np.ndarray, camera: Camera, spans: np.ndarray, colors: np.ndarray, size: float) -> None:
+    """Both ends of every span as dots, lit by depth and hidden by each other but by nothing else."""
+    p = camera.project(np.asarray(spans, float))
+    q, color = p.reshape(-1, 3), np.repeat(colors, 2, axis=0)
+    lo, hi = q[:, 2].min(), q[:, 2].max()
+    tone = 0.6 + 0.4 * (q[:, 2] - lo) / max(hi - lo, 1e-300)
+    x, y = np.floor(q[:, 0]).astype(int), np.floor(q[:, 1]).astype(int)
+    r = max(1, round(size))
     buffer = np.full(camera.width * camera.height, -np.inf)
-    for dx, dy in offsets:
-        inside = (x + dx >= 0) & (x + dx < camera.width) & (y + dy >= 0) & (y + dy < camera.height)
-        pixel = (y + dy)[inside] * camera.width + (x + dx)[inside]
-        nearer = depth[inside] >= buffer[pixel]
-        buffer[pixel[nearer]] = depth[inside][nearer]
-        image[pixel[nearer]] = color[inside][nearer]
+    for dx in range(-r, r + 1):
+        for dy in range(-r, r + 1):
+            inside = ((x + dx >= 0) & (x + dx < camera.width) & (y + dy >= 0) & (y + dy < camera.height)
+                      & (dx * dx + dy * dy <= r * r + 1))
+            pixel = (y + dy)[inside] * camera.width + (x + dx)[inside]
+            depth = q[inside, 2]
+            np.maximum.at(buffer, pixel, depth)
+            won = buffer[pixel] == depth
+            edge = 0.72 if dx * dx + dy * dy > (r - 1) ** 2 + 1 else 1.0
+            image[pixel[won]] = color[inside][won] * (edge * tone[inside][won])[:, None]

@@ -43,6 +43,8 @@ class SoftBody:
         self.nodes = self.rest.copy()
         self.velocity = np.zeros_like(self.rest)
         self._scatter = self.elements.ravel()
+        self._diagonal = np.bincount(self._scatter, np.tile(self.stiffness.diagonal().reshape(8, 3).mean(1),
+                                                            len(self.elements)), len(self.rest))
 
     # ---- the surface ----
 
@@ -59,6 +61,15 @@ class SoftBody:
         spread = (self.weights[which][:, :, None] * values[:, None, :]).reshape(-1, 3)
         return _add_up(where, spread, len(self.nodes))
 
+    def lumped(self, which: np.ndarray, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A factor on each of some vertices as a matrix between the nodes that carry them: nodes (m,), and (m, m)."""
+        nodes, local = np.unique(self.bind[which], return_inverse=True)
+        local, m = local.reshape(-1, 8), len(nodes)
+        w = self.weights[which]
+        pairs = local[:, :, None] * m + local[:, None, :]
+        values = factors[:, None, None] * w[:, :, None] * w[:, None, :]
+        return nodes, np.bincount(pairs.ravel(), values.ravel(), m * m).reshape(m, m)
+
     # ---- elasticity ----
 
     def _rotations(self) -> np.ndarray:
@@ -70,33 +81,38 @@ class SoftBody:
 
     def _apply(self, r: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Sum over elements of R K (R^T x)."""
-        local = (x[self.elements] @ r).reshape(-1, 24)
-        force = (local @ self.stiffness).reshape(-1, 8, 3)
-        return _add_up(self._scatter, (force @ r.transpose(0, 2, 1)).reshape(-1, 3), len(self.nodes))
+        return self._forces(r, _turn(x[self.elements], r))
 
-    def step(self, h: float, force: np.ndarray, contact: Callable[[np.ndarray], np.ndarray], damping: float) -> int:
+    def _forces(self, r: np.ndarray, local: np.ndarray) -> np.ndarray:
+        force = (local.reshape(-1, 24) @ self.stiffness).reshape(-1, 8, 3)
+        return _add_up(self._scatter, _turn(force, r.transpose(0, 2, 1)).reshape(-1, 3), len(self.nodes))
+
+    def step(self, h: float, force: np.ndarray, contact: Callable[[np.ndarray], np.ndarray],
+             contact_diagonal: np.ndarray, damping: float) -> int:
         """One implicit step.
 
         Args:
             force: (nodes, 3) N, gravity and contacts at the start of the step.
             contact: v -> h (damping + h stiffness) v of the contacts, symmetric and not negative.
+            contact_diagonal: (nodes, 3), its diagonal, for the preconditioner.
             damping: s, of the elements, proportional to their stiffness (Rayleigh).
         Returns: iterations of the solver.
         """
         r = self._rotations()
-        deformed = self.nodes[self.elements] @ r - self.rest[self.elements]
-        # Rigid translation of a cell cancels in the stiffness, so positions need not be made relative.
-        elastic = -_add_up(self._scatter, ((deformed.reshape(-1, 24) @ self.stiffness).reshape(-1, 8, 3)
-                                           @ r.transpose(0, 2, 1)).reshape(-1, 3), len(self.nodes))
-        mass = self.mass[:, None]
-        operator = lambda v: mass * v + (h * h + h * damping) * self._apply(r, v) + contact(v)
+        # Where a cell is does not matter to its forces, so positions need not be made relative to it.
+        elastic = -self._forces(r, _turn(self.nodes[self.elements], r) - self.rest[self.elements])
+        mass, implicit = self.mass[:, None], h * h + h * damping
         right = mass * self.velocity + h * (force + elastic)
-        diagonal = mass + (h * h + h * damping) * np.bincount(
-            self._scatter, np.tile(self.stiffness.diagonal().reshape(8, 3).mean(1), len(self.elements)),
-            len(self.nodes))[:, None]
-        self.velocity, iterations = _conjugate_gradients(operator, right, self.velocity, 1 / diagonal)
+        diagonal = mass + implicit * self._diagonal[:, None] + contact_diagonal
+        self.velocity, iterations = _conjugate_gradients(
+            lambda v: mass * v + implicit * self._apply(r, v) + contact(v), right, self.velocity, 1 / diagonal)
         self.nodes = self.nodes + h * self.velocity
         return iterations
+
+
+def _turn(x: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """(e, 8, 3) row vectors times (e, 3, 3) matrices; numpy's matmul is slow for such small ones."""
+    return x[:, :, :1] * r[:, None, 0] + x[:, :, 1:2] * r[:, None, 1] + x[:, :, 2:] * r[:, None, 2]
 
 
 def _add_up(where: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
