@@ -12,7 +12,7 @@
 enum { MAX_TASKS = 3000, MAX_WORKERS = 8 };
 
 struct work {
-    uint32_t times[MAX_TASKS];      /* plain: a task that ran twice at once is a race */
+    uint32_t times[MAX_TASKS];        /* plain: a task that ran twice at once is a race */
     uint64_t per_worker[MAX_WORKERS]; /* plain: as scratch is used */
     uint32_t threads;
     uint64_t offset;

@@ -34,6 +34,7 @@ struct cast_how {
     int32_t band_samples;
     uint32_t chunk; /* triangles to a bin */
     size_t limit;   /* bytes of scratch, 0: none */
+    uint32_t first; /* the body rasterised first */
 };
 
 /* Samples of pitch 2^shift; lo and hi beyond every coordinate, so that all crossings become fragments. */
@@ -89,7 +90,8 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     size_t n_bins = 0, capacity = 0;
     memset(bins, 0, sizeof bins);
     bool ok = true;
-    for (uint32_t b = 0; b < n_bodies; b++) {
+    for (uint32_t i = 0; i < n_bodies; i++) {
+        uint32_t b = n_bodies == 2 && how->first ? 1 - i : i;
         cast_fill_cells(window, &bodies[b]);
         const struct shape *s = &bodies[b].shape;
         placed[b] = (ct_placed){(const ct_coords *)bodies[b].coords, bodies[b].cells, s->triangles, s->n_triangles, b};

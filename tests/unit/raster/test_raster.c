@@ -1,5 +1,5 @@
-/* test_raster.c - rasterising against exact rational arithmetic: which samples a triangle covers, its depth and weights;
- * closed surfaces cancel on every ray; no way of cutting the work changes a bit. */
+/* test_raster.c - rasterising against exact rational arithmetic: which samples a triangle covers, its depth and
+ * weights; closed surfaces cancel on every ray; no way of cutting the work changes a bit. */
 #include <math.h>
 
 #include "tests/unit/raster/cast.h"
@@ -15,13 +15,14 @@ static void find_sets(void) {
 #endif
 }
 
-/* ---- the rule, once more and differently --------------------------------------------------------------------------- */
+/* ---- the rule, once more and differently ---------------------------------------------------------------------------
+ */
 
 typedef __int128 wide;
 
 struct exact {
-    int side;        /* 1: seen counter-clockwise, -1: clockwise, 0: not covered */
-    wide weight[3];  /* of the corners, in units of 1 / total */
+    int side;       /* 1: seen counter-clockwise, -1: clockwise, 0: not covered */
+    wide weight[3]; /* of the corners, in units of 1 / total */
     wide total;
 };
 
@@ -82,46 +83,64 @@ static void check_fragment(const struct cast_body *body, const struct cast_fragm
     assert_near(ct_fragment_depth(c->f.key), depth, e->total);
 }
 
-/* All of a cast against the rule; with `closed`, that orientations cancel on every ray. */
-static size_t check_all(const ct_window *window, struct cast_body *bodies, uint32_t n_bodies, const struct cast *cast,
-                        bool closed) {
-    size_t at = 0;
-    for (int w = 0; w < 3; w++) {
-        const ct_lattice *u = &window->axis[(w + 1) % 3], *v = &window->axis[(w + 2) % 3], *z = &window->axis[w];
-        for (int32_t row = 0; row < v->n; row++)
-            for (int32_t column = 0; column < u->n; column++) {
-                int64_t x = (2 * (int64_t)column + 1) << (u->shift - 1), y = (2 * (int64_t)row + 1) << (v->shift - 1);
-                for (uint32_t b = 0; b < n_bodies; b++) {
-                    int sum = 0, before = 0;
-                    for (uint32_t t = 0; t < bodies[b].shape.n_triangles; t++) {
-                        struct exact e = exactly(&bodies[b], t, w, x, y);
-                        if (!e.side) continue;
-                        sum += e.side;
-                        int n_before = 0, n_after = 0;
-                        for (int k = 0; k < 3; k++) {
-                            n_before += corner_depth(&bodies[b], t, w, k) < z->lo;
-                            n_after += corner_depth(&bodies[b], t, w, k) > z->hi;
-                        }
-                        if (n_before == 3) before -= e.side;
-                        if (n_before == 3 || n_after == 3) continue;
-                        assert_true(at < cast->n);
-                        const struct cast_fragment *c = &cast->fragments[at++];
-                        assert_int_equal(c->view, w);
-                        assert_int_equal(c->row, row);
-                        assert_int_equal(c->column, column);
-                        assert_int_equal(c->f.tag, b << 31 | t);
-                        check_fragment(&bodies[b], c, &e);
-                    }
-                    if (closed) assert_int_equal(sum, 0);
-                    assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], before);
-                }
-            }
+/* Where a triangle lies against the window's depths: all its corners before (-1) or after them (1), else 0. */
+static int stage_of(const struct cast_body *body, uint32_t triangle, int w, const ct_lattice *z) {
+    int before = 0, after = 0;
+    for (int k = 0; k < 3; k++) {
+        before += corner_depth(body, triangle, w, k) < z->lo;
+        after += corner_depth(body, triangle, w, k) > z->hi;
     }
+    return before == 3 ? -1 : after == 3;
+}
+
+static void check_ray(const ct_window *window, struct cast_body *bodies, uint32_t n_bodies, const struct cast *cast,
+                      uint32_t first, int w, int32_t row, int32_t column, size_t *at) {
+    const ct_lattice *u = &window->axis[(w + 1) % 3], *v = &window->axis[(w + 2) % 3], *z = &window->axis[w];
+    int64_t x = (2 * (int64_t)column + 1) << (u->shift - 1), y = (2 * (int64_t)row + 1) << (v->shift - 1);
+    int before[2] = {0, 0}, kept[2] = {0, 0};
+    for (uint32_t b = 0; b < n_bodies; b++) {
+        int sum = 0;
+        for (uint32_t t = 0; t < bodies[b].shape.n_triangles; t++) {
+            int side = exactly(&bodies[b], t, w, x, y).side;
+            if (!side) continue;
+            sum += side;
+            int stage = stage_of(&bodies[b], t, w, z);
+            if (stage < 0) before[b] -= side;
+            if (stage == 0) kept[b]++;
+        }
+        assert_int_equal(sum, 0); /* closed: as often in as out */
+        assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], before[b]);
+    }
+    for (uint32_t b = 0; b < n_bodies; b++) {
+        if (b != first && !kept[first] && before[first] <= 0) continue; /* the first is never entered: no span */
+        for (uint32_t t = 0; t < bodies[b].shape.n_triangles; t++) {
+            struct exact e = exactly(&bodies[b], t, w, x, y);
+            if (!e.side || stage_of(&bodies[b], t, w, z)) continue;
+            assert_true(*at < cast->n);
+            const struct cast_fragment *c = &cast->fragments[(*at)++];
+            assert_int_equal(c->view, w);
+            assert_int_equal(c->row, row);
+            assert_int_equal(c->column, column);
+            assert_int_equal(c->f.tag, b << 31 | t);
+            check_fragment(&bodies[b], c, &e);
+        }
+    }
+}
+
+/* All of a cast of closed bodies against the rule. Returns the number of fragments. */
+static size_t check_all(const ct_window *window, struct cast_body *bodies, uint32_t n_bodies, const struct cast *cast,
+                        uint32_t first) {
+    size_t at = 0;
+    for (int w = 0; w < 3; w++)
+        for (int32_t row = 0; row < window->axis[(w + 2) % 3].n; row++)
+            for (int32_t column = 0; column < window->axis[(w + 1) % 3].n; column++)
+                check_ray(window, bodies, n_bodies, cast, first, w, row, column, &at);
     assert_int_equal(at, cast->n);
     return at;
 }
 
-/* ---- scenes -------------------------------------------------------------------------------------------------------- */
+/* ---- scenes --------------------------------------------------------------------------------------------------------
+ */
 
 static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
     return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));
@@ -129,11 +148,16 @@ static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
 
 static struct shape any_shape(uint64_t *rng) {
     switch (shape_random(rng) % 5) {
-    case 0: return shape_tetrahedron(1);
-    case 1: return shape_cube(1, 1 + between(rng, 0, 2));
-    case 2: return shape_torus(1, 0.3, 3 + between(rng, 0, 4), 3 + between(rng, 0, 3));
-    case 3: return shape_icosphere(1, between(rng, 0, 1));
-    default: return shape_l_prism(1, 1);
+    case 0:
+        return shape_tetrahedron(1);
+    case 1:
+        return shape_cube(1, 1 + between(rng, 0, 2));
+    case 2:
+        return shape_torus(1, 0.3, 3 + between(rng, 0, 4), 3 + between(rng, 0, 3));
+    case 3:
+        return shape_icosphere(1, between(rng, 0, 1));
+    default:
+        return shape_l_prism(1, 1);
     }
 }
 
@@ -145,12 +169,24 @@ static void scatter(uint64_t *rng, const ct_window *window, struct cast_body *bo
             const ct_lattice *a = &window->axis[k];
             int32_t half = 1 << (a->shift - 1), n = a->n, q;
             switch (kind) {
-            case 0: q = half * between(rng, -1, 2 * n + 1); break; /* samples and the middle between */
-            case 1: q = half * (2 * between(rng, 0, n - 1) + 1); break; /* samples only */
-            case 2: q = between(rng, -(int64_t)n * half, 3 * (int64_t)n * half); break;
-            case 3: q = between(rng, -(1 << 28), 1 << 28); break;
-            case 4: q = shape_random(rng) % 2 ? between(rng, 0, 1) * (2 << 28) - (1 << 28) : half; break;
-            default: q = half * between(rng, 1, 3) + between(rng, -1, 1); break; /* slivers */
+            case 0:
+                q = half * between(rng, -1, 2 * n + 1);
+                break; /* samples and the middle between */
+            case 1:
+                q = half * (2 * between(rng, 0, n - 1) + 1);
+                break; /* samples only */
+            case 2:
+                q = between(rng, -(int64_t)n * half, 3 * (int64_t)n * half);
+                break;
+            case 3:
+                q = between(rng, -(1 << 28), 1 << 28);
+                break;
+            case 4:
+                q = shape_random(rng) % 2 ? between(rng, 0, 1) * (2 << 28) - (1 << 28) : half;
+                break;
+            default:
+                q = half * between(rng, 1, 3) + between(rng, -1, 1);
+                break; /* slivers */
             }
             if (q > 1 << 28) q = 1 << 28;
             if (q < -(1 << 28)) q = -(1 << 28);
@@ -169,7 +205,7 @@ static ct_window any_window(uint64_t *rng) {
     return cast_window(n, shift);
 }
 
-static const struct cast_how plain = {&ct_raster_cpu_base, 8192, 1000, 0};
+static const struct cast_how plain = {&ct_raster_cpu_base, 8192, 1000, 0, 0};
 
 static void test_exact_and_watertight(void **state) {
     (void)state;
@@ -180,8 +216,10 @@ static void test_exact_and_watertight(void **state) {
         struct cast_body bodies[2] = {cast_body_of(any_shape(&rng)), cast_body_of(any_shape(&rng))};
         for (int b = 0; b < 2; b++) scatter(&rng, &window, &bodies[b], (round + b) % 6);
         struct cast cast;
-        assert_true(cast_run(&window, bodies, 2, &plain, &cast));
-        fragments += check_all(&window, bodies, 2, &cast, true);
+        struct cast_how how = plain;
+        how.first = (uint32_t)round % 2;
+        assert_true(cast_run(&window, bodies, 2, &how, &cast));
+        fragments += check_all(&window, bodies, 2, &cast, how.first);
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
@@ -189,7 +227,8 @@ static void test_exact_and_watertight(void **state) {
     assert_true(fragments > 100000);
 }
 
-/* Crossings before the window's depths are counted, those after it left out: triangle by triangle, all three corners. */
+/* Crossings before the window's depths are counted, those after it left out: triangle by triangle, all three corners.
+ */
 static void test_before_and_after(void **state) {
     (void)state;
     uint64_t rng = 12;
@@ -205,8 +244,10 @@ static void test_before_and_after(void **state) {
         struct cast_body bodies[2] = {cast_body_of(shape_icosphere(1, 1)), cast_body_of(shape_cube(1, 3))};
         for (int b = 0; b < 2; b++) scatter(&rng, &window, &bodies[b], 2 * (round % 2));
         struct cast cast;
-        assert_true(cast_run(&window, bodies, 2, &plain, &cast));
-        fragments += check_all(&window, bodies, 2, &cast, true);
+        struct cast_how how = plain;
+        how.first = (uint32_t)round % 2;
+        assert_true(cast_run(&window, bodies, 2, &how, &cast));
+        fragments += check_all(&window, bodies, 2, &cast, how.first);
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
@@ -230,7 +271,7 @@ static void test_no_cut_changes_a_bit(void **state) {
         for (int s = 0; s < n_sets; s++)
             for (int k = 0; k < 4; k++) {
                 struct cast cast;
-                struct cast_how how = {sets[s], samples[k], chunks[(k + round) % 4], 0};
+                struct cast_how how = {sets[s], samples[k], chunks[(k + round) % 4], 0, 0};
                 assert_true(cast_run(&window, bodies, 2, &how, &cast));
                 cast_assert_same(&window, &expected, &cast);
                 cast_free(&cast);
@@ -251,7 +292,7 @@ static void test_narrow_and_wide_agree(void **state) {
         struct cast_body body = cast_body_of(shape_icosphere(1, 0));
         scatter(&rng, &wide_window, &body, round % 6);
         struct cast wide_cast, narrow_cast;
-        struct cast_how how = {sets[round % n_sets], 64 << round % 8, 1000, 0};
+        struct cast_how how = {sets[round % n_sets], 64 << round % 8, 1000, 0, 0};
         assert_true(cast_run(&wide_window, &body, 1, &how, &wide_cast));
         assert_true(cast_run(&narrow_window, &body, 1, &how, &narrow_cast));
         size_t k = 0;
@@ -308,7 +349,7 @@ static void test_bands(void **state) {
             assert_int_equal(bands.first[w], total);
             total += bands.count[w];
             assert_true(bands.count[w] * height >= rows && (bands.count[w] - 1) * height < rows);
-            assert_true(height == 1 || height * columns <= samples); /* no larger than asked for */
+            assert_true(height == 1 || height * columns <= samples);       /* no larger than asked for */
             assert_true(height >= rows || 2 * height * columns > samples); /* nor half of it */
         }
         assert_int_equal(bands.total, total);

@@ -119,8 +119,7 @@ static void test_random(void **state) {
 static void test_on_the_lattice(void **state) {
     (void)state;
     ct_window window;
-    for (int k = 0; k < 3; k++)
-        window.axis[k] = (ct_lattice){-4, 1, 16, 0.0625, 4, 8, -1, 129};
+    for (int k = 0; k < 3; k++) window.axis[k] = (ct_lattice){-4, 1, 16, 0.0625, 4, 8, -1, 129};
     float positions[3 * 1200];
     size_t n = 0;
     for (int i = -150; i < 450; i++, n++)

@@ -88,7 +88,8 @@ static void test_pixel_size_is_anchored_to_the_world(void **state) {
         assert_true(fabs(index - nearbyint(index)) < 1e-9);
         double first = nearbyint(index);
         for (int32_t i = 0; i < l->n; i++)
-            assert_true(fabs(sample_at(l, i) - (first + i + 0.5) * pitch) <= 1e-12 * fabs(sample_at(l, i)) + 1e-9 * pitch);
+            assert_true(fabs(sample_at(l, i) - (first + i + 0.5) * pitch) <=
+                        1e-12 * fabs(sample_at(l, i)) + 1e-9 * pitch);
         /* The window covers all that both boxes share, and not a whole pitch more on either side. */
         assert_true(l->origin <= lo + 1e-9 * pitch && l->origin > lo - pitch - 1e-9 * pitch);
         double end = l->origin + l->n * pitch;
