@@ -104,8 +104,8 @@ void stage_hash(const ct_result *result, char hex[33]) {
     ct_sha256 sha;
     uint8_t digest[32];
     ct_sha256_init(&sha);
-    const uint64_t counts[] = {result->n_contacts, result->n_entries, result->n_spans,   result->want,
-                               result->method,     result->pairs,     result->fragments, result->rays};
+    const uint64_t counts[] = {result->n_contacts, result->n_entries, result->n_spans, result->want,
+                               result->method,     result->pairs,     result->rays};
     take(&sha, counts, sizeof counts);
     for (size_t i = 0; i < result->n_contacts; i++) {
         const ct_contact *c = &result->contacts[i];

@@ -33,7 +33,8 @@ ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_up
 ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
                       uint32_t want);
 
-/* A hash of all bits of an answer but its timings, in hex. */
+/* A hash of all bits of an answer, in hex, but for its timings and its count of fragments, which tell of the work done.
+ */
 void stage_hash(const ct_result *result, char hex[33]);
 
 #endif

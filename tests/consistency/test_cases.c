@@ -1,0 +1,143 @@
+/* test_cases.c - real pairs with exact answers (closed forms and exact-arithmetic booleans) from ../shared/meshes or
+ * $CONTACTD_MESHES; without them these tests are skipped.
+ *
+ * Tolerances: of the A / p^2 tiles that a surface of area A covers each is off by about a tile times a pitch of depth,
+ * p^3, independently of the others: p^2 sqrt(A) together. A gradient is off by tiles along the contact's edges alone;
+ * with edges of length L there are L / p of p^2 each: p^1.5 sqrt(L), and L is taken as 4 sqrt(A), a square's
+ * circumference. The gradient is asked for to a factor of 3. Where bodies are aligned (the degenerate cases) errors are
+ * not independent, and only the rigorous bound holds: (p F_u + q F_v) / 2 <= p A for each view (see test_sampling.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scenes/stage.h"
+
+enum { RESOLUTION = 256 };
+
+static char path[4096];
+
+static const char *in_folder(const char *name) {
+    const char *set = getenv("CONTACTD_MESHES");
+    snprintf(path, sizeof path, "%s/%s", set && *set ? set : "../shared/meshes", name);
+    return path;
+}
+
+static ct_mesh *load(const char *name) {
+    FILE *file = fopen(in_folder(name), "rb");
+    if (!file) return NULL;
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    size_t size = (size_t)ftell(file);
+    rewind(file);
+    void *bytes = malloc(size);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, size, file), size);
+    fclose(file);
+    ct_mesh *mesh;
+    ct_error error = {0};
+    if (ct_mesh_read(bytes, size, CT_FORMAT_PLY, NULL, &mesh, &error) != CT_OK) fail_msg("%s: %s", name, error.message);
+    free(bytes);
+    return mesh;
+}
+
+static bool numbers(const json_t *object, const char *key, double *out, size_t n) {
+    const json_t *array = json_object_get(object, key);
+    if (json_array_size(array) != n) return false;
+    for (size_t i = 0; i < n; i++) out[i] = json_number_value(json_array_get(array, i));
+    return true;
+}
+
+static void check_gradient(const char *name, const json_t *expected, const ct_contact *c, const double pose[12],
+                           double tolerance) {
+    double t[3], r[3], about[3], moved[3];
+    if (!numbers(expected, "T_analytic_cgal", t, 3)) return; /* a degenerate placement has none */
+    assert_true(numbers(expected, "R_analytic_cgal", r, 3) && numbers(expected, "about", about, 3));
+    const double *g = c->generalized_gradient[0];
+    double worst = 0;
+    for (int k = 0; k < 3; k++) {
+        int i = (k + 1) % 3, j = (k + 2) % 3;
+        moved[k] = g[3 + k] + (pose[4 * i + 3] - about[i]) * g[j] - (pose[4 * j + 3] - about[j]) * g[i];
+        worst = fmax(worst, fmax(fabs(g[k] - t[k]), fabs(moved[k] - r[k])));
+        assert_true(g[k] == -c->generalized_gradient[1][k]);
+    }
+    print_message("%-24s gradient off by %.1e, tolerance %.1e\n", name, worst, tolerance);
+    assert_true(worst <= tolerance);
+}
+
+static void check_case(ct_engine *engine, const json_t *item) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const json_t *meshes = json_object_get(item, "meshes");
+    double pose[2][12], exact = json_number_value(json_object_get(item, "volume"));
+    double area = json_number_value(json_object_get(item, "area"));
+    assert_true(numbers(item, "T_A", pose[0], 12) && numbers(item, "T_B", pose[1], 12));
+    ct_scene_settings settings = stage_resolution(RESOLUTION);
+    ct_scene *scene;
+    ct_body_info info[2];
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+    for (int i = 0; i < 2; i++) {
+        ct_mesh *mesh = load(json_string_value(json_object_get(meshes, i ? "B" : "A")));
+        if (!mesh) {
+            print_message("%s: a mesh is not there, passed over\n", name);
+            ct_scene_destroy(&scene);
+            return;
+        }
+        ct_body_options options;
+        uint32_t body;
+        ct_body_options_init(&options);
+        options.kind = CT_BODY_RIGID;
+        memcpy(options.pose, pose[i], sizeof options.pose);
+        assert_int_equal(ct_scene_add_body(scene, mesh, &options, &body, NULL), CT_OK);
+        ct_mesh_release(&mesh);
+    }
+    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    if (exact == 0) {
+        assert_int_equal(step.result->n_contacts, 0);
+        print_message("%-24s no contact, as it should\n", name);
+    } else {
+        assert_int_equal(step.result->n_contacts, 1);
+        const ct_contact *c = step.result->contacts;
+        double pitch = 0;
+        for (size_t i = 0; i < 2; i++) assert_int_equal(ct_scene_body_at(scene, i, &info[i]), CT_OK);
+        for (int k = 0; k < 3; k++)
+            pitch = fmax(pitch, (fmin(info[0].hi[k], info[1].hi[k]) - fmax(info[0].lo[k], info[1].lo[k])) / RESOLUTION);
+        double tolerance = pitch * pitch * sqrt(area);
+        if (json_is_true(json_object_get(item, "degenerate"))) tolerance = pitch * area;
+        print_message("%-24s volume %.9g, off by %.1e (%.1e of it), tolerance %.1e\n", name, c->volume,
+                      c->volume - exact, fabs(c->volume / exact - 1), tolerance);
+        assert_true(fabs(c->volume - exact) <= tolerance);
+        check_gradient(name, json_object_get(item, "gradient"), c, pose[0], 3 * pow(pitch, 1.5) * sqrt(4 * sqrt(area)));
+    }
+    ct_result_free(&step.result);
+    ct_scene_destroy(&scene);
+}
+
+static void test_cases(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
+    if (!list) {
+        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
+        skip();
+    }
+    ct_engine *engine = stage_engine(2, NULL);
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(list, "cases"), i, item) check_case(engine, item);
+    assert_true(i > 0);
+    ct_engine_destroy(&engine);
+    json_decref(list);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+    return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
+}
