@@ -56,19 +56,22 @@ static void generalized(const ct_window *window, const ct_weight_units *units, c
 
 /* Two tangents that turn with n by the smallest rotation from a fixed pole: continuous in n everywhere but at the
  * pole's opposite, which is a direction that hardly any contact has (a frame cannot be continuous on the whole sphere).
+ * On the plane across the pole that rotation is the mirroring at the plane across pole + n, which keeps right angles
+ * even where pole + n is hardly more than rounding. With n they are right-handed.
  */
 static void tangent_frame(const double n[3], double tangents[2][3]) {
     static const double pole[3] = {0.36, 0.48, 0.8};
-    static const double at_pole[2][3] = {{0.8, -0.6, 0}, {0.48, 0.64, -0.6}};
-    double sum[3], d = 1;
+    static const double at_pole[2][3] = {{0.8, -0.6, 0}, {0.48, 0.64, -0.6}}, opposite[2] = {1, -1};
+    double sum[3], size = 0;
     for (int i = 0; i < 3; i++) {
         sum[i] = pole[i] + n[i];
-        d += pole[i] * n[i];
+        size += sum[i] * sum[i];
     }
     for (int t = 0; t < 2; t++) {
         const double *a = at_pole[t];
-        double along = a[0] * n[0] + a[1] * n[1] + a[2] * n[2];
-        for (int i = 0; i < 3; i++) tangents[t][i] = d > 1e-12 ? a[i] - along / d * sum[i] : a[i];
+        double along = a[0] * sum[0] + a[1] * sum[1] + a[2] * sum[2];
+        for (int i = 0; i < 3; i++)
+            tangents[t][i] = size > 1e-20 ? a[i] - 2 * along / size * sum[i] : opposite[t] * a[i];
     }
 }
 
