@@ -191,13 +191,13 @@ contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh hand
         code = ctc_ensure_mesh(client, mesh);
         if (code != CONTACTD_OK) continue;
         wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.mesh = mesh->server};
-        code = ctc_exchange(client, &m, WIRE_MESH_GEOMETRY, ctc_mesh_object(client, mesh, object));
+        code = ctc_exchange(client, &m, WIRE_MESH_INFO, ctc_mesh_object(client, mesh, object));
         if (code == CONTACTD_STALE_HANDLE && mesh->kept) { /* it made room for others */
             mesh->server = 0;
             code = CTC_AGAIN;
         }
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_geometry.info, out);
+    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_info, out);
     return code;
 }
 
@@ -261,9 +261,9 @@ contactd_code contactd_find_mesh(contactd_client *client, const char *hash, cont
     contactd_code code;
     do {
         wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.hash = hash};
-        code = ctc_exchange(client, &m, WIRE_MESH_GEOMETRY, object);
+        code = ctc_exchange(client, &m, WIRE_MESH_INFO, object);
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_geometry.info, out);
+    if (code == CONTACTD_OK) info_of(&client->message.u.mesh_info, out);
     return code;
 }
 

@@ -45,9 +45,9 @@ contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh) {
     char object[CTC_OBJECT];
     ctc_mesh_object(client, mesh, object);
     wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.hash = mesh->hash};
-    contactd_code code = ctc_exchange(client, &m, WIRE_MESH_GEOMETRY, object);
+    contactd_code code = ctc_exchange(client, &m, WIRE_MESH_INFO, object);
     if (code == CONTACTD_OK) {
-        mesh->server = client->message.u.mesh_geometry.info.mesh;
+        mesh->server = client->message.u.mesh_info.mesh;
         return code;
     }
     if (code != CONTACTD_NOT_FOUND && code != CONTACTD_STALE_HANDLE) return code;

@@ -305,8 +305,8 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
             fake_error(f, m->request, CONTACTD_NOT_FOUND, "mesh", "no such mesh");
             return;
         }
-        r.type = WIRE_MESH_GEOMETRY;
-        r.u.mesh_geometry.info = fake_mesh_info(f, mesh);
+        r.type = WIRE_MESH_INFO;
+        r.u.mesh_info = fake_mesh_info(f, mesh);
         break;
     }
     case WIRE_OPEN_SCENE:

@@ -1,0 +1,201 @@
+/* common.c - option values, the connection, errors and files, for contactctl's commands. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/ctl/ctl.h"
+
+static const char *const names[OPT_COUNT] = {
+    [OPT_SERVER] = "--server",
+    [OPT_OUTPUT] = "--output",
+    [OPT_TIMEOUT] = "--timeout",
+    [OPT_POSE_A] = "--pose-a",
+    [OPT_POSE_B] = "--pose-b",
+    [OPT_METHOD] = "--method",
+    [OPT_RESOLUTION] = "--resolution",
+    [OPT_PIXEL_SIZE] = "--pixel-size",
+    [OPT_TOLERANCE] = "--tolerance",
+    [OPT_STIFFNESS] = "--stiffness",
+    [OPT_NAME] = "--name",
+    [OPT_SECONDS] = "--seconds",
+};
+
+int ctl_mistake(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("contactctl: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+/* ---- option values
+ * ---------------------------------------------------------------------------------------------------- */
+
+static bool is_separator(char c) {
+    return c == ' ' || c == ',' || c == '\t' || c == '\n';
+}
+
+/* Numbers separated by blanks or commas; their count, or -1 if something else is there or there are more than most. */
+static int numbers_of(const char *text, double *out, int most) {
+    int n = 0;
+    for (;;) {
+        while (is_separator(*text)) text++;
+        if (!*text) return n;
+        char *end;
+        double value = strtod(text, &end);
+        if (end == text || (*end && !is_separator(*end)) || n == most) return -1;
+        out[n++] = value;
+        text = end;
+    }
+}
+
+bool ctl_number(const ctl *ctl, ctl_option option, double *out) {
+    const char *text = ctl->options[option];
+    if (!text || numbers_of(text, out, 1) == 1) return true;
+    ctl_mistake("%s is \"%s\", expected a number", names[option], text);
+    return false;
+}
+
+bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]) {
+    const char *text = ctl->options[option];
+    double numbers[12];
+    if (!text) return true;
+    int n = numbers_of(text, numbers, 12);
+    if (n != 12) {
+        ctl_mistake("%s is \"%s\", expected 12 numbers: a row-major 3x4 [R|t]", names[option], text);
+        return false;
+    }
+    memcpy(pose, numbers, sizeof numbers);
+    return true;
+}
+
+static bool resolution_of(const ctl *ctl, contactd_settings *out) {
+    const char *text = ctl->options[OPT_RESOLUTION];
+    double numbers[3];
+    if (!text) return true;
+    int n = numbers_of(text, numbers, 3);
+    for (int i = 0; i < n; i++)
+        if (!(numbers[i] >= 0 && numbers[i] < CONTACTD_DEFAULT && numbers[i] == floor(numbers[i]))) n = -1;
+    if (n != 1 && n != 3) {
+        ctl_mistake("--resolution is \"%s\", expected a whole number, or three of them for x, y, z", text);
+        return false;
+    }
+    for (int i = 0; i < 3; i++) out->resolution[i] = (uint32_t)numbers[n == 3 ? i : 0];
+    return true;
+}
+
+bool ctl_settings(const ctl *ctl, contactd_settings *out) {
+    contactd_settings_init(out);
+    out->method = ctl->options[OPT_METHOD];
+    if (ctl->options[OPT_RESOLUTION] && ctl->options[OPT_PIXEL_SIZE]) {
+        ctl_mistake("--resolution and --pixel-size exclude each other: give one");
+        return false;
+    }
+    bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
+              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness);
+    /* -1 stands for "not given" on the wire; who writes it means it. */
+    if (ok && ctl->options[OPT_PIXEL_SIZE] && out->pixel_size == -1) {
+        ctl_mistake("--pixel-size is -1, expected >= 0");
+        return false;
+    }
+    if (ok && ctl->options[OPT_STIFFNESS] && out->stiffness == -1) {
+        ctl_mistake("--stiffness is -1, expected >= 0");
+        return false;
+    }
+    return ok;
+}
+
+/* ---- server
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static int exit_code_of(const contactd_error *error) {
+    switch (error->code) {
+    case CONTACTD_OK:
+        return EXIT_OK;
+    case CONTACTD_UNREACHABLE:
+        return EXIT_UNREACHABLE;
+    case CONTACTD_DEADLINE_EXCEEDED:
+        return strcmp(error->field, "timeout_ms") == 0 ? EXIT_UNREACHABLE : EXIT_SERVER;
+    case CONTACTD_INVALID_ARGUMENT:
+    case CONTACTD_NOT_FOUND:
+    case CONTACTD_STALE_HANDLE:
+    case CONTACTD_FORBIDDEN:
+    case CONTACTD_CONFLICT:
+    case CONTACTD_PARSE_ERROR:
+    case CONTACTD_INVALID_MESH:
+    case CONTACTD_WRONG_LENGTH:
+    case CONTACTD_NON_FINITE:
+    case CONTACTD_OUT_OF_RANGE:
+    case CONTACTD_TOO_LARGE:
+    case CONTACTD_LIMIT_EXCEEDED:
+    case CONTACTD_UNSUPPORTED:
+    case CONTACTD_METHOD_NOT_ALLOWED:
+        return EXIT_REFUSED;
+    default:
+        return EXIT_SERVER;
+    }
+}
+
+int ctl_report(const contactd_error *error, const char *what) {
+    fprintf(stderr, "contactctl: %s: %s: %s", what, contactd_code_name(error->code), error->message);
+    if (*error->field && strcmp(error->field, "timeout_ms") != 0) fprintf(stderr, " [%s]", error->field);
+    fputc('\n', stderr);
+    return exit_code_of(error);
+}
+
+int ctl_error(const ctl *ctl, const char *what) {
+    return ctl_report(contactd_last_error(ctl->client), what);
+}
+
+int ctl_connect(ctl *ctl) {
+    contactd_options options;
+    contactd_options_init(&options);
+    options.server = ctl->server;
+    options.name = "contactctl";
+    options.timeout_ms = ctl->timeout_ms;
+    options.keep_meshes = false;
+    contactd_error error;
+    if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
+    if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("--server: %s", error.message);
+    return ctl_report(&error, ctl->server);
+}
+
+bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    size_t cap = 1u << 16;
+    *size = 0;
+    *bytes = file ? malloc(cap) : NULL;
+    int why = !file ? errno : *bytes ? 0 : ENOMEM;
+    while (!why) {
+        size_t n = fread(*bytes + *size, 1, cap - *size, file);
+        *size += n;
+        if (n == 0) {
+            if (ferror(file)) why = errno ? errno : EIO;
+            break;
+        }
+        if (*size < cap) continue;
+        unsigned char *grown = realloc(*bytes, 2 * cap);
+        if (!grown) why = ENOMEM;
+        if (grown) *bytes = grown, cap *= 2;
+    }
+    if (file) fclose(file);
+    if (!why) return true;
+    ctl_mistake("cannot read %s: %s", path, strerror(why));
+    free(*bytes);
+    *bytes = NULL;
+    return false;
+}
+
+int ctl_register_box(ctl *ctl, const char *name, const double lo[3], const double hi[3], contactd_mesh *out) {
+    static const uint32_t triangles[36] = {0, 2, 3, 0, 3, 1, 4, 5, 7, 4, 7, 6, 0, 1, 5, 0, 5, 4,
+                                           2, 6, 7, 2, 7, 3, 0, 4, 6, 0, 6, 2, 1, 3, 7, 1, 7, 5};
+    double positions[24];
+    for (int v = 0; v < 8; v++)
+        for (int c = 0; c < 3; c++) positions[3 * v + c] = v >> c & 1 ? hi[c] : lo[c];
+    contactd_code code = contactd_register_mesh_f64(ctl->client, name, positions, 8, triangles, 12, out);
+    return code == CONTACTD_OK ? EXIT_OK : ctl_error(ctl, name);
+}

@@ -1,0 +1,135 @@
+/* contact.c - contactctl contact A B: two files, one step, what they have in common. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/ctl/ctl.h"
+
+typedef struct side { /* one of the two bodies */
+    const char *path;
+    unsigned char *bytes;
+    size_t size;
+    double pose[12];
+    contactd_mesh mesh;
+    contactd_mesh_info info;
+    char hash[33];
+} side;
+
+static int upload(ctl *ctl, side *s) {
+    const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
+    if (contactd_register_mesh_bytes(ctl->client, name, s->bytes, s->size, CONTACTD_FORMAT_AUTO, &s->mesh) ||
+        contactd_get_mesh_info(ctl->client, s->mesh, &s->info))
+        return ctl_error(ctl, s->path);
+    snprintf(s->hash, sizeof s->hash, "%s", s->info.hash);
+    return EXIT_OK;
+}
+
+static void print_json(const side sides[2], const contactd_result *result) {
+    json_open(NULL, '{');
+    json_open("contacts", '[');
+    for (uint32_t i = 0; i < result->n_contacts; i++) {
+        const contactd_contact *c = &result->contacts[i];
+        json_open(NULL, '{');
+        json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
+        json_number("volume", c->volume);
+        json_numbers("volumes", c->volumes, 3);
+        json_number("area", c->area);
+        json_numbers("normal", c->normal, 3);
+        json_numbers("center", c->center, 3);
+        json_number("depth", c->depth);
+        json_number("error_bound", c->error_bound);
+        json_number("error_estimate", c->error_estimate);
+        json_open("generalized_gradient", '[');
+        for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
+        json_close(']');
+        json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
+        json_close('}');
+    }
+    json_close(']');
+    json_text("method", result->method);
+    json_text("backend", result->backend);
+    json_count("rays", result->rays);
+    json_open("timings_us", '{');
+    for (int p = 0; p < CONTACTD_PHASES; p++) json_number(contactd_phase_name(p), result->timings_us[p]);
+    json_close('}');
+    json_open("bodies", '[');
+    for (uint32_t b = 0; b < 2; b++) {
+        json_open(NULL, '{');
+        json_count("body", b + 1);
+        json_text("file", sides[b].path);
+        json_text("mesh", sides[b].hash);
+        json_count("vertices", sides[b].info.vertices);
+        json_count("triangles", sides[b].info.triangles);
+        json_number("volume", sides[b].info.volume);
+        json_close('}');
+    }
+    json_close(']');
+    json_close('}');
+}
+
+static void print_table(const side sides[2], const contactd_result *result) {
+    for (int b = 0; b < 2; b++)
+        printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
+               (unsigned long long)sides[b].info.triangles, sides[b].info.volume);
+    if (result->n_contacts == 0) printf("no overlap\n");
+    for (uint32_t i = 0; i < result->n_contacts; i++) {
+        const contactd_contact *c = &result->contacts[i];
+        printf("volume     %.9g m^3 (along x %.9g, y %.9g, z %.9g)\n", c->volume, c->volumes[0], c->volumes[1],
+               c->volumes[2]);
+        printf("error      about %.3g m^3\n", c->error_estimate);
+        printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
+        printf("normal     %.6f %.6f %.6f (pushes body %u out)\n", c->normal[0], c->normal[1], c->normal[2],
+               c->bodies[0]);
+        printf("center     %.9g %.9g %.9g m\n", c->center[0], c->center[1], c->center[2]);
+        for (int b = 0; b < 2; b++) {
+            const double *g = c->generalized_gradient[b];
+            printf("gradient   body %u: translation %.6g %.6g %.6g m^2, rotation %.6g %.6g %.6g m^3, %llu vertices\n",
+                   c->bodies[b], g[0], g[1], g[2], g[3], g[4], g[5], (unsigned long long)c->sparse[b].n);
+        }
+    }
+    printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
+    for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->timings_us[p]);
+    printf(" us\n");
+}
+
+static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings) {
+    contactd_scene scene;
+    if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
+    for (int b = 0; b < 2; b++) {
+        contactd_body_options options;
+        contactd_body body;
+        contactd_body_options_init(&options);
+        options.rigid = true;
+        memcpy(options.pose, sides[b].pose, sizeof options.pose);
+        if (contactd_add_body(ctl->client, scene, sides[b].mesh, &options, &body)) return ctl_error(ctl, sides[b].path);
+    }
+    contactd_step_options options;
+    contactd_step_options_init(&options);
+    options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
+    const contactd_result *result;
+    if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
+    if (ctl->json)
+        print_json(sides, result);
+    else
+        print_table(sides, result);
+    return EXIT_OK;
+}
+
+int ctl_contact(ctl *ctl) {
+    side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
+                     {.path = ctl->args[1], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
+    contactd_settings settings;
+    double tolerance = 0;
+    if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_TOLERANCE, &tolerance) ||
+        !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
+        return EXIT_USAGE;
+    if (ctl->options[OPT_TOLERANCE] && (!settings.method || strcmp(settings.method, "ldi") == 0))
+        return ctl_mistake("--tolerance is for methods that adapt to it; ldi takes --resolution or --pixel-size");
+    int code = EXIT_OK;
+    for (int b = 0; b < 2 && code == EXIT_OK; b++)
+        if (!ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
+    if (code == EXIT_OK) code = ctl_connect(ctl);
+    for (int b = 0; b < 2 && code == EXIT_OK; b++) code = upload(ctl, &sides[b]);
+    if (code == EXIT_OK) code = step_once(ctl, sides, &settings);
+    for (int b = 0; b < 2; b++) free(sides[b].bytes);
+    return code;
+}

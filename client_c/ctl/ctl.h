@@ -1,0 +1,84 @@
+/* ctl.h - what contactctl's commands share: the parsed command line, the connection, errors, and output. */
+#ifndef CONTACTCTL_H
+#define CONTACTCTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client_c/contactd.h"
+
+enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_REFUSED = 3, EXIT_UNREACHABLE = 4, EXIT_SERVER = 5 };
+
+typedef enum ctl_option {
+    OPT_SERVER,
+    OPT_OUTPUT,
+    OPT_TIMEOUT,
+    OPT_HELP,
+    OPT_VERSION, /* every command */
+    OPT_POSE_A,
+    OPT_POSE_B,
+    OPT_METHOD,
+    OPT_RESOLUTION,
+    OPT_PIXEL_SIZE,
+    OPT_TOLERANCE,
+    OPT_STIFFNESS,
+    OPT_NAME,
+    OPT_SECONDS,
+    OPT_COUNT
+} ctl_option;
+
+typedef struct ctl {
+    const char *options[OPT_COUNT]; /* as given; flags: ""; NULL: not given */
+    const char *args[256];          /* what follows the verb */
+    int n_args;
+    const char *server;
+    uint32_t timeout_ms;
+    bool json;
+    contactd_client *client; /* after ctl_connect */
+} ctl;
+
+/* ---- options: on a mistake a message and false, and the command ends with EXIT_USAGE ---- */
+
+bool ctl_number(const ctl *ctl, ctl_option option, double *out); /* unchanged where not given */
+bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]);
+bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolution --pixel-size --stiffness */
+
+/* ---- server: an exit code; EXIT_OK is 0 ---- */
+
+int ctl_connect(ctl *ctl);
+int ctl_error(const ctl *ctl, const char *what); /* reports the client's last error */
+int ctl_report(const contactd_error *error, const char *what);
+int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_USAGE */
+
+/* A file's content; the caller frees it. False: a message was written. */
+bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size);
+
+/* The box from lo to hi as a mesh: 8 vertices, 12 triangles. */
+int ctl_register_box(ctl *ctl, const char *name, const double lo[3], const double hi[3], contactd_mesh *out);
+
+/* ---- commands ---- */
+
+int ctl_contact(ctl *ctl);
+int ctl_mesh_add(ctl *ctl);
+int ctl_mesh_list(ctl *ctl);
+int ctl_mesh_rm(ctl *ctl);
+int ctl_scene_list(ctl *ctl);
+int ctl_scene_show(ctl *ctl);
+int ctl_scene_set(ctl *ctl);
+int ctl_status(ctl *ctl);
+int ctl_doctor(ctl *ctl);
+int ctl_bench(ctl *ctl);
+
+/* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */
+
+void json_open(const char *key, char bracket); /* '{' or '['; key NULL in lists and at the top */
+void json_close(char bracket);
+void json_text(const char *key, const char *value);
+void json_number(const char *key, double value);
+void json_count(const char *key, uint64_t value);
+void json_bool(const char *key, bool value);
+void json_numbers(const char *key, const double *values, size_t n); /* on one line */
+
+#endif

@@ -1,0 +1,246 @@
+/* lists.c - contactctl mesh, scene and status: what the server holds, and changing it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_c/ctl/ctl.h"
+
+static const char *size_text(uint64_t bytes, char buffer[32]) {
+    const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int u = 0;
+    for (; value >= 1024 && u < 4; u++) value /= 1024;
+    snprintf(buffer, 32, u ? "%.1f %s" : "%.0f %s", value, units[u]);
+    return buffer;
+}
+
+/* ---- meshes
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void mesh_json(const contactd_mesh_info *m) {
+    json_open(NULL, '{');
+    json_text("hash", m->hash);
+    json_text("name", m->name);
+    json_count("id", m->id);
+    json_count("vertices", m->vertices);
+    json_count("triangles", m->triangles);
+    json_count("bytes", m->bytes);
+    json_number("volume", m->volume);
+    json_number("area", m->area);
+    json_numbers("lo", m->lo, 3);
+    json_numbers("hi", m->hi, 3);
+    json_count("bodies", m->bodies);
+    json_bool("existed", m->existed);
+    json_close('}');
+}
+
+static void mesh_head(void) {
+    printf("%-32s %10s %10s %10s %12s %6s  %s\n", "HASH", "VERTICES", "TRIANGLES", "MEMORY", "VOLUME m^3", "BODIES",
+           "NAME");
+}
+static void mesh_row(const contactd_mesh_info *m) {
+    char size[32];
+    printf("%-32s %10" PRIu64 " %10" PRIu64 " %10s %12.6g %6u  %s%s\n", m->hash, m->vertices, m->triangles,
+           size_text(m->bytes, size), m->volume, m->bodies, m->name, m->existed ? " (was there already)" : "");
+}
+
+int ctl_mesh_add(ctl *ctl) {
+    int code = EXIT_OK;
+    unsigned char *bytes[256] = {0};
+    size_t sizes[256];
+    if (ctl->options[OPT_NAME] && ctl->n_args > 1)
+        return ctl_mistake("--name names one mesh, but there are several files");
+    for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
+        if (!ctl_read_file(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
+    if (code == EXIT_OK) code = ctl_connect(ctl);
+    bool shown = code == EXIT_OK;
+    if (shown && ctl->json) json_open(NULL, '[');
+    if (shown && !ctl->json) mesh_head();
+    for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++) {
+        const char *slash = strrchr(ctl->args[i], '/'), *name = ctl->options[OPT_NAME];
+        contactd_mesh mesh;
+        contactd_mesh_info info;
+        if (!name) name = slash ? slash + 1 : ctl->args[i];
+        if (contactd_register_mesh_bytes(ctl->client, name, bytes[i], sizes[i], CONTACTD_FORMAT_AUTO, &mesh) ||
+            contactd_get_mesh_info(ctl->client, mesh, &info)) {
+            code = ctl_error(ctl, ctl->args[i]);
+            continue;
+        }
+        if (ctl->json)
+            mesh_json(&info);
+        else
+            mesh_row(&info);
+    }
+    if (shown && ctl->json) json_close(']');
+    for (int i = 0; i < ctl->n_args; i++) free(bytes[i]);
+    return code;
+}
+
+int ctl_mesh_list(ctl *ctl) {
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    const contactd_mesh_info *list;
+    size_t n;
+    if (contactd_list_meshes(ctl->client, &list, &n)) return ctl_error(ctl, "mesh list");
+    if (ctl->json)
+        json_open(NULL, '[');
+    else
+        mesh_head();
+    for (size_t i = 0; i < n; i++)
+        if (ctl->json)
+            mesh_json(&list[i]);
+        else
+            mesh_row(&list[i]);
+    if (ctl->json) json_close(']');
+    return EXIT_OK;
+}
+
+int ctl_mesh_rm(ctl *ctl) {
+    int code = ctl_connect(ctl);
+    for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
+        if (contactd_remove_mesh_by_hash(ctl->client, ctl->args[i])) code = ctl_error(ctl, ctl->args[i]);
+    if (code != EXIT_OK) return code;
+    if (ctl->json) {
+        json_open(NULL, '{');
+        json_open("removed", '[');
+        for (int i = 0; i < ctl->n_args; i++) json_text(NULL, ctl->args[i]);
+        json_close(']');
+        json_close('}');
+    }
+    return EXIT_OK;
+}
+
+/* ---- scenes
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void scene_json(const contactd_scene_info *s) {
+    json_open(NULL, '{');
+    json_count("id", s->id);
+    json_text("name", s->name);
+    json_text("owner", s->owner);
+    json_text("method", s->method);
+    json_numbers("resolution", (double[]){s->resolution[0], s->resolution[1], s->resolution[2]}, 3);
+    json_number("pixel_size", s->pixel_size);
+    json_number("stiffness", s->stiffness);
+    json_count("bodies", s->bodies);
+    json_count("contacts", s->contacts);
+    json_count("steps", s->steps);
+    json_count("bytes", s->bytes);
+    json_close('}');
+}
+
+static void scene_head(void) {
+    printf("%-18s %-16s %-24s %-6s %-16s %7s %9s %12s\n", "ID", "NAME", "OWNER", "METHOD", "SAMPLING", "BODIES",
+           "CONTACTS", "STEPS");
+}
+static void scene_row(const contactd_scene_info *s) {
+    char sampling[64];
+    if (s->pixel_size > 0)
+        snprintf(sampling, sizeof sampling, "%.6g m", s->pixel_size);
+    else
+        snprintf(sampling, sizeof sampling, "%ux%ux%u", s->resolution[0], s->resolution[1], s->resolution[2]);
+    printf("%-18" PRIu64 " %-16s %-24s %-6s %-16s %7u %9u %12" PRIu64 "\n", s->id, s->name, s->owner, s->method,
+           sampling, s->bodies, s->contacts, s->steps);
+}
+
+int ctl_scene_list(ctl *ctl) {
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    const contactd_scene_info *list;
+    size_t n;
+    if (contactd_list_scenes(ctl->client, &list, &n)) return ctl_error(ctl, "scene list");
+    if (ctl->json)
+        json_open(NULL, '[');
+    else
+        scene_head();
+    for (size_t i = 0; i < n; i++)
+        if (ctl->json)
+            scene_json(&list[i]);
+        else
+            scene_row(&list[i]);
+    if (ctl->json) json_close(']');
+    return EXIT_OK;
+}
+
+static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
+    char *end;
+    unsigned long long id = strtoull(ctl->args[0], &end, 10);
+    if (*end || end == ctl->args[0] || ctl->args[0][0] == '-')
+        return ctl_mistake("\"%s\" is no scene: expected the number in the first column of contactctl scene list",
+                           ctl->args[0]);
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    contactd_scene_info info;
+    if (contactd_configure_by_id(ctl->client, id, settings, &info)) return ctl_error(ctl, "scene");
+    if (ctl->json) {
+        scene_json(&info);
+    } else {
+        scene_head();
+        scene_row(&info);
+    }
+    return EXIT_OK;
+}
+
+int ctl_scene_show(ctl *ctl) {
+    return scene_by_id(ctl, NULL);
+}
+
+int ctl_scene_set(ctl *ctl) {
+    contactd_settings settings;
+    if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
+    if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
+        !ctl->options[OPT_STIFFNESS])
+        return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness or --method");
+    return scene_by_id(ctl, &settings);
+}
+
+/* ---- status
+ * ----------------------------------------------------------------------------------------------------------- */
+
+int ctl_status(ctl *ctl) {
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    contactd_status s;
+    if (contactd_get_status(ctl->client, &s)) return ctl_error(ctl, "status");
+    if (ctl->json) {
+        json_open(NULL, '{');
+        json_text("server", s.server);
+        json_text("address", ctl->server);
+        json_bool("ready", s.ready);
+        json_text("ready_reason", s.ready_reason);
+        json_text("backend", s.backend);
+        json_text("rasterizer", s.rasterizer);
+        json_text("device", s.device);
+        json_text("simd", s.simd);
+        json_count("threads", s.threads);
+        json_count("epoch", s.epoch);
+        json_number("uptime_s", s.uptime_s);
+        json_count("sessions", s.sessions);
+        json_count("scenes", s.scenes);
+        json_count("meshes", s.meshes);
+        json_count("bodies", s.bodies);
+        json_count("mesh_bytes", s.mesh_bytes);
+        json_count("mesh_bytes_limit", s.mesh_bytes_limit);
+        json_count("scene_bytes", s.scene_bytes);
+        json_count("scratch_bytes", s.scratch_bytes);
+        json_count("queue_depth", s.queue_depth);
+        json_count("queue_capacity", s.queue_capacity);
+        json_count("steps", s.steps);
+        json_count("contacts", s.contacts);
+        json_count("max_resolution", s.max_resolution);
+        json_count("max_message_bytes", s.max_message_bytes);
+        json_close('}');
+        return EXIT_OK;
+    }
+    char a[32], b[32];
+    printf("server     %s at %s, up %.0f s\n", s.server, ctl->server, s.uptime_s);
+    printf("ready      %s%s%s\n", s.ready ? "yes" : "no", *s.ready_reason ? ": " : "", s.ready_reason);
+    printf("backend    %s, rasterizer %s, %u threads, %s, %s\n", s.backend, s.rasterizer, s.threads, s.simd, s.device);
+    printf("holds      %u sessions, %u scenes, %u bodies, %u meshes\n", s.sessions, s.scenes, s.bodies, s.meshes);
+    printf("memory     meshes %s of %s", size_text(s.mesh_bytes, a), size_text(s.mesh_bytes_limit, b));
+    printf(", scenes %s, scratch %s\n", size_text(s.scene_bytes, a), size_text(s.scratch_bytes, b));
+    printf("queue      %u of %u\n", s.queue_depth, s.queue_capacity);
+    printf("answered   %" PRIu64 " steps, %" PRIu64 " contacts\n", s.steps, s.contacts);
+    printf("limits     resolution %u, message %s\n", s.max_resolution, size_text(s.max_message_bytes, a));
+    return EXIT_OK;
+}
