@@ -33,7 +33,7 @@ ct_bands ct_bands_plan(const ct_window *window, int32_t samples);
 /* The triangles of one chunk of a body, by band: entries[offset[b]] .. entries[offset[b+1]-1] are those that may cover
  * a sample of band b. Owned by whoever binned; memory is kept for the next use. */
 typedef struct ct_bin {
-    ct_buffer memory;
+    ct_buffer lists, offsets, memory;
     const ct_placed *placed;
     const uint32_t *entries;
     const uint32_t *offset; /* [bands.total + 1] */
@@ -61,8 +61,8 @@ typedef struct ct_ray_lists {
 
 typedef struct ct_raster_cpu {
     /* Bins triangles [first, last). False: out of memory. */
-    bool (*bin)(ct_bin *bin, ct_budget *budget, const ct_placed *placed, const ct_window *window, const ct_bands *bands,
-                uint32_t first, uint32_t last);
+    bool (*bin)(ct_bin *bin, ct_budget *budget, const ct_placed *placed, const ct_bands *bands, uint32_t first,
+                uint32_t last);
 
     /* Rasterises band `band` (an index among all views' bands) into `rays`; all bins of one body come before those of
      * the other. False: out of memory; the number of fragments that there was no room for is unknown then. */

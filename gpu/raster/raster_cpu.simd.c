@@ -4,12 +4,9 @@
 #include <string.h>
 
 #include "gpu/base/simd.h"
-
-/* ---- binning ----------------------------------------------------------------------------------------------------- */
-
-static inline int32_t lane(ct_cells c, int axis) {
-    return (int32_t)(c >> (16 * axis) & CT_CELL_MASK);
-}
+#ifdef __SSE4_1__
+#include <immintrin.h>
+#endif
 
 static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
     int32_t m = a < b ? a : b;
@@ -21,95 +18,133 @@ static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
     return m > c ? m : c;
 }
 
-/* A triangle whose corners have one and the same cell along an axis passes between two samples of it, or lies outside
- * the window: it can cover a sample in none of the two views that this axis is part of. Most triangles of a fine mesh
- * leave here, after three loads. One that lies after the window along an axis bounds no span of that axis's view.
- * Returns the number of entries per view; each view's go to out + w * stride. */
-static void cull(const ct_placed *p, uint32_t first, uint32_t last, uint32_t *out, size_t stride, uint32_t n[3]) {
-    uint32_t *out_x = out, *out_y = out + stride, *out_z = out + 2 * stride;
-    const ct_cells lanes = 0x000100010001, cell = lanes * CT_CELL_MASK, low = lanes * 0x7fff, high = lanes * 0x8000;
+/* ---- binning ----------------------------------------------------------------------------------------------------- */
+
+/* Four 16-bit lanes in a word, one per axis; cells leave each lane's top bit free. */
+static const ct_cells LANES = 0x000100010001;
+
+static inline uint32_t lane(ct_cells c, int axis) {
+    return (uint32_t)(c >> (16 * axis) & CT_CELL_MASK);
+}
+
+/* Per lane, the larger of a and b; the smaller is a ^ b ^ that. */
+static inline ct_cells larger(ct_cells a, ct_cells b) {
+    ct_cells at_least = ((a | LANES * 0x8000) - b) >> 15 & LANES; /* 1 where a >= b */
+    ct_cells mask = (at_least << 16) - at_least;
+    return (a & mask) | (b & ~mask);
+}
+
+/* In which views may a triangle with these corners cover a sample that matters? Sets in[w] to 0 or 1.
+ *
+ * A triangle whose corners have one and the same cell along an axis passes between two samples of it, or lies outside
+ * the window: it can cover a sample in none of the two views that this axis is part of. One that lies after the window
+ * along an axis bounds no span of that axis's view. */
+static inline bool views_of(ct_cells a, ct_cells b, ct_cells c, ct_cells in[3]) {
+    ct_cells differ = ((a ^ b) | (a ^ c)) & LANES * CT_CELL_MASK;
+    if (!differ) return false;                /* most triangles of a fine mesh */
+    ct_cells spans = differ + LANES * 0x7fff; /* a lane's top bit: its axis has a sample between the corners */
+    ct_cells kept = ~((a & b & c) << 1);      /* the same bit: not all corners lie after the window */
+    ct_cells x = spans >> 15, y = spans >> 31, z = spans >> 47;
+    in[0] = y & z & kept >> 15 & 1;
+    in[1] = z & x & kept >> 31 & 1;
+    in[2] = x & y & kept >> 47 & 1;
+    return true;
+}
+
+/* Views of one band: the lists of triangles are the answer. What a view does not take is written all the same but
+ * overwritten by the next, so that nothing branches; each list has room for one more. */
+static bool bin_views(ct_bin *out, ct_budget *budget, const ct_placed *p, uint32_t first, uint32_t last) {
+    size_t stride = last - first + 1;
+    if (!ct_buffer_reserve(&out->memory, budget, 3 * stride * sizeof *out->entries, 0, false)) return false;
+    uint32_t *list = out->memory.data, *x = list, *y = x + stride, *z = y + stride;
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
-        ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]];
-        ct_cells differ = ((a ^ b) | (a ^ c)) & cell;
-        if (!differ) continue;
-        ct_cells spans = (differ + low) & high; /* a lane's top bit: its axis has a sample between the corners */
-        ct_cells after = (a & b & c & lanes * CT_CELL_AFTER) << 1; /* the same bit: all corners lie after the window */
-        ct_cells x = spans >> 15, y = spans >> 31, z = spans >> 47, kept = ~after;
-        *out_x = *out_y = *out_z = t;
-        out_x += y & z & kept >> 15 & 1;
-        out_y += z & x & kept >> 31 & 1;
-        out_z += x & y & kept >> 47 & 1;
+        ct_cells in[3];
+        if (!views_of(p->cells[k[0]], p->cells[k[1]], p->cells[k[2]], in)) continue;
+        *x = *y = *z = t;
+        x += in[0];
+        y += in[1];
+        z += in[2];
     }
-    n[0] = (uint32_t)(out_x - out);
-    n[1] = (uint32_t)(out_y - out - stride);
-    n[2] = (uint32_t)(out_z - out - 2 * stride);
+    uint32_t *offset = out->offsets.data;
+    offset[0] = 0;
+    offset[1] = (uint32_t)(x - list);
+    offset[2] = offset[1] + (uint32_t)(y - list - stride);
+    offset[3] = offset[2] + (uint32_t)(z - list - 2 * stride);
+    memmove(list + offset[1], list + stride, (offset[2] - offset[1]) * sizeof *list);
+    memmove(list + offset[2], list + 2 * stride, (offset[3] - offset[2]) * sizeof *list);
+    out->entries = list;
+    out->offset = offset;
+    return true;
 }
 
-/* The bands of view w that a triangle's rows touch. */
-static inline void band_range(const ct_placed *p, uint32_t t, int v, int32_t shift, uint32_t *b0, uint32_t *b1) {
-    const uint32_t *k = p->triangles + 3 * (size_t)t;
-    int32_t a = lane(p->cells[k[0]], v), b = lane(p->cells[k[1]], v), c = lane(p->cells[k[2]], v);
-    *b0 = (uint32_t)(min3(a, b, c) >> shift);
-    *b1 = (uint32_t)((max3(a, b, c) - 1) >> shift);
+/* An entry of a view's list before it is sorted by band: the triangle, above it its first band and its last. */
+typedef uint64_t binned;
+
+static inline uint32_t first_band(binned e) {
+    return e >> 32 & 0xffff;
 }
 
-static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_window *window, const ct_bands *bands,
-                uint32_t first, uint32_t last) {
-    (void)window;
-    size_t chunk = last - first, n_offsets = bands->total + 1;
-    bool single = bands->total == 3;
-    /* Memory: offsets, one list per view with room for the whole chunk (and for cull's one write past the end), and
-     * where a view has several bands the lists again, by band. */
-    size_t stride = chunk + 1, words = n_offsets + 3 * stride;
-    if (!ct_buffer_reserve(&out->memory, budget, words * 4, 0, false)) return false;
-    uint32_t *offset = out->memory.data, *lists = offset + n_offsets, n[3];
-    cull(p, first, last, lists, stride, n);
+static inline uint32_t last_band(binned e) {
+    return (uint32_t)(e >> 48);
+}
+
+static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first, uint32_t last, binned *list[3]) {
+    for (uint32_t t = first; t < last; t++) {
+        const uint32_t *k = p->triangles + 3 * (size_t)t;
+        ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]], in[3];
+        if (!views_of(a, b, c, in)) continue;
+        a &= LANES * CT_CELL_MASK;
+        b &= LANES * CT_CELL_MASK;
+        c &= LANES * CT_CELL_MASK;
+        ct_cells high = larger(a, b), low = a ^ b ^ high;
+        high = larger(high, c);
+        low = low ^ c ^ larger(low, c);
+        for (int w = 0; w < 3; w++) {
+            int v = ct_view_v(w), shift = bands->shift[w];
+            *list[w] = t | (binned)(lane(low, v) >> shift) << 32 | (binned)((lane(high, v) - 1) >> shift) << 48;
+            list[w] += in[w];
+        }
+    }
+}
+
+static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_bands *bands, uint32_t first,
+                uint32_t last) {
     out->placed = p;
-    if (single) {
-        memmove(lists + n[0], lists + stride, n[1] * sizeof *lists);
-        memmove(lists + n[0] + n[1], lists + 2 * stride, n[2] * sizeof *lists);
-        offset[0] = 0;
-        for (int w = 0; w < 3; w++) offset[w + 1] = offset[w] + n[w];
-        out->entries = lists;
-        out->offset = offset;
-        return true;
-    }
+    if (!ct_buffer_reserve(&out->offsets, budget, (bands->total + 2) * sizeof *out->offset, 0, false)) return false;
+    if (bands->total == 3) return bin_views(out, budget, p, first, last);
+    size_t stride = last - first + 1;
+    if (!ct_buffer_reserve(&out->lists, budget, 3 * stride * sizeof(binned), 0, false)) return false;
+    binned *start[3], *end[3];
+    for (int w = 0; w < 3; w++) start[w] = end[w] = (binned *)out->lists.data + (size_t)w * stride;
+    list_views(p, bands, first, last, end);
 
-    memset(offset, 0, n_offsets * sizeof *offset);
+    /* A counting sort. next[b + 2] counts the entries of band b; summed up, next[b + 1] is where the next entry of band
+     * b goes; in the end that is where they end, so next[b] is where they begin. */
+    uint32_t *next = out->offsets.data;
+    memset(next, 0, (bands->total + 2) * sizeof *next);
     uint64_t total = 0;
     for (int w = 0; w < 3; w++) {
-        const uint32_t *list = lists + (size_t)w * stride;
-        uint32_t *count = offset + bands->first[w] + 1;
-        int v = ct_view_v(w);
-        for (uint32_t i = 0; i < n[w]; i++) {
-            uint32_t b0, b1;
-            band_range(p, list[i], v, bands->shift[w], &b0, &b1);
-            total += b1 - b0 + 1;
-            for (uint32_t b = b0; b <= b1; b++) count[b]++;
+        uint32_t *count = next + bands->first[w] + 2;
+        for (const binned *e = start[w]; e < end[w]; e++) {
+            total += last_band(*e) - first_band(*e) + 1;
+            count[first_band(*e)]++;
+            for (uint32_t b = first_band(*e) + 1; b <= last_band(*e); b++) count[b]++;
         }
     }
-    if (total > UINT32_MAX) return false;
-    if (!ct_buffer_reserve(&out->memory, budget, (words + total) * 4, words * 4, false)) return false;
-    offset = out->memory.data;
-    lists = offset + n_offsets;
-    uint32_t *entries = lists + 3 * stride;
-    for (uint32_t b = 0; b < bands->total; b++) offset[b + 1] += offset[b];
-    /* Filling moves each band's start to its end, so afterwards offset[b] is where band b+1 starts: shift back. */
+    if (total > UINT32_MAX || !ct_buffer_reserve(&out->memory, budget, (size_t)total * sizeof *out->entries, 0, false))
+        return false;
+    for (uint32_t b = 1; b <= bands->total; b++) next[b + 1] += next[b];
+    uint32_t *entries = out->memory.data;
     for (int w = 0; w < 3; w++) {
-        const uint32_t *list = lists + (size_t)w * stride;
-        uint32_t *start = offset + bands->first[w];
-        int v = ct_view_v(w);
-        for (uint32_t i = 0; i < n[w]; i++) {
-            uint32_t b0, b1;
-            band_range(p, list[i], v, bands->shift[w], &b0, &b1);
-            for (uint32_t b = b0; b <= b1; b++) entries[start[b]++] = list[i];
+        uint32_t *to = next + bands->first[w] + 1;
+        for (const binned *e = start[w]; e < end[w]; e++) {
+            entries[to[first_band(*e)]++] = (uint32_t)*e;
+            for (uint32_t b = first_band(*e) + 1; b <= last_band(*e); b++) entries[to[b]++] = (uint32_t)*e;
         }
     }
-    memmove(offset + 1, offset, bands->total * sizeof *offset);
-    offset[0] = 0;
     out->entries = entries;
-    out->offset = offset;
+    out->offset = next;
     return true;
 }
 
@@ -150,15 +185,23 @@ struct extent {
     int32_t u0, u1, v0, v1;
 };
 
-/* What a crossing does: before the window's depths it only counts, in them it is a fragment. On a ray that the other
- * body, which is rasterised first, is never inside of, it bounds no span and is left out. */
+/* Counts a crossing before the window's depths. */
+static inline void count(const struct target *t, size_t ray, uint32_t tag, int32_t ccw) {
+    t->rays->winding[ray][tag >> 31] -= ccw;
+}
+
+/* On a ray that the other body, which is rasterised first, is never inside of, a crossing bounds no span. */
+static inline bool is_wanted(const struct target *t, size_t ray) {
+    const ct_ray_lists *rays = t->rays;
+    return !t->second || rays->head[ray] != CT_END || rays->winding[ray][rays->first_body] > 0;
+}
+
 static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t e1, int64_t e2, uint32_t tag,
                          bool before) {
-    const ct_ray_lists *rays = t->rays;
     if (before)
-        rays->winding[ray][tag >> 31] -= s->ccw;
-    else if (!t->second || rays->head[ray] != CT_END || rays->winding[ray][rays->first_body] > 0)
-        put(t, &rays->head[ray], ct_fragment_at(s, e1, e2, tag));
+        count(t, ray, tag, s->ccw);
+    else if (is_wanted(t, ray))
+        put(t, &t->rays->head[ray], ct_fragment_at(s, (double)e1, (double)e2, (double)s->area, tag));
 }
 
 /* A few columns: every sample is tried. */
@@ -216,48 +259,219 @@ static void raster_wide(struct target *t, const ct_setup *s, struct extent x, si
     }
 }
 
-enum { NARROW = 8, AHEAD = 8 };
+enum { NARROW = 8 };
 
-/* w is a constant in each of the three calls, so that lanes and axes are too. */
+/* One triangle of any size. q: its corners; rows [first_row, first_row + rows) of the view's samples. */
+static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
+                              const int32_t *const q[3], uint32_t tag, bool before) {
+    const ct_ray_lists *rays = t->rays;
+    const int u = ct_view_u(w), v = ct_view_v(w);
+    struct extent x;
+    x.u0 = ct_cell(min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.u1 = ct_cell(max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.v0 = ct_cell(min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    x.v1 = ct_cell(max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    if (x.v0 < rays->first_row) x.v0 = rays->first_row;
+    if (x.v1 > rays->first_row + rays->rows) x.v1 = rays->first_row + rays->rows;
+    ct_setup setup;
+    if (!ct_make_setup(&setup, q[0], q[1], q[2], u, v, w, ct_sample_coord(x.u0, lu->shift),
+                       ct_sample_coord(x.v0, lv->shift), lu->shift, lv->shift))
+        return;
+    size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
+    if (x.u1 - x.u0 <= NARROW)
+        raster_narrow(t, &setup, x, ray, tag, before);
+    else
+        raster_wide(t, &setup, x, ray, tag, before);
+}
+
+/* ---- four triangles at a time -------------------------------------------------------------------------------------
+ */
+
+/* Most triangles of a fine mesh can cover 2x2 samples at most. Their edge functions are below 2^53 where their extent
+ * is below 2^25 units, so double arithmetic on them is exact and gives what integers would. */
+enum { EXACT_EXTENT = 1 << 25, AHEAD = 8 };
+
+static inline ct_v4i v4i(int32_t x) {
+    return (ct_v4i){x, x, x, x};
+}
+
+#ifdef __SSE4_1__ /* the compiler does not see through pick() */
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_min_epi32((__m128i)a, (__m128i)b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_max_epi32((__m128i)a, (__m128i)b);
+}
+#else
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i less = a < b;
+    return (less & a) | (~less & b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i more = a > b;
+    return (more & a) | (~more & b);
+}
+#endif
+
+static inline ct_v4d to_double(ct_v4i x) {
+    return __builtin_convertvector(x, ct_v4d);
+}
+
+/* ct_cell of four coordinates. */
+static inline ct_v4i cell_v4i(ct_v4i q, const ct_lattice *l) {
+    ct_v4i c = (q + v4i((1 << (l->shift - 1)) - 1)) >> l->shift;
+    return min_v4i(max_v4i(c, v4i(0)), v4i(l->n));
+}
+
+static inline ct_v4i sample_v4i(ct_v4i i, const ct_lattice *l) {
+    return (2 * i + 1) << (l->shift - 1);
+}
+
+/* Bits of the lanes whose mask is set. */
+static inline unsigned bits(ct_v4l mask) {
+#ifdef __AVX__
+    return (unsigned)_mm256_movemask_pd((__m256d)mask);
+#else
+    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
+}
+
+/* Coordinates u and v of corner j of four triangles. */
+static inline void load_corner(const int32_t *const q[4][3], int j, int u, int v, ct_v4i *x, ct_v4i *y) {
+    *x = (ct_v4i){q[0][j][u], q[1][j][u], q[2][j][u], q[3][j][u]};
+    *y = (ct_v4i){q[0][j][v], q[1][j][v], q[2][j][v], q[3][j][v]};
+}
+
+/* What is known of four small triangles: edge functions at the first sample, their steps, and the area, all positive
+ * for a covered sample whatever the orientation. */
+struct quad {
+    ct_v4d edge[3], step_u[3], step_v[3], area;
+    ct_v4i u0, v0;
+    ct_v4l clockwise;
+};
+
+/* Is an edge function that is zero at a sample inside, displaced? (ct_edge_inside) */
+static inline bool quad_covers(const struct quad *s, int lane_, const double e[3]) {
+    for (int k = 0; k < 3; k++) {
+        double du = s->step_u[k][lane_], dv = s->step_v[k][lane_];
+        if (e[k] == 0 && !(du > 0 || (du == 0 && dv > 0))) return false;
+    }
+    return true;
+}
+
+/* The hits of sample (i, j) of 2x2: one bit per triangle. */
+static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int i, int j, int w,
+                      const int32_t *const q[4][3], const uint32_t *tag, const int32_t window_lo) {
+    const ct_ray_lists *rays = t->rays;
+    for (; hits; hits &= hits - 1) {
+        int l = __builtin_ctz(hits);
+        double e[3];
+        for (int k = 0; k < 3; k++) e[k] = s->edge[k][l] + i * s->step_u[k][l] + j * s->step_v[k][l];
+        if ((e[0] == 0 || e[1] == 0 || e[2] == 0) && !quad_covers(s, l, e)) continue;
+        size_t ray = (size_t)(s->v0[l] + j - rays->first_row) * (size_t)rays->columns + (size_t)(s->u0[l] + i);
+        const int32_t z[3] = {q[l][0][w], q[l][1][w], q[l][2][w]};
+        ct_setup setup;
+        setup.ccw = s->clockwise[l] ? -1 : 1;
+        if (max3(z[0], z[1], z[2]) < window_lo) {
+            count(t, ray, tag[l], setup.ccw);
+        } else if (is_wanted(t, ray)) {
+            setup.z0 = z[0];
+            setup.dz1 = z[1] - z[0];
+            setup.dz2 = z[2] - z[0];
+            put(t, &t->rays->head[ray], ct_fragment_at(&setup, e[1], e[2], s->area[l], tag[l]));
+        }
+    }
+}
+
+/* Those of four triangles that are `present`, a bit each. Returns those that are too large for it: they are left to
+ * raster_one. */
+static inline __attribute__((always_inline)) unsigned raster_quad(struct target *t, const ct_window *window, int w,
+                                                                  const int32_t *const q[4][3], const uint32_t *tag,
+                                                                  unsigned present) {
+    const ct_ray_lists *rays = t->rays;
+    const int u = ct_view_u(w), v = ct_view_v(w);
+    const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
+    ct_v4i x[3], y[3];
+    for (int j = 0; j < 3; j++) load_corner(q, j, u, v, &x[j], &y[j]);
+    ct_v4i x_lo = min_v4i(min_v4i(x[0], x[1]), x[2]), x_hi = max_v4i(max_v4i(x[0], x[1]), x[2]);
+    ct_v4i y_lo = min_v4i(min_v4i(y[0], y[1]), y[2]), y_hi = max_v4i(max_v4i(y[0], y[1]), y[2]);
+    struct quad s;
+    s.u0 = cell_v4i(x_lo, lu);
+    s.v0 = max_v4i(cell_v4i(y_lo, lv), v4i(rays->first_row));
+    ct_v4i du = cell_v4i(x_hi, lu) - s.u0;
+    ct_v4i dv = min_v4i(cell_v4i(y_hi, lv), v4i(rays->first_row + rays->rows)) - s.v0;
+    ct_v4i small = (du <= 2) & (dv <= 2) & (x_hi - x_lo < EXACT_EXTENT) & (y_hi - y_lo < EXACT_EXTENT);
+    ct_v4i valid = small & (du > 0) & (dv > 0);
+
+    ct_v4d xb = to_double(x[1] - x[0]), yb = to_double(y[1] - y[0]), xc = to_double(x[2] - x[0]),
+           yc = to_double(y[2] - y[0]);
+    ct_v4d xs = to_double(sample_v4i(s.u0, lu) - x[0]), ys = to_double(sample_v4i(s.v0, lv) - y[0]);
+    ct_v4d area = xb * yc - xc * yb;
+    s.clockwise = area < 0;
+    const ct_v4l flip = s.clockwise & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+#define FLIP(a) ((ct_v4d)((ct_v4l)(a) ^ flip))
+    s.area = FLIP(area);
+    s.edge[1] = FLIP(xs * yc - xc * ys);
+    s.edge[2] = FLIP(xb * ys - xs * yb);
+    s.edge[0] = s.area - s.edge[1] - s.edge[2];
+    double mu = (double)(1 << lu->shift), mv = (double)(1 << lv->shift);
+    s.step_u[0] = FLIP(yb - yc) * mu;
+    s.step_u[1] = FLIP(yc) * mu;
+    s.step_u[2] = FLIP(-yb) * mu;
+    s.step_v[0] = FLIP(xc - xb) * mv;
+    s.step_v[1] = FLIP(-xc) * mv;
+    s.step_v[2] = FLIP(xb) * mv;
+#undef FLIP
+    unsigned one = present & bits(__builtin_convertvector(valid, ct_v4l) & (s.area > 0));
+    unsigned wide = bits(__builtin_convertvector(du > 1, ct_v4l)), high = bits(__builtin_convertvector(dv > 1, ct_v4l));
+    const int32_t lo = window->axis[w].lo;
+    for (int j = 0; j < 2; j++)
+        for (int i = 0; i < 2; i++) {
+            unsigned lanes = one & (i ? wide : 15u) & (j ? high : 15u);
+            if (!lanes) continue;
+            ct_v4l in = {-1, -1, -1, -1};
+            for (int k = 0; k < 3; k++) in &= s.edge[k] + i * s.step_u[k] + j * s.step_v[k] >= 0.0;
+            unsigned hits = lanes & bits(in);
+            if (hits) quad_hits(t, &s, hits, i, j, w, q, tag, lo);
+        }
+    return present & ~bits(__builtin_convertvector(small, ct_v4l));
+}
+
+/* ---- a band -------------------------------------------------------------------------------------------------------
+ */
+
+/* w is a constant in each of the three calls, so that axes are too. */
 static inline __attribute__((always_inline)) void raster_view(struct target *t, const ct_window *window,
                                                               const ct_bin *bins, size_t n_bins, uint32_t band, int w) {
     const ct_ray_lists *rays = t->rays;
-    const int u = ct_view_u(w), v = ct_view_v(w);
-    const int su = window->axis[u].shift, sv = window->axis[v].shift;
-    for (size_t i = 0; i < n_bins; i++) {
+    const ct_lattice *lu = &window->axis[ct_view_u(w)], *lv = &window->axis[ct_view_v(w)];
+    for (size_t i = 0; i < n_bins && !t->failed; i++) {
         const ct_placed *p = bins[i].placed;
         t->second = (int32_t)p->body != rays->first_body;
         const uint32_t *entry = bins[i].entries + bins[i].offset[band],
                        *end = bins[i].entries + bins[i].offset[band + 1];
-        for (; entry < end; entry++) {
-            if (entry + AHEAD < end) {
-                const uint32_t *soon = p->triangles + 3 * (size_t)entry[AHEAD];
-                for (int j = 0; j < 3; j++) {
-                    __builtin_prefetch(&p->coords[soon[j]]);
+        for (; entry < end; entry += 4) {
+            const int32_t *q[4][3];
+            uint32_t tag[4], n = end - entry < 4 ? (uint32_t)(end - entry) : 4;
+            for (uint32_t l = 0; l < 4; l++) {
+                uint32_t triangle = entry[l < n ? l : 0];
+                const uint32_t *k = p->triangles + 3 * (size_t)triangle;
+                tag[l] = p->body << 31 | triangle;
+                for (int j = 0; j < 3; j++) q[l][j] = p->coords[k[j]];
+                if (end - entry > AHEAD + 3) {
+                    const uint32_t *soon = p->triangles + 3 * (size_t)entry[l + AHEAD];
+                    for (int j = 0; j < 3; j++) __builtin_prefetch(&p->coords[soon[j]]);
                 }
             }
-            const uint32_t *k = p->triangles + 3 * (size_t)*entry;
-            const ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]];
-            struct extent x;
-            x.u0 = min3(lane(a, u), lane(b, u), lane(c, u));
-            x.u1 = max3(lane(a, u), lane(b, u), lane(c, u));
-            x.v0 = min3(lane(a, v), lane(b, v), lane(c, v));
-            x.v1 = max3(lane(a, v), lane(b, v), lane(c, v));
-            if (x.v0 < rays->first_row) x.v0 = rays->first_row;
-            if (x.v1 > rays->first_row + rays->rows) x.v1 = rays->first_row + rays->rows;
-            ct_setup setup;
-            if (!ct_make_setup(&setup, p->coords[k[0]], p->coords[k[1]], p->coords[k[2]], u, v, w,
-                               ct_sample_coord(x.u0, su), ct_sample_coord(x.v0, sv), su, sv))
-                continue;
-            size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
-            uint32_t tag = p->body << 31 | *entry;
-            bool before = a & b & c & (ct_cells)CT_CELL_BEFORE << (16 * w);
-            if (x.u1 - x.u0 <= NARROW)
-                raster_narrow(t, &setup, x, ray, tag, before);
-            else
-                raster_wide(t, &setup, x, ray, tag, before);
+            unsigned left = raster_quad(t, window, w, q, tag, (1u << n) - 1);
+            for (; left; left &= left - 1) {
+                int l = __builtin_ctz(left);
+                bool before = max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window->axis[w].lo;
+                raster_one(t, lu, lv, w, q[l], tag[l], before);
+            }
         }
-        if (t->failed) return;
     }
 }
 

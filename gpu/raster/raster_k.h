@@ -89,12 +89,13 @@ CT_FN int ct_covers(const ct_setup *s, int64_t e0, int64_t e1, int64_t e2) {
     return (e0 || ct_edge_inside(s, 0)) && (e1 || ct_edge_inside(s, 1)) && (e2 || ct_edge_inside(s, 2));
 }
 
-/* The fragment at a covered sample. Only the triangle and the sample matter, not where the setup was made nor where the
- * triangle stands in its mesh, so neither changes a bit. */
-CT_FN ct_fragment ct_fragment_at(const ct_setup *s, int64_t e1, int64_t e2, uint32_t tag) {
+/* The fragment at a covered sample, of its edge functions e1, e2 and the area (as doubles: rounded if they are beyond
+ * 2^53) and of the setup's orientation and depths. Only the triangle and the sample matter, not where the setup was
+ * made nor where the triangle stands in its mesh, so neither changes a bit. */
+CT_FN ct_fragment ct_fragment_at(const ct_setup *s, double e1, double e2, double area, uint32_t tag) {
     ct_fragment f;
-    double inverse = 1.0 / (double)s->area;
-    double w1 = (double)e1 * inverse, w2 = (double)e2 * inverse;
+    double inverse = 1.0 / area;
+    double w1 = e1 * inverse, w2 = e2 * inverse;
     int32_t depth = s->z0 + ct_round_i32(w1 * (double)s->dz1 + w2 * (double)s->dz2);
     f.key = (uint32_t)(depth + CT_DEPTH_BIAS) << 1 | (uint32_t)(s->ccw < 0);
     f.l1 = (uint32_t)ct_round_i32(w1 * (double)CT_WEIGHT_ONE);

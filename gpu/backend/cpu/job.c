@@ -61,8 +61,7 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     const ct_placed *placed = &run->placed[b];
     uint32_t first = i * TRIANGLE_CHUNK, last = first + TRIANGLE_CHUNK;
     if (last > placed->n_triangles) last = placed->n_triangles;
-    if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->window, &run->job->bands, first, last))
-        run->failed = true;
+    if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->bands, first, last)) run->failed = true;
 }
 
 /* ---- bands to spans to sums ----------------------------------------------------------------------------------------
