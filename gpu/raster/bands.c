@@ -1,4 +1,4 @@
-/* bands.c - how a view's rows are cut into bands. */
+/* bands.c - how a view's rows are cut into bands, and what holds the triangles of each. */
 #include "gpu/raster/raster_cpu.h"
 
 ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
@@ -13,4 +13,10 @@ ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
         bands.total += bands.count[w];
     }
     return bands;
+}
+
+void ct_bin_free(ct_bin *bin, ct_budget *budget) {
+    ct_buffer_free(&bin->lists, budget);
+    ct_buffer_free(&bin->offsets, budget);
+    ct_buffer_free(&bin->memory, budget);
 }

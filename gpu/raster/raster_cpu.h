@@ -39,6 +39,8 @@ typedef struct ct_bin {
     const uint32_t *offset; /* [bands.total + 1] */
 } ct_bin;
 
+void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */
+
 /* Per-thread memory of the raster stage, and the band it was last used for. */
 typedef struct ct_linked_fragment {
     ct_fragment f;

@@ -26,11 +26,7 @@ static void destroy(ct_device **handle) {
     ct_pool_destroy(&device->pool);
     for (uint32_t i = 0; device->workers && i < device->threads; i++) {
         ct_worker *w = &device->workers[i];
-        for (size_t k = 0; k < w->n_bins; k++) {
-            ct_buffer_free(&w->bins[k].lists, &device->budget);
-            ct_buffer_free(&w->bins[k].offsets, &device->budget);
-            ct_buffer_free(&w->bins[k].memory, &device->budget);
-        }
+        for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
         ct_buffer *buffers[] = {&w->coords[0],
                                 &w->coords[1],
                                 &w->cells[0],

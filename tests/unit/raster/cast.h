@@ -98,7 +98,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
             assert_true(n_bins < 400);
-            ok = how->set->bin(&bins[n_bins++], &budget, &placed[b], window, &bands, t, end);
+            ok = how->set->bin(&bins[n_bins++], &budget, &placed[b], &bands, t, end);
         }
     }
     ct_ray_lists rays;
@@ -129,7 +129,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         assert_int_equal(out->n - before, rays.n_fragments);
     }
     if (ok && out->n) qsort(out->fragments, out->n, sizeof *out->fragments, cast_order);
-    for (size_t i = 0; i < n_bins; i++) ct_buffer_free(&bins[i].memory, &budget);
+    for (size_t i = 0; i < n_bins; i++) ct_bin_free(&bins[i], &budget);
     ct_buffer_free(&rays.head_memory, &budget);
     ct_buffer_free(&rays.winding_memory, &budget);
     ct_buffer_free(&rays.fragment_memory, &budget);
