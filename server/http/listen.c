@@ -69,12 +69,12 @@ bool listener_open(listener *out, const char *text, server_error *error) {
     snprintf(object, sizeof object, "address %.80s", text);
     if (!split(text, host, sizeof host, port, sizeof port))
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, object, "http",
-                           "\"%s\" is not HOST:PORT, as in 127.0.0.1:8080, localhost:0 or [::1]:8080", text);
+                           "--http \"%s\" is not HOST:PORT, as in 127.0.0.1:8080, localhost:0 or [::1]:8080", text);
     struct addrinfo hints = {.ai_flags = AI_NUMERICSERV | AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int code = getaddrinfo(host, port, &hints, &list);
     if (code != 0)
-        return server_fail(error, CONTACTD_INVALID_ARGUMENT, object, "http", "cannot find the host of \"%s\": %s", text,
-                           gai_strerror(code));
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, object, "http", "cannot find the host of --http %s: %s",
+                           text, gai_strerror(code));
     *out = (listener){.fd = -1};
     int why = 0;
     for (const struct addrinfo *info = list; info && out->fd < 0; info = info->ai_next) {
@@ -84,10 +84,10 @@ bool listener_open(listener *out, const char *text, server_error *error) {
     freeaddrinfo(list);
     if (out->fd < 0)
         return server_fail(error, why == EADDRINUSE ? CONTACTD_CONFLICT : CONTACTD_INVALID_ARGUMENT, object, "http",
-                           "cannot listen on %s: %s%s", text, strerror(why),
+                           "cannot listen on --http %s: %s%s", text, strerror(why),
                            why == EADDRINUSE
                                ? "; another program, perhaps another contactd, has that port: stop it, or "
-                                 "choose another port with --http (port 0: any free one)"
+                                 "choose another port (0: any free one)"
                            : why == EADDRNOTAVAIL ? "; it is no address of this machine"
                            : why == EACCES        ? "; ports below 1024 need a privilege"
                                                   : "");

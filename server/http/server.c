@@ -340,7 +340,9 @@ __attribute__((format(printf, 2, 0))) static void on_log(void *context, const ch
 /* ---- starting and stopping ---- */
 
 static bool start_daemon(http_server *server) {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    /* Not epoll: libmicrohttpd's edge-triggered loop may miss that a client has closed its side, and then holds the
+     * connection until it times out. At this number of connections poll costs next to nothing. */
+    unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     if (server->listener.ipv6) flags |= MHD_USE_IPv6;
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,

@@ -238,7 +238,10 @@ def test_patched_resolution_rules_the_next_step(api, pair):
 
 def test_updates_move_bodies(api, pair):
     scene, a, b = pair
-    volume = lambda **update: sum(c["volume"] for c in api.post(f"{scene}/step", {"updates": [update]}, 200)["contacts"])
+
+    def volume(**update) -> float:
+        return sum(c["volume"] for c in api.post(f"{scene}/step", {"updates": [update]}, 200)["contacts"])
+
     assert volume(body=b["id"], pose=at(2)) == 0
     assert volume(body=b["id"], pose=[at(0.5)[0:4], at(0.5)[4:8], at(0.5)[8:12]]) == pytest.approx(0.5, rel=0.05)
     corners = box()[0]
