@@ -222,6 +222,7 @@ e2e: all venv
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit e2e
+tsan: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 tsan:
 	$(MAKE) $(J) SANITIZE=thread unit e2e
 

@@ -225,7 +225,7 @@ static bool set_options(stream *stream) {
     const config *config = stream->service->config;
     /* High-water marks count whole messages of one client. A client within its in-flight limit never reaches them; one
      * that does not read loses answers (steps' are kept for a repeat) and holds up nobody. */
-    int hwm = (int)(2 * config->max_in_flight + 64);
+    int hwm = (int)(4 * config->max_in_flight + 64);
     /* A single frame beyond this ends the connection, as it may never fit in memory; between --max-message and this the
      * sender gets TOO_LARGE. */
     int64_t frame_limit = (int64_t)config->max_message * 2;
