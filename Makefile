@@ -94,7 +94,8 @@ FUZZ_C   := $(call find,tests/fuzz,fuzz_*.c)
 bins      = $(patsubst tests/%.c,$(B)/tests/%,$(1))
 
 .PHONY: all
-all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc
+all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc $(B)/examples/simple \
+     $(B)/examples/settle
 
 # ---- compiling and linking -------------------------------------------------------------------------------------------
 
@@ -149,6 +150,15 @@ $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
 	$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
+	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+
+# Examples: a file, or a folder of files, in client_c/examples is a program. They link no more than any program would,
+# but for the shapes that settle takes from the tests.
+$(B)/examples/simple: client_c/examples/simple.c $(B)/contactd.pc $(B)/libcontactd.so $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(OPT) -g $(WARN) $(SAN) $< $$(PKG_CONFIG_PATH=$(B) pkg-config --cflags --libs contactd) -o $@
+$(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)/libcontactd.a $(B)/libshapes.a $(B)/libengine.a
+	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.

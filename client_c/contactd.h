@@ -124,6 +124,14 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
 /* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out);
 contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out);
+/* The mesh as the server has it: what a file holds, without reading the format. Valid until the next call. */
+typedef struct contactd_geometry {
+    const float *positions; /* [n_vertices][3], m */
+    size_t n_vertices;
+    const uint32_t *triangles; /* [n_triangles][3] */
+    size_t n_triangles;
+} contactd_geometry;
+contactd_code contactd_get_mesh_geometry(contactd_client *client, contactd_mesh mesh, contactd_geometry *out);
 /* Frees it on the server and here. CONFLICT while bodies use it. */
 contactd_code contactd_remove_mesh(contactd_client *client, contactd_mesh mesh);
 /* Drops the copy kept for a server that loses its meshes, and the handle; bodies of this client must not use it. */

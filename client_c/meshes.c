@@ -181,24 +181,47 @@ contactd_code contactd_register_mesh_file(contactd_client *client, const char *p
 /* ---- looking and removing
  * ----------------------------------------------------------------------------------------------- */
 
-contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh handle, contactd_mesh_info *out) {
+static contactd_code get_mesh(contactd_client *client, contactd_mesh handle, bool with_geometry) {
     ctc_begin(client);
     ctc_mesh *mesh = ctc_find_mesh(client, handle);
     if (!mesh) return client->error.code;
     char object[CTC_OBJECT];
+    wire_type expected = with_geometry ? WIRE_MESH_GEOMETRY : WIRE_MESH_INFO;
     contactd_code code;
     do {
         code = ctc_ensure_mesh(client, mesh);
         if (code != CONTACTD_OK) continue;
-        wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh.mesh = mesh->server};
-        code = ctc_exchange(client, &m, WIRE_MESH_INFO, ctc_mesh_object(client, mesh, object));
+        wire_message m = {.type = WIRE_GET_MESH, .u.get_mesh = {.mesh = mesh->server, .with_geometry = with_geometry}};
+        code = ctc_exchange(client, &m, expected, ctc_mesh_object(client, mesh, object));
         if (code == CONTACTD_STALE_HANDLE && mesh->kept) { /* it made room for others */
             mesh->server = 0;
             code = CTC_AGAIN;
         }
     } while (code == CTC_AGAIN);
+    return code;
+}
+
+contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out) {
+    contactd_code code = get_mesh(client, mesh, false);
     if (code == CONTACTD_OK) info_of(&client->message.u.mesh_info, out);
     return code;
+}
+
+contactd_code contactd_get_mesh_geometry(contactd_client *client, contactd_mesh mesh, contactd_geometry *out) {
+    contactd_code code = get_mesh(client, mesh, true);
+    if (code != CONTACTD_OK) return code;
+    const wire_mesh_geometry *g = &client->message.u.mesh_geometry;
+    size_t positions = (size_t)g->vertices.count * 4, triangles = (size_t)g->triangles.count * 4;
+    void *copy = realloc(client->list, positions + triangles + 1); /* frames come at any address */
+    if (!copy) return ctc_no_memory(client, "mesh");
+    client->list = copy;
+    memcpy(copy, g->vertices.data, positions);
+    memcpy((char *)copy + positions, g->triangles.data, triangles);
+    *out = (contactd_geometry){.positions = copy,
+                               .n_vertices = positions / 12,
+                               .triangles = (const uint32_t *)((char *)copy + positions),
+                               .n_triangles = triangles / 12};
+    return CONTACTD_OK;
 }
 
 static void forget(contactd_client *client, contactd_mesh handle) {

@@ -34,7 +34,11 @@ RULES = [
     ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),
     ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
-    ("client_c/**", ["proto/*.h"]),
+    ("client_c/contactctl.c", ["client_c/ctl/*", "proto/errors.h"]),
+    ("client_c/ctl/*", ["client_c/contactd.h", "proto/errors.h"]),
+    # A program that uses the library; its bodies are those of the tests.
+    ("client_c/examples/**", ["client_c/contactd.h", "proto/errors.h", "tests/scenes/shapes.h", DOOR]),
+    ("client_c/*", ["proto/*.h"]),
     ("server/main.c", SERVER_CORE + ["server/stream/*", "server/http/*"]),
     ("server/stream/**", SERVER_CORE),
     ("server/http/**", SERVER_CORE),

@@ -154,6 +154,9 @@ static void results_are_complete(void **state) {
     ok(w->client, contactd_step(w->client, w->scene, NULL, 0, &options, &result));
     assert_int_equal(result->contacts[0].sparse[0].n, 0);
     assert_null(result->contacts[0].sparse[0].gradient);
+    contactd_geometry geometry;
+    ok(w->client, contactd_get_mesh_geometry(w->client, w->mesh, &geometry));
+    assert_true(geometry.n_vertices == 3 && geometry.n_triangles == 1 && geometry.positions[1] == 2);
     double us = 0;
     ok(w->client, contactd_ping(w->client, &us));
     assert_true(us > 0);
