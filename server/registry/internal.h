@@ -29,6 +29,7 @@ void registry_free_sessions(registry *registry);
 /* scenes.c */
 void registry_free_scenes(registry *registry);
 
-void registry_copy_name(char to[REGISTRY_NAME], const char *from); /* cut, never within a UTF-8 character */
+void registry_copy_name(char to[REGISTRY_NAME],
+                        const char *from); /* cut between characters; what is not UTF-8 becomes '?' */
 
 #endif

@@ -27,14 +27,40 @@ void registry_free(registry **registry) {
     *registry = NULL;
 }
 
-void registry_copy_name(char to[REGISTRY_NAME], const char *from) {
-    size_t n = from ? strlen(from) : 0;
-    if (n >= REGISTRY_NAME) {
-        n = REGISTRY_NAME - 1;
-        while (n && ((unsigned char)from[n] & 0xc0) == 0x80) n--;
+/* Length of the UTF-8 character at text, 0 if it is none. */
+static size_t utf8_length(const unsigned char *text) {
+    size_t n = text[0] < 0x80   ? 1
+               : text[0] < 0xc2 ? 0
+               : text[0] < 0xe0 ? 2
+               : text[0] < 0xf0 ? 3
+               : text[0] < 0xf5 ? 4
+                                : 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((text[i] & 0xc0) != 0x80) return 0;
     }
-    if (n) memcpy(to, from, n);
-    to[n] = 0;
+    /* Neither longer than needed, nor half of a UTF-16 pair, nor beyond the last code point. */
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) {
+        return 0;
+    }
+    return n;
+}
+
+void registry_copy_name(char to[REGISTRY_NAME], const char *from) {
+    const unsigned char *text = (const unsigned char *)(from ? from : "");
+    size_t length = 0;
+    while (*text) {
+        size_t n = utf8_length(text);
+        if (length + (n ? n : 1) >= REGISTRY_NAME) break;
+        if (n) {
+            memcpy(to + length, text, n);
+        } else {
+            to[length] = '?';
+        }
+        length += n ? n : 1;
+        text += n ? n : 1;
+    }
+    to[length] = 0;
 }
 
 void registry_get_totals(registry *registry, registry_totals *out) {

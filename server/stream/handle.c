@@ -170,6 +170,11 @@ static void fill_add_body(command *command, const wire_add_body *in) {
 static bool fill_step(request *request, server_error *error) {
     command *command = &request->command;
     const wire_step *in = &request->message.u.step;
+    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS;
+    if (in->want & ~known) {
+        return server_fail(error, CONTACTD_UNSUPPORTED, "step", "want",
+                           "want asks for 0x%" PRIx32 ", of which this server knows 0x%" PRIx32, in->want, known);
+    }
     if (in->n_updates > request->room_updates) {
         ct_update *grown = realloc(request->updates, in->n_updates * sizeof *grown);
         if (!grown) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "server/clock.h"
@@ -247,20 +249,51 @@ static bool set_options(stream *stream) {
     return zmq_setsockopt(stream->socket, ZMQ_MAXMSGSIZE, &frame_limit, sizeof frame_limit) == 0;
 }
 
+/* ZeroMQ replaces a socket file that it finds; whether a server still listens behind it only a connection tells. */
+static bool is_served(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) return false;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0) close(fd);
+    return served;
+}
+
+static bool is_loopback(const char *endpoint) {
+    static const char *const local[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://"};
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        if (strncmp(endpoint, local[i], strlen(local[i])) == 0) return true;
+    }
+    return false;
+}
+
+static bool bind_one(stream *stream, const char *endpoint, char bound[256], server_error *error) {
+    bool ipc = strncmp(endpoint, "ipc://", 6) == 0;
+    if (!ipc && strncmp(endpoint, "tcp://", 6) != 0) {
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream",
+                           "an endpoint is tcp://HOST:PORT or ipc://PATH");
+    }
+    int ipv6 = strchr(endpoint, '[') != NULL; /* else IPv4 addresses would be shown mapped into IPv6 */
+    zmq_setsockopt(stream->socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
+    int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : zmq_bind(stream->socket, endpoint) != 0 ? errno : 0;
+    if (cause) {
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream", "cannot listen here: %s%s",
+                           zmq_strerror(cause),
+                           cause == EADDRINUSE ? "; is another server running? choose another --stream" : "");
+    }
+    size_t size = 256;
+    if (zmq_getsockopt(stream->socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0) snprintf(bound, 256, "%s", endpoint);
+    if (!is_loopback(endpoint)) {
+        log_warn("stream", "%s can be reached from other machines, and whoever reaches it may use it", bound);
+    }
+    return true;
+}
+
 static bool bind_all(stream *stream, server_error *error) {
     const config_list *list = &stream->service->config->stream;
     for (size_t i = 0; i < list->n; i++) {
-        int ipv6 = strchr(list->items[i], '[') != NULL; /* else IPv4 addresses would be shown mapped into IPv6 */
-        zmq_setsockopt(stream->socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
-        if (zmq_bind(stream->socket, list->items[i]) != 0) {
-            return server_fail(error, CONTACTD_INVALID_ARGUMENT, list->items[i], "stream", "cannot listen on %s: %s%s",
-                               list->items[i], zmq_strerror(errno),
-                               errno == EADDRINUSE ? "; another server may be running: choose another --stream" : "");
-        }
-        size_t size = sizeof stream->endpoints[i];
-        if (zmq_getsockopt(stream->socket, ZMQ_LAST_ENDPOINT, stream->endpoints[i], &size) != 0) {
-            snprintf(stream->endpoints[i], sizeof stream->endpoints[i], "%s", list->items[i]);
-        }
+        if (!bind_one(stream, list->items[i], stream->endpoints[i], error)) return false;
     }
     return true;
 }

@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "server/clock.h"
-#include "server/registry/objects.h"
-#include "server/registry/slots.h"
+#include "server/registry/internal.h"
 #include "tests/scenes/shapes.h"
 
 static metrics *counts;
@@ -164,6 +163,21 @@ static void test_memory_limit(void **state) {
     registry_free(&registry);
 }
 
+static void test_names(void **state) {
+    (void)state;
+    char name[REGISTRY_NAME];
+    registry_copy_name(name, NULL);
+    assert_string_equal(name, "");
+    registry_copy_name(name, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    assert_string_equal(name, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    registry_copy_name(name, "\xff \xc3( \xc0\xaf \xed\xa0\x80 \xe2\x82");
+    assert_string_equal(name, "? ?( ?? ??? ??");
+    char text[2 * REGISTRY_NAME + 1] = "";
+    while (strlen(text) < sizeof text - 3) strcat(text, "\xc3\xa9");
+    registry_copy_name(name, text);
+    assert_int_equal(strlen(name), REGISTRY_NAME - 2);
+}
+
 static void test_sessions(void **state) {
     (void)state;
     registry *registry = make(1 << 20);
@@ -248,6 +262,7 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_names),
         cmocka_unit_test_setup_teardown(test_meshes_are_shared_by_content, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_mesh_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
