@@ -2,7 +2,9 @@
 #include "server/http/answers.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *method_name(ct_method method) {
@@ -68,7 +70,18 @@ static void timings(json_out *out, const char *key, double queue_seconds, const 
     json_out_object_end(out);
 }
 
-void answer_stats(json_out *out, const scene_record *scene) {
+static int by_value(const void *a, const void *b) {
+    const float *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The smallest latency that at least a share q of the steps did not exceed; null if there was no step. */
+static void percentile(json_out *out, const char *key, const float *sorted, size_t n, double q) {
+    size_t rank = (size_t)ceil(q * (double)n);
+    json_out_number(out, key, n ? (double)sorted[rank ? rank - 1 : 0] * 1e6 : NAN);
+}
+
+void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n) {
     json_out_object(out, NULL);
     json_out_integer(out, "scene", scene->handle);
     json_out_integer(out, "bodies", scene->bodies);
@@ -92,6 +105,14 @@ void answer_stats(json_out *out, const scene_record *scene) {
     json_out_object_end(out);
     json_out_object(out, "mean");
     timings(out, "timings_us", scene->total_queue_s, scene->total_phase_s, scene->steps ? (double)scene->steps : 1);
+    json_out_object_end(out);
+    qsort(latencies, n, sizeof *latencies, by_value);
+    json_out_object(out, "latency_us");
+    json_out_integer(out, "steps", n);
+    percentile(out, "p50", latencies, n, 0.5);
+    percentile(out, "p90", latencies, n, 0.9);
+    percentile(out, "p99", latencies, n, 0.99);
+    percentile(out, "max", latencies, n, 1);
     json_out_object_end(out);
     json_out_object_end(out);
 }

@@ -53,9 +53,12 @@ static bool get_scene(const service *service, uint64_t scene, bool stats, http_a
     server_error error = {0};
     if (!registry_scene(service->registry, scene, &record, &error)) return problem_take(p, &error);
     if (!stats) return scene_answer(&record, 200, answer, p);
+    float latencies[REGISTRY_RECENT];
+    size_t n;
+    if (!registry_scene_latencies(service->registry, scene, latencies, &n, &error)) return problem_take(p, &error);
     json_out out;
     json_out_init(&out, 1 << 16);
-    answer_stats(&out, &record);
+    answer_stats(&out, &record, latencies, n);
     return handler_finish(&out, 200, answer, p);
 }
 

@@ -43,10 +43,11 @@ struct scene {
     session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
     uint64_t opened_ns;  /* [fixed] */
     uint64_t stepped_ns; /* [registry] */
-    ct_scene *engine;    /* [runner] */
-    body_use *uses;      /* [runner] */
-    size_t n_uses, room_uses; /* [runner] */
-    uint64_t triangles;       /* [runner] of all bodies */
+    float latency_s[REGISTRY_RECENT]; /* [registry] of step k at k modulo its length */
+    ct_scene *engine;                 /* [runner] */
+    body_use *uses;                   /* [runner] */
+    size_t n_uses, room_uses;         /* [runner] */
+    uint64_t triangles;               /* [runner] of all bodies */
 
     command *first, *last; /* [scheduler] waiting, in order */
     command *stepping;     /* [scheduler] the step that runs now */
@@ -85,7 +86,8 @@ void scene_get_record(registry *registry, scene *scene, scene_record *out);
 /* Brings the record up to date with scene->engine after a change. By the runner. */
 void scene_note_change(registry *registry, scene *scene);
 /* Notes what came of a step. result NULL: it failed. By the runner. */
-void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number);
+void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
+                     uint64_t submitted_ns);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit with so many bytes more. */
 bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error);
 

@@ -111,6 +111,10 @@ typedef struct scene_record {
 } scene_record;
 
 bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error);
+/* How long the last steps took that were answered with a result, from submission to result, in s and no order. */
+#define REGISTRY_RECENT 128
+bool registry_scene_latencies(registry *registry, uint64_t handle, float out[REGISTRY_RECENT], size_t *n,
+                              server_error *error);
 /* All of them in rising order of handle. *out is freed with free(). */
 bool registry_list_scenes(registry *registry, scene_record **out, size_t *n, server_error *error);
 

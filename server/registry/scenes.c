@@ -124,6 +124,19 @@ bool registry_scene(registry *registry, uint64_t handle, scene_record *out, serv
     return scene != NULL;
 }
 
+bool registry_scene_latencies(registry *registry, uint64_t handle, float out[REGISTRY_RECENT], size_t *n,
+                              server_error *error) {
+    *n = 0;
+    pthread_mutex_lock(&registry->lock);
+    scene *scene = find(registry, handle, error);
+    if (scene) {
+        *n = scene->record.steps < REGISTRY_RECENT ? (size_t)scene->record.steps : REGISTRY_RECENT;
+        memcpy(out, scene->latency_s, *n * sizeof *out);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return scene != NULL;
+}
+
 static int by_handle(const void *a, const void *b) {
     const scene_record *x = a, *y = b;
     return (x->handle > y->handle) - (x->handle < y->handle);
@@ -180,7 +193,8 @@ void scene_note_change(registry *registry, scene *scene) {
     pthread_mutex_unlock(&registry->lock);
 }
 
-void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number) {
+void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
+                     uint64_t submitted_ns) {
     uint64_t now = clock_ns();
     uint64_t bytes = ct_scene_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
@@ -191,7 +205,7 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
     if (!result) {
         record->failed++;
     } else {
-        record->steps++;
+        scene->latency_s[record->steps++ % REGISTRY_RECENT] = (float)((double)(now - submitted_ns) * 1e-9);
         record->contacts = (uint32_t)result->n_contacts;
         record->volume = 0;
         for (size_t i = 0; i < result->n_contacts; i++) record->volume += result->contacts[i].volume;

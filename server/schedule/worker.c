@@ -215,7 +215,8 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
     command->error = answer->error;
     double cost = answer->result ? count_step(scheduler->metrics, answer) : 0;
-    scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s, command->in.step.sequence);
+    scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s, command->in.step.sequence,
+                    command->submitted_ns);
     answer->cost_s = cost;
 }
 

@@ -138,6 +138,7 @@ function showDetail(stats) {
     ["Volume", `${number(stats.last.volume)} m³`], ["Contacts", count(stats.last.contacts)],
     ["Pairs", count(stats.last.pairs)], ["Rays", count(stats.last.rays)], ["Fragments", count(stats.last.fragments)],
     ["Failed steps", count(stats.failed)], ["Pending", count(stats.pending)],
+    ["Latency p50", micros(stats.latency_us.p50 ?? NaN)], ["Latency p99", micros(stats.latency_us.p99 ?? NaN)],
     ...Object.entries(stats.last.timings_us).map(([name, us]) => [name, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
   ]);
 }

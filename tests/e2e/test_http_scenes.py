@@ -332,7 +332,9 @@ def test_an_answer_over_the_limit_is_refused(make_server):
 
 def test_stats(api, pair):
     scene, a, b = pair
-    assert api.get(f"{scene}/stats")["steps"] == 0
+    fresh = api.get(f"{scene}/stats")
+    assert fresh["steps"] == 0
+    assert fresh["latency_us"] == {"steps": 0, "p50": None, "p90": None, "p99": None, "max": None}
     result = [api.post(f"{scene}/step", {}, 200) for _ in range(3)][-1]
     api("POST", f"{scene}/step", {"updates": [{"body": a["id"], "positions": []}]})
     stats = api.get(f"{scene}/stats")
@@ -344,4 +346,10 @@ def test_stats(api, pair):
     for phase, total in stats["total"]["timings_us"].items():
         assert stats["mean"]["timings_us"][phase] == pytest.approx(total / 3)
         assert total >= last["timings_us"][phase] - 1e-9
-    assert api.get(scene)["steps"] == 3 and api.get(scene)["contacts"] == 1
+    latency = stats["latency_us"]
+    assert latency["steps"] == 3 and 0 < latency["p50"] <= latency["p90"] <= latency["p99"] == latency["max"] < 60e6
+    for _ in range(130):
+        api.post(f"{scene}/step", {}, 200)
+    latency = api.get(f"{scene}/stats")["latency_us"]
+    assert latency["steps"] == 128 and 0 < latency["p50"] <= latency["p99"] <= latency["max"]
+    assert api.get(scene)["steps"] == 133 and api.get(scene)["contacts"] == 1
