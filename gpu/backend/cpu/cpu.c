@@ -20,29 +20,35 @@ double ct_now(void) {
 /* ---- device --------------------------------------------------------------------------------------------------------
  */
 
+/* All that a worker keeps for its next job, but answers, which the batch still needs. Its sums are all zero. */
+static void free_scratch(ct_device *device, ct_worker *w) {
+    for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
+    w->bins = NULL;
+    w->n_bins = 0;
+    ct_buffer *buffers[] = {&w->coords[0],
+                            &w->coords[1],
+                            &w->cells[0],
+                            &w->cells[1],
+                            &w->bins_memory,
+                            &w->rays.head_memory,
+                            &w->rays.fragment_memory,
+                            &w->rays.winding_memory,
+                            &w->span.ray,
+                            &w->span.spans,
+                            &w->gradient_memory[0],
+                            &w->gradient_memory[1],
+                            &w->touched_memory[0],
+                            &w->touched_memory[1]};
+    for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
+}
+
 static void destroy(ct_device **handle) {
     ct_device *device = *handle;
     if (!device) return;
     ct_pool_destroy(&device->pool);
     for (uint32_t i = 0; device->workers && i < device->threads; i++) {
-        ct_worker *w = &device->workers[i];
-        for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
-        ct_buffer *buffers[] = {&w->coords[0],
-                                &w->coords[1],
-                                &w->cells[0],
-                                &w->cells[1],
-                                &w->bins_memory,
-                                &w->rays.head_memory,
-                                &w->rays.fragment_memory,
-                                &w->rays.winding_memory,
-                                &w->span.ray,
-                                &w->span.spans,
-                                &w->gradient_memory[0],
-                                &w->gradient_memory[1],
-                                &w->touched_memory[0],
-                                &w->touched_memory[1],
-                                &w->answers};
-        for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
+        free_scratch(device, &device->workers[i]);
+        ct_buffer_free(&device->workers[i].answers, &device->budget);
     }
     ct_buffer_free(&device->jobs, &device->budget);
     free(device->workers);
@@ -176,7 +182,10 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++)
         if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
-    if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) return false;
+    if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) {
+        for (uint32_t i = 0; i < device->threads; i++) free_scratch(device, &device->workers[i]);
+        if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) return false;
+    }
     batch->jobs = device->jobs.data;
     n = 0;
     for (size_t i = 0; i < n_steps; i++) {
@@ -244,6 +253,21 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
         for (uint32_t i = 0; i < n_small; i++) small_job(batch, i, 0);
 }
 
+/* What a pair lacked may be what other threads worked with or kept: it gets all there is, alone. So whether a step fits
+ * does not depend on the steps before or beside it. */
+static void retry_jobs(struct batch *batch, size_t n) {
+    ct_device *device = batch->device;
+    for (size_t i = 0; i < n; i++) {
+        ct_job *job = &batch->jobs[i];
+        if (job->status != CT_OUT_OF_MEMORY) continue;
+        for (uint32_t w = 0; w < device->threads; w++) free_scratch(device, &device->workers[w]);
+        job->status = CT_OK;
+        job->rays = job->fragments = 0;
+        memset(job->seconds, 0, sizeof job->seconds);
+        ct_cpu_job(device, job, 0, false);
+    }
+}
+
 static void answer_step(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
     struct batch *batch = context;
@@ -270,6 +294,7 @@ static void run(ct_device *device, ct_step *steps, size_t n_steps) {
     }
     if (order) {
         run_jobs(&batch, n_jobs, order);
+        retry_jobs(&batch, n_jobs);
         ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, answer_step, &batch);
     } else {
         for (size_t i = 0; i < n_steps; i++)

@@ -1,0 +1,192 @@
+/* test_limits.c - too little working memory: the step that needs it fails, naming the pair; nothing of the half-done
+ * work is left behind, and the engine goes on with the same bits as one that never failed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/engine.h"
+#include "tests/scenes/stage.h"
+#include "tests/unit/unit.h"
+
+static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
+
+static ct_engine *engine_of(uint32_t threads, size_t limit) {
+    ct_engine_options options;
+    ct_engine *engine;
+    ct_engine_options_init(&options);
+    options.threads = threads;
+    options.max_scratch_bytes = limit;
+    assert_int_equal(ct_engine_create(&options, &engine, NULL), CT_OK);
+    return engine;
+}
+
+static struct stage open_large(ct_engine *engine) {
+    struct shape a = shape_icosphere(1, 4), b = shape_torus(0.9, 0.4, 60, 30);
+    ct_scene_settings settings = stage_resolution(50);
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    shape_free(&a);
+    shape_free(&b);
+    return stage;
+}
+
+static struct stage open_small(ct_engine *engine) {
+    struct shape a = shape_box(1, 1, 1), b = shape_tetrahedron(1);
+    ct_scene_settings settings = stage_resolution(6);
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID}, {&b, NULL, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    shape_free(&a);
+    shape_free(&b);
+    return stage;
+}
+
+static void hash_and_free(ct_result **result, char hex[33]) {
+    assert_int_equal((*result)->n_contacts, 1);
+    stage_hash(*result, hex);
+    ct_result_free(result);
+}
+
+static void reference(struct stage (*open)(ct_engine *), uint32_t want, char hex[33]) {
+    ct_engine *engine = engine_of(1, 0);
+    struct stage stage = open(engine);
+    ct_result *result = stage_step(&stage, NULL, 0, want);
+    hash_and_free(&result, hex);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static size_t need_of(uint32_t want) {
+    ct_engine *engine = engine_of(1, 0);
+    struct stage stage = open_large(engine);
+    ct_result *result = stage_step(&stage, NULL, 0, want);
+    ct_result_free(&result);
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, &facts);
+    assert_true(facts.scratch_bytes > 0 && facts.scratch_bytes <= facts.scratch_peak);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    return facts.scratch_peak;
+}
+
+static void expect_out_of_memory(ct_step *step, const struct stage *stage) {
+    assert_int_equal(step->error.status, CT_OUT_OF_MEMORY);
+    assert_null(step->result);
+    if (!step->error.field[0]) return; /* not even room for the list of pairs */
+    char pair[64];
+    snprintf(pair, sizeof pair, "bodies %u and %u", stage->body[0], stage->body[1]);
+    assert_string_equal(step->error.field, "scratch");
+    assert_non_null(strstr(step->error.message, pair));
+    assert_non_null(strstr(step->error.message, "lower resolution"));
+}
+
+/* At every limit, wherever in the stages memory runs out. */
+static void run_at_limits(uint32_t threads, uint32_t want) {
+    char large[33], small[33], hex[33];
+    reference(open_large, want, large);
+    reference(open_small, want, small);
+    size_t need = need_of(want), failed = 0, passed = 0, named = 0;
+    for (size_t limit = 1000; limit < 4 * need; limit += limit / 6) {
+        ct_engine *engine = engine_of(threads, limit);
+        struct stage a = open_large(engine), b = open_small(engine);
+        ct_step step = {.scene = a.scene, .want = want};
+        if (ct_engine_run(engine, &step, 1) == CT_OK) {
+            passed++;
+            hash_and_free(&step.result, hex);
+            assert_string_equal(hex, large);
+        } else {
+            failed++;
+            named += step.error.field[0] != 0;
+            expect_out_of_memory(&step, &a);
+        }
+        ct_engine_facts facts;
+        ct_engine_get_facts(engine, &facts);
+        assert_true(facts.scratch_peak <= limit);
+        /* Given the room, both scenes give what they always gave. */
+        engine->device->budget.limit = 0;
+        ct_result *result = stage_step(&b, NULL, 0, want);
+        hash_and_free(&result, hex);
+        assert_string_equal(hex, small);
+        result = stage_step(&a, NULL, 0, want);
+        hash_and_free(&result, hex);
+        assert_string_equal(hex, large);
+        stage_close(&a);
+        stage_close(&b);
+        ct_engine_destroy(&engine);
+    }
+    assert_true(failed > 10 && passed > 3 && named > 5);
+}
+
+static void test_one_thread(void **state) {
+    (void)state;
+    run_at_limits(1, everything);
+    run_at_limits(1, 0);
+}
+
+static void test_several_threads(void **state) {
+    (void)state;
+    run_at_limits(3, everything); /* spans keep a pair on one thread */
+    run_at_limits(3, CT_WANT_ALL);
+}
+
+/* A batch in which one step needs too much: the others get their answers. */
+static void test_others_in_the_batch(void **state) {
+    (void)state;
+    char small[33], hex[33];
+    reference(open_small, everything, small);
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        ct_engine *engine = engine_of(threads, need_of(everything) / 3);
+        struct stage stages[12];
+        ct_step steps[12];
+        for (int i = 0; i < 12; i++) {
+            stages[i] = i == 4 ? open_large(engine) : open_small(engine);
+            steps[i] = (ct_step){.scene = stages[i].scene, .want = everything};
+        }
+        for (int round = 0; round < 3; round++) {
+            assert_int_equal(ct_engine_run(engine, steps, 12), CT_OUT_OF_MEMORY);
+            for (int i = 0; i < 12; i++) {
+                if (i == 4) {
+                    expect_out_of_memory(&steps[i], &stages[i]);
+                    assert_string_equal(steps[i].error.field, "scratch");
+                } else {
+                    assert_int_equal(steps[i].error.status, CT_OK);
+                    hash_and_free(&steps[i].result, hex);
+                    assert_string_equal(hex, small);
+                }
+            }
+        }
+        for (int i = 0; i < 12; i++) stage_close(&stages[i]);
+        ct_engine_destroy(&engine);
+    }
+}
+
+/* What fits once fits always, whichever threads have worked before and keep memory for the next time. */
+static void test_threads_do_not_hoard(void **state) {
+    (void)state;
+    ct_engine *engine = engine_of(4, 3 * need_of(everything));
+    struct stage stages[4];
+    ct_step steps[4];
+    for (int i = 0; i < 4; i++) {
+        stages[i] = open_large(engine);
+        steps[i] = (ct_step){.scene = stages[i].scene, .want = everything};
+    }
+    char large[33], hex[33];
+    reference(open_large, everything, large);
+    for (int round = 0; round < 5; round++) {
+        ct_engine_run(engine, steps, 4);
+        for (int i = 0; i < 4; i++) {
+            if (steps[i].error.status) fail_msg("%s", steps[i].error.message);
+            hash_and_free(&steps[i].result, hex);
+            assert_string_equal(hex, large);
+        }
+    }
+    for (int i = 0; i < 4; i++) stage_close(&stages[i]);
+    ct_engine_destroy(&engine);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_several_threads),
+                                       cmocka_unit_test(test_others_in_the_batch),
+                                       cmocka_unit_test(test_threads_do_not_hoard)};
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}
