@@ -22,9 +22,13 @@ typedef struct ct_snap_cpu {
      * finite (box undefined). n = 0 gives an empty box. */
     bool (*box)(const void *positions, size_t n, const double *pose, ct_box *box);
 
-    /* coords and cells of vertices [first, last). */
+    /* coords and cells of vertices [first, last); either may be NULL. */
     void (*snap)(const ct_window *window, const float *positions, const double *pose, size_t first, size_t last,
                  ct_coords *coords, ct_cells *cells);
+
+    /* coords of the corners of some triangles only: those of [n_entries] entries of triangles [][3]. */
+    void (*snap_corners)(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
+                         const uint32_t *entries, size_t n_entries, ct_coords *coords);
 } ct_snap_cpu;
 
 extern const ct_snap_cpu ct_snap_cpu_base;

@@ -111,24 +111,9 @@ struct snapping {
     ct_v4i half, shift, n, lo, hi;
 };
 
-static inline void put(const struct snapping *s, ct_v4d p, int32_t *coords, ct_cells *cells) {
-    ct_v4d t = (p - s->origin) * s->scale + CT_ROUND_MAGIC;
-    ct_v4i q = __builtin_convertvector((ct_v4l)t, ct_v4i);
-    memcpy(coords, &q, sizeof q);
-    ct_v4i c = (q + s->half) >> s->shift;
-    c &= c > 0;
-    ct_v4i over = c > s->n;
-    c = (over & s->n) | (~over & c);
-    c |= ((q < s->lo) & CT_CELL_BEFORE) | ((q > s->hi) & CT_CELL_AFTER);
-    ct_v4s packed = __builtin_convertvector(c, ct_v4s);
-    memcpy(cells, &packed, sizeof packed);
-}
-
-static void snap(const ct_window *window, const float *data, const double *pose, size_t first, size_t last,
-                 ct_coords *coords, ct_cells *cells) {
-    const char *positions = (const char *)data;
+static struct snapping snapping_of(const ct_window *window) {
     const ct_lattice *a = window->axis;
-    struct snapping s = {
+    return (struct snapping){
         .origin = {a[0].origin, a[1].origin, a[2].origin, 0},
         .scale = {a[0].scale, a[1].scale, a[2].scale, 0},
         .half = {(1 << (a[0].shift - 1)) - 1, (1 << (a[1].shift - 1)) - 1, (1 << (a[2].shift - 1)) - 1, 0},
@@ -137,12 +122,65 @@ static void snap(const ct_window *window, const float *data, const double *pose,
         .lo = {a[0].lo, a[1].lo, a[2].lo, 0},
         .hi = {a[0].hi, a[1].hi, a[2].hi, 0},
     };
-    if (pose) {
-        struct posing p = posing_of(pose);
-        for (size_t i = first; i < last; i++) put(&s, posed(&p, positions + 12 * i), coords[i], &cells[i]);
-    } else {
-        for (size_t i = first; i < last; i++) put(&s, load(positions + 12 * i, i + 1 == last), coords[i], &cells[i]);
+}
+
+/* The same operations as ct_snap. */
+static inline ct_v4i snapped(const struct snapping *s, ct_v4d p) {
+    ct_v4d t = (p - s->origin) * s->scale + CT_ROUND_MAGIC;
+    return __builtin_convertvector((ct_v4l)t, ct_v4i);
+}
+
+/* The same as ct_cell, and the two marks. */
+static inline ct_cells cells_of(const struct snapping *s, ct_v4i q) {
+    ct_v4i c = (q + s->half) >> s->shift;
+    c &= c > 0;
+    ct_v4i over = c > s->n;
+    c = (over & s->n) | (~over & c);
+    c |= ((q < s->lo) & CT_CELL_BEFORE) | ((q > s->hi) & CT_CELL_AFTER);
+    ct_v4s packed = __builtin_convertvector(c, ct_v4s);
+    ct_cells cells;
+    memcpy(&cells, &packed, sizeof cells);
+    return cells;
+}
+
+static inline __attribute__((always_inline)) void snap_range(const ct_window *window, const char *positions,
+                                                             const double *pose, size_t first, size_t last,
+                                                             ct_coords *coords, ct_cells *cells) {
+    const struct snapping s = snapping_of(window);
+    const double identity[12] = {0};
+    const struct posing p = posing_of(pose ? pose : identity);
+    for (size_t i = first; i < last; i++) {
+        ct_v4i q = snapped(&s, pose ? posed(&p, positions + 12 * i) : load(positions + 12 * i, i + 1 == last));
+        if (coords) memcpy(coords[i], &q, sizeof q);
+        if (cells) cells[i] = cells_of(&s, q);
     }
 }
 
-const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {box, snap};
+static void snap(const ct_window *window, const float *positions, const double *pose, size_t first, size_t last,
+                 ct_coords *coords, ct_cells *cells) {
+    const char *data = (const char *)positions;
+    if (pose)
+        snap_range(window, data, pose, first, last, coords, cells);
+    else if (coords && cells)
+        snap_range(window, data, NULL, first, last, coords, cells);
+    else if (coords)
+        snap_range(window, data, NULL, first, last, coords, NULL);
+    else
+        snap_range(window, data, NULL, first, last, NULL, cells);
+}
+
+static void snap_corners(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
+                         const uint32_t *entries, size_t n_entries, ct_coords *coords) {
+    const struct snapping s = snapping_of(window);
+    const double identity[12] = {0};
+    const struct posing p = posing_of(pose ? pose : identity);
+    for (size_t i = 0; i < n_entries; i++)
+        for (int j = 0; j < 3; j++) {
+            size_t k = triangles[3 * (size_t)entries[i] + j];
+            const char *at = (const char *)(positions + 3 * k);
+            ct_v4i q = snapped(&s, pose ? posed(&p, at) : load(at, 1));
+            memcpy(coords[k], &q, sizeof q);
+        }
+}
+
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {box, snap, snap_corners};

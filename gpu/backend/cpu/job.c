@@ -30,19 +30,55 @@ static void spread(struct run *run, uint32_t n, ct_task task) {
 /* ---- vertices to the lattice ---------------------------------------------------------------------------------------
  */
 
-static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
-    (void)worker;
-    struct run *run = context;
+static const float *positions_of(const ct_body *body) {
+    return body->kind == CT_BODY_RIGID ? body->mesh->positions : body->resident->positions;
+}
+
+static const double *pose_of(const ct_body *body) {
+    return body->kind == CT_BODY_RIGID ? body->pose : NULL;
+}
+
+static void snap_chunk(struct run *run, uint32_t i, bool coords) {
     ct_worker *driver = &run->device->workers[run->driver];
     int b = i >= run->vertex_chunks[0];
     if (b) i -= run->vertex_chunks[0];
     const ct_body *body = run->job->body[b];
-    bool rigid = body->kind == CT_BODY_RIGID;
     size_t first = (size_t)i * VERTEX_CHUNK, last = first + VERTEX_CHUNK;
     if (last > run->vertices[b]) last = run->vertices[b];
-    run->device->kernels->snap->snap(&run->job->window, rigid ? body->mesh->positions : body->resident->positions,
-                                     rigid ? body->pose : NULL, first, last, driver->coords[b].data,
-                                     driver->cells[b].data);
+    run->device->kernels->snap->snap(&run->job->window, positions_of(body), pose_of(body), first, last,
+                                     coords ? driver->coords[b].data : NULL, coords ? NULL : driver->cells[b].data);
+}
+
+static void cells_chunk(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    snap_chunk(context, i, false);
+}
+
+static void coords_chunk(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    snap_chunk(context, i, true);
+}
+
+/* Coordinates are needed of the corners of binned triangles only: of few vertices where samples are far apart, and then
+ * writing the others would cost more than all the rest. */
+static void snap_needed(struct run *run) {
+    ct_worker *driver = &run->device->workers[run->driver];
+    const ct_job *job = run->job;
+    uint32_t n_bins = run->triangle_chunks[0] + run->triangle_chunks[1];
+    uint64_t corners = 0;
+    for (uint32_t i = 0; i < n_bins; i++) corners += 3 * (uint64_t)driver->bins[i].offset[job->bands.total];
+    /* Threads that share a vertex would write it at the same time, so spread jobs snap them all. */
+    if (run->spread || 2 * corners > (uint64_t)run->vertices[0] + run->vertices[1]) {
+        spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], coords_chunk);
+        return;
+    }
+    for (uint32_t i = 0; i < n_bins; i++) {
+        const ct_bin *bin = &driver->bins[i];
+        const ct_body *body = job->body[bin->placed->body];
+        run->device->kernels->snap->snap_corners(&job->window, positions_of(body), pose_of(body),
+                                                 bin->placed->triangles, bin->entries, bin->offset[job->bands.total],
+                                                 driver->coords[bin->placed->body].data);
+    }
 }
 
 /* ---- triangles to bands --------------------------------------------------------------------------------------------
@@ -129,7 +165,7 @@ static struct parts parts_of(const struct run *run) {
     return parts;
 }
 
-/* Calls itself done with eight groups of vertices at a time, since most are untouched. */
+/* The marks of eight groups of vertices, a byte each. */
 static inline uint64_t touched_groups(const struct parts *parts, int b, size_t first) {
     uint64_t any = 0, word;
     for (uint32_t p = 0; p < parts->n; p++) {
@@ -139,28 +175,42 @@ static inline uint64_t touched_groups(const struct parts *parts, int b, size_t f
     return any;
 }
 
+/* Adds up and clears the sums of the vertices of one group. */
+static size_t compact_group(const struct run *run, const struct parts *parts, int b, size_t group, uint32_t *vertices,
+                            int64_t (*sums)[3]) {
+    size_t n = 0, first = group * CT_TOUCHED_VERTICES, last = first + CT_TOUCHED_VERTICES;
+    if (last > run->vertices[b]) last = run->vertices[b];
+    for (size_t vertex = first; vertex < last; vertex++) {
+        int64_t total[3] = {0, 0, 0};
+        for (uint32_t p = 0; p < parts->n; p++) {
+            int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
+            for (int k = 0; k < 3; k++) {
+                total[k] += g[k];
+                g[k] = 0;
+            }
+        }
+        if (!vertices || !(total[0] | total[1] | total[2])) continue;
+        vertices[n] = (uint32_t)vertex;
+        memcpy(sums[n++], total, sizeof total);
+    }
+    return n;
+}
+
 /* Adds up one body's sums, clears them, and writes the entries that are not zero, if there is where to. */
 static size_t compact(const struct run *run, const struct parts *parts, int b, uint32_t *vertices, int64_t (*sums)[3]) {
     size_t n = 0, groups = touched_bytes(run->vertices[b]);
     for (size_t first = 0; first < groups; first += 8) {
-        if (!touched_groups(parts, b, first)) continue;
-        size_t begin = first * CT_TOUCHED_VERTICES, end = begin + 8 * CT_TOUCHED_VERTICES;
-        if (end > run->vertices[b]) end = run->vertices[b];
-        for (size_t vertex = begin; vertex < end; vertex++) {
-            int64_t total[3] = {0, 0, 0};
+        uint64_t touched = touched_groups(parts, b, first);
+        if (!touched) continue; /* most are */
+        for (size_t group = first; group < first + 8; group++) {
+            bool any = false;
             for (uint32_t p = 0; p < parts->n; p++) {
-                if (!parts->sums[p]->touched[b][vertex / CT_TOUCHED_VERTICES]) continue;
-                int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
-                for (int k = 0; k < 3; k++) {
-                    total[k] += g[k];
-                    g[k] = 0;
-                }
+                any |= parts->sums[p]->touched[b][group];
+                parts->sums[p]->touched[b][group] = 0;
             }
-            if (!vertices || !(total[0] | total[1] | total[2])) continue;
-            vertices[n] = (uint32_t)vertex;
-            memcpy(sums[n++], total, sizeof total);
+            if (any)
+                n += compact_group(run, parts, b, group, vertices ? vertices + n : NULL, vertices ? sums + n : NULL);
         }
-        for (uint32_t p = 0; p < parts->n; p++) memset(parts->sums[p]->touched[b] + first, 0, 8);
     }
     return n;
 }
@@ -281,8 +331,9 @@ void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
     if (!prepare(&run)) {
         run.failed = true;
     } else {
-        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
+        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], cells_chunk);
         spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], bin_chunk);
+        if (!run.failed) snap_needed(&run);
         binned = ct_now();
         if (!run.failed) spread(&run, job->bands.total, band);
     }
