@@ -13,6 +13,7 @@ struct run {
     ct_job *job;
     uint32_t driver; /* the worker whose pair scratch is used */
     bool spread;
+    uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
@@ -160,7 +161,7 @@ struct parts {
 
 static struct parts parts_of(const struct run *run) {
     struct parts parts = {.n = 0};
-    for (uint32_t w = 0; w < run->device->threads; w++)
+    for (uint32_t w = run->first_worker; w < run->end_worker; w++)
         if (run->device->workers[w].sums_job == run->job->number) parts.sums[parts.n++] = &run->device->workers[w].sums;
     return parts;
 }
@@ -244,7 +245,7 @@ static void finish(struct run *run) {
     ct_job *job = run->job;
     ct_worker *driver = &device->workers[run->driver];
     int64_t length[3] = {0, 0, 0};
-    for (uint32_t w = 0; w < device->threads; w++) {
+    for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
         const ct_worker *worker = &device->workers[w];
         if (worker->sums_job != job->number) continue;
         for (int k = 0; k < 3; k++) length[k] += worker->sums.length[k];
@@ -289,7 +290,7 @@ static void finish(struct run *run) {
         compact(run, &parts, 1, NULL, NULL);
     }
     if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run, driver)) run->failed = true;
-    for (uint32_t w = 0; w < device->threads; w++)
+    for (uint32_t w = run->first_worker; w < run->end_worker; w++)
         if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
 }
 
@@ -325,7 +326,12 @@ static bool prepare(struct run *run) {
 }
 
 void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
-    struct run run = {.device = device, .job = job, .driver = worker, .spread = wide};
+    struct run run = {.device = device,
+                      .job = job,
+                      .driver = worker,
+                      .spread = wide,
+                      .first_worker = wide ? 0 : worker,
+                      .end_worker = wide ? device->threads : worker + 1};
     job->worker = worker;
     double start = ct_now(), binned = start;
     if (!prepare(&run)) {
