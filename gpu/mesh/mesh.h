@@ -12,8 +12,9 @@ struct ct_mesh {
     uint32_t n_triangles;
     uint32_t components;
     float *positions;    /* [n_vertices][3], m */
-    uint32_t *triangles; /* [n_triangles][3], in the order of order.h; each rotated so that the corner with the lexicographically smallest rest
-                            position comes first: what the sampler computes then does not depend on the file's order */
+    uint32_t *triangles; /* [n_triangles][3], in the order of order.h; each rotated so that the corner with the
+                            lexicographically smallest rest position comes first: what the sampler computes then does
+                            not depend on the file's order */
     double volume, area, lo[3], hi[3];
     uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
 };
