@@ -40,7 +40,7 @@ _LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}
 
 def _number_unused(error: ContactdError) -> bool:
     """A step refused like this did not use up its sequence number; see server/schedule/schedule.h."""
-    return (error.code in _LATER or error.code in (ErrorCode.FORBIDDEN, ErrorCode.MALFORMED, ErrorCode.TOO_LARGE)
+    return (error.code in _LATER or error.code == ErrorCode.FORBIDDEN or error.object == "message"  # not understood
             or (error.code == ErrorCode.CONFLICT and error.field == "sequence")
             or (error.code in (ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE) and error.field == "scene"))
 

@@ -142,7 +142,7 @@ def test_a_refused_step_does_not(fake, client):
     def hook(kind, body):
         if kind == "Step" and body["sequence"] == 2 and not once:
             once.append(1)
-            raise Refusal(ErrorCode.TOO_LARGE)
+            raise Refusal(ErrorCode.TOO_LARGE, object="message")
 
     fake.hook = hook
     futures = [scene.submit(positions={a: full(i)}) for i in range(5)]

@@ -1,0 +1,285 @@
+"""What ends a server or a client, and what comes after: SIGKILL mid-stream, leases, SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import contactd
+import numpy as np
+import pytest
+from conftest import ROOT, SLOW
+from geometry import UNIT_BOX, blob, icosphere, moved
+from raw import Raw
+
+
+def soft_run(server, steps: int, disturb=lambda i: None, ahead: int = 1) -> list[float]:
+    """Volumes of a run whose every step depends on all before: parts of the positions change, and poses."""
+    rng = np.random.default_rng(42)
+    vertices, triangles = blob(1.0, 3)
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        soft = client.register_mesh(vertices, triangles)
+        ball = client.register_mesh(*icosphere(1.0, 3))
+        scene = client.open_scene(resolution=(48, 40, 32))
+        a, b = scene.add_body(soft), scene.add_body(ball, pose=moved(0.8))
+        idle = scene.add_body(ball, pose=moved(0, 1.2))
+        x = vertices.astype(np.float32)
+        futures, volumes = [], []
+        for i in range(steps):
+            at = np.sort(rng.choice(len(x), 30, replace=False))
+            x[at] *= 1 + 0.02 * rng.standard_normal((30, 1)).astype(np.float32)
+            poses = {b: moved(0.8 + 0.1 * np.sin(i / 7))} if i % 3 == 0 else {}
+            if i == 10:
+                poses[idle] = moved(0, 1.1, 0.1)
+            futures.append(scene.submit(indexed={a: (at, x[at])}, poses=poses))
+            disturb(i)
+            while len(futures) - len(volumes) > ahead or (i == steps - 1 and len(volumes) < steps):
+                result = futures[len(volumes)].result(30 * SLOW)
+                assert result.sequence == len(volumes) + 1
+                volumes.append(sum(c.volume for c in result.contacts))
+        client_saw = client.reconnects
+    soft_run.reconnects = client_saw
+    return volumes
+
+
+@pytest.mark.parametrize("ahead", [1, 12])
+def test_killed_and_restarted_mid_stream(make_server, ahead):
+    """No step lost, none answered twice, none different: the volumes are those of an undisturbed run, to the last bit."""
+    server = make_server()
+    calm = soft_run(server, 80, ahead=ahead)
+    kills = {20, 21, 50}
+
+    def disturb(i):
+        if i in kills:
+            server.restart(hard=True)
+
+    assert soft_run(server, 80, disturb, ahead) == calm
+    assert soft_run.reconnects >= 2
+
+
+def test_killed_while_steps_run(make_server):
+    """The same with the kill from another thread, at no particular moment."""
+    server = make_server()
+    calm = soft_run(server, 150, ahead=6)
+    over = threading.Event()
+
+    def killer():
+        for delay in (0.05, 0.11, 0.07):
+            if over.wait(delay):
+                return
+            server.restart(hard=True)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        assert soft_run(server, 150, lambda i: time.sleep(0.004), ahead=6) == calm
+        assert soft_run.reconnects >= 1
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_slow_step_is_all_the_caller_sees(make_server):
+    server = make_server()
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene = client.open_scene(resolution=16)
+        scene.add_body(mesh)
+        b = scene.add_body(mesh, pose=np.eye(4))
+        scene.step(poses={b: moved(0.5)})
+        server.kill()
+        threading.Timer(0.3, server.start).start()
+        began = time.monotonic()
+        assert scene.step().contacts[0].volume == pytest.approx(0.5)
+        assert 0.2 < time.monotonic() - began < 10 * SLOW
+        server.wait_ready()
+        scene.configure(resolution=4)
+        scene.add_body(mesh, pose=moved(9))
+        server.restart(hard=True)
+        result = scene.step(poses={b: moved(0.25)})
+        assert result.contacts[0].volume == pytest.approx(0.75) and result.rays == 3 * 16
+
+
+def test_a_server_that_stays_away(make_server):
+    server = make_server()
+    with contactd.connect(server.stream) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene = client.open_scene(resolution=16)
+        scene.add_body(mesh)
+        server.kill()
+        time.sleep(0.1)
+        began = time.monotonic()
+        with pytest.raises(ConnectionError) as e:
+            scene.step(timeout=0.5)
+        assert server.stream in str(e.value) and e.value.retry and time.monotonic() - began < 2 * SLOW
+        server.start()
+        assert scene.step(timeout=20 * SLOW).contacts == []
+
+
+def test_two_clients_across_a_restart(make_server):
+    server = make_server()
+    results: dict[int, list[float]] = {}
+    failures = []
+
+    def work(k):
+        try:
+            with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+                mesh = client.register_mesh(*UNIT_BOX)
+                scene = client.open_scene(resolution=8)
+                scene.add_body(mesh)
+                b = scene.add_body(mesh, pose=np.eye(4))
+                out = results.setdefault(k, [])
+                for i in range(60):
+                    out.append(scene.step(poses={b: moved((i + k) / 100)}).contacts[0].volume)
+                    time.sleep(0.005)
+        except Exception as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (1, 20)]
+    [t.start() for t in threads]
+    time.sleep(0.15)
+    server.restart(hard=True)
+    [t.join(60 * SLOW) for t in threads]
+    assert not failures
+    for k in (1, 20):
+        assert results[k] == pytest.approx([1 - (i + k) / 100 for i in range(60)])
+
+
+def metrics(server) -> dict[str, float]:
+    with urllib.request.urlopen(server.http + "/metrics", timeout=10 * SLOW) as answer:
+        text = answer.read().decode()
+    return {m[0]: float(m[1]) for m in re.findall(r"^(contactd_\w+(?:\{[^}]*\})?) (\S+)$", text, re.M)}
+
+
+def gauge(values: dict[str, float], word: str) -> float:
+    names = [n for n in values if word in n and "limit" not in n and "_total" not in n and "bucket" not in n]
+    assert names, f"no gauge with {word} in {sorted(values)}"
+    return values[min(names, key=len)]
+
+
+def test_vanished_clients_lose_their_scenes(make_server):
+    """A client that is killed sends no farewell: its scenes go when its lease ends, and their memory with them."""
+    server = make_server("--lease", "600ms")
+    code = f"""
+import sys; sys.path.insert(0, {str(ROOT / 'client_py')!r}); sys.path.insert(0, {str(ROOT / 'client_py/examples')!r})
+import contactd, shapes, time
+client = contactd.connect({server.stream!r}, name="doomed")
+mesh = client.register_mesh(*shapes.icosphere(1.0, 5))
+scene = client.open_scene(resolution=8)
+scene.add_body(mesh); scene.add_body(mesh)
+scene.step()
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with contactd.connect(server.stream, name="stays") as stays:
+        mesh = stays.register_mesh(*UNIT_BOX)
+        mine = stays.open_scene(resolution=8)
+        mine.add_body(mesh)
+        idle = metrics(server)
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "ready\n"
+        busy = metrics(server)
+        assert {s["owner"] for s in stays.scenes()} == {"stays", "doomed"}
+        child.kill()
+        child.wait()
+        deadline = time.monotonic() + 5 * SLOW
+        while len(stays.scenes()) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [s["owner"] for s in stays.scenes()] == ["stays"]
+        after = metrics(server)
+        for word in ("scenes", "bodies", "sessions"):
+            assert gauge(after, word) == gauge(idle, word) < gauge(busy, word), word
+        assert stays.reconnects == 0, "a client that lives lost its lease"
+        assert mine.step().contacts == []
+
+
+def test_deleting_a_mesh_frees_its_memory(make_server):
+    server = make_server()
+    with contactd.connect(server.stream) as client:
+        before = metrics(server)
+        mesh = client.register_mesh(*icosphere(1.0, 6))
+        held = metrics(server)
+        assert gauge(held, "mesh_bytes") - gauge(before, "mesh_bytes") == mesh.bytes > 0
+        request = urllib.request.Request(f"{server.http}/v1/meshes/{mesh.hash}", method="DELETE")
+        with urllib.request.urlopen(request, timeout=10 * SLOW) as answer:
+            assert answer.status in (200, 204)
+        after = metrics(server)
+        assert gauge(after, "mesh_bytes") == gauge(before, "mesh_bytes")
+        # The client has what it needs to make good what an operator deleted.
+        scene = client.open_scene(resolution=8)
+        scene.add_body(mesh)
+        assert gauge(metrics(server), "mesh_bytes") == gauge(held, "mesh_bytes")
+
+
+def test_sigterm_drains(make_server):
+    """What was queued is answered before the server ends, and it ends well."""
+    server = make_server()
+    raw = Raw(server.stream)
+    from test_bad_input import Setup
+
+    setup = Setup(server.stream)
+    setup.raw.ok("Configure", {"scene": setup.scene, "settings": {"resolution": (256,)}})
+    for i in range(30):
+        setup.raw.send("Step", {"scene": setup.scene, "sequence": i + 1})
+    raw.ask("Ping", {"nonce": 1})  # the steps have arrived
+    server.process.send_signal(signal.SIGTERM)
+    answers = [setup.raw.receive() for _ in range(30)]
+    assert [a.kind for a in answers] == ["StepResult"] * 30
+    assert server.wait() == 0
+    raw.close()
+    setup.raw.close()
+
+
+def test_sigterm_does_not_wait_for_idle_clients(make_server):
+    server = make_server()
+    with contactd.connect(server.stream) as client:
+        client.open_scene().name
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 3 * SLOW
+
+
+def test_sigterm_then_restart(make_server):
+    """A planned restart in the middle of a run is as harmless as a crash."""
+    server = make_server()
+    calm = soft_run(server, 40, ahead=4)
+    assert soft_run(server, 40, lambda i: server.restart() if i == 20 else None, ahead=4) == calm
+
+
+def test_suspended_clients_come_back(make_server):
+    """A client stopped for longer than its lease finds its scenes gone, and builds them again by itself."""
+    server = make_server("--lease", "300ms")
+    code = f"""
+import sys; sys.path.insert(0, {str(ROOT / 'client_py')!r}); sys.path.insert(0, {str(ROOT / 'client_py/examples')!r})
+import contactd, shapes, numpy as np
+client = contactd.connect({server.stream!r})
+mesh = client.register_mesh(*shapes.box((0, 0, 0), (1, 1, 1)))
+scene = client.open_scene(resolution=8)
+scene.add_body(mesh)
+pose = np.eye(4); pose[0, 3] = 0.75
+b = scene.add_body(mesh, pose=np.eye(4))
+scene.step(poses={{b: pose}})
+print("ready", flush=True)
+sys.stdin.readline()
+print(scene.step().contacts[0].volume, client.reconnects, flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        time.sleep(1.0)
+        os.kill(child.pid, signal.SIGCONT)
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        volume, reconnects = child.stdout.readline().split()
+        assert float(volume) == pytest.approx(0.25) and int(reconnects) == 1
+        assert child.wait(20 * SLOW) == 0
+    finally:
+        child.kill()
+        child.wait()
