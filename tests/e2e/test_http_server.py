@@ -533,3 +533,70 @@ def test_requests_under_way_are_answered_on_sigterm(make_server):
     if answer.status == 503:
         assert json.loads(answer.body)["code"] == "SHUTTING_DOWN"
     assert server.wait(30) == 0
+
+
+# ---- bounds ----
+
+
+def test_a_full_queue_says_when_to_come_again(make_server):
+    """One place in the queue and several steps at once: some are told 429, and none is lost in between."""
+    server = make_server("--queue", "1")
+    api = Api(server.http)
+    mesh = api.post("/v1/meshes", obj(*torus(120, 60)))
+    scene = api.scene(resolution=256)
+    for x in (0, 0.2):
+        api.post(f"{scene}/bodies", {"mesh": mesh["id"], "pose": [1, 0, 0, x, 0, 1, 0, 0, 0, 0, 1, 0]})
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: Api(server.http)("POST", f"{scene}/step", {}), range(24)))
+    statuses = [answer.status for answer in answers]
+    assert set(statuses) == {200, 429}, statuses
+    for answer in answers:
+        if answer.status == 429:
+            assert answer.json["code"] == "BUSY" and answer.json["retry_after"] >= 1
+    assert api.get(scene)["steps"] == statuses.count(200)
+
+
+def test_uploads_share_a_budget(make_server):
+    """Four bodies of the largest size may be held at once; the fifth is told 503 and when to come again."""
+    server = make_server("--max-message", "1M")
+    head = b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+    held = [socket.create_connection(("127.0.0.1", server.http_port)) for _ in range(4)]
+    for connection in held:
+        connection.sendall(head + b"v" * 900_000)
+    api = Api(server.http)
+    deadline = time.monotonic() + 10 * SLOW
+    while api.gauge('contactd_received_bytes_total{protocol="http"}') < 3_600_000:
+        assert time.monotonic() < deadline
+    problem = api.refused("POST", "/v1/meshes", 503, "BUSY", b"v" * 900_000)
+    assert problem["retry_after"] == 2
+    for connection in held:
+        connection.close()
+    while (answer := api("POST", "/v1/meshes", b"v" * 900_000)).status == 503:
+        assert time.monotonic() < deadline
+    assert answer.status == 400  # room again: only no mesh
+
+
+def test_memory_is_that_of_what_came_not_of_what_was_announced(fresh_server):
+    def resident() -> int:
+        with open(f"/proc/{fresh_server.pid}/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    api = Api(fresh_server.http)
+    api.get("/healthz")
+    before = resident()
+    head = b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 268435456\r\n\r\n"
+    held = [socket.create_connection(("127.0.0.1", fresh_server.http_port)) for _ in range(50)]
+    for connection in held:
+        connection.sendall(head + b"v" * 1000)
+    deadline = time.monotonic() + 10 * SLOW
+    while api.gauge('contactd_received_bytes_total{protocol="http"}') < 50_000:
+        assert time.monotonic() < deadline
+    assert resident() - before < 16 << 20
+    for connection in held:
+        connection.close()
+
+
+def test_limits_are_named(make_server):
+    api = Api(make_server("--max-scenes", "2").http)
+    api.scene(), api.scene()
+    assert "--max-scenes" in api.refused("POST", "/v1/scenes", 422, "LIMIT_EXCEEDED", {})["detail"]

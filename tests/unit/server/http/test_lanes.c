@@ -1,0 +1,142 @@
+/* Units of server/http/lanes.h, listen.h and watch.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <semaphore.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/http/lanes.h"
+#include "server/http/listen.h"
+#include "server/http/watch.h"
+
+typedef struct task {
+    lane_job job; /* first */
+    sem_t *waits;
+    atomic_uint *done;
+} task;
+
+static void run(lane_job *job) {
+    task *t = (task *)job;
+    if (t->waits) sem_wait(t->waits);
+    atomic_fetch_add(t->done, 1);
+}
+
+static void every_job_runs_once(void **state) {
+    (void)state;
+    enum { N = 500 };
+    static task tasks[N];
+    atomic_uint done = 0;
+    lanes *lanes = lanes_start();
+    assert_non_null(lanes);
+    for (int i = 0; i < N; i++) {
+        tasks[i] = (task){{NULL, run}, NULL, &done};
+        assert_true(lanes_push(lanes, i % 2 ? LANE_MESHES : LANE_SCENES, &tasks[i].job));
+    }
+    lanes_drain(lanes);
+    assert_int_equal(atomic_load(&done), N);
+    task late = {{NULL, run}, NULL, &done};
+    assert_false(lanes_push(lanes, LANE_SCENES, &late.job));
+    lanes_stop(&lanes);
+    assert_null(lanes);
+    assert_int_equal(atomic_load(&done), N);
+}
+
+static void meshes_hold_up_no_scenes(void **state) {
+    (void)state;
+    enum { N = 20 };
+    task slow[N], quick = {0};
+    sem_t gate;
+    atomic_uint slow_done = 0, quick_done = 0;
+    sem_init(&gate, 0, 0);
+    lanes *lanes = lanes_start();
+    assert_non_null(lanes);
+    for (int i = 0; i < N; i++) {
+        slow[i] = (task){{NULL, run}, &gate, &slow_done};
+        assert_true(lanes_push(lanes, LANE_MESHES, &slow[i].job));
+    }
+    quick = (task){{NULL, run}, NULL, &quick_done};
+    assert_true(lanes_push(lanes, LANE_SCENES, &quick.job));
+    uint64_t deadline = clock_ns() + UINT64_C(10000000000);
+    while (!atomic_load(&quick_done) && clock_ns() < deadline) usleep(500);
+    assert_int_equal(atomic_load(&quick_done), 1);
+    assert_int_equal(atomic_load(&slow_done), 0);
+    for (int i = 0; i < N; i++) sem_post(&gate);
+    lanes_stop(&lanes); /* waits for all of them */
+    assert_int_equal(atomic_load(&slow_done), N);
+    sem_destroy(&gate);
+}
+
+static void listens(void **state) {
+    (void)state;
+    listener first, second;
+    server_error error = {0};
+    assert_true(listener_open(&first, "127.0.0.1:0", &error));
+    assert_true(first.loopback && !first.ipv6);
+    assert_int_equal(strncmp(first.address, "127.0.0.1:", 10), 0);
+    assert_string_not_equal(first.address, "127.0.0.1:0");
+    assert_false(listener_open(&second, first.address, &error)); /* the port is taken */
+    assert_int_equal(error.code, CONTACTD_CONFLICT);
+    assert_non_null(strstr(error.message, first.address));
+    close(first.fd);
+    error = (server_error){0};
+    assert_true(listener_open(&second, first.address, &error)); /* and free again */
+    close(second.fd);
+    assert_true(listener_open(&first, "0.0.0.0:0", &error));
+    assert_false(first.loopback);
+    close(first.fd);
+}
+
+static void refuses_addresses(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "",      "localhost",    ":80",    "127.0.0.1:",    "127.0.0.1:x", "127.0.0.1:65536", "::1:80",     "[::1:80",
+        "[]:80", "127.0.0.1:-1", "a:b:80", "127.0.0.1: 80", "[::1]",       "256.0.0.1:0",     "1.2.3.4.5:0"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        listener listener;
+        server_error error = {0};
+        if (listener_open(&listener, bad[i], &error)) fail_msg("\"%s\" was taken", bad[i]);
+        assert_int_equal(error.code, CONTACTD_INVALID_ARGUMENT);
+        assert_string_equal(error.field, "http");
+        assert_non_null(strstr(error.message, "--http"));
+    }
+}
+
+static void cuts_who_is_late(void **state) {
+    (void)state;
+    int late[2], patient[2];
+    char byte;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, late), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, patient), 0);
+    watch *watch = watch_start();
+    assert_non_null(watch);
+    watched *a = watch_add(watch, late[0]), *b = watch_add(watch, patient[0]);
+    assert_true(a && b);
+    watch_set(a, 1000000);
+    watch_clear(b);
+    assert_int_equal(read(late[1], &byte, 1), 0); /* blocks until it is cut */
+    assert_int_equal(recv(patient[1], &byte, 1, MSG_DONTWAIT), -1);
+    watch_remove(watch, a);
+    watch_remove(watch, b);
+    watch_stop(&watch);
+    assert_null(watch);
+    for (int i = 0; i < 2; i++) close(late[i]), close(patient[i]);
+    assert_true(watch_transfer_ns(10 * WATCH_BYTES_PER_S) == WATCH_GRACE_NS + UINT64_C(10000000000));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_job_runs_once), cmocka_unit_test(meshes_hold_up_no_scenes), cmocka_unit_test(listens),
+        cmocka_unit_test(refuses_addresses),   cmocka_unit_test(cuts_who_is_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
