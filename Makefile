@@ -209,7 +209,8 @@ run: all
 
 demo: setup
 	@$(MAKE) --no-print-directory $(J) all
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) tests/demo/demo.py $(if $(MESH_A),--mesh-a $(MESH_A)) $(if $(MESH_B),--mesh-b $(MESH_B))
+	@$(PYTHON) client_py/examples/demo.py --build $(B) --out build/demo $(if $(MESH_A),--mesh-a '$(MESH_A)') \
+	    $(if $(MESH_B),--mesh-b '$(MESH_B)')
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
@@ -227,12 +228,12 @@ unit: $(call bins,$(UNIT_C))
 	@tests/tools/run-units $^
 golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
+e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit e2e
-tsan: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 tsan:
 	$(MAKE) $(J) SANITIZE=thread unit e2e
 
