@@ -283,6 +283,35 @@ static void test_copies(void **state) {
     }
 }
 
+/* Two unit spheres at distance d. An icosphere of level 6 lies within 2e-4 of its sphere's volume and area. */
+static void test_lens(void **state) {
+    (void)state;
+    const double pi = 3.14159265358979;
+    struct shape ball = shape_icosphere(1, 6);
+    ct_scene_settings settings = stage_resolution(256);
+    for (int i = 0; i < 6; i++) {
+        double d = 0.3 + 0.25 * i, pose[12], length = 0;
+        const double along[3] = {1, 2 - i, 0.5 * i};
+        for (int k = 0; k < 3; k++) length += along[k] * along[k];
+        length = sqrt(length);
+        at(d * along[0] / length, d * along[1] / length, d * along[2] / length, pose);
+        ct_result *result =
+            stage_once(engine, &settings, (struct placed[]){{&ball, NULL, 0}, {&ball, pose, 0}}, 2, CT_WANT_FRAME);
+        const ct_contact *c = only_contact(result);
+        double volume = pi * (4 + d) * (2 - d) * (2 - d) / 12, slope = -pi * (4 - d * d) / 4;
+        assert_float_equal(c->volume, volume, 1e-3 * volume + 1e-4);
+        for (int k = 0; k < 3; k++) { /* moving B away shrinks it; the normal pushes A away from B */
+            assert_float_equal(c->generalized_gradient[1][k], slope * along[k] / length, 5e-3);
+            assert_float_equal(c->normal[k], -along[k] / length, 2e-3);
+            assert_float_equal(c->center[k], d / 2 * along[k] / length, 2e-3);
+        }
+        /* Each side's surface passes the lens's disc once. */
+        assert_float_equal(c->area, -slope, 0.01);
+        ct_result_free(&result);
+    }
+    shape_free(&ball);
+}
+
 static int setup(void **state) {
     (void)state;
     engine = stage_engine(2, NULL);
@@ -304,6 +333,7 @@ int main(void) {
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_prism),
         cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_lens),
     };
     return cmocka_run_group_tests_name("exact contacts", tests, setup, teardown);
 }

@@ -141,6 +141,9 @@ static void test_few_large_triangles(void **state) {
     (void)state;
     check(shape_l_prism(1.6, 1));
     check(shape_cube(1.4, 1));
+    struct shape tetrahedron = shape_tetrahedron(1.6);
+    shape_translate(&tetrahedron, -0.4, -0.4, -0.4);
+    check(tetrahedron);
 }
 
 static int setup(void **state) {
