@@ -19,6 +19,9 @@
 extern "C" {
 #endif
 
+/* Small structs on a line, as in contactd.fbs. */
+/* clang-format off */
+
 #define WIRE_VERSION 1
 #define WIRE_MAX_FRAMES 16              /* array frames after the header */
 #define WIRE_INLINE_BYTES 65536         /* arrays of one message up to this total go into the header */
@@ -205,6 +208,8 @@ typedef struct wire_message {
 
 typedef struct wire_frame { const void *data; size_t size; } wire_frame;
 
+/* clang-format on */
+
 /* ---- decoding ---- */
 
 typedef struct wire_scratch wire_scratch; /* reusable memory behind decoded messages; grows, never shrinks */
@@ -212,7 +217,12 @@ wire_scratch *wire_scratch_new(void);     /* NULL: out of memory */
 void wire_scratch_free(wire_scratch **scratch);
 
 /* What was wrong with a message that could not be decoded. `request` is the message's number where it could be read. */
-typedef struct wire_fault { contactd_code code; uint64_t request; char field[48]; char message[200]; } wire_fault;
+typedef struct wire_fault {
+    contactd_code code;
+    uint64_t request;
+    char field[48];
+    char message[200];
+} wire_fault;
 
 /* frames[0] is the header. False: *fault says why (MALFORMED, WRONG_LENGTH, TOO_LARGE, UNSUPPORTED, OUT_OF_MEMORY). The
  * message is valid until the scratch is used again or the frames are freed. */

@@ -308,7 +308,8 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         r.type = m->u.get_mesh.with_geometry ? WIRE_MESH_GEOMETRY : WIRE_MESH_INFO;
         if (m->u.get_mesh.with_geometry) {
             static const char block[36] = {0, 0, 0, 0, 0, 0, 0, 0x40}; /* y of vertex 0 is 2 */
-            r.u.mesh_geometry = (wire_mesh_geometry){fake_mesh_info(f, mesh), {WIRE_F32, 9, block}, {WIRE_U32, 3, block}};
+            r.u.mesh_geometry =
+                (wire_mesh_geometry){fake_mesh_info(f, mesh), {WIRE_F32, 9, block}, {WIRE_U32, 3, block}};
         } else {
             r.u.mesh_info = fake_mesh_info(f, mesh);
         }
