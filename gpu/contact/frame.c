@@ -77,7 +77,7 @@ static void tangent_frame(const double n[3], double tangents[2][3]) {
 
 struct barycentre {
     wide first[3], first_abs[3]; /* sum of weight times coordinate, and of |weight| times coordinate */
-    int64_t sum, sum_abs;
+    wide sum, sum_abs;
 };
 
 static void weigh(const ct_weight_units *units, const ct_entries *body, const ct_contact *contact, bool has_normal,
@@ -103,7 +103,7 @@ static void weigh(const ct_weight_units *units, const ct_entries *body, const ct
  * body holds from both sides) it would lie far outside the contact, so the weights' sizes are used there. */
 static bool barycentre_at(const ct_window *window, const struct barycentre *b, double p[3]) {
     if (b->sum_abs == 0) return false;
-    int64_t sum_size = b->sum < 0 ? -b->sum : b->sum;
+    wide sum_size = b->sum < 0 ? -b->sum : b->sum;
     bool cancels = sum_size < b->sum_abs / 10;
     for (int i = 0; i < 3; i++) {
         double q = cancels ? (double)b->first_abs[i] / (double)b->sum_abs : (double)b->first[i] / (double)b->sum;
@@ -127,7 +127,8 @@ void ct_frame_contact(const ct_window *window, const ct_entries bodies[2], ct_co
         tangent_frame(contact->normal, contact->tangents);
     }
 
-    /* 2^50 units to the largest view's area: sums over any number of layers fit, and rounding is below double's own. */
+    /* 2^50 units to the largest view's area: the weight of a vertex that thousands of layers hang on fits, and rounding
+     * is below double's own. */
     double largest = 0;
     for (int w = 0; w < 3; w++) {
         const ct_lattice *u = &window->axis[ct_view_u(w)], *v = &window->axis[ct_view_v(w)];

@@ -88,7 +88,7 @@ static void open_scenes(ct_engine *engine, struct stage stages[N]) {
                 (struct placed){&shapes[shape_random(&rng) % 3], poses[b], b % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE};
         }
         ct_scene_settings settings = i % 3 ? stage_resolution(5 + (uint32_t)i) : stage_pixel(0.05);
-        if (i == 17) settings = stage_resolution(300); /* large enough to be spread over threads */
+        if (i == 17) settings = stage_resolution(150); /* large enough to be spread over threads */
         stages[i] = stage_open(engine, &settings, placed, n);
     }
     for (int i = 0; i < 3; i++) shape_free(&shapes[i]);
@@ -114,7 +114,7 @@ static void test_batches(void **state) {
     assert_true(contacts > N);
     close_scenes(stages);
     ct_engine_destroy(&engine);
-    for (uint32_t threads = 1; threads <= 4; threads++) {
+    for (uint32_t threads = 1; threads <= 4; threads += threads) {
         engine = stage_engine(threads, NULL);
         open_scenes(engine, stages);
         for (int size = 1; size <= N; size = size * 3 + 1) {

@@ -37,7 +37,7 @@ static ct_window window_of(double pitch_x, double pitch_y, double pitch_z) {
     ct_window window;
     for (int k = 0; k < 3; k++)
         window.axis[k] =
-            (ct_lattice){origin[k], pitch[k], ldexp(1, 20) / pitch[k], ldexp(pitch[k], -20), 20, 64, 0, 64 << 20};
+            (ct_lattice){origin[k], pitch[k], ldexp(1, 16) / pitch[k], ldexp(pitch[k], -16), 16, 4096, 0, 4096 << 16};
     return window;
 }
 
@@ -64,7 +64,7 @@ static void assert_close(double a, double b, double tolerance) {
 static void test_volumes(void **state) {
     (void)state;
     ct_window window = window_of(0.5, 0.25, 2);
-    const int64_t length[3] = {1 << 20, 3 << 20, 5 << 20};
+    const int64_t length[3] = {1 << 16, 3 << 16, 5 << 16};
     ct_contact c;
     assert_true(ct_frame_volumes(&window, length, &c));
     assert_true(c.volumes[0] == 1 * 0.5 * 0.25 * 2);
@@ -228,7 +228,7 @@ static void test_nested_body_has_no_normal(void **state) {
         sides[1].vertices[k] = (uint32_t)k;
         for (int i = 0; i < 3; i++) {
             sides[1].sums[k][i] = i == 0 ? (k ? 8 : -8) * CT_WEIGHT_ONE : 0;
-            sides[1].coords[k][i] = (k ? 10 : 6) << 20;
+            sides[1].coords[k][i] = (k ? 10 : 6) << 16;
         }
     }
     ct_contact c = frame_of(&window, sides, 0.25);
@@ -245,6 +245,25 @@ static void test_nested_body_has_no_normal(void **state) {
     assert_close(c.generalized_gradient[1][5], -2 * 2.0, 1e-12);
 }
 
+/* More layers than 64 bits of weight could take. */
+static void test_thousands_of_layers(void **state) {
+    (void)state;
+    ct_window window = window_of(0.5, 0.5, 0.5);
+    static struct side sides[2];
+    memset(sides, 0, sizeof sides);
+    for (int s = 0; s < 2; s++) {
+        sides[s].count = MAX;
+        for (int k = 0; k < MAX; k++) {
+            sides[s].vertices[k] = (uint32_t)k;
+            sides[s].sums[k][0] = (s ? 1 : -1) * (CT_WEIGHT_ONE << 32); /* 2^8 layers of all rays for each vertex */
+        }
+    }
+    ct_contact c = frame_of(&window, sides, 1);
+    assert_close(c.area, MAX * 0x1p32 * 0.25, 1);
+    assert_close(c.normal[0], 1, 0);
+    for (int i = 0; i < 3; i++) assert_close(c.center[i], window.axis[i].origin, 1e-9);
+}
+
 /* A side whose weights cancel has no barycentre by them: by their sizes it has, among its vertices. */
 static void test_cancelling_side(void **state) {
     (void)state;
@@ -256,7 +275,7 @@ static void test_cancelling_side(void **state) {
             sides[s].vertices[k] = (uint32_t)k;
             for (int i = 0; i < 3; i++) {
                 sides[s].sums[k][i] = i < 2 ? 0 : s ? (k ? 101 : -100) * CT_WEIGHT_ONE : (k ? -1 : 0) * CT_WEIGHT_ONE;
-                sides[s].coords[k][i] = (k ? 10 : 6) << 20;
+                sides[s].coords[k][i] = (k ? 10 : 6) << 16;
             }
         }
     }
@@ -269,9 +288,11 @@ static void test_cancelling_side(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_volumes), cmocka_unit_test(test_against_plain_sums),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_volumes),
+                                       cmocka_unit_test(test_against_plain_sums),
                                        cmocka_unit_test(test_normal_and_tangents),
                                        cmocka_unit_test(test_nested_body_has_no_normal),
+                                       cmocka_unit_test(test_thousands_of_layers),
                                        cmocka_unit_test(test_cancelling_side)};
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
 }

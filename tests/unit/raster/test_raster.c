@@ -211,7 +211,7 @@ static void test_exact_and_watertight(void **state) {
     (void)state;
     uint64_t rng = 11;
     size_t fragments = 0;
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 120; round++) {
         ct_window window = any_window(&rng);
         struct cast_body bodies[2] = {cast_body_of(any_shape(&rng)), cast_body_of(any_shape(&rng))};
         for (int b = 0; b < 2; b++) scatter(&rng, &window, &bodies[b], (round + b) % 6);
@@ -224,7 +224,7 @@ static void test_exact_and_watertight(void **state) {
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
     print_message("%zu fragments\n", fragments);
-    assert_true(fragments > 100000);
+    assert_true(fragments > 60000);
 }
 
 /* Crossings before the window's depths are counted, those after it left out: triangle by triangle, all three corners.
@@ -233,7 +233,7 @@ static void test_before_and_after(void **state) {
     (void)state;
     uint64_t rng = 12;
     size_t fragments = 0;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < 80; round++) {
         ct_window window = any_window(&rng);
         for (int k = 0; k < 3; k++) {
             ct_lattice *a = &window.axis[k];
@@ -251,14 +251,14 @@ static void test_before_and_after(void **state) {
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
-    assert_true(fragments > 10000);
+    assert_true(fragments > 4000);
 }
 
 /* Instruction sets, bands of any height and chunks of any size: the same fragments. */
 static void test_no_cut_changes_a_bit(void **state) {
     (void)state;
     uint64_t rng = 13;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 40; round++) {
         ct_window window = any_window(&rng);
         struct cast_body bodies[2] = {cast_body_of(shape_torus(1, 0.4, 9, 7)), cast_body_of(any_shape(&rng))};
         for (int b = 0; b < 2; b++) scatter(&rng, &window, &bodies[b], (round + b) % 6);
@@ -286,7 +286,7 @@ static void test_narrow_and_wide_agree(void **state) {
     (void)state;
     uint64_t rng = 14;
     size_t shared = 0;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 40; round++) {
         const int32_t large[3] = {40, 40, 40}, small[3] = {8, 5, 3}, shift[3] = {22, 20, between(&rng, 1, 22)};
         ct_window wide_window = cast_window(large, shift), narrow_window = cast_window(small, shift);
         struct cast_body body = cast_body_of(shape_icosphere(1, 0));
@@ -308,7 +308,7 @@ static void test_narrow_and_wide_agree(void **state) {
         cast_free(&narrow_cast);
         cast_body_free(&body);
     }
-    assert_true(shared > 3000);
+    assert_true(shared > 2000);
 }
 
 static void test_too_little_memory(void **state) {
