@@ -11,7 +11,7 @@
 #   make bench           times against the figures to reach; build/bench.json
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy
-#   make check           check-layers, check-headers, check-exports
+#   make check           check-layers, check-headers, check-exports, check-conform
 #   make install         DESTDIR, PREFIX (default /usr/local)
 #
 # Switches: SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0), CC, CXX, CFLAGS,
@@ -252,15 +252,18 @@ bench: all $(call bins,$(BENCH_C)) venv
 
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 
-.PHONY: check check-layers check-headers check-exports format format-check lint
+.PHONY: check check-layers check-headers check-exports check-conform format format-check lint
 TRACKED = $(shell git ls-files '*.c' '*.h' '*.cpp')
-check: check-layers check-headers check-exports
+check: check-layers check-headers check-exports check-conform
 check-layers: $(B)/gen/contactd_generated.h
-	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen
+	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen -I client_c
 check-headers: $(B)/gen/contactd_generated.h
 	@tests/tools/check-headers '$(CC)' '$(CXX)' -I. -I$(B)/gen
 check-exports: $(B)/libcontactd.so
 	@tests/tools/check-exports $< client_c/contactd.exports client_c/contactd.h
+# The schema understands what the last release wrote (proto/VERSIONING.md).
+check-conform:
+	@flatc --conform tests/golden/wire/contactd.fbs proto/contactd.fbs && echo "schema: conforms to the last release"
 format: $(VENV)/dev
 	$(VENV)/bin/clang-format -i $(TRACKED)
 format-check: $(VENV)/dev

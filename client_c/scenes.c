@@ -286,9 +286,10 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
     for (int attempt = 0;; attempt++) {
         contactd_code code = ctc_ensure_mesh(client, mesh);
         if (code != CONTACTD_OK) return code;
-        uint32_t *ignore = body->n_ignore ? malloc(body->n_ignore * sizeof *ignore) : NULL, n = 0;
-        if (body->n_ignore && !ignore) return ctc_no_memory(client, "body");
-        for (size_t i = 0; i < body->n_ignore; i++) { /* those that were not removed since */
+        const size_t n_ignore = body->n_ignore;
+        uint32_t *ignore = malloc((n_ignore + 1) * sizeof *ignore), n = 0;
+        if (!ignore) return ctc_no_memory(client, "body");
+        for (size_t i = 0; i < n_ignore; i++) { /* those that were not removed since */
             const ctc_body *other = scene->bodies[body->ignore[i] - 1];
             if (other) ignore[n++] = other->server;
         }

@@ -119,9 +119,9 @@ static void end_step(contactd_client *client, ctc_step *step) {
 
 /* "body 16777217" of the server is another number here. */
 static void rename_body(ctc_scene *scene, contactd_error *error) {
-    unsigned long server;
-    if (sscanf(error->object, "body %lu", &server) != 1 || server > UINT32_MAX) return;
-    uint32_t body = ctc_body_of(scene, (uint32_t)server);
+    if (strncmp(error->object, "body ", 5) != 0) return;
+    unsigned long server = strtoul(error->object + 5, NULL, 10);
+    uint32_t body = server <= UINT32_MAX ? ctc_body_of(scene, (uint32_t)server) : 0;
     if (body) snprintf(error->object, sizeof error->object, "body %u", body);
 }
 
@@ -311,20 +311,32 @@ contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below) {
 /* ---- the calls
  * -------------------------------------------------------------------------------------------------------- */
 
-static contactd_code submit(contactd_client *client, ctc_scene *scene, const contactd_update *updates, size_t n,
-                            const contactd_step_options *options, ctc_step **out) {
-    if (options->cookie != STEP_COOKIE)
-        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "options",
-                        "options were not filled by contactd_step_options_init of this version");
+/* The step, in flight; or NULL, and the client's error says why. */
+static ctc_step *submit(contactd_client *client, contactd_scene handle, const contactd_update *updates, size_t n,
+                        const contactd_step_options *options) {
+    contactd_step_options defaults;
     ctc_step *step = NULL;
+    ctc_begin(client);
+    ctc_scene *scene = ctc_find_scene(client, handle);
+    if (!scene) return NULL;
+    contactd_step_options_init(&defaults);
+    if (!options) options = &defaults;
+    if (options->cookie != STEP_COOKIE) {
+        ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "options",
+                 "options were not filled by contactd_step_options_init of this version");
+        return NULL;
+    }
     if (ctc_grow(&client->steps, client->n_steps, &client->cap_steps, sizeof *client->steps)) step = take_spare(client);
-    if (!step) return ctc_no_memory(client, "step");
+    if (!step) {
+        ctc_no_memory(client, "step");
+        return NULL;
+    }
     contactd_code code = ctc_take_updates(client, scene, step, updates, n);
     if (code == CONTACTD_OK && client->welcome.max_in_flight)
         code = ctc_flush(client, 0, client->welcome.max_in_flight);
     if (code != CONTACTD_OK) {
         put_spare(client, step);
-        return code;
+        return NULL;
     }
     step->state = STEP_UNSENT;
     step->ticket = ++client->ticket;
@@ -341,11 +353,10 @@ static contactd_code submit(contactd_client *client, ctc_scene *scene, const con
         if (code == CONTACTD_OK) client->error = step->error;
         remove_step(client, step);
         put_spare(client, step);
-        return client->error.code;
+        return NULL;
     }
     client->error = (contactd_error){.code = CONTACTD_OK};
-    *out = step;
-    return CONTACTD_OK;
+    return step;
 }
 
 static contactd_code wait_for(contactd_client *client, ctc_step *step, const contactd_result **out) {
@@ -366,18 +377,11 @@ static contactd_code wait_for(contactd_client *client, ctc_step *step, const con
     return CONTACTD_OK;
 }
 
-contactd_code contactd_step_submit(contactd_client *client, contactd_scene handle, const contactd_update *updates,
+contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out) {
-    ctc_begin(client);
-    *out = 0;
-    ctc_scene *scene = ctc_find_scene(client, handle);
-    if (!scene) return client->error.code;
-    contactd_step_options defaults;
-    contactd_step_options_init(&defaults);
-    ctc_step *step;
-    contactd_code code = submit(client, scene, updates, n_updates, options ? options : &defaults, &step);
-    if (code == CONTACTD_OK) *out = step->ticket;
-    return code;
+    const ctc_step *step = submit(client, scene, updates, n_updates, options);
+    *out = step ? step->ticket : 0;
+    return client->error.code;
 }
 
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out) {
@@ -392,18 +396,12 @@ contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket
                     "there is no such step in flight: it was waited for already, or its scene was closed");
 }
 
-contactd_code contactd_step(contactd_client *client, contactd_scene handle, const contactd_update *updates,
+contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out) {
-    ctc_begin(client);
     *out = NULL;
-    ctc_scene *scene = ctc_find_scene(client, handle);
-    if (!scene) return client->error.code;
-    contactd_step_options defaults;
-    contactd_step_options_init(&defaults);
-    ctc_step *step;
-    contactd_code code = submit(client, scene, updates, n_updates, options ? options : &defaults, &step);
-    if (code != CONTACTD_OK) return code;
-    code = wait_for(client, step, out);
+    ctc_step *step = submit(client, scene, updates, n_updates, options);
+    if (!step) return client->error.code;
+    contactd_code code = wait_for(client, step, out);
     if (in_flight(step)) step->abandoned = true;
     return code;
 }

@@ -70,7 +70,7 @@ static int measure_latency(bench *b, double seconds) {
 
 static int measure_rate(bench *b, double seconds) {
     contactd_server server;
-    contactd_ticket tickets[64];
+    contactd_ticket tickets[64] = {0};
     const contactd_result *result;
     contactd_get_server(b->ctl->client, &server);
     b->in_flight = server.max_in_flight < 64 ? server.max_in_flight : 64;

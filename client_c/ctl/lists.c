@@ -47,7 +47,7 @@ static void mesh_row(const contactd_mesh_info *m) {
 int ctl_mesh_add(ctl *ctl) {
     int code = EXIT_OK;
     unsigned char *bytes[256] = {0};
-    size_t sizes[256];
+    size_t sizes[256] = {0};
     if (ctl->options[OPT_NAME] && ctl->n_args > 1)
         return ctl_mistake("--name names one mesh, but there are several files");
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
