@@ -7,15 +7,18 @@
 #include "gpu/base/kernel.h"
 #include "gpu/base/simd.h"
 
-/* Four floats are loaded at once; the last vertex has no fourth. */
+/* Four floats are loaded at once and the fourth, the next vertex's, is masked off; the last vertex has none. (Not by
+ * v[3] = 0: that goes through memory and waits for the store.) */
 static inline ct_v4f load_float(const char *p, int is_last) {
     ct_v4f v = {0};
-    if (is_last)
-        memcpy(&v, p, 12);
-    else
-        memcpy(&v, p, 16);
-    v[3] = 0;
-    return v;
+    if (is_last) {
+        float x[3];
+        memcpy(x, p, sizeof x);
+        v = (ct_v4f){x[0], x[1], x[2], 0};
+    } else {
+        memcpy(&v, p, sizeof v);
+    }
+    return (ct_v4f)((ct_v4i)v & (ct_v4i){-1, -1, -1, 0});
 }
 
 static inline ct_v4d load(const char *p, int is_last) {

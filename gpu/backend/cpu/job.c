@@ -14,6 +14,7 @@ struct run {
     uint32_t driver; /* the worker whose pair scratch is used */
     bool spread;
     uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
+    bool sparse; /* coordinates of the corners of binned triangles only */
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
@@ -39,7 +40,9 @@ static const double *pose_of(const ct_body *body) {
     return body->kind == CT_BODY_RIGID ? body->pose : NULL;
 }
 
-static void snap_chunk(struct run *run, uint32_t i, bool coords) {
+static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct run *run = context;
     ct_worker *driver = &run->device->workers[run->driver];
     int b = i >= run->vertex_chunks[0];
     if (b) i -= run->vertex_chunks[0];
@@ -47,33 +50,25 @@ static void snap_chunk(struct run *run, uint32_t i, bool coords) {
     size_t first = (size_t)i * VERTEX_CHUNK, last = first + VERTEX_CHUNK;
     if (last > run->vertices[b]) last = run->vertices[b];
     run->device->kernels->snap->snap(&run->job->window, positions_of(body), pose_of(body), first, last,
-                                     coords ? driver->coords[b].data : NULL, coords ? NULL : driver->cells[b].data);
+                                     run->sparse ? NULL : driver->coords[b].data, driver->cells[b].data);
 }
 
-static void cells_chunk(void *context, uint32_t i, uint32_t worker) {
-    (void)worker;
-    snap_chunk(context, i, false);
-}
-
-static void coords_chunk(void *context, uint32_t i, uint32_t worker) {
-    (void)worker;
-    snap_chunk(context, i, true);
-}
-
-/* Coordinates are needed of the corners of binned triangles only: of few vertices where samples are far apart, and then
- * writing the others would cost more than all the rest. */
-static void snap_needed(struct run *run) {
-    ct_worker *driver = &run->device->workers[run->driver];
-    const ct_job *job = run->job;
-    uint32_t n_bins = run->triangle_chunks[0] + run->triangle_chunks[1];
-    uint64_t corners = 0;
-    for (uint32_t i = 0; i < n_bins; i++) corners += 3 * (uint64_t)driver->bins[i].offset[job->bands.total];
-    /* Threads that share a vertex would write it at the same time, so spread jobs snap them all. */
-    if (run->spread || 2 * corners > (uint64_t)run->vertices[0] + run->vertices[1]) {
-        spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], coords_chunk);
-        return;
+/* Where there are far fewer samples than vertices, few triangles are binned, and writing the coordinates of all
+ * vertices would cost more than all the rest. (Not where threads share vertices: two would write one at the same time.)
+ */
+static bool is_sparse(const struct run *run) {
+    uint64_t samples = 0;
+    for (int w = 0; w < 3; w++) {
+        const ct_lattice *a = run->job->window.axis;
+        samples += (uint64_t)a[ct_view_u(w)].n * (uint64_t)a[ct_view_v(w)].n;
     }
-    for (uint32_t i = 0; i < n_bins; i++) {
+    return !run->spread && 8 * samples < (uint64_t)run->vertices[0] + run->vertices[1];
+}
+
+static void snap_binned(const struct run *run) {
+    const ct_worker *driver = &run->device->workers[run->driver];
+    const ct_job *job = run->job;
+    for (uint32_t i = 0; i < run->triangle_chunks[0] + run->triangle_chunks[1]; i++) {
         const ct_bin *bin = &driver->bins[i];
         const ct_body *body = job->body[bin->placed->body];
         run->device->kernels->snap->snap_corners(&job->window, positions_of(body), pose_of(body),
@@ -337,9 +332,10 @@ void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
     if (!prepare(&run)) {
         run.failed = true;
     } else {
-        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], cells_chunk);
+        run.sparse = is_sparse(&run);
+        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
         spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], bin_chunk);
-        if (!run.failed) snap_needed(&run);
+        if (run.sparse && !run.failed) snap_binned(&run);
         binned = ct_now();
         if (!run.failed) spread(&run, job->bands.total, band);
     }
