@@ -23,8 +23,7 @@ const char *contactd_phase_name(int phase) {
     return phase >= 0 && phase < WIRE_TIMINGS ? wire_timing_names[phase] : "";
 }
 
-/* ---- shared by the library ------------------------------------------------------------------------------------------
- */
+/* ---- shared by the library ---- */
 
 uint64_t ctc_now(void) {
     struct timespec t;
@@ -100,8 +99,7 @@ void ctc_begin(contactd_client *client) {
     client->strangers = 0;
 }
 
-/* ---- connecting -----------------------------------------------------------------------------------------------------
- */
+/* ---- connecting ---- */
 
 void contactd_options_init(contactd_options *options) {
     *options = (contactd_options){.cookie = OPTIONS_COOKIE,
@@ -207,8 +205,7 @@ contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms)
     return CONTACTD_OK;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------
- */
+/* ---- questions ---- */
 
 contactd_code contactd_get_server(contactd_client *client, contactd_server *out) {
     const wire_welcome *w = &client->welcome;

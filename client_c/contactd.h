@@ -37,8 +37,7 @@ typedef struct contactd_error {
     uint32_t retry_after_ms; /* a hint; 0: none */
 } contactd_error;
 
-/* ---- client --------------------------------------------------------------------------------------------------------
- */
+/* ---- client ---- */
 
 typedef struct contactd_client contactd_client;
 
@@ -86,8 +85,7 @@ typedef struct contactd_status {
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);
 
-/* ---- meshes --------------------------------------------------------------------------------------------------------
- */
+/* ---- meshes ---- */
 
 typedef uint32_t contactd_mesh; /* 0 is none; never reused by the same client */
 
@@ -142,8 +140,7 @@ contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_
 contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out); /* >= 8 digits */
 contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash);
 
-/* ---- scenes and bodies ---------------------------------------------------------------------------------------------
- */
+/* ---- scenes and bodies ---- */
 
 typedef uint32_t contactd_scene;
 typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
@@ -197,8 +194,7 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, c
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);
 
-/* ---- steps ---------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ---- */
 
 typedef enum contactd_update_kind {
     CONTACTD_POSITIONS = 1, /* all vertices of a deformable body */

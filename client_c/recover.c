@@ -57,8 +57,7 @@ contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh) {
     return ctc_send_register(client, mesh, &mesh->source);
 }
 
-/* ---- positions ------------------------------------------------------------------------------------------------------
- */
+/* ---- positions ---- */
 
 /* What a body's vertices were told to be, as an update: all of them, or those that were given. */
 static bool state_of(const ctc_body *body, wire_update *out, void **block) {

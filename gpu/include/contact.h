@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* ---- status ------------------------------------------------------------------------------------------------------ */
+/* ---- status ---- */
 
 /* name, text */
 #define CT_STATUS_MAP(X)                                                                                               \
@@ -59,7 +59,7 @@ typedef struct ct_error {
     char message[464]; /* one or two sentences naming object, expected and actual, and the remedy where there is one */
 } ct_error;
 
-/* ---- meshes ------------------------------------------------------------------------------------------------------ */
+/* ---- meshes ---- */
 
 typedef struct ct_mesh ct_mesh; /* immutable, reference-counted, identified by the hash of its content */
 
@@ -109,7 +109,7 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
 const float *ct_mesh_positions(const ct_mesh *mesh);    /* [vertices][3], rest positions, owned by the mesh */
 const uint32_t *ct_mesh_triangles(const ct_mesh *mesh); /* [triangles][3]; reordered, corners rotated, never flipped */
 
-/* ---- engine ------------------------------------------------------------------------------------------------------ */
+/* ---- engine ---- */
 
 typedef struct ct_engine ct_engine;
 
@@ -138,7 +138,7 @@ typedef struct ct_engine_facts {
 
 void ct_engine_get_facts(const ct_engine *engine, ct_engine_facts *facts);
 
-/* ---- scenes and bodies ------------------------------------------------------------------------------------------- */
+/* ---- scenes and bodies ---- */
 
 typedef struct ct_scene ct_scene;
 
@@ -198,7 +198,7 @@ ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *in
 ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error);
 uint64_t ct_scene_bytes(const ct_scene *scene); /* memory held by the scene without its meshes */
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 typedef enum ct_update_kind {
     CT_UPDATE_POSITIONS = 1, /* all vertices of a deformable body */

@@ -18,7 +18,7 @@ static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
     return m > c ? m : c;
 }
 
-/* ---- binning ----------------------------------------------------------------------------------------------------- */
+/* ---- binning ---- */
 
 /* Four 16-bit lanes in a word, one per axis; cells leave each lane's top bit free. */
 static const ct_cells LANES = 0x000100010001;
@@ -148,7 +148,7 @@ static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_ban
     return true;
 }
 
-/* ---- rasterising ------------------------------------------------------------------------------------------------- */
+/* ---- rasterising ---- */
 
 struct target {
     ct_ray_lists *rays;
@@ -284,8 +284,7 @@ static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_l
         raster_wide(t, &setup, x, ray, tag, before);
 }
 
-/* ---- four triangles at a time -------------------------------------------------------------------------------------
- */
+/* ---- four triangles at a time ---- */
 
 /* Most triangles of a fine mesh can cover 2x2 samples at most. Their edge functions are below 2^53 where their extent
  * is below 2^25 units, so double arithmetic on them is exact and gives what integers would. */
@@ -439,8 +438,7 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     return present & ~bits(__builtin_convertvector(small, ct_v4l));
 }
 
-/* ---- a band -------------------------------------------------------------------------------------------------------
- */
+/* ---- a band ---- */
 
 /* w is a constant in each of the three calls, so that axes are too. */
 static inline __attribute__((always_inline)) void raster_view(struct target *t, const ct_window *window,

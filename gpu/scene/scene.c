@@ -11,8 +11,7 @@
 
 enum { SETTINGS_COOKIE = 0x5ce7e001, BODY_COOKIE = 0xb0d40001 };
 
-/* ---- settings -----------------------------------------------------------------------------------------------------
- */
+/* ---- settings ---- */
 
 void ct_scene_settings_init(ct_scene_settings *settings) {
     *settings = (ct_scene_settings){
@@ -39,8 +38,7 @@ ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
-/* ---- scenes -------------------------------------------------------------------------------------------------------
- */
+/* ---- scenes ---- */
 
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
     *out = NULL;
@@ -84,8 +82,7 @@ void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings) {
     *settings = scene->settings;
 }
 
-/* ---- bodies -------------------------------------------------------------------------------------------------------
- */
+/* ---- bodies ---- */
 
 void ct_body_options_init(ct_body_options *options) {
     *options = (ct_body_options){.cookie = BODY_COOKIE,
@@ -246,8 +243,7 @@ void ct_scene_refresh(ct_scene *scene) {
     scene->ignored_stale = false;
 }
 
-/* ---- information --------------------------------------------------------------------------------------------------
- */
+/* ---- information ---- */
 
 static void fill_info(const ct_body *body, ct_body_info *info) {
     *info =

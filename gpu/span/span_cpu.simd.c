@@ -3,8 +3,7 @@
 
 #include "gpu/base/simd.h"
 
-/* ---- order along a ray --------------------------------------------------------------------------------------------
- */
+/* ---- order along a ray ---- */
 
 /* A fragment in a ray's order: its key and, below, its index. */
 typedef uint64_t entry;
@@ -61,8 +60,7 @@ static inline uint32_t gather(const ct_linked_fragment *fragments, uint32_t head
     return n;
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------
- */
+/* ---- sums ---- */
 
 struct sink {
     ct_sums *sums;
@@ -93,8 +91,7 @@ static inline int32_t add_bound(const struct sink *s, const ct_linked_fragment *
     return ct_fragment_depth(fragments[a >= 0 ? a : b].f.key);
 }
 
-/* ---- rays ---------------------------------------------------------------------------------------------------------
- */
+/* ---- rays ---- */
 
 static bool keep_span(ct_span_scratch *scratch, ct_budget *budget, ct_raw_span span) {
     size_t used = scratch->n_spans * sizeof span;

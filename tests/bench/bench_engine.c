@@ -31,7 +31,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
     exit(1);
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------------------ */
+/* ---- bodies ---- */
 
 typedef struct body {
     ct_mesh *mesh;
@@ -98,7 +98,7 @@ static void free_body(body *b) {
     free(b->positions);
 }
 
-/* ---- a scene to time --------------------------------------------------------------------------------------------- */
+/* ---- a scene to time ---- */
 
 typedef struct bench {
     const char *name;
@@ -200,7 +200,7 @@ static uint64_t hash_result(uint64_t hash, const ct_result *result) {
     return hash;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 static void run(const bench *b, const char *simd, unsigned threads) {
     stage s = {0};

@@ -42,7 +42,7 @@ static contactd_mesh register_shape(struct shape shape, const char *name) {
     return mesh;
 }
 
-/* ---- round trips ------------------------------------------------------------------------------------------------- */
+/* ---- round trips ---- */
 
 typedef struct boxes {
     contactd_scene scene;
@@ -138,7 +138,7 @@ static void pipelined(boxes *b, double seconds) {
     fflush(stdout);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static double resident_bytes(long pid) {
     char path[64];

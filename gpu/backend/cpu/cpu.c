@@ -17,8 +17,7 @@ double ct_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- device --------------------------------------------------------------------------------------------------------
- */
+/* ---- device ---- */
 
 /* All that a worker keeps for its next job, but answers, which the batch still needs. Its sums are all zero. */
 static void free_scratch(ct_device *device, ct_worker *w) {
@@ -105,8 +104,7 @@ static void facts(const ct_device *device, ct_engine_facts *f) {
     f->scratch_peak = atomic_load(&device->budget.peak);
 }
 
-/* ---- bodies --------------------------------------------------------------------------------------------------------
- */
+/* ---- bodies ---- */
 
 static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) {
     const ct_mesh *mesh = body->mesh;
@@ -132,8 +130,7 @@ static void body_destroy(ct_device *device, ct_body *body) {
     body->resident = NULL;
 }
 
-/* ---- a batch -------------------------------------------------------------------------------------------------------
- */
+/* ---- a batch ---- */
 
 struct batch {
     ct_device *device;

@@ -29,8 +29,7 @@ static void spread(struct run *run, uint32_t n, ct_task task) {
         for (uint32_t i = 0; i < n; i++) task(run, i, run->driver);
 }
 
-/* ---- vertices to the lattice ---------------------------------------------------------------------------------------
- */
+/* ---- vertices to the lattice ---- */
 
 static const float *positions_of(const ct_body *body) {
     return body->kind == CT_BODY_RIGID ? body->mesh->positions : body->resident->positions;
@@ -77,8 +76,7 @@ static void snap_binned(const struct run *run) {
     }
 }
 
-/* ---- triangles to bands --------------------------------------------------------------------------------------------
- */
+/* ---- triangles to bands ---- */
 
 static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
@@ -96,8 +94,7 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->bands, first, last)) run->failed = true;
 }
 
-/* ---- bands to spans to sums ----------------------------------------------------------------------------------------
- */
+/* ---- bands to spans to sums ---- */
 
 /* Whole words, so that they can be looked through eight at a time. */
 static size_t touched_bytes(uint32_t vertices) {
@@ -145,8 +142,7 @@ static void band(void *context, uint32_t i, uint32_t index) {
     worker->span_seconds += ct_now() - middle;
 }
 
-/* ---- sums to an answer ---------------------------------------------------------------------------------------------
- */
+/* ---- sums to an answer ---- */
 
 /* The sums of the threads that had a part in the job. */
 struct parts {
@@ -289,8 +285,7 @@ static void finish(struct run *run) {
         if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static bool prepare(struct run *run) {
     ct_device *device = run->device;

@@ -15,8 +15,7 @@ static void find_sets(void) {
 #endif
 }
 
-/* ---- the rule, once more and differently ---------------------------------------------------------------------------
- */
+/* ---- the rule, once more and differently ---- */
 
 typedef __int128 wide;
 
@@ -139,8 +138,7 @@ static size_t check_all(const ct_window *window, struct cast_body *bodies, uint3
     return at;
 }
 
-/* ---- scenes --------------------------------------------------------------------------------------------------------
- */
+/* ---- scenes ---- */
 
 static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
     return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));

@@ -44,8 +44,7 @@ static void expect_error(const ct_error *error, ct_status status, const char *fi
     if (!strstr(error->message, words)) fail_msg("\"%s\" does not say \"%s\"", error->message, words);
 }
 
-/* ---- settings ------------------------------------------------------------------------------------------------------
- */
+/* ---- settings ---- */
 
 static void test_settings(void **state) {
     (void)state;
@@ -98,8 +97,7 @@ static void test_settings(void **state) {
     ct_scene_destroy(&scene);
 }
 
-/* ---- handles -------------------------------------------------------------------------------------------------------
- */
+/* ---- handles ---- */
 
 static void gone(ct_scene *scene, uint32_t body, const char *words) {
     ct_body_info info;
@@ -182,8 +180,7 @@ static void test_many_come_and_go(void **state) {
     ct_scene_destroy(&scene);
 }
 
-/* ---- adding ---------------------------------------------------------------------------------------------------------
- */
+/* ---- adding ---- */
 
 static void test_refused_bodies(void **state) {
     (void)state;
@@ -269,8 +266,7 @@ static void test_groups(void **state) {
     ct_scene_destroy(&scene);
 }
 
-/* ---- information ----------------------------------------------------------------------------------------------------
- */
+/* ---- information ---- */
 
 static void test_info_and_references(void **state) {
     (void)state;

@@ -152,8 +152,7 @@ static void test_refusals(void **state) {
     refused(&u, CT_OUT_OF_RANGE, "pose", "no rotation");
 }
 
-/* ---- what arrives -------------------------------------------------------------------------------------------------
- */
+/* ---- what arrives ---- */
 
 /* The positions that body 0 has, as the step's answer and its box tell: compared with a scene given them whole. */
 static void expect_positions(struct stage *stage, const float positions[24]) {

@@ -45,8 +45,7 @@ static void cross(struct ray *ray, int body, int in, int32_t depth, uint32_t l1,
     ray->n++;
 }
 
-/* ---- running the stage --------------------------------------------------------------------------------------------
- */
+/* ---- running the stage ---- */
 
 struct outcome {
     int64_t gradient[2][3 * VERTICES], length[3];
@@ -122,8 +121,7 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
     return out;
 }
 
-/* ---- the same, by counting ------------------------------------------------------------------------------------------
- */
+/* ---- the same, by counting ---- */
 
 /* Between two depths next to each other nothing crosses: a stretch is in the span set if both winding numbers, counted
  * from scratch, are positive. At a depth, leaving comes first and is a (possibly empty) stretch of its own. */
