@@ -14,7 +14,7 @@ struct run {
     uint32_t driver; /* the worker whose pair scratch is used */
     bool spread;
     uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
-    bool sparse; /* coordinates of the corners of binned triangles only */
+    bool sparse;                       /* coordinates of the corners of binned triangles only */
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
