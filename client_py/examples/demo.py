@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "client_py"), str(ROOT / "client_py" / "examples")]
 import contactd  # noqa: E402
 from contactd.result import PHASES  # noqa: E402
 
-STEPS = {"press": 260, "settle": 600}
+STEPS = {"press": 240, "settle": 400}
 LIMIT_S = 120.0  # for everything; it takes about half a minute
 
 
@@ -157,8 +157,8 @@ def scene_picture(arguments: tuple[str, str, str]) -> str:
               for i in range(n)]
     spans, axes = data["spans"].astype(float), data["axes"]
     pair = data["pair"] if "pair" in data.files else np.array([0, 1])
-    shown = np.concatenate([solids[i].vertices for i in pair])
-    center, radius = _ball(shown)
+    shown = [s for s in solids if len(s.triangles) > 12] or solids  # the ground goes on outside the picture
+    center, radius = _ball(np.concatenate([s.vertices for s in shown]))
     plt = _pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6.9))
     left.imshow(render.picture(solids, center, 1.12 * radius, -60, 24))
@@ -168,7 +168,7 @@ def scene_picture(arguments: tuple[str, str, str]) -> str:
         center, radius = _ball(spans.reshape(-1, 3))
     right.imshow(render.picture([solids[i] for i in pair], center, 1.35 * radius, -60, 34, opacity=0.30,
                                 spans=(spans, colors[axes.astype(int)])))
-    right.set_title(f"their intersection: {len(spans)} spans", loc="left", fontsize=12)
+    right.set_title(f"the deepest intersection: {len(spans)} spans", loc="left", fontsize=12)
     for k, name in enumerate("along x,along y,along z".split(",")):
         right.plot([], [], color=colors[k], lw=3, label=name)
     right.legend(loc="lower right", fontsize=10, framealpha=0.9)
@@ -198,7 +198,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mesh-a", help="used by both simulators instead of their own first mesh")
     parser.add_argument("--mesh-b", help="instead of their second")
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("CONTACTD_BUILD", ROOT / "build")))
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("BUILD", ROOT / "build")))
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     out = args.out or args.build / "demo"
@@ -218,7 +218,7 @@ def main() -> int:
             return Simulator(name, what, command, out)
 
         simulators = [
-            simulator("settle", "settle (C): rigid bodies", [str(args.build / "examples" / "settle")]),
+            simulator("settle", "settle (C): rigid bodies fall and come to rest", [str(args.build / "examples" / "settle")]),
             simulator("press", "press (Python): a soft body pressed and twisted by a rigid tool",
                       [sys.executable, str(ROOT / "client_py" / "examples" / "press.py")]),
         ]

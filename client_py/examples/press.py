@@ -28,7 +28,7 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 FRICTION = 0.6
 SIZE = 0.2  # m, the soft body's longest side
 YOUNG, POISSON, DENSITY, DAMPING = 2e4, 0.4, 1000.0, 4e-3  # Pa, 1, kg/m^3, s
-TAU = 0.03  # s, contacts damp like a spring of this relaxation time
+TAU = 0.1  # s, contacts damp like a spring of this relaxation time
 CREEP = 5e-3  # m/s: slower than this, friction is viscous
 
 
