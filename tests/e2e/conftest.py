@@ -4,7 +4,7 @@
 `fresh_server`  a server for one test alone
 `make_server`   a factory: make_server("--flag", "value", env={...}) starts one more, ended with the test
 
-The binaries are taken from build/, or from the folder that CONTACTD_BUILD names (CONTACTD_BUILD=build/address runs the
+The binaries are taken from build/, or from the folder that BUILD names (BUILD=build/address runs the
 tests against the instrumented ones). No other CONTACTD_ variable reaches a server.
 """
 
@@ -23,7 +23,7 @@ import urllib.request
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("CONTACTD_BUILD", "build")
+BUILD = ROOT / os.environ.get("BUILD", "build")
 SLOW = 20.0 if BUILD.name in ("address", "thread", "undefined") else 1.0  # how much longer it may take
 MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
 SANITIZER_REPORT = re.compile(
