@@ -386,12 +386,12 @@ const char *http_server_address(const http_server *server) {
 void http_server_stop(http_server **where) {
     http_server *server = *where;
     if (!server) return;
-    MHD_quiesce_daemon(server->daemon);
-    close(server->listener.fd);
+    MHD_socket listening = MHD_quiesce_daemon(server->daemon);
     atomic_store(&server->stopping, true);
     lanes_drain(server->lanes);
     for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);
     MHD_stop_daemon(server->daemon);
+    if (listening != MHD_INVALID_SOCKET) close(listening); /* ours again, once no thread polls it any more */
     lanes_stop(&server->lanes);
     watch_stop(&server->watch);
     free(server);
