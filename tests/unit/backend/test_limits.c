@@ -22,8 +22,8 @@ static ct_engine *engine_of(uint32_t threads, size_t limit) {
 }
 
 static struct stage open_large(ct_engine *engine) {
-    struct shape a = shape_icosphere(1, 4), b = shape_torus(0.9, 0.4, 60, 30);
-    ct_scene_settings settings = stage_resolution(50);
+    struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 40, 20);
+    ct_scene_settings settings = stage_resolution(40);
     const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}};
     struct stage stage = stage_open(engine, &settings, bodies, 2);
     shape_free(&a);
