@@ -1,0 +1,109 @@
+"""The C client as its users have it: programs built with cc and pkg-config, and a simulator whose server is killed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from conftest import BUILD, ROOT, SLOW, Server
+
+SIMPLE = ROOT / "client_c" / "examples" / "simple.c"
+SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
+
+
+def pkg_config(folder, *flags: str) -> list[str]:
+    out = subprocess.run(["pkg-config", *flags, "--cflags", "--libs", "contactd"], capture_output=True, text=True,
+                         check=True, env=os.environ | {"PKG_CONFIG_PATH": str(folder)})
+    return shlex.split(out.stdout)
+
+
+def build_and_run(tmp_path, flags: list[str], *args: str) -> subprocess.CompletedProcess:
+    program = tmp_path / "simple"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(SIMPLE), *flags, "-o", str(program)],
+                   check=True)
+    return subprocess.run([str(program), *args], capture_output=True, text=True, timeout=30 * SLOW)
+
+
+def check_simple(done: subprocess.CompletedProcess) -> None:
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert float(lines[0].split()[1]) == pytest.approx(0.25**3)  # the wedge's corner in the box's
+    moved = [float(x) for x in lines[1].split()[6:9]]
+    assert moved == pytest.approx([-(0.25**2)] * 3, rel=1e-6)
+    assert len(lines) == 2 + 4
+
+
+def test_simple_is_short():
+    assert len(SIMPLE.read_text().splitlines()) <= 60
+
+
+def test_shared_library(server, binaries, tmp_path):
+    check_simple(build_and_run(tmp_path, pkg_config(binaries), server.stream))
+
+
+def test_static_library(server, binaries, tmp_path):
+    """As installed without the shared one."""
+    shutil.copy(binaries / "libcontactd.a", tmp_path)
+    text = (binaries / "contactd.pc").read_text().replace(f"-L{binaries}", f"-L{tmp_path}")
+    (tmp_path / "contactd.pc").write_text(text)
+    done = build_and_run(tmp_path, pkg_config(tmp_path, "--static"), server.stream)
+    check_simple(done)
+    needs = subprocess.run(["ldd", str(tmp_path / "simple")], capture_output=True, text=True, check=True).stdout
+    assert "libcontactd" not in needs
+
+
+def test_simple_without_a_server(binaries, tmp_path):
+    done = build_and_run(tmp_path, pkg_config(binaries), "nonsense")
+    assert done.returncode == 1 and "INVALID_ARGUMENT" in done.stderr and done.stdout == ""
+
+
+def settle(server: Server, folder, steps: int) -> subprocess.Popen:
+    return subprocess.Popen([str(BUILD / "examples" / "settle"), "--server", server.stream, "--steps", str(steps),
+                             "--resolution", "16", "--csv", str(folder / "settle.csv"), "--dump", str(folder),
+                             "--progress"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def rows(path) -> list[tuple]:
+    with path.open(newline="") as file:
+        return [(r["step"], r["contacts"], r["volume"], r["force"]) for r in csv.DictReader(file)]
+
+
+def test_settle_writes_what_it_did(server, tmp_path):
+    process = settle(server, tmp_path, 120)
+    assert process.wait(120 * SLOW) == 0, process.stderr.read()
+    data = rows(tmp_path / "settle.csv")
+    assert [int(r[0]) for r in data] == list(range(120))
+    assert max(float(r[2]) for r in data) > 0
+    dump = np.load(tmp_path / "settle.npz")
+    assert dump["vertices0"].dtype == np.float32 and dump["triangles0"].max() == len(dump["vertices0"]) - 1
+    assert dump["spans"].shape == (len(dump["axes"]), 2, 3) and len(dump["axes"]) > 0
+    assert dump["spans"][:, 1].max() <= dump["vertices3"].max() + 1
+
+
+def test_a_killed_server_changes_nothing(make_server, tmp_path):
+    """SIGKILL twice in mid-stream: each step is answered once, and the trajectory has the same bits as without."""
+    server = make_server()
+    calm, storm = tmp_path / "calm", tmp_path / "storm"
+    calm.mkdir()
+    storm.mkdir()
+    process = settle(server, calm, 400)
+    assert process.wait(120 * SLOW) == 0, process.stderr.read()
+    process = settle(server, storm, 400)
+    killed = 0
+    for line in process.stdout:  # "settle: step 50/400, ..."
+        if line.split()[2] in ("50/400,", "200/400,"):
+            server.kill()
+            killed += 1
+            time.sleep(0.2)
+            server.start()
+    assert process.wait(120 * SLOW) == 0, process.stderr.read()
+    assert killed == 2
+    assert rows(calm / "settle.csv") == rows(storm / "settle.csv")

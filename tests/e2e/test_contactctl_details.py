@@ -1,0 +1,153 @@
+"""contactctl in detail: the numbers in its JSON, every mistake on the line, bench, doctor, and every --help."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import BUILD, SLOW
+
+BOX = ("OFF\n8 12 0\n" + "".join(f"{x} {y} {z}\n" for z in (0, 1) for y in (0, 1) for x in (0, 1))
+       + "".join(f"3 {a} {b} {c}\n" for a, b, c in [(0, 2, 3), (0, 3, 1), (4, 5, 7), (4, 7, 6), (0, 1, 5), (0, 5, 4),
+                                                      (2, 6, 7), (2, 7, 3), (0, 4, 6), (0, 6, 2), (1, 3, 7), (1, 7, 5)]))
+MOVED = "1 0 0 0.5  0 1 0 0.25  0 0 1 0.125"
+
+
+@pytest.fixture
+def box(tmp_path):
+    path = tmp_path / "box.off"
+    path.write_text(BOX)
+    return path
+
+
+@pytest.fixture
+def ctl(server):
+    def run(*args, address: str | None = server.stream, env=None) -> subprocess.CompletedProcess:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")} | (env or {})
+        where = ["--server", address] if address else []
+        return subprocess.run([str(BUILD / "contactctl"), *where, *map(str, args)], capture_output=True, text=True,
+                              timeout=60 * SLOW, env=clean, stdin=subprocess.DEVNULL)
+
+    return run
+
+
+def ok(done: subprocess.CompletedProcess):
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def refused(done: subprocess.CompletedProcess, code: int, *words: str) -> None:
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def test_contact(ctl, box):
+    answer = ok(ctl("contact", box, box, "--pose-b", MOVED, "-o", "json", "--resolution", "16"))
+    assert answer["method"] == "ldi" and answer["backend"] == "cpu" and answer["rays"] > 0
+    assert list(answer["timings_us"]) == ["queue", "upload", "broadphase", "raster", "span", "contact", "download"]
+    (contact,) = answer["contacts"]
+    volume = 0.5 * 0.75 * 0.875
+    assert contact["volume"] == pytest.approx(volume) and contact["volumes"] == pytest.approx([volume] * 3)
+    assert contact["error_bound"] is None and contact["error_estimate"] >= 0
+    a, b = contact["generalized_gradient"]
+    assert a[:3] == pytest.approx([0.75 * 0.875, 0.5 * 0.875, 0.5 * 0.75], rel=1e-6)
+    assert b[:3] == pytest.approx([-x for x in a[:3]], rel=1e-6)
+    assert contact["center"] == pytest.approx([0.75, 0.625, 0.5625], abs=1e-6)
+    assert len(contact["gradient_nonzeros"]) == len(contact["bodies"]) == 2 and min(contact["gradient_nonzeros"]) > 0
+    assert contact["area"] > 0 and sum(x * x for x in contact["normal"]) == pytest.approx(1)
+
+
+def test_no_overlap(ctl, box):
+    answer = ok(ctl("-o", "json", "contact", box, box, "--pose-a", "1 0 0 9 0 1 0 0 0 0 1 0"))
+    assert answer["contacts"] == []
+
+
+def test_pixel_size_and_table(ctl, box):
+    answer = ok(ctl("contact", box, box, "--pose-b", MOVED, "--pixel-size", "0.03125", "-o", "json"))
+    assert answer["contacts"][0]["volume"] == pytest.approx(0.328125)
+    text = ctl("contact", box, box, "--pose-b", MOVED)
+    assert text.returncode == 0 and "0.328125" in text.stdout
+
+
+def test_refused_input(ctl, box, tmp_path):
+    hole = tmp_path / "hole.off"
+    hole.write_text("\n".join(BOX.replace("8 12 0", "8 11 0").splitlines()[:-1]) + "\n")
+    refused(ctl("contact", box, hole), 3, "hole.off", "INVALID_MESH", "edge")
+    noise = tmp_path / "noise.ply"
+    noise.write_bytes(bytes(range(256)))
+    refused(ctl("contact", noise, box), 3, "noise.ply", "PARSE_ERROR")
+    refused(ctl("contact", box, box, "--resolution", "0"), 3, "resolution")
+    refused(ctl("contact", box, box, "--resolution", "1000000"), 3, "resolution")
+    refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 3, "pose")
+    for method in ("ebpi", "certified", "voxtree", "magic"):
+        refused(ctl("contact", box, box, "--method", method), 3, method, "UNSUPPORTED", "ldi")
+    refused(ctl("mesh", "rm", "0123456789abcdef"), 3, "NOT_FOUND")
+    refused(ctl("scene", "show", "12345"), 3, "NOT_FOUND")
+
+
+def test_usage(ctl, box, tmp_path):
+    refused(ctl("contact", box, tmp_path / "absent.ply"), 2, "absent.ply", "No such file")
+    refused(ctl("contact", box, tmp_path), 2, "directory")
+    refused(ctl("contact", box), 2, "A B")
+    refused(ctl("contact", box, box, "--pose-a", "1 2 3"), 2, "12 numbers")
+    refused(ctl("contact", box, box, "--resolution", "many"), 2, "--resolution")
+    refused(ctl("contact", box, box, "--resolution", "8", "--pixel-size", "1"), 2, "exclude")
+    refused(ctl("contact", box, box, "--tolerance", "1e-9"), 2, "--tolerance")
+    refused(ctl("contact", box, box, "--frobnicate"), 2, "--frobnicate")
+    refused(ctl("status", "--resolution", "8"), 2, "--resolution")
+    refused(ctl("dance"), 2, "dance")
+    refused(ctl("mesh"), 2, "mesh add")
+    refused(ctl("status", "-o", "xml"), 2, "xml")
+    refused(ctl("status", "--timeout", "-1"), 2, "--timeout")
+    refused(ctl("scene", "set", "17"), 2, "nothing to set")
+    refused(ctl(), 2, "usage")
+    refused(ctl("status", address="carrier-pigeon"), 2, "carrier-pigeon")
+
+
+def test_doctor(ctl, server):
+    answer = ok(ctl("doctor", "-o", "json"))
+    assert answer["ok"] and all(check["ok"] for check in answer["checks"])
+    assert {"connection", "version", "readiness", "step"} <= {check["check"] for check in answer["checks"]}
+    done = ctl("doctor", "--timeout", "0.3", address=f"tcp://127.0.0.1:{server.http_port}")
+    assert done.returncode == 4 and "HTTP" in done.stdout  # something listens there, but it is the wrong port
+
+
+def test_meshes(ctl, box):
+    (added,) = ok(ctl("mesh", "add", box, "--name", "crate", "-o", "json"))
+    assert added["triangles"] == 12 and added["volume"] == pytest.approx(1)
+    assert added["hash"] in {m["hash"] for m in ok(ctl("mesh", "list", "-o", "json"))}
+    assert ok(ctl("mesh", "rm", added["hash"][:8], "-o", "json")) == {"removed": [added["hash"][:8]]}
+    assert added["hash"] not in {m["hash"] for m in ok(ctl("mesh", "list", "-o", "json"))}
+
+
+def test_scenes(ctl, server):
+    import contactd
+
+    with contactd.connect(server.stream) as client:
+        client.open_scene(name="mine", resolution=16)
+        (scene,) = [s for s in ok(ctl("scene", "list", "-o", "json")) if s["name"] == "mine"]
+        assert scene["resolution"] == [16, 16, 16]
+        changed = ok(ctl("scene", "set", scene["id"], "--resolution", "8 16 32", "-o", "json"))
+        assert changed["resolution"] == [8, 16, 32]
+        assert ok(ctl("scene", "show", scene["id"], "-o", "json"))["resolution"] == [8, 16, 32]
+        refused(ctl("scene", "set", scene["id"], "--resolution", "0"), 3, "resolution")
+
+
+def test_bench(ctl):
+    answer = ok(ctl("bench", "--seconds", "0.3", "-o", "json"))
+    assert answer["steps"] > 10 and 0 < answer["latency_us"]["p50"] <= answer["latency_us"]["p99"]
+    assert answer["steps_per_s"] > 0 and answer["steps_per_s_pipelined"] > 0
+
+
+@pytest.mark.parametrize("words", [[], ["contact"], ["mesh"], ["mesh", "add"], ["mesh", "list"], ["mesh", "rm"],
+                                   ["scene", "list"], ["scene", "show"], ["scene", "set"], ["status"], ["doctor"],
+                                   ["bench"]])
+def test_help(ctl, words):
+    done = ctl(*words, "--help")
+    assert done.returncode == 0 and "usage: contactctl" in done.stdout and "--timeout" in done.stdout
