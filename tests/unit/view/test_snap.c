@@ -115,6 +115,53 @@ static void test_random(void **state) {
     }
 }
 
+/* Either output alone, and the corners of some triangles alone: the same numbers, and nothing else is written. */
+static void test_parts(void **state) {
+    (void)state;
+    uint64_t rng = 8;
+    struct shape ball = shape_icosphere(1, 2);
+    const uint32_t n = ball.n_vertices;
+    ct_coords *all = calloc(n, sizeof *all), *some = calloc(n, sizeof *some);
+    ct_cells *cells = calloc(n, sizeof *cells), *cells_alone = calloc(n, sizeof *cells);
+    float *exact = malloc(12 * (size_t)n); /* exact, so that a read beyond it is seen */
+    memcpy(exact, ball.positions, 12 * (size_t)n);
+    double random_pose[12];
+    shape_pose_random(&rng, 1, random_pose);
+    ct_window window;
+    for (int k = 0; k < 3; k++) window.axis[k] = (ct_lattice){-1, 0.25, 4096, 1.0 / 4096, 10, 8, 0, 8192};
+    for (int round = 0; round < 40; round++) {
+        const ct_snap_cpu *set = sets[round % n_sets];
+        const double *pose = round / 2 % 2 ? random_pose : NULL;
+        set->snap(&window, exact, pose, 0, n, all, cells);
+        memset(some, 0x55, n * sizeof *some);
+        set->snap(&window, exact, pose, 0, n, some, NULL);
+        assert_memory_equal(some, all, n * sizeof *all);
+        set->snap(&window, exact, pose, 0, n, NULL, cells_alone);
+        assert_memory_equal(cells_alone, cells, n * sizeof *cells);
+
+        uint32_t entries[30], n_entries = (uint32_t)(shape_random(&rng) % 31);
+        char wanted[200] = {0};
+        for (uint32_t i = 0; i < n_entries; i++) { /* repeats allowed; the last vertex often */
+            entries[i] = (uint32_t)(shape_random(&rng) % ball.n_triangles);
+            for (int c = 0; c < 3; c++) wanted[ball.triangles[3 * (size_t)entries[i] + (size_t)c]] = 1;
+        }
+        memset(some, 0x55, n * sizeof *some);
+        set->snap_corners(&window, exact, pose, ball.triangles, entries, n_entries, some);
+        for (uint32_t v = 0; v < n; v++) {
+            if (wanted[v])
+                assert_memory_equal(some[v], all[v], sizeof *all);
+            else
+                for (int k = 0; k < 4; k++) assert_int_equal(some[v][k], 0x55555555);
+        }
+    }
+    free(all);
+    free(some);
+    free(cells);
+    free(cells_alone);
+    free(exact);
+    shape_free(&ball);
+}
+
 /* Vertices on samples, on the window's ends and halfway between two units: where a slip would show. */
 static void test_on_the_lattice(void **state) {
     (void)state;
@@ -192,8 +239,8 @@ static void test_any_alignment_and_count(void **state) {
 
 int main(void) {
     find_sets();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_on_the_lattice),
-                                       cmocka_unit_test(test_not_finite),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_on_the_lattice), cmocka_unit_test(test_not_finite),
                                        cmocka_unit_test(test_any_alignment_and_count)};
     return cmocka_run_group_tests_name("snap", tests, NULL, NULL);
 }
