@@ -138,6 +138,35 @@ static void test_batches(void **state) {
     }
 }
 
+/* A fine mesh seen at few samples: one thread works out the coordinates that it needs, several work out all. */
+static void test_few_samples_of_many_vertices(void **state) {
+    (void)state;
+    struct shape a = shape_icosphere(1, 5), b = shape_torus(0.9, 0.4, 100, 50);
+    double pose[12];
+    uint64_t rng = 72;
+    for (int round = 0; round < 6; round++) {
+        char expected[33], hex[33];
+        shape_pose_random(&rng, 0.3, pose);
+        for (uint32_t threads = 1; threads <= 4; threads += 3) {
+            ct_engine *engine = stage_engine(threads, round % 2 ? "base" : NULL);
+            ct_scene_settings settings = stage_resolution(1 + 2 * (uint32_t)round), finer = stage_resolution(40);
+            struct stage stage = stage_open(engine, &finer, (struct placed[]){{&a, pose, 0}, {&b, NULL, 0}}, 2);
+            ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL); /* leaves other coordinates behind */
+            ct_result_free(&result);
+            assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+            result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+            assert_int_equal(result->n_contacts, 1);
+            stage_hash(result, threads == 1 ? expected : hex);
+            ct_result_free(&result);
+            stage_close(&stage);
+            ct_engine_destroy(&engine);
+        }
+        assert_string_equal(hex, expected);
+    }
+    shape_free(&a);
+    shape_free(&b);
+}
+
 static void test_an_empty_batch(void **state) {
     (void)state;
     ct_engine *engine = stage_engine(2, NULL);
@@ -231,6 +260,7 @@ int main(void) {
                                        cmocka_unit_test(test_facts),
                                        cmocka_unit_test(test_phase_names),
                                        cmocka_unit_test(test_batches),
+                                       cmocka_unit_test(test_few_samples_of_many_vertices),
                                        cmocka_unit_test(test_an_empty_batch),
                                        cmocka_unit_test(test_failing_steps_in_a_batch),
                                        cmocka_unit_test(test_configure_between_steps)};
