@@ -157,6 +157,7 @@ int ctl_connect(ctl *ctl) {
     options.server = ctl->server;
     options.name = "contactctl";
     options.timeout_ms = ctl->timeout_ms;
+    options.lease_ms = ctl->timeout_ms + 2000; /* a script's many short sessions are not to pile up on the server */
     options.keep_meshes = false;
     contactd_error error;
     if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;

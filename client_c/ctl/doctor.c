@@ -84,6 +84,7 @@ static int check_reach(ctl *ctl) {
     options.server = ctl->server;
     options.name = "contactctl doctor";
     options.timeout_ms = ctl->timeout_ms;
+    options.lease_ms = ctl->timeout_ms + 2000;
     contactd_error error;
     contactd_code code = contactd_connect(&options, &ctl->client, &error);
     if (code == CONTACTD_OK) {
