@@ -78,6 +78,8 @@ static bool bin_views(ct_bin *out, ct_budget *budget, const ct_placed *p, uint32
     return true;
 }
 
+enum { FAR = 16 };
+
 /* An entry of a view's list before it is sorted by band: the triangle, above it its first band and its last. */
 typedef uint64_t binned;
 
@@ -92,6 +94,8 @@ static inline uint32_t last_band(binned e) {
 static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first, uint32_t last, binned *list[3]) {
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
+        if (t + FAR < last) /* a mesh with many bands has many vertices, in no order that caches would like */
+            for (int j = 0; j < 3; j++) __builtin_prefetch(&p->cells[k[3 * FAR + j]]);
         ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]], in[3];
         if (!views_of(a, b, c, in)) continue;
         a &= LANES * CT_CELL_MASK;
@@ -458,7 +462,8 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
                 const uint32_t *k = p->triangles + 3 * (size_t)triangle;
                 tag[l] = p->body << 31 | triangle;
                 for (int j = 0; j < 3; j++) q[l][j] = p->coords[k[j]];
-                if (end - entry > AHEAD + 3) {
+                if (end - entry > 2 * AHEAD + 3) {
+                    __builtin_prefetch(p->triangles + 3 * (size_t)entry[l + 2 * AHEAD]);
                     const uint32_t *soon = p->triangles + 3 * (size_t)entry[l + AHEAD];
                     for (int j = 0; j < 3; j++) __builtin_prefetch(&p->coords[soon[j]]);
                 }
