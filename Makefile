@@ -14,8 +14,8 @@
 #   make check           check-layers, check-headers, check-exports, check-conform
 #   make install         DESTDIR, PREFIX (default /usr/local)
 #
-# Switches: SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0), CC, CXX, CFLAGS,
-# CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
+# Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
+# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
 
 CC       ?= gcc
 CXX      ?= g++
@@ -97,6 +97,10 @@ bins      = $(patsubst tests/%.c,$(B)/tests/%,$(1))
 all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc $(B)/examples/simple \
      $(B)/examples/settle
 
+# One line a file; V=1 shows the commands.
+Q   := $(if $(V),,@)
+say  = @$(if $(V),:,printf '  %-5s %s\n' $(1) '$(2)')
+
 # ---- compiling and linking -------------------------------------------------------------------------------------------
 
 # Objects depend on the flags they were built with.
@@ -110,21 +114,25 @@ endif
 
 $(B)/gen/contactd_generated.h: proto/contactd.fbs
 	@mkdir -p $(@D)
-	flatc --cpp -o $(@D) $<
+	$(call say,FLATC,$<)
+	$Qflatc --cpp -o $(@D) $<
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_) -c $< -o $@
+	$(call say,CC,$<)
+	$Q$(CC) $(CFLAGS_) -c $< -o $@
 $(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/*)
 define SIMD_RULE
 $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS_) -Wno-psabi $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
+	$$(call say,CC,$$< ($(1)))
+	$$Q$$(CC) $$(CFLAGS_) -Wno-psabi $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
 endef
 $(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
 $(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h $(B)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS_) -c $< -o $@
+	$(call say,CXX,$<)
+	$Q$(CXX) $(CXXFLAGS_) -c $< -o $@
 
 $(B)/libengine.a: $(call objs,$(ENGINE_C)) $(SIMD_O)
 $(B)/libwire.a: $(call objs,$(WIRE_C))
@@ -134,32 +142,37 @@ $(B)/libcontactd.a: $(call objs,$(CLIENT_C) $(WIRE_C))
 $(B)/lib%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$Q$(AR) rcs $@ $^
 
 # The shared library shows what client_c/contactd.exports lists, and nothing else.
 $(B)/contactd.map: client_c/contactd.exports
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; sed '/^#/d;/./s/$$/;/' $<; echo 'local: *; };'; } > $@
 $(B)/libcontactd.so.$(VERSION): $(call objs,$(CLIENT_C) $(WIRE_C)) $(B)/contactd.map
-	$(LINK) -shared -Wl,-soname,libcontactd.so.$(SOVERSION) -Wl,--version-script=$(B)/contactd.map -o $@ \
+	$(call say,LINK,$@)
+	$Q$(LINK) -shared -Wl,-soname,libcontactd.so.$(SOVERSION) -Wl,--version-script=$(B)/contactd.map -o $@ \
 	    $(filter %.o,$^) $(LIBS_CLIENT)
 $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 	@ln -sf $(<F) $(B)/libcontactd.so.$(SOVERSION)
 	@ln -sf libcontactd.so.$(SOVERSION) $@
 
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
-	$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
-	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 
 # Examples: a file, or a folder of files, in client_c/examples is a program. They link no more than any program would,
 # but for the shapes that settle takes from the tests.
 $(B)/examples/simple: client_c/examples/simple.c $(B)/contactd.pc $(B)/libcontactd.so $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(OPT) -g $(WARN) $(SAN) $< $$(PKG_CONFIG_PATH=$(B) pkg-config --cflags --libs contactd) -o $@
+	$(call say,CC,$<)
+	$Q$(CC) $(OPT) -g $(WARN) $(SAN) $< $$(PKG_CONFIG_PATH=$(B) pkg-config --cflags --libs contactd) -o $@
 $(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)/libcontactd.a $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.
 # libzmq's own .pc is not required: Debian's names archives, for static linking, that Debian does not have.
@@ -177,13 +190,16 @@ $(B)/contactd.pc: $(HEADERS) Makefile
 ALL_LIBS := $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.a $(B)/libwire.a
 $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) -lm
+	$(call say,LINK,$@)
+	$Q$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) -lm
 
 # ---- set-up ------------------------------------------------------------------------------------------------------------
 
