@@ -168,7 +168,7 @@ def scene_picture(arguments: tuple[str, str, str]) -> str:
         center, radius = _ball(spans.reshape(-1, 3))
     right.imshow(render.picture([solids[i] for i in pair], center, 1.35 * radius, -60, 34, opacity=0.30,
                                 spans=(spans, colors[axes.astype(int)])))
-    right.set_title(f"the deepest intersection: {len(spans)} spans", loc="left", fontsize=12)
+    right.set_title(f"the intersection of two: {len(spans)} spans", loc="left", fontsize=12)
     for k, name in enumerate("along x,along y,along z".split(",")):
         right.plot([], [], color=colors[k], lw=3, label=name)
     right.legend(loc="lower right", fontsize=10, framealpha=0.9)
