@@ -24,9 +24,10 @@ static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spa
     return ok;
 }
 
-static void fill_entries(ct_result *r, const ct_job *job, const char *answers, uint64_t first, double stiffness) {
+static void fill_entries(ct_result *r, const ct_job *job, uint64_t first, double stiffness) {
     uint64_t n = job->contact.count[0] + job->contact.count[1];
-    const int64_t(*sums)[3] = (const void *)(answers + job->answer);
+    if (n == 0) return;
+    const int64_t(*sums)[3] = job->answer;
     memcpy(r->vertices + first, sums + n, n * sizeof *r->vertices);
     const ct_weight_units units = ct_frame_units(&job->window);
     double pressure = -stiffness * job->contact.volume;
@@ -40,8 +41,8 @@ static void fill_entries(ct_result *r, const ct_job *job, const char *answers, u
     }
 }
 
-static void fill_spans(ct_result *r, const ct_job *job, const char *answers, uint64_t first) {
-    const ct_raw_span *raw = (const void *)(answers + job->raw_spans);
+static void fill_spans(ct_result *r, const ct_job *job, uint64_t first) {
+    const ct_raw_span *raw = job->raw_spans;
     for (uint64_t i = 0; i < job->contact.n_spans; i++) {
         int w = raw[i].view, u = ct_view_u(w), v = ct_view_v(w);
         const ct_lattice *a = job->window.axis;
@@ -95,18 +96,17 @@ void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t 
         if (!job->found) continue;
         ct_contact *c = &r->contacts[r->n_contacts++];
         *c = job->contact;
-        const char *answers = device->workers[job->worker].answers.data;
         if (r->vertices) {
             c->first[0] = first;
             c->first[1] = first + c->count[0];
-            fill_entries(r, job, answers, first, step->scene->settings.stiffness);
+            fill_entries(r, job, first, step->scene->settings.stiffness);
             first += c->count[0] + c->count[1];
         } else {
             c->count[0] = c->count[1] = 0;
         }
         if (r->spans) {
             c->first_span = first_span;
-            fill_spans(r, job, answers, first_span);
+            fill_spans(r, job, first_span);
             first_span += c->n_spans;
         }
     }

@@ -19,7 +19,7 @@ double ct_now(void) {
 
 /* ---- device ---- */
 
-/* All that a worker keeps for its next job, but answers, which the batch still needs. Its sums are all zero. */
+/* All that a worker keeps for its next job. Its sums are all zero. */
 static void free_scratch(ct_device *device, ct_worker *w) {
     for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
     w->bins = NULL;
@@ -45,10 +45,7 @@ static void destroy(ct_device **handle) {
     ct_device *device = *handle;
     if (!device) return;
     ct_pool_destroy(&device->pool);
-    for (uint32_t i = 0; device->workers && i < device->threads; i++) {
-        free_scratch(device, &device->workers[i]);
-        ct_buffer_free(&device->workers[i].answers, &device->budget);
-    }
+    for (uint32_t i = 0; device->workers && i < device->threads; i++) free_scratch(device, &device->workers[i]);
     ct_buffer_free(&device->jobs, &device->budget);
     free(device->workers);
     free(device);
@@ -279,25 +276,42 @@ static void answer_step(void *context, uint32_t i, uint32_t worker) {
     step->result->seconds[CT_PHASE_DOWNLOAD] = ct_now() - start;
 }
 
+/* Pairs to answers of steps whose bodies are placed. A list of pairs for which there is no memory is taken in parts, so
+ * that one scene's does not fail the others. */
+static void compute(struct batch *batch, uint32_t n_steps) {
+    ct_device *device = batch->device;
+    size_t n_jobs = 0;
+    uint32_t *order = plan_jobs(batch, n_steps, &n_jobs) ? malloc((n_jobs ? n_jobs : 1) * sizeof *order) : NULL;
+    if (order) {
+        run_jobs(batch, n_jobs, order);
+        retry_jobs(batch, n_jobs);
+        ct_pool_run(n_steps > 8 ? device->pool : NULL, n_steps, answer_step, batch);
+        for (size_t i = 0; i < n_jobs; i++) ct_cpu_job_clear(&batch->jobs[i]);
+    } else if (n_steps > 1) {
+        uint32_t half = n_steps / 2;
+        struct batch rest = *batch;
+        rest.steps += half;
+        rest.states += half;
+        compute(batch, half);
+        compute(&rest, n_steps - half);
+    } else {
+        const ct_scene *scene = batch->steps[0].scene;
+        ct_fail(&batch->steps[0].error, CT_OUT_OF_MEMORY, "scratch",
+                "%zu pairs of %u bodies overlap: there is no working memory for so many", scene->broad.n_pairs,
+                scene->n_bodies);
+    }
+    free(order);
+}
+
 static void run(ct_device *device, ct_step *steps, size_t n_steps) {
     struct batch batch = {.device = device, .steps = steps};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
-    size_t n_jobs = 0;
-    uint32_t *order = NULL;
-    for (uint32_t i = 0; i < device->threads; i++) device->workers[i].answers_used = 0;
-    if (batch.states) {
+    if (batch.states && n_steps) {
         ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, place_bodies, &batch);
-        if (plan_jobs(&batch, n_steps, &n_jobs)) order = malloc((n_jobs ? n_jobs : 1) * sizeof *order);
+        compute(&batch, (uint32_t)n_steps);
     }
-    if (order) {
-        run_jobs(&batch, n_jobs, order);
-        retry_jobs(&batch, n_jobs);
-        ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, answer_step, &batch);
-    } else {
-        for (size_t i = 0; i < n_steps; i++)
-            ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
-    }
-    free(order);
+    for (size_t i = 0; i < n_steps && !batch.states; i++)
+        ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
     free(batch.states);
 }
 

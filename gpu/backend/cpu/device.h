@@ -44,9 +44,6 @@ typedef struct ct_worker {
     uint64_t sums_job; /* number of the job that sums belong to; 0: none, and all is zero */
     uint64_t rays_cast, fragments;
     double raster_seconds, span_seconds;
-    /* Answers of the jobs that this worker drove, until the batch is assembled: */
-    ct_buffer answers;
-    size_t answers_used;
 } ct_worker;
 
 /* A pair of a step. */
@@ -62,9 +59,10 @@ typedef struct ct_job {
     ct_status status;
     bool found; /* a contact */
     ct_contact contact;
-    uint32_t worker;  /* whose answers these are: */
-    size_t answer;    /* byte offset: sums [n][3] int64, then vertices [n] uint32, body 0's entries first */
-    size_t raw_spans; /* byte offset: ct_raw_span [n_spans] */
+    /* Its own memory until the step's result is made: sums [n][3] int64, then vertices [n] uint32, body 0's entries
+     * first, with n = contact.count[0] + contact.count[1]; and ct_raw_span [contact.n_spans]. */
+    void *answer;
+    void *raw_spans;
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
 } ct_job;
@@ -83,6 +81,9 @@ double ct_now(void); /* s, monotonic */
 
 /* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
+
+/* Frees what a job's answer holds. */
+void ct_cpu_job_clear(ct_job *job);
 
 /* job.c: computes one pair, on the calling worker alone or spread over the pool. */
 void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool spread);

@@ -1,6 +1,7 @@
 /* job.c - one pair on the CPU: vertices to the lattice, triangles to bands, bands to spans to sums, sums to an answer.
  * The same stages run on one thread for a small pair and spread over all threads for a large one. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -215,26 +216,27 @@ static size_t count_touched(const struct run *run, const struct parts *parts, in
     return n;
 }
 
-static bool answer_reserve(struct run *run, ct_worker *driver, size_t bytes) {
-    return ct_buffer_reserve(&driver->answers, &run->device->budget, driver->answers_used + bytes, driver->answers_used,
-                             false);
+static bool keep_spans(struct run *run) {
+    const ct_span_scratch *span = &run->device->workers[run->driver].span;
+    ct_job *job = run->job;
+    job->contact.n_spans = span->n_spans;
+    size_t bytes = span->n_spans * sizeof(ct_raw_span);
+    if (!bytes) return true;
+    job->raw_spans = malloc(bytes);
+    if (job->raw_spans) memcpy(job->raw_spans, span->spans.data, bytes);
+    return job->raw_spans;
 }
 
-static bool keep_spans(struct run *run, ct_worker *driver) {
-    size_t bytes = driver->span.n_spans * sizeof(ct_raw_span);
-    driver->answers_used = (driver->answers_used + 7) & ~(size_t)7;
-    if (!answer_reserve(run, driver, bytes)) return false;
-    run->job->raw_spans = driver->answers_used;
-    if (bytes) memcpy((char *)driver->answers.data + driver->answers_used, driver->span.spans.data, bytes);
-    driver->answers_used += bytes;
-    run->job->contact.n_spans = driver->span.n_spans;
-    return true;
+void ct_cpu_job_clear(ct_job *job) {
+    free(job->answer);
+    free(job->raw_spans);
+    job->answer = job->raw_spans = NULL;
 }
 
 static void finish(struct run *run) {
     ct_device *device = run->device;
     ct_job *job = run->job;
-    ct_worker *driver = &device->workers[run->driver];
+    const ct_worker *driver = &device->workers[run->driver];
     int64_t length[3] = {0, 0, 0};
     for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
         const ct_worker *worker = &device->workers[w];
@@ -250,21 +252,21 @@ static void finish(struct run *run) {
     bool entries = job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES);
     const struct parts parts = parts_of(run);
     size_t n = job->found && entries ? count_touched(run, &parts, 0) + count_touched(run, &parts, 1) : 0;
-    driver->answers_used = (driver->answers_used + 7) & ~(size_t)7;
-    if (n && !answer_reserve(run, driver, n * 28)) {
-        run->failed = true;
-        n = 0;
+    if (n) {
+        job->answer = malloc(n * 28);
+        if (!job->answer) {
+            run->failed = true;
+            n = 0;
+        }
     }
     if (n) {
-        job->answer = driver->answers_used;
-        int64_t(*sums)[3] = (void *)((char *)driver->answers.data + job->answer);
+        int64_t(*sums)[3] = job->answer;
         uint32_t *vertices = (uint32_t *)(sums + n);
         job->contact.count[0] = compact(run, &parts, 0, vertices, sums);
         job->contact.count[1] = compact(run, &parts, 1, vertices + job->contact.count[0], sums + job->contact.count[0]);
         uint64_t kept = job->contact.count[0] + job->contact.count[1];
         memmove(sums + kept, vertices, kept * sizeof *vertices);
         vertices = (uint32_t *)(sums + kept);
-        driver->answers_used += kept * 28;
         ct_entries side[2];
         double origin[2][3] = {{0, 0, 0}, {0, 0, 0}};
         for (int b = 0; b < 2; b++) {
@@ -280,7 +282,7 @@ static void finish(struct run *run) {
         compact(run, &parts, 0, NULL, NULL);
         compact(run, &parts, 1, NULL, NULL);
     }
-    if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run, driver)) run->failed = true;
+    if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run)) run->failed = true;
     for (uint32_t w = run->first_worker; w < run->end_worker; w++)
         if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
 }
@@ -322,7 +324,6 @@ void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
                       .spread = wide,
                       .first_worker = wide ? 0 : worker,
                       .end_worker = wide ? device->threads : worker + 1};
-    job->worker = worker;
     double start = ct_now(), binned = start;
     if (!prepare(&run)) {
         run.failed = true;
@@ -338,5 +339,8 @@ void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
     finish(&run);
     job->seconds[CT_PHASE_RASTER] += binned - start;
     job->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
-    if (run.failed) job->status = CT_OUT_OF_MEMORY;
+    if (run.failed) {
+        job->status = CT_OUT_OF_MEMORY;
+        ct_cpu_job_clear(job);
+    }
 }

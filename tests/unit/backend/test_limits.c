@@ -184,9 +184,35 @@ static void test_threads_do_not_hoard(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* One scene's list of pairs is too long: it says so, and its neighbour in the batch has its answer. */
+static void test_too_many_pairs(void **state) {
+    (void)state;
+    enum { BODIES = 150 }; /* all of them in one place: 11,175 pairs */
+    ct_engine *engine = engine_of(2, (size_t)2 << 20);
+    struct shape box = shape_box(1, 1, 1);
+    struct placed bodies[BODIES];
+    for (int i = 0; i < BODIES; i++) bodies[i] = (struct placed){&box, NULL, CT_BODY_RIGID};
+    ct_scene_settings settings = stage_resolution(2);
+    struct stage pile = stage_open(engine, &settings, bodies, BODIES), small = open_small(engine);
+    shape_free(&box);
+    ct_step steps[2] = {{.scene = pile.scene, .want = everything}, {.scene = small.scene, .want = everything}};
+    assert_int_equal(ct_engine_run(engine, steps, 2), CT_OUT_OF_MEMORY);
+    assert_null(steps[0].result);
+    assert_non_null(strstr(steps[0].error.message, "11175 pairs of 150 bodies"));
+    assert_int_equal(steps[1].error.status, CT_OK);
+    char hex[33], expected[33];
+    reference(open_small, everything, expected);
+    hash_and_free(&steps[1].result, hex);
+    assert_string_equal(hex, expected);
+    stage_close(&pile);
+    stage_close(&small);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_several_threads),
                                        cmocka_unit_test(test_others_in_the_batch),
-                                       cmocka_unit_test(test_threads_do_not_hoard)};
+                                       cmocka_unit_test(test_threads_do_not_hoard),
+                                       cmocka_unit_test(test_too_many_pairs)};
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }
