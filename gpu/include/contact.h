@@ -13,7 +13,9 @@
  * Threads: an engine runs one batch at a time; a scene is touched by one thread at a time; meshes are immutable and may
  * be shared freely. Distinct scenes may be built from distinct threads.
  *
- * Determinism: the same step gives the same bits on any number of threads and on any instruction set.
+ * Determinism: the same step gives the same bits on any number of threads, on any instruction set and in any order of
+ * triangles, vertices or bodies. (Within a mesh that has two shells in exactly the same place, which of them a gradient
+ * falls to is told by the order of triangles.)
  */
 #ifndef CONTACT_H
 #define CONTACT_H
@@ -281,7 +283,7 @@ typedef struct ct_result {
     ct_method method;
     uint64_t pairs;            /* pairs whose boxes overlap and that no filter excludes */
     uint64_t rays;             /* ray samples cast */
-    uint64_t fragments;        /* ray-triangle crossings */
+    uint64_t fragments;        /* ray-triangle crossings kept: those that could bound a span. Tells of the work done */
     double seconds[CT_PHASES]; /* this step's share of the batch, by phase; summed over threads */
 } ct_result;
 

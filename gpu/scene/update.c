@@ -1,5 +1,6 @@
 /* update.c - checks of what a step sends, before anything is touched. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "gpu/base/fail.h"
@@ -7,9 +8,11 @@
 #include "gpu/scene/scene.h"
 
 ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
+    char what[24] = "the body";
+    if (id) snprintf(what, sizeof what, "body %u", id);
     for (int i = 0; i < 12; i++)
         if (!isfinite(pose[i]))
-            return ct_fail(error, CT_NON_FINITE, "pose", "body %u: number %d of the pose is %g", id, i, pose[i]);
+            return ct_fail(error, CT_NON_FINITE, "pose", "%s: number %d of the pose is %g", what, i, pose[i]);
     const double *r = pose;
     double worst = 0;
     for (int a = 0; a < 3; a++)
@@ -20,11 +23,10 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
     double determinant =
         r[0] * (r[5] * r[10] - r[6] * r[9]) - r[1] * (r[4] * r[10] - r[6] * r[8]) + r[2] * (r[4] * r[9] - r[5] * r[8]);
     if (!(worst <= 1e-3) || determinant < 0)
-        return ct_fail(
-            error, CT_OUT_OF_RANGE, "pose",
-            "body %u: the pose's 3x3 part is no rotation (its columns are off orthonormal by %.3g, determinant "
-            "%.3g): row-major 3x4 [R|t] is expected, without scale or mirroring",
-            id, worst, determinant);
+        return ct_fail(error, CT_OUT_OF_RANGE, "pose",
+                       "%s: the pose's 3x3 part is no rotation (its columns are off orthonormal by %.3g, determinant "
+                       "%.3g): row-major 3x4 [R|t] is expected, without scale or mirroring",
+                       what, worst, determinant);
     return CT_OK;
 }
 
@@ -44,9 +46,8 @@ static ct_status check_ranges(const ct_update *u, uint32_t vertices, ct_error *e
         uint64_t first = index_at(u->indices, i), count = index_at(u->indices, i + 1);
         if (first + count > vertices)
             return ct_fail(error, CT_OUT_OF_RANGE, "indices",
-                           "body %u: range %llu covers vertices %llu to %llu, but the body has %u", u->body,
-                           (unsigned long long)(i / 2), (unsigned long long)first, (unsigned long long)(first + count),
-                           vertices);
+                           "body %u: range %llu ends before vertex %llu, but the body has %u", u->body,
+                           (unsigned long long)(i / 2), (unsigned long long)(first + count), vertices);
         total += count;
     }
     if (total != u->count)

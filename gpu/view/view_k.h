@@ -10,8 +10,8 @@
 
 #include "gpu/base/kernel.h"
 
-/* Lattice coordinates stay within +-2^28 (ct_view_plan chooses the shift), so that differences fit in int32 with room
- * and edge functions in int64. */
+/* Lattice coordinates stay within +-2^28 or a few units more (ct_view_plan chooses the shift), so that differences fit
+ * in int32 with room and edge functions in int64. */
 #define CT_COORD_BITS 28
 
 typedef struct ct_lattice {
