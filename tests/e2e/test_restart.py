@@ -219,7 +219,7 @@ def test_deleting_a_mesh_frees_its_memory(make_server):
 
 def test_sigterm_drains(make_server):
     """What was queued is answered before the server ends, and it ends well."""
-    server = make_server()
+    server = make_server("--drain", "5m")
     from test_bad_input import Setup
 
     setup = Setup(server.stream)
