@@ -205,7 +205,7 @@ static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_
     if (before)
         count(t, ray, tag, s->ccw);
     else if (is_wanted(t, ray))
-        put(t, &t->rays->head[ray], ct_fragment_at(s, (double)e1, (double)e2, (double)s->area, tag));
+        put(t, &t->rays->head[ray], ct_fragment_at(s, (double)e1, (double)e2, tag));
 }
 
 /* A few columns: every sample is tried. */
@@ -381,9 +381,10 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
             count(t, ray, tag[l], setup.ccw);
         } else if (is_wanted(t, ray)) {
             setup.z0 = z[0];
-            setup.dz1 = z[1] - z[0];
-            setup.dz2 = z[2] - z[0];
-            put(t, &t->rays->head[ray], ct_fragment_at(&setup, e[1], e[2], s->area[l], tag[l]));
+            setup.dz1 = (double)(z[1] - z[0]);
+            setup.dz2 = (double)(z[2] - z[0]);
+            setup.inverse = 1.0 / s->area[l];
+            put(t, &t->rays->head[ray], ct_fragment_at(&setup, e[1], e[2], tag[l]));
         }
     }
 }

@@ -35,8 +35,8 @@ typedef struct ct_setup {
     int64_t step_u[3], step_v[3]; /* change from one sample to the next */
     int32_t ccw;                  /* 1: counter-clockwise in (u, v), a ray leaves the body here; -1: it enters */
     int32_t z0;                   /* depth of corner 0 */
-    int32_t dz1, dz2;             /* of corners 1 and 2, relative to it */
-    int64_t area;                 /* twice the triangle's, > 0 */
+    double dz1, dz2;              /* of corners 1 and 2, relative to it */
+    double inverse;               /* 1 over twice the triangle's area */
 } ct_setup;
 
 /* x * 2^n, also for negative x. */
@@ -71,9 +71,9 @@ CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const i
     s->step_v[2] = ct_shift_left(xb, sv);
     s->ccw = (int32_t)(1 | flip);
     s->z0 = a[w];
-    s->dz1 = b[w] - a[w];
-    s->dz2 = c[w] - a[w];
-    s->area = area;
+    s->dz1 = (double)(b[w] - a[w]);
+    s->dz2 = (double)(c[w] - a[w]);
+    s->inverse = 1.0 / (double)area;
     return 1;
 }
 
@@ -89,14 +89,13 @@ CT_FN int ct_covers(const ct_setup *s, int64_t e0, int64_t e1, int64_t e2) {
     return (e0 || ct_edge_inside(s, 0)) && (e1 || ct_edge_inside(s, 1)) && (e2 || ct_edge_inside(s, 2));
 }
 
-/* The fragment at a covered sample, of its edge functions e1, e2 and the area (as doubles: rounded if they are beyond
- * 2^53) and of the setup's orientation and depths. Only the triangle and the sample matter, not where the setup was
- * made nor where the triangle stands in its mesh, so neither changes a bit. */
-CT_FN ct_fragment ct_fragment_at(const ct_setup *s, double e1, double e2, double area, uint32_t tag) {
+/* The fragment at a covered sample, of its edge functions e1 and e2 (as doubles: rounded if they are beyond 2^53) and
+ * of the setup's orientation, depths and area. Only the triangle and the sample matter, not where the setup was made
+ * nor where the triangle stands in its mesh, so neither changes a bit. */
+CT_FN ct_fragment ct_fragment_at(const ct_setup *s, double e1, double e2, uint32_t tag) {
     ct_fragment f;
-    double inverse = 1.0 / area;
-    double w1 = e1 * inverse, w2 = e2 * inverse;
-    int32_t depth = s->z0 + ct_round_i32(w1 * (double)s->dz1 + w2 * (double)s->dz2);
+    double w1 = e1 * s->inverse, w2 = e2 * s->inverse;
+    int32_t depth = s->z0 + ct_round_i32(w1 * s->dz1 + w2 * s->dz2);
     f.key = (uint32_t)(depth + CT_DEPTH_BIAS) << 1 | (uint32_t)(s->ccw < 0);
     f.l1 = (uint32_t)ct_round_i32(w1 * (double)CT_WEIGHT_ONE);
     f.l2 = (uint32_t)ct_round_i32(w2 * (double)CT_WEIGHT_ONE);

@@ -62,32 +62,64 @@ static inline uint32_t gather(const ct_linked_fragment *fragments, uint32_t head
 
 /* ---- sums ---- */
 
+enum { LOWER, UPPER };
+
+/* Bounds of one kind since the triangle last changed: neighbouring rays mostly meet the same triangle, and one addition
+ * to its corners then does for all of them. */
+struct pending {
+    uint32_t tag;
+    int64_t n, l1, l2;
+};
+
+/* Kinds: a bound that is one body's alone, or body 0's or body 1's half of one that they share. */
+enum { ALONE, HALF, KINDS = HALF + 2 };
+
 struct sink {
     ct_sums *sums;
     const uint32_t *const *triangles;
     int view;
+    struct pending pending[2][KINDS]; /* lower, upper */
 };
 
-static inline void add_fragment(const struct sink *s, const ct_fragment *f, int shared, int64_t sign) {
-    uint32_t body = f->tag >> 31, triangle = f->tag & 0x7fffffff;
-    const uint32_t *corner = s->triangles[body] + 3 * (size_t)triangle;
-    int64_t *gradient = s->sums->gradient[body] + s->view, weight[3];
+static const struct pending nothing = {UINT32_MAX, 0, 0, 0};
+
+static void flush(const struct sink *s, int side, int kind) {
+    const struct pending *p = &s->pending[side][kind];
+    if (!p->n) return;
+    const int64_t weight[3] = {p->n * (CT_WEIGHT_ONE >> (kind >= HALF)) - p->l1 - p->l2, p->l1, p->l2};
+    uint32_t body = p->tag >> 31;
+    const uint32_t *corner = s->triangles[body] + 3 * (size_t)(p->tag & 0x7fffffff);
+    int64_t *gradient = s->sums->gradient[body] + s->view;
     uint8_t *touched = s->sums->touched[body];
-    ct_bound_weights(f, shared, weight);
     for (int k = 0; k < 3; k++) {
         size_t vertex = corner[k];
-        gradient[3 * vertex] += sign * weight[k];
+        gradient[3 * vertex] += side == UPPER ? weight[k] : -weight[k];
         touched[vertex / CT_TOUCHED_VERTICES] = 1;
     }
 }
 
+static inline void add_fragment(struct sink *s, const ct_fragment *f, int side, int kind) {
+    struct pending *p = &s->pending[side][kind];
+    if (p->tag != f->tag) {
+        flush(s, side, kind);
+        *p = (struct pending){f->tag, 0, 0, 0};
+    }
+    int64_t weight[3];
+    ct_bound_weights(f, kind >= HALF, weight);
+    p->n++;
+    p->l1 += weight[1];
+    p->l2 += weight[2];
+}
+
 /* Returns the depth of the bound. */
-static inline int32_t add_bound(const struct sink *s, const ct_linked_fragment *fragments, const ct_bound *bound,
-                                int64_t sign) {
+static inline int32_t add_bound(struct sink *s, const ct_linked_fragment *fragments, const ct_bound *bound, int side) {
     int64_t a = bound->fragment[0], b = bound->fragment[1];
-    int shared = a >= 0 && b >= 0;
-    if (a >= 0) add_fragment(s, &fragments[a].f, shared, sign);
-    if (b >= 0) add_fragment(s, &fragments[b].f, shared, sign);
+    if (a >= 0 && b >= 0) {
+        add_fragment(s, &fragments[a].f, side, HALF);
+        add_fragment(s, &fragments[b].f, side, HALF + 1);
+    } else {
+        add_fragment(s, &fragments[a >= 0 ? a : b].f, side, ALONE);
+    }
     return ct_fragment_depth(fragments[a >= 0 ? a : b].f.key);
 }
 
@@ -102,9 +134,10 @@ static bool keep_span(ct_span_scratch *scratch, ct_budget *budget, ct_raw_span s
     return true;
 }
 
-/* Walks entries [i, n) of one key, which is rare. */
+/* Walks n entries of one key. Their order matters only among those of one body, which hardly ever are several. */
 static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry *e, uint32_t n, ct_bound *upper) {
-    if (n > 1) heap_sort(fragments, e, n);
+    if (n > 2 || fragments[(uint32_t)e[0]].f.tag >> 31 == fragments[(uint32_t)e[1]].f.tag >> 31)
+        heap_sort(fragments, e, n);
     ct_group group;
     ct_group_start(&group, walk);
     for (uint32_t i = 0; i < n; i++)
@@ -113,57 +146,93 @@ static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry 
     return ct_group_end(&group, walk);
 }
 
-static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
-                 ct_budget *budget, bool keep) {
+/* A ray with two crossings, i0 and i1, of different keys: by far the most common one that has a span. Returns the
+ * span's length, or 0. */
+static inline int32_t walk_two(struct sink *sink, const ct_linked_fragment *fragments, const int32_t winding[2],
+                               uint32_t i0, uint32_t i1) {
+    const ct_fragment *a = &fragments[i0].f, *b = &fragments[i1].f;
+    if (a->key > b->key) {
+        const ct_fragment *c = a;
+        a = b;
+        b = c;
+    }
+    ct_walk walk = {{winding[0], winding[1]}, {{-1, -1}}};
+    if (ct_walk_one(&walk, a->key & 1, (int)(a->tag >> 31), 0)) return 0; /* opened before the window: cannot be */
+    if (!ct_walk_one(&walk, b->key & 1, (int)(b->tag >> 31), 0)) return 0;
+    add_fragment(sink, a, LOWER, ALONE);
+    add_fragment(sink, b, UPPER, ALONE);
+    return ct_fragment_depth(b->key) - ct_fragment_depth(a->key);
+}
+
+/* Any ray. Adds the lengths of its spans to *total. */
+static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct_span_scratch *scratch,
+                     ct_budget *budget, bool keep, int64_t *total) {
+    const ct_linked_fragment *fragments = rays->fragments;
     if (!ct_buffer_reserve(&scratch->ray, budget, 4 * INSERTION_MAX * sizeof(entry), 0, false)) return false;
     entry *e = scratch->ray.data;
-    uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
+    uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e),
+             n = gather(fragments, rays->head[ray], e, capacity);
+    if (n > capacity) {
+        if (!ct_buffer_reserve(&scratch->ray, budget, (size_t)n * sizeof *e, 0, false)) return false;
+        e = scratch->ray.data;
+        gather(fragments, rays->head[ray], e, n);
+    }
+    if (n > INSERTION_MAX) heap_sort(fragments, e, n);
+
+    ct_walk walk = {{rays->winding[ray][0], rays->winding[ray][1]}, {{-1, -1}}};
+    for (uint32_t i = 0; i < n;) {
+        uint32_t key = key_of(e[i]), j = i + 1;
+        ct_bound upper;
+        int closed;
+        if (j == n || key_of(e[j]) != key) {
+            int body = (int)(fragments[(uint32_t)e[i]].f.tag >> 31);
+            closed = ct_walk_one(&walk, key & 1, body, (uint32_t)e[i]);
+            upper.fragment[body] = (uint32_t)e[i];
+            upper.fragment[1 - body] = -1;
+        } else {
+            while (j < n && key_of(e[j]) == key) j++;
+            closed = walk_group(fragments, &walk, e + i, j - i, &upper);
+        }
+        i = j;
+        if (!closed) continue;
+        int32_t z0 = add_bound(sink, fragments, &walk.lower, LOWER), z1 = add_bound(sink, fragments, &upper, UPPER);
+        *total += z1 - z0;
+        if (keep && !keep_span(scratch, budget,
+                               (ct_raw_span){(int32_t)(ray % (size_t)rays->columns),
+                                             rays->first_row + (int32_t)(ray / (size_t)rays->columns), z0, z1,
+                                             rays->view, walk.lower.fragment[0] >= 0 ? 0 : 1}))
+            return false;
+    }
+    return true;
+}
+
+static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
+                 ct_budget *budget, bool keep) {
     const ct_linked_fragment *fragments = rays->fragments;
-    const struct sink sink = {sums, triangles, rays->view};
+    struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
+    for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
     const uint32_t first = (uint32_t)rays->first_body;
     int64_t total = 0;
+    bool ok = true;
     size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
-    for (size_t ray = 0; ray < n_rays; ray++) {
+    for (size_t ray = 0; ray < n_rays && ok; ray++) {
         uint32_t head = rays->head[ray];
         if (head == CT_END) continue;
         /* The body rasterised last is at the head of every list that it is in. */
         if (fragments[head].f.tag >> 31 == first && rays->winding[ray][1 - first] <= 0) continue;
-        uint32_t n = gather(fragments, head, e, capacity);
-        if (n > capacity) {
-            if (!ct_buffer_reserve(&scratch->ray, budget, (size_t)n * sizeof *e, 0, false)) return false;
-            e = scratch->ray.data;
-            capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
-            gather(fragments, head, e, capacity);
-        }
-        if (n > INSERTION_MAX) heap_sort(fragments, e, n);
-
-        ct_walk walk = {{rays->winding[ray][0], rays->winding[ray][1]}, {{-1, -1}}};
-        for (uint32_t i = 0; i < n;) {
-            uint32_t key = key_of(e[i]), j = i + 1;
-            ct_bound upper;
-            int closed;
-            if (j == n || key_of(e[j]) != key) {
-                int body = (int)(fragments[(uint32_t)e[i]].f.tag >> 31);
-                closed = ct_walk_one(&walk, key & 1, body, (uint32_t)e[i]);
-                upper.fragment[body] = (uint32_t)e[i];
-                upper.fragment[1 - body] = -1;
-            } else {
-                while (j < n && key_of(e[j]) == key) j++;
-                closed = walk_group(fragments, &walk, e + i, j - i, &upper);
-            }
-            i = j;
-            if (!closed) continue;
-            int32_t z0 = add_bound(&sink, fragments, &walk.lower, -1), z1 = add_bound(&sink, fragments, &upper, 1);
-            total += z1 - z0;
-            if (keep && !keep_span(scratch, budget,
-                                   (ct_raw_span){(int32_t)(ray % (size_t)rays->columns),
-                                                 rays->first_row + (int32_t)(ray / (size_t)rays->columns), z0, z1,
-                                                 rays->view, walk.lower.fragment[0] >= 0 ? 0 : 1}))
-                return false;
-        }
+        uint32_t next = fragments[head].next;
+        if (next == CT_END) continue; /* a span has two bounds */
+        if (fragments[next].next == CT_END && fragments[next].f.key != fragments[head].f.key && !keep)
+            total += walk_two(&sink, fragments, rays->winding[ray], head, next);
+        else
+            ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
+    }
+    for (int kind = 0; kind < KINDS; kind++) {
+        flush(&sink, LOWER, kind);
+        flush(&sink, UPPER, kind);
     }
     sums->length[rays->view] += total;
-    return true;
+    return ok;
 }
 
 const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span};

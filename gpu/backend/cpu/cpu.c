@@ -165,7 +165,7 @@ static void place_bodies(void *context, uint32_t i, uint32_t worker) {
 static double cost_of(const ct_job *job) {
     double triangles = (double)job->body[0]->mesh->n_triangles + job->body[1]->mesh->n_triangles, samples = 0;
     for (int w = 0; w < 3; w++) samples += (double)job->window.axis[ct_view_u(w)].n * job->window.axis[ct_view_v(w)].n;
-    return 2000 + 6 * triangles + 40 * samples;
+    return 2000 + 12 * triangles + 12 * samples;
 }
 
 /* A band's fragments should stay in a core's cache: at a few layers of 20 bytes that is some thousand samples. */
@@ -221,7 +221,7 @@ static void small_job(void *context, uint32_t i, uint32_t worker) {
 }
 
 /* Below this much work waking other threads costs more than they bring. */
-static const double WORTH_SPREADING = 60e3; /* ns */
+static const double WORTH_SPREADING = 150e3; /* ns */
 
 static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
     ct_device *device = batch->device;
