@@ -17,7 +17,8 @@ typedef struct media {
     ct_mesh_format format; /* of MEDIA_MESH and MEDIA_ANY */
 } media;
 
-/* type: the header Content-Type, NULL: absent. meshes: mesh files are taken beside JSON. False: *p says 415. */
+/* type: the header Content-Type, NULL: absent, and the form type that tools send by default counts as absent too.
+ * meshes: mesh files are taken beside JSON. False: *p says 415. */
 bool media_find(const char *type, bool meshes, media *out, problem *p);
 
 /* Whether a body without a type is JSON: no mesh format begins with a brace. */

@@ -65,8 +65,10 @@ static void knows_media(void **state) {
     assert_false(media_find("model/obj", false, &m, &p));
     assert_int_equal(problem_status(&p), 415);
     problem q = {0};
-    assert_false(media_find("application/x-www-form-urlencoded", true, &m, &q));
-    assert_non_null(strstr(q.detail, "--data-binary"));
+    assert_true(media_find("application/x-www-form-urlencoded", true, &m, &q) && m.kind == MEDIA_ANY);
+    assert_true(media_find("application/x-www-form-urlencoded", false, &m, &q) && m.kind == MEDIA_JSON);
+    assert_false(media_find("text/html", true, &m, &q));
+    assert_non_null(strstr(q.detail, "model/ply"));
     problem r = {0};
     assert_false(media_find("", false, &m, &r));
     assert_true(media_looks_like_json(" \n{", 3));
