@@ -250,9 +250,12 @@ e2e: all venv
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
 
 asan:
-	$(MAKE) $(J) SANITIZE=address unit e2e
+	$(MAKE) $(J) SANITIZE=address unit
+	$(MAKE) $(J) SANITIZE=address e2e
+# The consistency tests are about numbers, and slow here.
 tsan:
-	$(MAKE) $(J) SANITIZE=thread unit e2e
+	$(MAKE) $(J) SANITIZE=thread TESTS="tests/unit tests/golden" unit
+	$(MAKE) $(J) SANITIZE=thread e2e
 
 # The fuzzers, and all they link, are built by clang with coverage and sanitizers.
 FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ SANITIZE=fuzzer-no-link,address B=build/fuzz
