@@ -12,9 +12,11 @@
 static inline ct_v4f load_float(const char *p, int is_last) {
     ct_v4f v = {0};
     if (is_last) {
-        float x[3];
-        memcpy(x, p, sizeof x);
-        v = (ct_v4f){x[0], x[1], x[2], 0};
+        float x, y, z;
+        memcpy(&x, p, 4);
+        memcpy(&y, p + 4, 4);
+        memcpy(&z, p + 8, 4);
+        v = (ct_v4f){x, y, z, 0};
     } else {
         memcpy(&v, p, sizeof v);
     }

@@ -9,6 +9,12 @@
 
 enum { VERTEX_CHUNK = 1 << 14, TRIANGLE_CHUNK = 1 << 14 };
 
+/* The sums of the threads that had a part in the job. */
+struct parts {
+    ct_sums *sums[CT_MAX_THREADS];
+    uint32_t n;
+};
+
 struct run {
     ct_device *device;
     ct_job *job;
@@ -21,6 +27,10 @@ struct run {
     const uint32_t *triangles[2];
     int first; /* the body that is rasterised first: the finer one, as it tells best where the other matters */
     atomic_bool failed;
+    struct parts parts; /* when the bands are done, and what is made of them for each body: */
+    uint32_t *to_vertices[2];
+    int64_t (*to_sums[2])[3];
+    size_t compacted[2];
 };
 
 static void spread(struct run *run, uint32_t n, ct_task task) {
@@ -145,12 +155,6 @@ static void band(void *context, uint32_t i, uint32_t index) {
 
 /* ---- sums to an answer ---- */
 
-/* The sums of the threads that had a part in the job. */
-struct parts {
-    ct_sums *sums[CT_MAX_THREADS];
-    uint32_t n;
-};
-
 static struct parts parts_of(const struct run *run) {
     struct parts parts = {.n = 0};
     for (uint32_t w = run->first_worker; w < run->end_worker; w++)
@@ -168,44 +172,54 @@ static inline uint64_t touched_groups(const struct parts *parts, int b, size_t f
     return any;
 }
 
-/* Adds up and clears the sums of the vertices of one group. */
-static size_t compact_group(const struct run *run, const struct parts *parts, int b, size_t group, uint32_t *vertices,
-                            int64_t (*sums)[3]) {
-    size_t n = 0, first = group * CT_TOUCHED_VERTICES, last = first + CT_TOUCHED_VERTICES;
-    if (last > run->vertices[b]) last = run->vertices[b];
-    for (size_t vertex = first; vertex < last; vertex++) {
-        int64_t total[3] = {0, 0, 0};
-        for (uint32_t p = 0; p < parts->n; p++) {
-            int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
-            for (int k = 0; k < 3; k++) {
-                total[k] += g[k];
-                g[k] = 0;
+/* Adds up and clears a vertex's sums. True: they are not all zero. */
+static inline bool take_sums(const struct parts *parts, int b, size_t vertex, int64_t total[3]) {
+    memset(total, 0, 3 * sizeof *total);
+    for (uint32_t p = 0; p < parts->n; p++) {
+        int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
+        for (int k = 0; k < 3; k++) {
+            total[k] += g[k];
+            g[k] = 0;
+        }
+    }
+    return total[0] | total[1] | total[2];
+}
+
+static inline bool is_touched(const struct parts *parts, int b, size_t group) {
+    bool any = false;
+    for (uint32_t p = 0; p < parts->n; p++) any |= parts->sums[p]->touched[b][group];
+    return any;
+}
+
+static void clear_touched(const struct run *run, const struct parts *parts, int b) {
+    for (uint32_t p = 0; p < parts->n; p++) memset(parts->sums[p]->touched[b], 0, touched_bytes(run->vertices[b]));
+}
+
+/* Adds up one body's sums, clears them, and writes the entries that are not zero, in the order of the vertices, if
+ * there is where to. */
+static size_t compact(const struct run *run, const struct parts *parts, int b, uint32_t *vertices, int64_t (*sums)[3]) {
+    size_t n = 0, n_vertices = run->vertices[b];
+    int64_t total[3];
+    for (size_t first = 0; first < touched_bytes(run->vertices[b]); first += 8) {
+        if (!touched_groups(parts, b, first)) continue; /* most are */
+        for (size_t group = first; group < first + 8; group++) {
+            if (!is_touched(parts, b, group)) continue;
+            size_t vertex = group * CT_TOUCHED_VERTICES, last = vertex + CT_TOUCHED_VERTICES;
+            for (; vertex < last && vertex < n_vertices; vertex++) {
+                if (!take_sums(parts, b, vertex, total) || !vertices) continue;
+                vertices[n] = (uint32_t)vertex;
+                memcpy(sums[n++], total, sizeof total);
             }
         }
-        if (!vertices || !(total[0] | total[1] | total[2])) continue;
-        vertices[n] = (uint32_t)vertex;
-        memcpy(sums[n++], total, sizeof total);
     }
+    clear_touched(run, parts, b);
     return n;
 }
 
-/* Adds up one body's sums, clears them, and writes the entries that are not zero, if there is where to. */
-static size_t compact(const struct run *run, const struct parts *parts, int b, uint32_t *vertices, int64_t (*sums)[3]) {
-    size_t n = 0, groups = touched_bytes(run->vertices[b]);
-    for (size_t first = 0; first < groups; first += 8) {
-        uint64_t touched = touched_groups(parts, b, first);
-        if (!touched) continue; /* most are */
-        for (size_t group = first; group < first + 8; group++) {
-            bool any = false;
-            for (uint32_t p = 0; p < parts->n; p++) {
-                any |= parts->sums[p]->touched[b][group];
-                parts->sums[p]->touched[b][group] = 0;
-            }
-            if (any)
-                n += compact_group(run, parts, b, group, vertices ? vertices + n : NULL, vertices ? sums + n : NULL);
-        }
-    }
-    return n;
+static void compact_body(void *context, uint32_t b, uint32_t worker) {
+    (void)worker;
+    struct run *run = context;
+    run->compacted[b] = compact(run, &run->parts, (int)b, run->to_vertices[b], run->to_sums[b]);
 }
 
 /* At least as many entries as compact will write. */
@@ -233,10 +247,42 @@ void ct_cpu_job_clear(ct_job *job) {
     job->answer = job->raw_spans = NULL;
 }
 
+/* Gathers both bodies' entries into job->answer, which has room for that many of each, and computes the contact. */
+static void make_answer(struct run *run, const size_t room[2]) {
+    ct_job *job = run->job;
+    const ct_worker *driver = &run->device->workers[run->driver];
+    int64_t(*sums)[3] = job->answer;
+    uint32_t *vertices = (uint32_t *)(sums + room[0] + room[1]);
+    for (int b = 0; b < 2; b++) {
+        run->to_sums[b] = sums + (b ? room[0] : 0);
+        run->to_vertices[b] = vertices + (b ? room[0] : 0);
+    }
+    spread(run, 2, compact_body);
+
+    /* Together, without the room that was too much. */
+    size_t count[2] = {run->compacted[0], run->compacted[1]}, n = count[0] + count[1];
+    memmove(sums + count[0], run->to_sums[1], count[1] * sizeof *sums);
+    memmove(sums + n, vertices, count[0] * sizeof *vertices);
+    vertices = (uint32_t *)(sums + n);
+    memmove(vertices + count[0], run->to_vertices[1], count[1] * sizeof *vertices);
+
+    ct_entries side[2];
+    double origin[2][3] = {{0, 0, 0}, {0, 0, 0}};
+    for (int b = 0; b < 2; b++) {
+        const ct_body *body = job->body[b];
+        if (body->kind == CT_BODY_RIGID)
+            for (int k = 0; k < 3; k++) origin[b][k] = body->pose[4 * k + 3];
+        size_t first = b ? count[0] : 0;
+        side[b] = (ct_entries){vertices + first, (const int64_t(*)[3])(sums + first), count[b], driver->coords[b].data,
+                               origin[b]};
+        job->contact.count[b] = count[b];
+    }
+    ct_frame_contact(&job->window, side, &job->contact);
+}
+
 static void finish(struct run *run) {
     ct_device *device = run->device;
     ct_job *job = run->job;
-    const ct_worker *driver = &device->workers[run->driver];
     int64_t length[3] = {0, 0, 0};
     for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
         const ct_worker *worker = &device->workers[w];
@@ -249,39 +295,18 @@ static void finish(struct run *run) {
     }
     job->found = !run->failed && ct_frame_volumes(&job->window, length, &job->contact);
 
-    bool entries = job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES);
-    const struct parts parts = parts_of(run);
-    size_t n = job->found && entries ? count_touched(run, &parts, 0) + count_touched(run, &parts, 1) : 0;
-    if (n) {
-        job->answer = malloc(n * 28);
-        if (!job->answer) {
-            run->failed = true;
-            n = 0;
-        }
+    run->parts = parts_of(run);
+    size_t room[2] = {0, 0};
+    if (job->found && job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))
+        for (int b = 0; b < 2; b++) room[b] = count_touched(run, &run->parts, b);
+    if (room[0] + room[1]) {
+        job->answer = malloc((room[0] + room[1]) * (sizeof(int64_t[3]) + sizeof(uint32_t)));
+        if (!job->answer) run->failed = true;
     }
-    if (n) {
-        int64_t(*sums)[3] = job->answer;
-        uint32_t *vertices = (uint32_t *)(sums + n);
-        job->contact.count[0] = compact(run, &parts, 0, vertices, sums);
-        job->contact.count[1] = compact(run, &parts, 1, vertices + job->contact.count[0], sums + job->contact.count[0]);
-        uint64_t kept = job->contact.count[0] + job->contact.count[1];
-        memmove(sums + kept, vertices, kept * sizeof *vertices);
-        vertices = (uint32_t *)(sums + kept);
-        ct_entries side[2];
-        double origin[2][3] = {{0, 0, 0}, {0, 0, 0}};
-        for (int b = 0; b < 2; b++) {
-            const ct_body *body = job->body[b];
-            if (body->kind == CT_BODY_RIGID)
-                for (int k = 0; k < 3; k++) origin[b][k] = body->pose[4 * k + 3];
-            size_t first = b ? job->contact.count[0] : 0;
-            side[b] = (ct_entries){vertices + first, (const int64_t(*)[3])(sums + first), job->contact.count[b],
-                                   driver->coords[b].data, origin[b]};
-        }
-        ct_frame_contact(&job->window, side, &job->contact);
-    } else {
-        compact(run, &parts, 0, NULL, NULL);
-        compact(run, &parts, 1, NULL, NULL);
-    }
+    if (job->answer)
+        make_answer(run, room);
+    else
+        spread(run, 2, compact_body); /* clears the sums */
     if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run)) run->failed = true;
     for (uint32_t w = run->first_worker; w < run->end_worker; w++)
         if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
