@@ -40,13 +40,16 @@ PYTHON := $(VENV)/bin/python
 
 # Goals that install or need nothing; every other goal builds, and says so early if it cannot.
 FREE_GOALS := setup setup-dev demo test clean format format-check venv
-ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
-  ifeq ($(wildcard build/packages.found),)
-    MISSING := $(shell tests/tools/packages missing build test)
+BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
+ifneq ($(BUILD_GOALS),)
+  PACKAGES := build $(if $(filter-out all run install,$(BUILD_GOALS)),test)
+  FOUND    := build/found-$(lastword $(PACKAGES))
+  ifeq ($(wildcard $(FOUND)),)
+    MISSING := $(shell tests/tools/packages missing $(PACKAGES))
     ifneq ($(MISSING),)
-      $(error missing packages: $(MISSING). Run "make setup" to install them, or see tests/tools/packages)
+      $(error missing packages: $(MISSING). "make setup" installs them, with apt)
     endif
-    $(shell mkdir -p build && touch build/packages.found)
+    $(shell mkdir -p build && touch $(FOUND))
   endif
 endif
 
@@ -105,7 +108,7 @@ say  = @$(if $(V),:,printf '  %-5s %s\n' $(1) '$(2)')
 
 # Objects depend on the flags they were built with.
 FLAGS_NOW = $(CC) $(CFLAGS_) / $(SIMD_avx2) / $(CXX) $(CXXFLAGS_)
-ifneq ($(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all)),)
+ifneq ($(BUILD_GOALS),)
   $(shell mkdir -p $(B))
   ifneq ($(file <$(B)/flags),$(FLAGS_NOW))
     $(file >$(B)/flags,$(FLAGS_NOW))
