@@ -383,7 +383,7 @@ class Link:
 
     def _establish(self) -> Procedure:
         """A new session, with everything that the old one had."""
-        again = bool(self._session)
+        again = bool(self.welcome)
         self._session = self._epoch = 0
         answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self.name,
                                  "lease_ms": round(self.lease_s * 1000)}, None

@@ -170,6 +170,27 @@ def test_restart_mid_stream(fake, client):
     assert volume(scene.step()) == expected[-1]
 
 
+def test_a_crash_while_reconnecting(fake, client):
+    scene, a, _ = scene_of_two(client)
+    asked = threading.Event()
+
+    def hook(kind, _):
+        if kind == "Hello":
+            asked.set()
+            return "silence"
+
+    fake.crash()
+    fake.hook = hook
+    fake.start()
+    future = scene.submit(positions={a: full(3)})
+    assert asked.wait(5)
+    fake.crash()
+    fake.hook = lambda kind, body: None
+    fake.start()
+    assert volume(future.result(10)) == 72
+    assert client.reconnects == 1
+
+
 def test_steps_in_flight_survive_a_crash(fake, client):
     scene, a, b = scene_of_two(client)
     scene.step(positions={a: full(1)})
