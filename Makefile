@@ -250,7 +250,8 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools $(PYTEST_ARGS)
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools \
+	    $(if $(SANITIZE),-n 3 --dist loadfile) $(PYTEST_ARGS)
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit
