@@ -37,6 +37,7 @@ B ?= build$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))))$(if $(
 J = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 VENV   := build/venv
 PYTHON := $(VENV)/bin/python
+export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 
 # Goals that install or need nothing; every other goal builds, and says so early if it cannot.
 FREE_GOALS := setup setup-dev demo test clean format format-check venv
@@ -250,7 +251,7 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q tests/e2e tests/tools \
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -o cache_dir=$(abspath build/pytest) tests/e2e tests/tools \
 	    $(if $(SANITIZE),-n 3 --dist loadfile) $(PYTEST_ARGS)
 
 asan:
