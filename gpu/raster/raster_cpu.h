@@ -41,15 +41,15 @@ typedef struct ct_bin {
 
 void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */
 
-/* Per-thread memory of the raster stage, and the band it was last used for. */
 typedef struct ct_linked_fragment {
     ct_fragment f;
     uint32_t next; /* index of another fragment of the same ray, or CT_END */
 } ct_linked_fragment;
 #define CT_END UINT32_MAX
 
-/* The rays of a band, with all crossings that can bound a span. No span can lie outside the depths where both bodies'
- * boxes are: crossings after them are left out, those before them only counted. */
+/* Per-thread memory of the raster stage: the rays of the band it was last used for, with all crossings that can bound a
+ * span. No span can lie outside the depths where both bodies' boxes are: crossings after them are left out, those
+ * before them only counted. */
 typedef struct ct_ray_lists {
     ct_buffer head_memory, winding_memory, fragment_memory;
     uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
@@ -57,8 +57,7 @@ typedef struct ct_ray_lists {
     uint32_t n_fragments;
     int32_t (*winding)[2]; /* [rows][n_u], per body the winding number with which the ray enters the window's depths */
     int32_t view, first_row, rows, columns;
-    int32_t
-        first_body; /* the body of the first bin: fragments of the other are only kept on rays that this one is on */
+    int32_t first_body; /* of the first bin; the other's fragments are kept only on rays that this one is on */
 } ct_ray_lists;
 
 typedef struct ct_raster_cpu {
