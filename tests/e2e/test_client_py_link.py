@@ -355,9 +355,13 @@ def test_asyncio(client):
     assert asyncio.run(main()) == [0, 24, 48, 72, 96]
 
 
-def test_callbacks_must_not_wait(client):
+def test_callbacks_must_not_wait(fake, client):
     scene, a, b = scene_of_two(client)
-    seen, done = [], threading.Event()
+    seen, done, added = [], threading.Event(), threading.Event()
+
+    def hook(kind, _):
+        if kind == "Step":  # an answer before there is a callback would have it called right here
+            added.wait(5)
 
     def callback(future):
         try:
@@ -366,7 +370,9 @@ def test_callbacks_must_not_wait(client):
             seen.append(e)
         done.set()
 
+    fake.hook = hook
     scene.submit().add_done_callback(callback)
+    added.set()
     assert done.wait(5) and "callback" in seen[0].message
 
 
