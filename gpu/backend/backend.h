@@ -26,7 +26,7 @@ typedef struct ct_backend {
     ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
     void (*body_destroy)(ct_device *device, ct_body *body);
 
-    /* Runs steps whose status is OK and whose updates have passed ct_update_check. */
+    /* Runs the steps whose status is OK, whose updates have passed ct_update_check, and leaves the others alone. */
     void (*run)(ct_device *device, ct_step *steps, size_t n_steps);
 } ct_backend;
 

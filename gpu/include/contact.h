@@ -237,7 +237,7 @@ typedef struct ct_contact {
     double error_bound;    /* m^3, guaranteed; NaN where the method gives none (LDI) */
     double error_estimate; /* m^3, half the spread of the three volumes */
 
-    /* FRAME (Allard 2010 section 4.2): */
+    /* FRAME (Allard 2010 section 4.2). Zero for a step that asks for volumes or spans alone: */
     double area;      /* m^2, sum of the positive friction weights */
     double depth;     /* m, volume / area; 0 where area is 0 */
     double normal[3]; /* unit, the direction that pushes body[0] out; zero if no direction does (a nested body) */

@@ -265,7 +265,7 @@ static void raster_wide(struct target *t, const ct_setup *s, struct extent x, si
 
 enum { NARROW = 8 };
 
-/* One triangle of any size. q: its corners; rows [first_row, first_row + rows) of the view's samples. */
+/* One triangle of any size, on the rows of t's band. q: its corners. */
 static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
                               const int32_t *const q[3], uint32_t tag, bool before) {
     const ct_ray_lists *rays = t->rays;
