@@ -1,6 +1,7 @@
 /* contact.c - the door: engines, batches and what needs no device. */
 #include "gpu/include/contact.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,41 +16,104 @@ const char *ct_phase_name(ct_phase phase) {
 }
 
 void ct_engine_options_init(ct_engine_options *options) {
-    *options = (ct_engine_options){.cookie = ENGINE_COOKIE, .backend = "auto", .simd = "auto"};
+    *options = (ct_engine_options){
+        .cookie = ENGINE_COOKIE, .backend = "auto", .rasterizer = "auto", .devices = "all", .simd = "auto"};
+}
+
+/* All devices of one backend, or none. */
+static ct_status open_sites(ct_engine *engine, const ct_backend *backend, const ct_engine_options *options,
+                            ct_error *error) {
+    size_t n = backend->count(options, error);
+    if (n == 0) return CT_UNSUPPORTED;
+    engine->backend = backend;
+    for (engine->n_sites = 0; engine->n_sites < n; engine->n_sites++) {
+        ct_status status = backend->create(options, engine->n_sites, &engine->sites[engine->n_sites].device, error);
+        if (!status) continue;
+        while (engine->n_sites > 0) backend->destroy(&engine->sites[--engine->n_sites].device);
+        return status;
+    }
+    return CT_OK;
+}
+
+static ct_status unknown_backend(const char *name, ct_error *error) {
+    char names[64] = "";
+    const ct_backend *backend;
+    for (size_t i = 0, used = 0; (backend = ct_backend_at(i)) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? " " : "", backend->name);
+    return ct_fail(error, CT_UNSUPPORTED, "backend", "backend \"%s\" is not in this build, which has: %s", name, names);
 }
 
 ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct_error *error) {
     *out = NULL;
     if (options->cookie != ENGINE_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_engine_options_init");
-    const ct_backend *backend = ct_backend_find(options->backend, error);
-    if (!backend) return CT_UNSUPPORTED;
     ct_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for an engine");
-    engine->backend = backend;
-    ct_status status = backend->create(options, &engine->device, error);
-    if (status) {
-        free(engine);
-        return status;
+    bool any = !options->backend || !strcmp(options->backend, "auto");
+    ct_error why = {0};
+    const ct_backend *backend;
+    for (size_t i = 0; (backend = ct_backend_at(i)); i++) {
+        if (!any && strcmp(options->backend, backend->name) != 0) continue;
+        why.status = CT_OK;
+        if (open_sites(engine, backend, options, &why) == CT_OK) {
+            *out = engine;
+            return CT_OK;
+        }
     }
-    *out = engine;
-    return CT_OK;
+    free(engine);
+    if (why.status == CT_OK) return unknown_backend(options->backend, error);
+    if (error) *error = why;
+    return why.status;
 }
 
 void ct_engine_destroy(ct_engine **handle) {
     ct_engine *engine = *handle;
     if (!engine) return;
-    engine->backend->destroy(&engine->device);
+    for (size_t i = 0; i < engine->n_sites; i++) engine->backend->destroy(&engine->sites[i].device);
     free(engine);
     *handle = NULL;
 }
 
-void ct_engine_get_facts(const ct_engine *engine, ct_engine_facts *facts) {
+size_t ct_engine_device_count(const ct_engine *engine) {
+    return engine->n_sites;
+}
+
+void ct_engine_get_facts(const ct_engine *engine, size_t device, ct_engine_facts *facts) {
+    const ct_site *site = &engine->sites[device];
     memset(facts, 0, sizeof *facts);
-    engine->backend->facts(engine->device, facts);
+    engine->backend->facts(site->device, facts);
+    facts->scenes = atomic_load(&site->scenes);
+    facts->triangles = atomic_load(&site->triangles);
+}
+
+void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh) {
+    if (!engine->backend->mesh_forget) return;
+    for (size_t i = 0; i < engine->n_sites; i++) engine->backend->mesh_forget(engine->sites[i].device, mesh);
+}
+
+/* Steps of a batch that spans devices: one device after the other. Whoever has several runs a batch for each. */
+static void run_sites(ct_engine *engine, ct_step *steps, size_t n_steps) {
+    ct_step *part = malloc(n_steps * sizeof *part);
+    size_t *of = malloc(n_steps * sizeof *of);
+    for (size_t d = 0; part && of && d < engine->n_sites; d++) {
+        size_t n = 0;
+        for (size_t i = 0; i < n_steps; i++)
+            if (ct_scene_device(steps[i].scene) == d) {
+                of[n] = i;
+                part[n++] = steps[i];
+            }
+        if (n) engine->backend->run(engine->sites[d].device, part, n);
+        for (size_t k = 0; k < n; k++) steps[of[k]] = part[k];
+    }
+    for (size_t i = 0; (!part || !of) && i < n_steps; i++)
+        if (!steps[i].error.status) ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch");
+    free(part);
+    free(of);
 }
 
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
+    size_t first = n_steps ? ct_scene_device(steps[0].scene) : 0;
+    bool several = false;
     for (size_t i = 0; i < n_steps; i++) {
         ct_step *s = &steps[i];
         s->result = NULL;
@@ -57,8 +121,12 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         s->error.message[0] = s->error.field[0] = 0;
         for (size_t u = 0; u < s->n_updates && s->error.status == CT_OK; u++)
             ct_update_check(s->scene, &s->updates[u], &s->error);
+        if (ct_scene_device(s->scene) != first) several = true;
     }
-    engine->backend->run(engine->device, steps, n_steps);
+    if (several)
+        run_sites(engine, steps, n_steps);
+    else if (n_steps)
+        engine->backend->run(engine->sites[first].device, steps, n_steps);
     for (size_t i = 0; i < n_steps; i++)
         if (steps[i].error.status) return steps[i].error.status;
     return CT_OK;

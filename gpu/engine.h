@@ -1,12 +1,23 @@
-/* engine.h - an engine inside: one backend and its device. */
+/* engine.h - an engine inside: one backend and its devices. */
 #ifndef CT_ENGINE_H
 #define CT_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "gpu/backend/backend.h"
+
+enum { CT_MAX_DEVICES = 64 };
+
+/* A device and what lies on it. */
+typedef struct ct_site {
+    ct_device *device;
+    atomic_uint_fast64_t scenes, triangles;
+} ct_site;
 
 struct ct_engine {
     const ct_backend *backend;
-    ct_device *device;
+    size_t n_sites;
+    ct_site sites[CT_MAX_DEVICES];
 };
 
 #endif

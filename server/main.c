@@ -90,7 +90,7 @@ static bool start_middle(parts *parts, server_error *error) {
 
 static void say_started(const parts *parts) {
     ct_engine_facts facts;
-    ct_engine_get_facts(parts->engine, &facts);
+    ct_engine_get_facts(parts->engine, 0, &facts);
     log_info("main", "contactd " CONTACTD_VERSION " computes on %s (%s), %s, %" PRIu32 " threads; rasteriser %s",
              facts.backend, facts.device, facts.simd, facts.threads, facts.rasterizer);
     for (size_t i = 0; i < parts->config.stream.n; i++) {

@@ -7,7 +7,7 @@
 
 void service_get_status(const service *service, service_status *out) {
     memset(out, 0, sizeof *out);
-    ct_engine_get_facts(service->engine, &out->engine);
+    ct_engine_get_facts(service->engine, 0, &out->engine);
     registry_get_totals(service->registry, &out->totals);
     scheduler_get_facts(service->scheduler, &out->queue);
     out->ready = scheduler_ready(service->scheduler, out->ready_reason, sizeof out->ready_reason);

@@ -9,7 +9,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/scene/scene.h"
 
-#define CT_BACKEND_VERSION 1
+#define CT_BACKEND_VERSION 2
 
 typedef struct ct_device ct_device;     /* one device with its memory, opaque outside the backend */
 typedef struct ct_resident ct_resident; /* a body's state on the device */
@@ -18,19 +18,25 @@ typedef struct ct_backend {
     uint32_t version; /* CT_BACKEND_VERSION */
     const char *name; /* "cpu" */
 
-    ct_status (*create)(const ct_engine_options *options, ct_device **out, ct_error *error);
+    /* How many devices the options ask for, at most CT_MAX_DEVICES; 0 with *error: none can be used, and why. */
+    size_t (*count)(const ct_engine_options *options, ct_error *error);
+    /* The index-th of them, index < count. It has run a kernel and got the right answer. */
+    ct_status (*create)(const ct_engine_options *options, size_t index, ct_device **out, ct_error *error);
     void (*destroy)(ct_device **device);
     void (*facts)(const ct_device *device, ct_engine_facts *facts); /* zeroed by the caller */
 
-    /* A body at its rest positions, its box computed. The mesh outlives the resident state. */
+    /* A body at its rest positions, its box computed. The mesh outlives the resident state. On any thread. */
     ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
     void (*body_destroy)(ct_device *device, ct_body *body);
+    /* Drops the device's copy of a mesh that no body uses. NULL: the backend keeps none. */
+    void (*mesh_forget)(ct_device *device, const ct_mesh *mesh);
 
-    /* Runs the steps whose status is OK, whose updates have passed ct_update_check, and leaves the others alone. */
+    /* Runs the steps whose status is OK, whose updates have passed ct_update_check, and leaves the others alone. Up to
+     * CT_LANES calls at a time, with different scenes. */
     void (*run)(ct_device *device, ct_step *steps, size_t n_steps);
 } ct_backend;
 
-/* The backend of that name; "auto" takes the first that this build has. NULL with *error: none. */
-const ct_backend *ct_backend_find(const char *name, ct_error *error);
+/* The backends compiled in, in the order in which "auto" tries them; NULL: no more. */
+const ct_backend *ct_backend_at(size_t i);
 
 #endif

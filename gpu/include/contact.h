@@ -10,8 +10,9 @@
  * Errors: every call that can fail returns a ct_status and, where a ct_error is passed (it may be NULL), says in it
  * which object and which field was wrong, what was expected and what was found. A failed call changes nothing.
  *
- * Threads: an engine runs one batch at a time; a scene is touched by one thread at a time; meshes are immutable and may
- * be shared freely. Distinct scenes may be built from distinct threads.
+ * Threads: ct_engine_run may be called from up to CT_LANES threads at a time, with different scenes; a scene is touched
+ * by one thread at a time; meshes are immutable and may be shared freely. Distinct scenes may be built from distinct
+ * threads.
  *
  * Determinism: the same step gives the same bits on any number of threads, on any instruction set and in any order of
  * triangles, vertices or bodies. (Within a mesh that has two shells in exactly the same place, which of them a gradient
@@ -117,28 +118,54 @@ typedef struct ct_engine ct_engine;
 
 typedef struct ct_engine_options {
     uint32_t cookie;            /* set by ct_engine_options_init */
-    const char *backend;        /* "auto" or "cpu" */
+    const char *backend;        /* "cpu", "cuda", or "auto": cuda where a device ran a kernel, else cpu */
+    const char *rasterizer;     /* "native", "egl", or "auto": native */
+    const char *devices;        /* of a backend with several: "all", or numbers such as "0,2" */
+    uint64_t max_device_bytes;  /* memory to use of each device; 0: most of what is free at the start */
     uint32_t threads;           /* CPU threads, 0: as many as the machine has */
     const char *simd;           /* "auto", or a name from ct_engine_facts.simd_available to force that path */
     uint64_t max_scratch_bytes; /* a step that needs more fails with OUT_OF_MEMORY; 0: no limit but the machine's */
 } ct_engine_options;
 
+/* What a backend that was asked for by name lacks is an error; "auto" takes the next one. */
 void ct_engine_options_init(ct_engine_options *options);
 ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct_error *error);
 void ct_engine_destroy(ct_engine **engine); /* after its scenes */
 
+/* So many batches run at a time on each device. The first has all of it; one that finds another running does with what
+ * is left (on the CPU: its caller's thread), so that a small step need not wait for a huge one. */
+enum { CT_LANES = 2 };
+
+/* What the engine runs on. A scene stays on the device that it was opened on. */
+size_t ct_engine_device_count(const ct_engine *engine); /* at least 1 */
+
 typedef struct ct_engine_facts {
-    char backend[16];        /* what runs: "cpu" */
-    char rasterizer[16];     /* "native" */
+    char backend[16];        /* what runs: "cpu", "cuda" */
+    char rasterizer[16];     /* "native", "egl" */
     char device[96];         /* e.g. the processor's name */
-    char simd[16];           /* e.g. "avx2" */
+    char simd[16];           /* e.g. "avx2"; empty for a backend without */
     char simd_available[64]; /* space-separated */
     uint32_t threads;
     uint64_t scratch_bytes; /* held now */
     uint64_t scratch_peak;  /* high-water mark */
+
+    /* Of a device with memory of its own, else 0: */
+    uint64_t memory_budget; /* bytes that the engine may use */
+    uint64_t memory_used;   /* meshes, bodies and scratch */
+    uint64_t memory_meshes, memory_bodies;
+    uint64_t uploaded, downloaded; /* bytes moved since the start */
+    uint64_t launches;             /* kernels started since the start */
+
+    uint64_t scenes, triangles; /* opened on this device; of the bodies in them. New scenes go where least is */
+    bool lost;                  /* the device failed for good: every step on it is a DEVICE_ERROR from now on */
+    char lost_reason[128];
 } ct_engine_facts;
 
-void ct_engine_get_facts(const ct_engine *engine, ct_engine_facts *facts);
+void ct_engine_get_facts(const ct_engine *engine, size_t device, ct_engine_facts *facts); /* device < count */
+
+/* Drops what devices keep of a mesh that no body uses any longer. They would drop it by themselves, but only when
+ * memory is short. */
+void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh);
 
 /* ---- scenes and bodies ---- */
 
@@ -195,6 +222,7 @@ typedef struct ct_body_info {
     double lo[3], hi[3]; /* m, world bounding box at the last step (or of the start state) */
 } ct_body_info;
 
+size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on */
 size_t ct_scene_body_count(const ct_scene *scene);
 ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info); /* index < count; OUT_OF_RANGE */
 ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error);

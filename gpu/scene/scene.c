@@ -40,6 +40,18 @@ ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
 
 /* ---- scenes ---- */
 
+/* Fewest triangles, then fewest scenes. */
+static size_t least_loaded(ct_engine *engine) {
+    size_t best = 0;
+    for (size_t i = 1; i < engine->n_sites; i++) {
+        uint64_t more = atomic_load(&engine->sites[i].triangles), least = atomic_load(&engine->sites[best].triangles);
+        if (more < least ||
+            (more == least && atomic_load(&engine->sites[i].scenes) < atomic_load(&engine->sites[best].scenes)))
+            best = i;
+    }
+    return best;
+}
+
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
     *out = NULL;
     ct_status status = ct_scene_settings_check(settings, error);
@@ -48,12 +60,20 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
     scene->engine = engine;
     scene->settings = *settings;
+    scene->site = least_loaded(engine);
+    atomic_fetch_add(&engine->sites[scene->site].scenes, 1);
     *out = scene;
     return CT_OK;
 }
 
+size_t ct_scene_device(const ct_scene *scene) {
+    return scene->site;
+}
+
 static void free_body(ct_scene *scene, ct_body *body) {
-    scene->engine->backend->body_destroy(scene->engine->device, body);
+    ct_site *site = &scene->engine->sites[scene->site];
+    scene->engine->backend->body_destroy(site->device, body);
+    atomic_fetch_sub(&site->triangles, body->mesh->n_triangles);
     ct_mesh_release(&body->mesh);
     free(body);
 }
@@ -62,6 +82,7 @@ void ct_scene_destroy(ct_scene **handle) {
     ct_scene *scene = *handle;
     if (!scene) return;
     for (uint32_t i = 0; i < scene->n_bodies; i++) free_body(scene, scene->bodies[i]);
+    atomic_fetch_sub(&scene->engine->sites[scene->site].scenes, 1);
     ct_broadphase_free(&scene->broad);
     free(scene->broad_bodies);
     free(scene->places);
@@ -170,13 +191,15 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     ct_body_options_init(&identity);
     memcpy(body->pose, o->kind == CT_BODY_RIGID ? o->pose : identity.pose, sizeof body->pose);
     body->mesh = ct_mesh_retain(mesh);
-    ct_status status = scene->engine->backend->body_create(scene->engine->device, body, error);
+    ct_site *site = &scene->engine->sites[scene->site];
+    ct_status status = scene->engine->backend->body_create(site->device, body, error);
     if (status) {
         ct_mesh_release(&body->mesh);
         free(body);
         return status;
     }
 
+    atomic_fetch_add(&site->triangles, mesh->n_triangles);
     if (place == scene->n_places) scene->places[scene->n_places++] = (ct_place){0};
     ct_place *p = &scene->places[place];
     scene->first_free = place + 1;

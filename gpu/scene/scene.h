@@ -31,6 +31,7 @@ typedef struct ct_place {
 
 struct ct_scene {
     ct_engine *engine;
+    size_t site; /* index of the device in the engine */
     ct_scene_settings settings;
 
     ct_place *places; /* [n_places] */

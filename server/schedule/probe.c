@@ -33,7 +33,7 @@ static bool run_step(ct_engine *engine, ct_scene *scene, ct_mesh *mesh, char *re
 
 bool probe_run(ct_engine *engine, const char *requested, char *reason, size_t size) {
     ct_engine_facts facts;
-    ct_engine_get_facts(engine, &facts);
+    ct_engine_get_facts(engine, 0, &facts);
     reason[0] = 0;
     if (strcmp(requested, "auto") != 0 && strcmp(requested, facts.backend) != 0) {
         snprintf(reason, size, "the backend %s was asked for, but %s is running", requested, facts.backend);

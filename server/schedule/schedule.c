@@ -24,7 +24,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
         return NULL;
     }
     ct_engine_facts facts;
-    ct_engine_get_facts(options->engine, &facts);
+    ct_engine_get_facts(options->engine, 0, &facts);
     scheduler->engine = options->engine;
     scheduler->backend = options->backend;
     scheduler->queue = options->queue;

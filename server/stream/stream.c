@@ -319,7 +319,7 @@ stream *stream_start(const service *service, server_error *error) {
         return NULL;
     }
     stream->service = service;
-    ct_engine_get_facts(service->engine, &stream->engine);
+    ct_engine_get_facts(service->engine, 0, &stream->engine);
     pthread_mutex_init(&stream->lock, NULL);
     stream->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     stream->encoder = wire_encoder_new();

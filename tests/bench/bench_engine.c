@@ -234,7 +234,7 @@ static void run(const bench *b, const char *simd, unsigned threads) {
     if (!contacts) die("%s: the bodies never touched", b->name);
 
     ct_engine_facts facts;
-    ct_engine_get_facts(s.engine, &facts);
+    ct_engine_get_facts(s.engine, 0, &facts);
     ct_mesh_info info[2];
     for (int j = 0; j < 2; j++) ct_mesh_get_info(b->bodies[j].mesh, &info[j]);
     double n = (double)ms.count;

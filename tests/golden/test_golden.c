@@ -189,7 +189,7 @@ static void test_same_bits(void **state) {
     static const uint32_t threads[] = {1, 2, 7};
     ct_engine *engine = stage_engine(1, NULL);
     ct_engine_facts facts;
-    ct_engine_get_facts(engine, &facts);
+    ct_engine_get_facts(engine, 0, &facts);
     ct_engine_destroy(&engine);
     print_message("instruction sets: %s\n", facts.simd_available);
     for (size_t scene = 0; scene < sizeof scenes / sizeof *scenes; scene++) {

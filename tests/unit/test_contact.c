@@ -41,7 +41,7 @@ static void test_facts(void **state) {
         ct_engine *engine = stage_engine(threads, "base");
         ct_engine_facts f;
         memset(&f, 0xff, sizeof f);
-        ct_engine_get_facts(engine, &f);
+        ct_engine_get_facts(engine, 0, &f);
         assert_string_equal(f.backend, "cpu");
         assert_string_equal(f.rasterizer, "native");
         assert_string_equal(f.simd, "base");
@@ -55,7 +55,7 @@ static void test_facts(void **state) {
     }
     ct_engine *engine = stage_engine(0, NULL);
     ct_engine_facts f;
-    ct_engine_get_facts(engine, &f);
+    ct_engine_get_facts(engine, 0, &f);
     assert_true(f.threads >= 1);
     assert_ptr_equal(strstr(f.simd_available, f.simd), f.simd_available); /* auto takes the first */
     ct_engine_destroy(&engine);

@@ -52,7 +52,17 @@ static void destroy(ct_device **handle) {
     *handle = NULL;
 }
 
-static ct_status create(const ct_engine_options *options, ct_device **out, ct_error *error) {
+static size_t count(const ct_engine_options *options, ct_error *error) {
+    if (options->rasterizer && strcmp(options->rasterizer, "auto") != 0 && strcmp(options->rasterizer, "native") != 0) {
+        ct_fail(error, CT_UNSUPPORTED, "rasterizer", "rasterizer \"%s\" is not in this build, which has: native",
+                options->rasterizer);
+        return 0;
+    }
+    return 1;
+}
+
+static ct_status create(const ct_engine_options *options, size_t index, ct_device **out, ct_error *error) {
+    (void)index;
     const ct_kernels *kernels = ct_kernels_find(options->simd, error);
     if (!kernels) return CT_UNSUPPORTED;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -317,6 +327,7 @@ static void run(ct_device *device, ct_step *steps, size_t n_steps) {
 
 const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .name = "cpu",
+                                   .count = count,
                                    .create = create,
                                    .destroy = destroy,
                                    .facts = facts,

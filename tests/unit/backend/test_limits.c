@@ -62,7 +62,7 @@ static size_t need_of(uint32_t want) {
     ct_result *result = stage_step(&stage, NULL, 0, want);
     ct_result_free(&result);
     ct_engine_facts facts;
-    ct_engine_get_facts(engine, &facts);
+    ct_engine_get_facts(engine, 0, &facts);
     assert_true(facts.scratch_bytes > 0 && facts.scratch_bytes <= facts.scratch_peak);
     stage_close(&stage);
     ct_engine_destroy(&engine);
@@ -100,10 +100,10 @@ static void run_at_limits(uint32_t threads, uint32_t want) {
             expect_out_of_memory(&step, &a);
         }
         ct_engine_facts facts;
-        ct_engine_get_facts(engine, &facts);
+        ct_engine_get_facts(engine, 0, &facts);
         assert_true(facts.scratch_peak <= limit);
         /* Given the room, both scenes give what they always gave. */
-        engine->device->budget.limit = 0;
+        engine->sites[0].device->budget.limit = 0;
         ct_result *result = stage_step(&b, NULL, 0, want);
         hash_and_free(&result, hex);
         assert_string_equal(hex, small);
