@@ -16,6 +16,9 @@
 #
 # Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
 # CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
+# CUDA=auto|1|0|shim: with nvcc's kernels (auto: where there is an nvcc; CUDA_ARCHS="80 90" or native, NVCC=<path>), without,
+# or with the kernels run by the CPU for testing (build/shim; what sanitized builds take). EGL=auto|1|0: with the EGL
+# rasteriser and pictures (auto: where libepoxy and libpng are), or without.
 
 CC       ?= gcc
 CXX      ?= g++
@@ -29,7 +32,30 @@ LIBDIR   ?= $(PREFIX)/lib
 FUZZ_SECONDS ?= 60
 
 comma := ,
-B ?= build$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))))$(if $(filter-out -O2,$(OPT)),/$(OPT:-%=%))
+B ?= build$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))),$(if $(filter shim,$(CUDA)),/shim))$(if \
+     $(filter-out -O2,$(OPT)),/$(OPT:-%=%))
+
+# ---- CUDA and EGL: what "auto" means here --------------------------------------------------------------------------
+
+CUDA ?= auto
+EGL  ?= auto
+ifeq ($(origin NVCC),undefined)
+  NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+endif
+ifeq ($(CUDA),auto)
+  WITH_CUDA := $(if $(SANITIZE),shim,$(if $(NVCC),1,0))
+else
+  WITH_CUDA := $(CUDA)
+endif
+ifeq ($(EGL),auto)
+  WITH_EGL := $(if $(shell pkg-config --exists epoxy libpng 2>/dev/null && echo yes),1,0)
+else
+  WITH_EGL := $(EGL)
+endif
+$(if $(filter-out 0 1 shim,$(WITH_CUDA)),$(error CUDA=$(CUDA): expected auto, 1, 0 or shim))
+$(if $(filter-out 0 1,$(WITH_EGL)),$(error EGL=$(EGL): expected auto, 1 or 0))
+$(if $(filter 1-,$(WITH_CUDA)-$(NVCC)),$(error CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin: install \
+  CUDA 12 or newer, name it with NVCC=<path>, or build with CUDA=0))
 
 # ---- what must be there --------------------------------------------------------------------------------------------
 
@@ -43,8 +69,9 @@ export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 FREE_GOALS := setup setup-dev demo test clean format format-check venv
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
 ifneq ($(BUILD_GOALS),)
-  PACKAGES := build $(if $(filter-out all run install,$(BUILD_GOALS)),test)
-  FOUND    := build/found-$(lastword $(PACKAGES))
+  TESTS_TOO := $(filter-out all run install,$(BUILD_GOALS))
+  PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),egl-test))
+  FOUND     := build/found-$(subst $() ,-,$(strip $(PACKAGES)))
   ifeq ($(wildcard $(FOUND)),)
     MISSING := $(shell tests/tools/packages missing $(PACKAGES))
     ifneq ($(MISSING),)
@@ -62,12 +89,32 @@ WARN := -Wall -Wextra $(SHADOW) -Wpointer-arith -Wcast-qual -Wvla -Wno-missing-f
 SAN  := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(findstring address,$(SANITIZE)),$(comma)undefined) \
         -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 # Contraction would let two compilers round differently; see gpu/include/contact.h on determinism.
+PARTS     := $(if $(filter 1 shim,$(WITH_CUDA)),-DCT_HAVE_CUDA) $(if $(filter shim,$(WITH_CUDA)),-DCT_CUDA_SHIM) \
+             $(if $(filter 1,$(WITH_EGL)),-DCT_HAVE_EGL)
 COMMON    := $(OPT) -g -fPIC -pthread -ffp-contract=off -fno-math-errno $(WARN) $(SAN) -MMD -MP -I. -I$(B)/gen \
-             -DCONTACTD_VERSION='"$(VERSION)"'
+             -DCONTACTD_VERSION='"$(VERSION)"' $(PARTS)
 CFLAGS_   := -std=c17 -D_GNU_SOURCE -Wstrict-prototypes -Wmissing-prototypes $(COMMON) $(CFLAGS)
 CXXFLAGS_ := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LINK       = $(CXX) $(SAN) $(LDFLAGS) -pthread
 
+ifeq ($(WITH_CUDA),1)
+# Machine code for every generation from Turing on that this nvcc knows, and PTX of the newest for those to come.
+CUDA_KNOWN := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch))
+CUDA_ARCHS ?= $(filter $(CUDA_KNOWN),75 80 86 89 90 100 120)
+CUDA_CODE  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUDA_ARCHS),-gencode \
+              arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword \
+              $(CUDA_ARCHS)))
+# nvcc's own code between the host's does not pass the stricter of our warnings.
+CUDA_HOST  := -fPIC -pthread -ffp-contract=off -fno-math-errno -Wall -Wextra $(SAN)
+space      := $() $()
+NVCCFLAGS_ := -std=c++17 --fmad=false $(OPT) -g -lineinfo -ccbin $(CXX) --threads 2 -cudart static -Werror all-warnings \
+              $(CUDA_CODE) -Xcompiler=$(subst $(space),$(comma),$(strip $(CUDA_HOST))) -MMD -MP -I. -I$(B)/gen $(PARTS) $(NVCCFLAGS)
+# nvcc knows where its libraries are; -lrt and -ldl are the runtime's needs.
+LIBS_CUDA  := $(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^\#\$$ LIBRARIES=//p' | tr -d '"') -lcudart_static -lrt -ldl
+endif
+
+# What a program that has the engine in it needs.
+LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) -lm
 LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd libzmq jansson)
 LIBS_CLIENT = $(shell pkg-config --libs libzmq)
 LIBS_TEST   = $(shell pkg-config --libs cmocka)
@@ -82,20 +129,27 @@ SIMD_base   := $(if $(filter -O0,$(OPT)),,-O3)
 SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
 SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
 
+# Without CUDA there is no *.cu nor test of it, without EGL no *_gl.c, *_png.c nor gpu/backend/gl.
+LEFT_OUT := $(if $(filter 0,$(WITH_CUDA)),%_cuda.c) $(if $(filter 0,$(WITH_EGL)),%_gl.c %_png.c gpu/backend/gl/%)
+CUDA_CU  := $(if $(filter-out 0,$(WITH_CUDA)),$(call find,gpu,*.cu))
 SIMD_C   := $(call find,gpu,*.simd.c)
 SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))
-ENGINE_C := $(filter-out $(SIMD_C),$(call find,gpu,*.c))
-SERVER_C := $(filter-out server/main.c,$(call find,server,*.c))
+ENGINE_C := $(filter-out $(SIMD_C) $(LEFT_OUT),$(call find,gpu,*.c))
+SERVER_C := $(filter-out server/main.c $(LEFT_OUT),$(call find,server,*.c))
 CLIENT_C := $(filter-out client_c/contactctl.c,$(wildcard client_c/*.c))
 CTL_C    := client_c/contactctl.c $(wildcard client_c/ctl/*.c)
 WIRE_C   := $(wildcard proto/*.cpp)
 SHAPES_C := $(call find,tests/scenes,*.c)
 TESTS    ?= tests/unit tests/consistency tests/golden
 GOLDEN_C := $(call find,tests/golden,test_*.c)
-UNIT_C   := $(call find,$(TESTS),test_*.c)
+UNIT_C   := $(filter-out $(LEFT_OUT),$(call find,$(TESTS),test_*.c))
 BENCH_C  := $(call find,tests/bench,bench_*.c)
 FUZZ_C   := $(call find,tests/fuzz,fuzz_*.c)
 bins      = $(patsubst tests/%.c,$(B)/tests/%,$(1))
+# gpu/**/X.glsl becomes X_glsl.h with `static const char X_glsl[]` in it, so X is unique in the tree.
+GLSL     := $(call find,gpu,*.glsl)
+GLSL_H   := $(patsubst %.glsl,$(B)/gen/%_glsl.h,$(notdir $(GLSL)))
+GEN_H    := $(B)/gen/contactd_generated.h $(GLSL_H)
 
 .PHONY: all
 all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc $(B)/examples/simple \
@@ -114,12 +168,24 @@ ifneq ($(BUILD_GOALS),)
   ifneq ($(file <$(B)/flags),$(FLAGS_NOW))
     $(file >$(B)/flags,$(FLAGS_NOW))
   endif
+  ifneq ($(file <$(B)/flags-cuda),$(NVCC) $(NVCCFLAGS_))
+    $(file >$(B)/flags-cuda,$(NVCC) $(NVCCFLAGS_))
+  endif
 endif
 
 $(B)/gen/contactd_generated.h: proto/contactd.fbs
 	@mkdir -p $(@D)
 	$(call say,FLATC,$<)
 	$Qflatc --cpp -o $(@D) $<
+
+define GLSL_RULE
+$(B)/gen/$(basename $(notdir $(1)))_glsl.h: $(1)
+	@mkdir -p $$(@D)
+	@{ echo '/* $(1) */'; echo 'static const char $(basename $(notdir $(1)))_glsl[] ='; \
+	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/    "&\\n"/' $$<; echo '    ;'; } > $$@
+endef
+$(foreach g,$(GLSL),$(eval $(call GLSL_RULE,$(g))))
+$(filter %_gl.o $(B)/obj/gpu/backend/gl/%,$(call objs,$(ENGINE_C) $(UNIT_C))): | $(GLSL_H)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -133,12 +199,23 @@ $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	$$Q$$(CC) $$(CFLAGS_) -Wno-psabi $$(SIMD_$(1)) -DCT_SIMD=$(1) -c $$< -o $$@
 endef
 $(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
+ifeq ($(WITH_CUDA),shim)
+$(B)/obj/%.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,SHIM,$<)
+	$Q$(CXX) -x c++ $(CXXFLAGS_) -c $< -o $@
+else
+$(B)/obj/%.o: %.cu $(B)/flags-cuda
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$Q$(NVCC) $(NVCCFLAGS_) -c $< -o $@
+endif
 $(B)/obj/%.o: %.cpp $(B)/gen/contactd_generated.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$Q$(CXX) $(CXXFLAGS_) -c $< -o $@
 
-$(B)/libengine.a: $(call objs,$(ENGINE_C)) $(SIMD_O)
+$(B)/libengine.a: $(call objs,$(ENGINE_C) $(CUDA_CU)) $(SIMD_O)
 $(B)/libwire.a: $(call objs,$(WIRE_C))
 $(B)/libserver.a: $(call objs,$(SERVER_C))
 $(B)/libshapes.a: $(call objs,$(SHAPES_C))
@@ -162,7 +239,7 @@ $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_SERVER) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
@@ -176,7 +253,7 @@ $(B)/examples/simple: client_c/examples/simple.c $(B)/contactd.pc $(B)/libcontac
 $(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)/libcontactd.a $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_CLIENT)
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.
 # libzmq's own .pc is not required: Debian's names archives, for static linking, that Debian does not have.
@@ -195,21 +272,21 @@ ALL_LIBS := $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.
 $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_SERVER) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_CLIENT)
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_SERVER) -lm
+	$Q$(LINK) -fsanitize=fuzzer -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 
 # ---- set-up ------------------------------------------------------------------------------------------------------------
 
 .PHONY: setup setup-dev venv run demo
 setup:
-	@tests/tools/packages install build test
+	@tests/tools/packages install build test egl egl-test
 	@$(MAKE) -s --no-print-directory venv
 setup-dev: setup
 	@tests/tools/packages install fuzz lint
@@ -240,7 +317,7 @@ test: setup
 	@$(MAKE) --no-print-directory $(J) test-all
 test-all:
 	$(MAKE) --no-print-directory check unit
-	$(MAKE) --no-print-directory OPT=-O0 golden
+	$(MAKE) --no-print-directory OPT=-O0 CUDA=shim golden
 	$(MAKE) --no-print-directory SANITIZE=address unit
 	$(MAKE) --no-print-directory fuzz-smoke
 	$(MAKE) --no-print-directory e2e
@@ -265,7 +342,7 @@ tsan:
 	$(MAKE) $(J) SANITIZE=thread e2e
 
 # The fuzzers, and all they link, are built by clang with coverage and sanitizers.
-FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ SANITIZE=fuzzer-no-link,address B=build/fuzz
+FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ CUDA=0 EGL=0 SANITIZE=fuzzer-no-link,address B=build/fuzz
 fuzz:
 	+@$(FUZZ_MAKE) $(J) fuzz-bins
 	@tests/tools/run-fuzzers $(FUZZ_SECONDS) $(patsubst tests/fuzz/%.c,build/fuzz/tests/fuzz/%,$(FUZZ_C))
@@ -280,11 +357,11 @@ bench: all $(call bins,$(BENCH_C)) venv
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 
 .PHONY: check check-layers check-headers check-exports check-conform format format-check lint
-TRACKED = $(shell git ls-files '*.c' '*.h' '*.cpp')
+TRACKED = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 check: check-layers check-headers check-exports check-conform
-check-layers: $(B)/gen/contactd_generated.h
+check-layers: $(GEN_H)
 	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen -I client_c
-check-headers: $(B)/gen/contactd_generated.h
+check-headers: $(GEN_H)
 	@tests/tools/check-headers '$(CC)' '$(CXX)' -I. -I$(B)/gen
 check-exports: $(B)/libcontactd.so
 	@tests/tools/check-exports $< client_c/contactd.exports client_c/contactd.h
@@ -295,7 +372,7 @@ format: $(VENV)/dev
 	$(VENV)/bin/clang-format -i $(TRACKED)
 format-check: $(VENV)/dev
 	$(VENV)/bin/clang-format --dry-run -Werror $(TRACKED)
-lint: $(B)/gen/contactd_generated.h
+lint: $(GEN_H)
 	@printf '%s\n' $(filter %.c,$(TRACKED)) | xargs -P $(shell nproc) -n 4 tests/tools/tidy $(B)
 
 # ---- installing ----------------------------------------------------------------------------------------------------------
