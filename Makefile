@@ -360,9 +360,11 @@ bench: all $(call bins,$(BENCH_C)) venv
 TRACKED = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 check: check-layers check-headers check-exports check-conform
 check-layers: $(GEN_H)
-	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen -I client_c
+	@python3 tests/tools/check_layers.py --cc '$(CC)' -I . -I $(B)/gen -I client_c \
+	    $(if $(filter 1,$(WITH_EGL)),-D CT_HAVE_EGL,--skip '**_gl.c' --skip '**_png.c' --skip 'gpu/backend/gl/*') \
+	    $(if $(filter 0,$(WITH_CUDA)),,-D CT_HAVE_CUDA)
 check-headers: $(GEN_H)
-	@tests/tools/check-headers '$(CC)' '$(CXX)' -I. -I$(B)/gen
+	@SKIP='$(if $(filter 0,$(WITH_EGL)),gpu/backend/gl)' tests/tools/check-headers '$(CC)' '$(CXX)' -I. -I$(B)/gen
 check-exports: $(B)/libcontactd.so
 	@tests/tools/check-exports $< client_c/contactd.exports client_c/contactd.h
 # The schema understands what the last release wrote (proto/VERSIONING.md).
@@ -373,7 +375,9 @@ format: $(VENV)/dev
 format-check: $(VENV)/dev
 	$(VENV)/bin/clang-format --dry-run -Werror $(TRACKED)
 lint: $(GEN_H)
-	@printf '%s\n' $(filter %.c,$(TRACKED)) | xargs -P $(shell nproc) -n 4 tests/tools/tidy $(B)
+	@printf '%s\n' $(filter-out $(LEFT_OUT),$(filter %.c,$(TRACKED))) | PARTS='$(PARTS)' xargs -P $(shell nproc) -n 4 \
+	    tests/tools/tidy $(B)
+	@printf '%s\n' $(filter %.cu,$(TRACKED)) | PARTS=-DCT_HAVE_CUDA xargs -r -P $(shell nproc) -n 1 tests/tools/tidy $(B)
 
 # ---- installing ----------------------------------------------------------------------------------------------------------
 

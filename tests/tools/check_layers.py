@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_layers.py - who may include what, checked on what the preprocessor really reads.
 
-    check_layers.py [--root DIR] [--cc CC] [-I DIR]...
+    check_layers.py [--root DIR] [--cc CC] [-I DIR]... [-D NAME]... [--skip PATTERN]...
 
 Each source and header is preprocessed with -M (so indirect includes count too). RULES says what each part of the tree may
 reach inside the tree; LIBRARIES says where each outside library stops. Tests may look anywhere.
@@ -32,6 +32,7 @@ RULES = [
     ("gpu/raster/*", STAGE + ["gpu/view/*"]),
     ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),
     ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),
+    ("gpu/picture/*", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
     ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
     ("client_c/contactctl.c", ["client_c/ctl/*", "proto/errors.h"]),
@@ -44,7 +45,13 @@ RULES = [
     ("server/http/**", SERVER_CORE),
     ("server/**", SERVER_CORE),
 ]
-# (pattern of a header's path, where it may be used)
+# A stage's part for a device may use what that device's backend offers.
+DEVICES = [
+    ("**.cu", "gpu/backend/cuda/*"),
+    ("**.cuh", "gpu/backend/cuda/*"),
+    ("**_gl.c", "gpu/backend/gl/*"),
+]
+# (pattern of an outside header's path, where it may be used)
 LIBRARIES = [
     ("**/zmq*.h", ["server/stream/*", "client_c/*"]),
     ("**/flatbuffers/**", ["proto/*"]),
@@ -52,6 +59,8 @@ LIBRARIES = [
     ("**/jansson*.h", ["server/http/*"]),
     ("**/microhttpd*.h", ["server/http/*"]),
     ("**/cuda*.h", ["**.cu", "**.cuh"]),
+    ("**/cub/**", ["**.cu", "**.cuh"]),
+    ("**/png*.h", ["gpu/picture/*", "server/http/*"]),
     ("**/epoxy/**", ["**_gl.c", "gpu/backend/gl/*"]),
     ("**/EGL/**", ["**_gl.c", "gpu/backend/gl/*"]),
     ("**/GL/**", ["**_gl.c", "gpu/backend/gl/*"]),
@@ -68,14 +77,16 @@ def sources(root):
     for top in TOPS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
-                if name.endswith((".c", ".h", ".cpp")):
+                if name.endswith((".c", ".h", ".cpp", ".cu", ".cuh")):
                     yield os.path.relpath(os.path.join(folder, name), root)
 
 
-def dependencies(root, cc, includes, path):
-    language = "c++" if path.endswith(".cpp") else "c"
-    command = cc.split() + ["-M", "-D_GNU_SOURCE", "-DCT_SIMD=base", "-x", language]
-    command += [f"-I{i}" for i in includes] + [path]
+def dependencies(root, cc, includes, defines, path):
+    # Device code is read as the CPU's stand-in for CUDA reads it, so this needs no nvcc.
+    device = ["-DCT_CUDA_SHIM", "-DCT_HAVE_CUDA"] if path.endswith((".cu", ".cuh")) else []
+    language = "c++" if device or path.endswith(".cpp") else "c"
+    command = cc.split() + ["-M", "-D_GNU_SOURCE", "-DCT_SIMD=base", *device, "-x", language]
+    command += [f"-D{d}" for d in defines] + [f"-I{i}" for i in includes] + [path]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"check-layers: cannot preprocess {path}:\n{done.stderr}")
@@ -87,11 +98,14 @@ def complaints(path, reached):
     """Yields one line for each header that this file reaches and may not."""
     own = os.path.dirname(path) + "/*"
     allowed = [own] + next(may for pattern, may in RULES if matches(path, pattern))
+    allowed += [may for pattern, may in DEVICES if matches(path, pattern)]
     for header in reached:
-        for pattern, where in LIBRARIES:
-            if matches("/" + header.lstrip("/"), pattern) and not any(matches(path, w) for w in where):
-                yield f"{path} reaches {header}, which only {', '.join(where)} may"
         inside = header.split("/")[0] in TOPS + ("tests", "client_py")
+        for pattern, where in LIBRARIES:
+            if inside or not matches("/" + header.lstrip("/"), pattern):
+                continue
+            if not any(matches(path, w) for w in where):
+                yield f"{path} reaches {header}, which only {', '.join(where)} may"
         if inside and not any(matches(header, p) for p in allowed):
             yield f"{path} reaches {header}; it may reach {', '.join(allowed)}"
 
@@ -101,12 +115,15 @@ def main():
     parser.add_argument("--root", default=".")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("-I", dest="includes", action="append", default=[])
+    parser.add_argument("-D", dest="defines", action="append", default=[])
+    parser.add_argument("--skip", action="append", default=[], help="files that this build leaves out")
     options = parser.parse_args()
-    paths = sorted(sources(options.root))
+    paths = sorted(p for p in sources(options.root) if not any(matches(p, skip) for skip in options.skip))
     if not paths:
         raise SystemExit("check-layers: no sources found")
+    includes = options.includes or ["."]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reached = pool.map(lambda p: dependencies(options.root, options.cc, options.includes or ["."], p), paths)
+        reached = pool.map(lambda p: dependencies(options.root, options.cc, includes, options.defines, p), paths)
         found = [line for path, headers in zip(paths, reached) for line in complaints(path, headers)]
     if found:
         print("\n".join(dict.fromkeys(found)), file=sys.stderr)

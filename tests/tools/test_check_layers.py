@@ -36,6 +36,16 @@ ALLOWED = {
     "client_c/contactd.c": '#include "proto/codec.h"\n#include <zmq.h>\n',
     "lib/zmq.h": "\n",
     "lib/jansson.h": "\n",
+    "gpu/backend/cuda/cuda.h": "\n",
+    "gpu/backend/cuda/launch.cuh": "#ifndef CT_CUDA_SHIM\n#include <gone.h>\n#endif\n#include <cuda_runtime.h>\n",
+    "gpu/backend/backends.c": '#include "gpu/backend/cuda/cuda.h"\n',
+    "gpu/raster/raster_cuda.cu": '#include "gpu/raster/raster.h"\n#include "gpu/backend/cuda/launch.cuh"\n#include <new>\n',
+    "gpu/backend/gl/gl.h": "#include <epoxy/gl.h>\n",
+    "gpu/raster/raster_gl.c": '#include "gpu/backend/gl/gl.h"\n',
+    "gpu/picture/picture_png.c": "#include <png.h>\n",
+    "lib/cuda_runtime.h": "\n",
+    "lib/epoxy/gl.h": "\n",
+    "lib/png.h": "\n",
 }
 
 
@@ -60,6 +70,11 @@ def test_a_tree_that_keeps_to_its_layers_passes(tmp_path):
         ("server/stream/stream.c", "#include <jansson.h>\n", "lib/jansson.h"),
         ("server/http/http.c", "#include <zmq.h>\n", "lib/zmq.h"),
         ("server/log.c", '#include "server/stream.h"\n#include "gpu/base/fail.h"\n', "gpu/base/fail.h"),
+        ("gpu/raster/raster.c", "#include <cuda_runtime.h>\n", "lib/cuda_runtime.h"),
+        ("gpu/raster/raster_cuda.cu", '#include "gpu/span/span.h"\n', "gpu/span/span.h"),
+        ("gpu/raster/raster_cuda.cu", "#include <epoxy/gl.h>\n", "lib/epoxy/gl.h"),
+        ("gpu/raster/raster.c", '#include "gpu/backend/gl/gl.h"\n', "lib/epoxy/gl.h"),
+        ("gpu/mesh/mesh.c", "#include <png.h>\n", "lib/png.h"),
         ("client_c/contactd.c", '#include "gpu/include/contact.h"\n', "gpu/include/contact.h"),
         # through a header that is itself allowed
         ("server/log.h", "#include <jansson.h>\n", "server/registry/registry.h reaches lib/jansson.h"),
@@ -67,10 +82,18 @@ def test_a_tree_that_keeps_to_its_layers_passes(tmp_path):
 )
 def test_a_violation_is_named(tmp_path, path, text, named):
     write(tmp_path, ALLOWED)
-    write(tmp_path, {"server/stream.h": "\n", path: text})
+    write(tmp_path, {"server/stream.h": "\n", "gpu/span/span.h": "\n", path: text})
     done = check(tmp_path, "-I", "lib")
     assert done.returncode == 1
     assert named in done.stderr
+
+
+def test_what_a_build_leaves_out_is_not_read(tmp_path):
+    write(tmp_path, ALLOWED)
+    write(tmp_path, {"gpu/raster/raster_gl.c": "#include <gone/gl.h>\n", "gpu/raster/wanted.c": "#ifndef NEEDED\n#error\n#endif\n"})
+    assert check(tmp_path, "-I", "lib", "-D", "NEEDED", "--skip", "**_gl.c").returncode == 0
+    assert check(tmp_path, "-I", "lib", "-D", "NEEDED").returncode != 0
+    assert check(tmp_path, "-I", "lib", "--skip", "**_gl.c").returncode != 0
 
 
 def test_a_source_that_cannot_be_read_is_an_error(tmp_path):
