@@ -132,8 +132,9 @@ void ct_engine_options_init(ct_engine_options *options);
 ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct_error *error);
 void ct_engine_destroy(ct_engine **engine); /* after its scenes */
 
-/* So many batches run at a time on each device. The first has all of it; one that finds another running does with what
- * is left (on the CPU: its caller's thread), so that a small step need not wait for a huge one. */
+/* So many batches run at a time on each device; a further call waits. One that finds another running does with what is
+ * left (on the CPU: its caller's thread, and those of the pool that are idle), so that a small step need not wait for a
+ * huge one. */
 enum { CT_LANES = 2 };
 
 /* What the engine runs on. A scene stays on the device that it was opened on. */

@@ -19,35 +19,11 @@ double ct_now(void) {
 
 /* ---- device ---- */
 
-/* All that a worker keeps for its next job. Its sums are all zero. */
-static void free_scratch(ct_device *device, ct_worker *w) {
-    for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
-    w->bins = NULL;
-    w->n_bins = 0;
-    ct_buffer *buffers[] = {&w->coords[0],
-                            &w->coords[1],
-                            &w->cells[0],
-                            &w->cells[1],
-                            &w->bins_memory,
-                            &w->rays.head_memory,
-                            &w->rays.fragment_memory,
-                            &w->rays.winding_memory,
-                            &w->span.ray,
-                            &w->span.spans,
-                            &w->gradient_memory[0],
-                            &w->gradient_memory[1],
-                            &w->touched_memory[0],
-                            &w->touched_memory[1]};
-    for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
-}
-
 static void destroy(ct_device **handle) {
     ct_device *device = *handle;
     if (!device) return;
     ct_pool_destroy(&device->pool);
-    for (uint32_t i = 0; device->workers && i < device->threads; i++) free_scratch(device, &device->workers[i]);
-    ct_buffer_free(&device->jobs, &device->budget);
-    free(device->workers);
+    ct_lanes_destroy(device);
     free(device);
     *handle = NULL;
 }
@@ -75,11 +51,8 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     device->threads = threads;
     device->kernels = kernels;
     device->budget.limit = options->max_scratch_bytes;
-    device->next_job = 1;
-    device->workers = calloc(threads, sizeof *device->workers);
-    ct_status status = device->workers
-                           ? ct_pool_create(threads, &device->pool, error)
-                           : ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for %u threads", threads);
+    ct_status status = ct_lanes_create(device, error);
+    if (!status) status = ct_pool_create(threads, &device->pool, error);
     if (status) destroy(&device);
     *out = device;
     return status;
@@ -141,6 +114,7 @@ static void body_destroy(ct_device *device, ct_body *body) {
 
 struct batch {
     ct_device *device;
+    ct_lane *lane;
     ct_step *steps;
     struct state {
         size_t first_job, n_jobs;
@@ -181,16 +155,23 @@ static double cost_of(const ct_job *job) {
 /* A band's fragments should stay in a core's cache: at a few layers of 20 bytes that is some thousand samples. */
 enum { BAND_SAMPLES = 16384 };
 
+static bool reserve_jobs(ct_lane *lane, size_t n) {
+    ct_budget *budget = &lane->device->budget;
+    if (ct_buffer_reserve(&lane->jobs, budget, n * sizeof(ct_job), 0, false)) return true;
+    ct_lane_alone(lane);
+    ct_lanes_free_scratch(lane->device);
+    bool fits = ct_buffer_reserve(&lane->jobs, budget, n * sizeof(ct_job), 0, false);
+    ct_lane_share(lane);
+    return fits;
+}
+
 static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
-    ct_device *device = batch->device;
+    ct_lane *lane = batch->lane;
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++)
         if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
-    if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) {
-        for (uint32_t i = 0; i < device->threads; i++) free_scratch(device, &device->workers[i]);
-        if (!ct_buffer_reserve(&device->jobs, &device->budget, n * sizeof(ct_job), 0, false)) return false;
-    }
-    batch->jobs = device->jobs.data;
+    if (!reserve_jobs(lane, n)) return false;
+    batch->jobs = lane->jobs.data;
     n = 0;
     for (size_t i = 0; i < n_steps; i++) {
         ct_step *step = &batch->steps[i];
@@ -214,7 +195,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
                 break;
             }
             job->bands = ct_bands_plan(&job->window, BAND_SAMPLES);
-            job->number = device->next_job++;
+            job->number = lane->next_job++;
             job->want = step->want;
             job->cost = cost_of(job);
             n++;
@@ -227,7 +208,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
 
 static void small_job(void *context, uint32_t i, uint32_t worker) {
     struct batch *batch = context;
-    ct_cpu_job(batch->device, &batch->jobs[batch->order[i]], worker, false);
+    ct_cpu_job(batch->lane, &batch->jobs[batch->order[i]], worker, false);
 }
 
 /* Below this much work waking other threads costs more than they bring. */
@@ -246,7 +227,7 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
         bool large = several && job->cost > WORTH_SPREADING && 2 * device->threads * job->cost > total &&
                      !(job->want & CT_WANT_SPANS);
         if (large)
-            ct_cpu_job(device, job, 0, true);
+            ct_cpu_job(batch->lane, job, 0, true);
         else
             order[n_small++] = (uint32_t)i;
     }
@@ -257,19 +238,22 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
         for (uint32_t i = 0; i < n_small; i++) small_job(batch, i, 0);
 }
 
-/* What a pair lacked may be what other threads worked with or kept: it gets all there is, alone. So whether a step fits
- * does not depend on the steps before or beside it. */
+/* What a pair lacked may be what other threads, or another batch, worked with or kept: it gets all there is, alone. So
+ * whether a step fits does not depend on the steps before or beside it (but for the lists of pairs of these). */
 static void retry_jobs(struct batch *batch, size_t n) {
-    ct_device *device = batch->device;
+    bool alone = false;
     for (size_t i = 0; i < n; i++) {
         ct_job *job = &batch->jobs[i];
         if (job->status != CT_OUT_OF_MEMORY) continue;
-        for (uint32_t w = 0; w < device->threads; w++) free_scratch(device, &device->workers[w]);
+        if (!alone) ct_lane_alone(batch->lane);
+        alone = true;
+        ct_lanes_free_scratch(batch->device);
         job->status = CT_OK;
         job->rays = job->fragments = 0;
         memset(job->seconds, 0, sizeof job->seconds);
-        ct_cpu_job(device, job, 0, false);
+        ct_cpu_job(batch->lane, job, 0, false);
     }
+    if (alone) ct_lane_share(batch->lane);
 }
 
 static void answer_step(void *context, uint32_t i, uint32_t worker) {
@@ -313,12 +297,24 @@ static void compute(struct batch *batch, uint32_t n_steps) {
     free(order);
 }
 
+/* Tells which batches keep to which lane, no more. */
+static bool is_large(const ct_step *steps, size_t n_steps) {
+    enum { LARGE = 1 << 17 };
+    uint64_t triangles = 0;
+    for (size_t i = 0; i < n_steps; i++)
+        for (uint32_t b = 0; b < steps[i].scene->n_bodies && triangles < LARGE; b++)
+            triangles += steps[i].scene->bodies[b]->mesh->n_triangles;
+    return triangles >= LARGE;
+}
+
 static void run(ct_device *device, ct_step *steps, size_t n_steps) {
     struct batch batch = {.device = device, .steps = steps};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
+        batch.lane = ct_lane_take(device, is_large(steps, n_steps));
         ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, place_bodies, &batch);
         compute(&batch, (uint32_t)n_steps);
+        ct_lane_leave(batch.lane);
     }
     for (size_t i = 0; i < n_steps && !batch.states; i++)
         ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);

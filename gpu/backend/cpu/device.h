@@ -1,6 +1,9 @@
-/* device.h - the CPU backend's own structures: the device with its threads and scratch, and the jobs of a batch. */
+/* device.h - the CPU backend's own structures: the device with its threads, lanes and scratch, and the jobs of
+ * a batch. */
 #ifndef CT_CPU_DEVICE_H
 #define CT_CPU_DEVICE_H
+
+#include <pthread.h>
 
 #include "gpu/backend/backend.h"
 #include "gpu/backend/cpu/pool.h"
@@ -67,15 +70,40 @@ typedef struct ct_job {
     double seconds[CT_PHASES];
 } ct_job;
 
+/* One of the batches that run at a time: its caller's place in the device. The pool's threads work for every lane, so
+ * each has scratch in each. */
+typedef struct ct_lane {
+    ct_device *device;
+    ct_worker *workers; /* [device->threads] */
+    ct_buffer jobs;
+    uint64_t next_job;
+    bool taken, waiting; /* guarded by the device's mutex. waiting: to be alone; it computes nothing meanwhile */
+} ct_lane;
+
 struct ct_device {
     ct_pool *pool;
     uint32_t threads;
     const ct_kernels *kernels;
     ct_budget budget;
-    ct_worker *workers; /* [threads] */
-    ct_buffer jobs;
-    uint64_t next_job;
+    ct_lane lanes[CT_LANES];
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a lane was left, or waits, or is no longer alone */
+    ct_lane *alone;         /* guarded by mutex */
 };
+
+/* lane.c: */
+ct_status ct_lanes_create(ct_device *device, ct_error *error); /* after device->threads was set */
+void ct_lanes_destroy(ct_device *device);
+/* Waits for a free one. Large batches and small ones keep to different lanes where they can: a large one's scratch is
+ * then kept once. */
+ct_lane *ct_lane_take(ct_device *device, bool large);
+void ct_lane_leave(ct_lane *lane);
+/* For a taken lane that computes nothing just now. Waits until the others compute nothing either; none does until
+ * ct_lane_share. */
+void ct_lane_alone(ct_lane *lane);
+void ct_lane_share(ct_lane *lane);
+/* What all lanes keep for their next jobs, but for the lists of pairs of those that are taken. By who is alone. */
+void ct_lanes_free_scratch(ct_device *device);
 
 double ct_now(void); /* s, monotonic */
 
@@ -86,7 +114,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 void ct_cpu_job_clear(ct_job *job);
 
 /* job.c: computes one pair, on the calling worker alone or spread over the pool. */
-void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool spread);
+void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool spread);
 
 /* answer.c: makes a step's result of its jobs. On failure the step has its error and no result. */
 void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t n_jobs);

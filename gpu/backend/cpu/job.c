@@ -17,6 +17,7 @@ struct parts {
 
 struct run {
     ct_device *device;
+    ct_lane *lane;
     ct_job *job;
     uint32_t driver; /* the worker whose pair scratch is used */
     bool spread;
@@ -53,7 +54,7 @@ static const double *pose_of(const ct_body *body) {
 static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
     struct run *run = context;
-    ct_worker *driver = &run->device->workers[run->driver];
+    ct_worker *driver = &run->lane->workers[run->driver];
     int b = i >= run->vertex_chunks[0];
     if (b) i -= run->vertex_chunks[0];
     const ct_body *body = run->job->body[b];
@@ -76,7 +77,7 @@ static bool is_sparse(const struct run *run) {
 }
 
 static void snap_binned(const struct run *run) {
-    const ct_worker *driver = &run->device->workers[run->driver];
+    const ct_worker *driver = &run->lane->workers[run->driver];
     const ct_job *job = run->job;
     for (uint32_t i = 0; i < run->triangle_chunks[0] + run->triangle_chunks[1]; i++) {
         const ct_bin *bin = &driver->bins[i];
@@ -93,7 +94,7 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
     struct run *run = context;
     ct_device *device = run->device;
-    ct_bin *bin = &device->workers[run->driver].bins[i];
+    ct_bin *bin = &run->lane->workers[run->driver].bins[i];
     int b = run->first;
     if (i >= run->triangle_chunks[b]) {
         i -= run->triangle_chunks[b];
@@ -133,7 +134,7 @@ static bool prepare_sums(struct run *run, ct_worker *worker) {
 static void band(void *context, uint32_t i, uint32_t index) {
     struct run *run = context;
     ct_device *device = run->device;
-    ct_worker *worker = &device->workers[index], *driver = &device->workers[run->driver];
+    ct_worker *worker = &run->lane->workers[index], *driver = &run->lane->workers[run->driver];
     const ct_kernels *k = device->kernels;
     if (run->failed) return;
     double start = ct_now();
@@ -158,7 +159,7 @@ static void band(void *context, uint32_t i, uint32_t index) {
 static struct parts parts_of(const struct run *run) {
     struct parts parts = {.n = 0};
     for (uint32_t w = run->first_worker; w < run->end_worker; w++)
-        if (run->device->workers[w].sums_job == run->job->number) parts.sums[parts.n++] = &run->device->workers[w].sums;
+        if (run->lane->workers[w].sums_job == run->job->number) parts.sums[parts.n++] = &run->lane->workers[w].sums;
     return parts;
 }
 
@@ -231,7 +232,7 @@ static size_t count_touched(const struct run *run, const struct parts *parts, in
 }
 
 static bool keep_spans(struct run *run) {
-    const ct_span_scratch *span = &run->device->workers[run->driver].span;
+    const ct_span_scratch *span = &run->lane->workers[run->driver].span;
     ct_job *job = run->job;
     job->contact.n_spans = span->n_spans;
     size_t bytes = span->n_spans * sizeof(ct_raw_span);
@@ -250,7 +251,7 @@ void ct_cpu_job_clear(ct_job *job) {
 /* Gathers both bodies' entries into job->answer, which has room for that many of each, and computes the contact. */
 static void make_answer(struct run *run, const size_t room[2]) {
     ct_job *job = run->job;
-    const ct_worker *driver = &run->device->workers[run->driver];
+    const ct_worker *driver = &run->lane->workers[run->driver];
     int64_t(*sums)[3] = job->answer;
     uint32_t *vertices = (uint32_t *)(sums + room[0] + room[1]);
     for (int b = 0; b < 2; b++) {
@@ -281,11 +282,10 @@ static void make_answer(struct run *run, const size_t room[2]) {
 }
 
 static void finish(struct run *run) {
-    ct_device *device = run->device;
     ct_job *job = run->job;
     int64_t length[3] = {0, 0, 0};
     for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
-        const ct_worker *worker = &device->workers[w];
+        const ct_worker *worker = &run->lane->workers[w];
         if (worker->sums_job != job->number) continue;
         for (int k = 0; k < 3; k++) length[k] += worker->sums.length[k];
         job->rays += worker->rays_cast;
@@ -309,14 +309,14 @@ static void finish(struct run *run) {
         spread(run, 2, compact_body); /* clears the sums */
     if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run)) run->failed = true;
     for (uint32_t w = run->first_worker; w < run->end_worker; w++)
-        if (device->workers[w].sums_job == job->number) device->workers[w].sums_job = 0;
+        if (run->lane->workers[w].sums_job == job->number) run->lane->workers[w].sums_job = 0;
 }
 
 /* ---- the whole ---- */
 
 static bool prepare(struct run *run) {
     ct_device *device = run->device;
-    ct_worker *driver = &device->workers[run->driver];
+    ct_worker *driver = &run->lane->workers[run->driver];
     for (int b = 0; b < 2; b++) {
         const ct_mesh *mesh = run->job->body[b]->mesh;
         run->vertices[b] = mesh->n_vertices;
@@ -342,13 +342,14 @@ static bool prepare(struct run *run) {
     return true;
 }
 
-void ct_cpu_job(ct_device *device, ct_job *job, uint32_t worker, bool wide) {
-    struct run run = {.device = device,
+void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
+    struct run run = {.device = lane->device,
+                      .lane = lane,
                       .job = job,
                       .driver = worker,
                       .spread = wide,
                       .first_worker = wide ? 0 : worker,
-                      .end_worker = wide ? device->threads : worker + 1};
+                      .end_worker = wide ? lane->device->threads : worker + 1};
     double start = ct_now(), binned = start;
     if (!prepare(&run)) {
         run.failed = true;

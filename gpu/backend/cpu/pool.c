@@ -1,29 +1,34 @@
-/* pool.c - a fork-join pool. A run waits only for the threads that joined it, so a thread that is slow to wake costs
- * nothing: the others have taken its tasks. */
+/* pool.c - a fork-join pool. A run waits only for the threads that joined it, so a thread that is slow to wake, or busy
+ * with another caller's run, costs nothing: the others have taken its tasks. */
 #include "gpu/backend/cpu/pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "gpu/base/fail.h"
+
+/* One caller's tasks. Guarded by the pool's mutex, but for next. */
+typedef struct run {
+    bool taken; /* a caller is in ct_pool_run with it */
+    bool open;  /* it may still be joined */
+    uint32_t joined;
+    ct_task task;
+    void *context;
+    uint32_t n;
+    pthread_cond_t done;
+    atomic_uint next; /* task to take */
+} run;
 
 struct ct_pool {
     uint32_t threads, started;
     pthread_t *handles;
     pthread_mutex_t mutex;
-    pthread_cond_t work, done;
-    /* guarded by mutex: */
-    uint64_t generation; /* of the current run */
-    int open;            /* the run may still be joined */
-    uint32_t joined;
-    int stop;
-    ct_task task;
-    void *context;
-    uint32_t n;
-    /* */
-    atomic_uint next;            /* task to take */
-    atomic_uint_fast64_t beacon; /* copy of generation, to spin on */
+    pthread_cond_t work;
+    bool stop; /* guarded by mutex */
+    run runs[CT_LANES];
+    atomic_uint_fast64_t n_opened; /* runs opened since the start; changed under mutex, to spin on */
 };
 
 struct start {
@@ -39,12 +44,36 @@ static inline void relax(void) {
 #endif
 }
 
-static void take_tasks(ct_pool *pool, ct_task task, void *context, uint32_t n, uint32_t worker) {
+static void take_tasks(run *run, ct_task task, void *context, uint32_t n, uint32_t worker) {
     for (;;) {
-        uint32_t i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        uint32_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
         if (i >= n) return;
         task(context, i, worker);
     }
+}
+
+/* The run with tasks left that has the fewest threads; NULL: there is none. */
+static run *neediest(ct_pool *pool) {
+    run *best = NULL;
+    for (int i = 0; i < CT_LANES; i++) {
+        run *run = &pool->runs[i];
+        if (!run->open || atomic_load_explicit(&run->next, memory_order_relaxed) >= run->n) continue;
+        if (!best || run->joined < best->joined) best = run;
+    }
+    return best;
+}
+
+static void join(ct_pool *pool, run *run, uint32_t worker) {
+    run->joined++;
+    ct_task task = run->task;
+    void *context = run->context;
+    uint32_t n = run->n;
+    pthread_mutex_unlock(&pool->mutex);
+
+    take_tasks(run, task, context, n, worker);
+
+    pthread_mutex_lock(&pool->mutex);
+    if (--run->joined == 0 && !run->open) pthread_cond_signal(&run->done);
 }
 
 static void *worker_main(void *argument) {
@@ -52,28 +81,20 @@ static void *worker_main(void *argument) {
     ct_pool *pool = start->pool;
     uint32_t worker = start->worker;
     free(start);
-    uint64_t seen = 0;
-    for (;;) {
-        /* The stages of one batch follow each other within microseconds: look for the next a moment before sleeping. */
-        for (int i = 0; i < 2000 && atomic_load_explicit(&pool->beacon, memory_order_relaxed) == seen; i++) relax();
-        pthread_mutex_lock(&pool->mutex);
-        while (!pool->stop && !(pool->open && pool->generation != seen)) {
-            seen = pool->generation;
-            pthread_cond_wait(&pool->work, &pool->mutex);
+    pthread_mutex_lock(&pool->mutex);
+    while (!pool->stop) {
+        run *run = neediest(pool);
+        if (run) {
+            join(pool, run, worker);
+            continue;
         }
-        if (pool->stop) break;
-        seen = pool->generation;
-        pool->joined++;
-        ct_task task = pool->task;
-        void *context = pool->context;
-        uint32_t n = pool->n;
+        /* The stages of one batch follow each other within microseconds: look for the next a moment before sleeping. */
+        uint64_t seen = atomic_load_explicit(&pool->n_opened, memory_order_relaxed);
         pthread_mutex_unlock(&pool->mutex);
-
-        take_tasks(pool, task, context, n, worker);
-
+        for (int i = 0; i < 2000 && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen; i++) relax();
         pthread_mutex_lock(&pool->mutex);
-        if (--pool->joined == 0 && !pool->open) pthread_cond_signal(&pool->done);
-        pthread_mutex_unlock(&pool->mutex);
+        while (!pool->stop && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen)
+            pthread_cond_wait(&pool->work, &pool->mutex);
     }
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
@@ -84,7 +105,7 @@ ct_status ct_pool_create(uint32_t threads, ct_pool **out, ct_error *error) {
     if (!pool) return ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for the thread pool");
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->done, NULL);
+    for (int i = 0; i < CT_LANES; i++) pthread_cond_init(&pool->runs[i].done, NULL);
     pool->threads = threads;
     pool->handles = calloc(threads, sizeof *pool->handles);
     for (uint32_t i = 1; i < threads; i++) {
@@ -106,12 +127,12 @@ void ct_pool_destroy(ct_pool **handle) {
     ct_pool *pool = *handle;
     if (!pool) return;
     pthread_mutex_lock(&pool->mutex);
-    pool->stop = 1;
+    pool->stop = true;
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
     for (uint32_t i = 1; i <= pool->started; i++) pthread_join(pool->handles[i], NULL);
     pthread_cond_destroy(&pool->work);
-    pthread_cond_destroy(&pool->done);
+    for (int i = 0; i < CT_LANES; i++) pthread_cond_destroy(&pool->runs[i].done);
     pthread_mutex_destroy(&pool->mutex);
     free(pool->handles);
     free(pool);
@@ -123,25 +144,31 @@ uint32_t ct_pool_threads(const ct_pool *pool) {
 }
 
 void ct_pool_run(ct_pool *pool, uint32_t n, ct_task task, void *context) {
-    if (!pool || pool->threads == 1 || n < 2) {
+    run *run = NULL;
+    if (pool && pool->threads > 1 && n > 1) {
+        pthread_mutex_lock(&pool->mutex);
+        for (int i = 0; i < CT_LANES && !run; i++)
+            if (!pool->runs[i].taken) run = &pool->runs[i];
+        if (run) {
+            run->taken = run->open = true;
+            run->task = task;
+            run->context = context;
+            run->n = n;
+            atomic_store_explicit(&run->next, 0, memory_order_relaxed);
+            atomic_fetch_add_explicit(&pool->n_opened, 1, memory_order_relaxed);
+            pthread_cond_broadcast(&pool->work);
+        }
+        pthread_mutex_unlock(&pool->mutex);
+    }
+    if (!run) {
         for (uint32_t i = 0; i < n; i++) task(context, i, 0);
         return;
     }
-    pthread_mutex_lock(&pool->mutex);
-    pool->task = task;
-    pool->context = context;
-    pool->n = n;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    pool->generation++;
-    pool->open = 1;
-    atomic_store_explicit(&pool->beacon, pool->generation, memory_order_relaxed);
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
-
-    take_tasks(pool, task, context, n, 0);
+    take_tasks(run, task, context, n, 0);
 
     pthread_mutex_lock(&pool->mutex);
-    pool->open = 0;
-    while (pool->joined) pthread_cond_wait(&pool->done, &pool->mutex);
+    run->open = false;
+    while (run->joined) pthread_cond_wait(&run->done, &pool->mutex);
+    run->taken = false;
     pthread_mutex_unlock(&pool->mutex);
 }

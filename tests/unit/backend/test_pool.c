@@ -2,6 +2,8 @@
  * under the thread sanitizer: results are plain memory. */
 #include "tests/unit/unit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +112,70 @@ static void test_tasks_overlap(void **state) {
     ct_pool_destroy(&pool);
 }
 
+/* Callers at the same time, more than there are lanes: each gets all of its own tasks done, with indices of its own. */
+struct caller {
+    ct_pool *pool;
+    struct work work;
+};
+
+static void *call(void *argument) {
+    struct caller *caller = argument;
+    for (uint32_t run = 0; run < 300; run++) run_and_check(caller->pool, &caller->work, run % 40);
+    return NULL;
+}
+
+static void test_callers_share(void **state) {
+    (void)state;
+    enum { CALLERS = CT_LANES + 1 };
+    static struct caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    ct_pool *pool = NULL;
+    assert_int_equal(ct_pool_create(3, &pool, NULL), CT_OK);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (struct caller){.pool = pool, .work = {.threads = 3}};
+        pthread_create(&threads[i], NULL, call, &callers[i]);
+    }
+    for (int i = 0; i < CALLERS; i++) pthread_join(threads[i], NULL);
+    ct_pool_destroy(&pool);
+}
+
+/* One caller's run ends while another's has all the threads there are: they meet in the middle of it. */
+struct gate {
+    atomic_bool inside, open;
+};
+
+static void pass_gate(void *context, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct gate *gate = context;
+    if (i == 0) atomic_store(&gate->inside, true);
+    while (!atomic_load(&gate->open)) sched_yield();
+}
+
+struct gated {
+    ct_pool *pool;
+    struct gate gate;
+};
+
+static void *run_gated(void *argument) {
+    struct gated *gated = argument;
+    ct_pool_run(gated->pool, 6, pass_gate, &gated->gate);
+    return NULL;
+}
+
+static void test_a_busy_pool_holds_nobody_up(void **state) {
+    (void)state;
+    static struct work work = {.threads = 3};
+    static struct gated gated;
+    pthread_t thread;
+    assert_int_equal(ct_pool_create(3, &gated.pool, NULL), CT_OK);
+    pthread_create(&thread, NULL, run_gated, &gated);
+    while (!atomic_load(&gated.gate.inside)) sched_yield();
+    run_and_check(gated.pool, &work, 100);
+    atomic_store(&gated.gate.open, true);
+    pthread_join(thread, NULL);
+    ct_pool_destroy(&gated.pool);
+}
+
 static void test_idle_pools_come_and_go(void **state) {
     (void)state;
     for (int i = 0; i < 50; i++) {
@@ -120,8 +186,10 @@ static void test_idle_pools_come_and_go(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_task_once), cmocka_unit_test(test_without_a_pool),
-                                       cmocka_unit_test(test_waits_for_all), cmocka_unit_test(test_tasks_overlap),
-                                       cmocka_unit_test(test_idle_pools_come_and_go)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_task_once),       cmocka_unit_test(test_without_a_pool),
+        cmocka_unit_test(test_waits_for_all),         cmocka_unit_test(test_tasks_overlap),
+        cmocka_unit_test(test_callers_share),         cmocka_unit_test(test_a_busy_pool_holds_nobody_up),
+        cmocka_unit_test(test_idle_pools_come_and_go)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -1,0 +1,186 @@
+/* test_lanes.c - several batches at a time on one device: each gets the bits that it gets alone, whether it fits does
+ * not depend on its neighbour, and a further one waits. Run it under the thread sanitizer. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/engine.h"
+#include "tests/scenes/stage.h"
+#include "tests/unit/unit.h"
+
+enum { CALLERS = CT_LANES + 1, SMALL = 20 };
+
+static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
+
+static ct_engine *engine_of(size_t limit) {
+    ct_engine_options options;
+    ct_engine *engine;
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = 3;
+    options.max_scratch_bytes = limit;
+    assert_int_equal(ct_engine_create(&options, &engine, NULL), CT_OK);
+    return engine;
+}
+
+static struct stage open_large(ct_engine *engine) {
+    struct shape a = shape_icosphere(1, 4), b = shape_torus(0.9, 0.4, 60, 30);
+    ct_scene_settings settings = stage_resolution(48);
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    shape_free(&a);
+    shape_free(&b);
+    return stage;
+}
+
+static struct stage open_small(ct_engine *engine) {
+    struct shape a = shape_box(1, 1, 1), b = shape_tetrahedron(1);
+    ct_scene_settings settings = stage_resolution(6);
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID}, {&b, NULL, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    shape_free(&a);
+    shape_free(&b);
+    return stage;
+}
+
+/* Runs the scenes as one batch. False: a step failed; hashes: of those that did not. */
+static bool run_batch(struct stage *stages, int n, uint32_t want, char hashes[][33]) {
+    ct_step steps[SMALL];
+    for (int i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = want};
+    bool good = ct_engine_run(stages[0].engine, steps, (size_t)n) == CT_OK;
+    for (int i = 0; i < n; i++) {
+        if (!steps[i].result) continue;
+        stage_hash(steps[i].result, hashes[i]);
+        ct_result_free(&steps[i].result);
+    }
+    return good;
+}
+
+static void reference(struct stage (*open)(ct_engine *), uint32_t want, char hash[1][33], size_t *need) {
+    ct_engine *engine = engine_of(0);
+    struct stage stage = open(engine);
+    assert_true(run_batch(&stage, 1, want, hash));
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    if (need) *need = facts.scratch_peak;
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+struct caller {
+    ct_engine *engine;
+    struct stage (*open)(ct_engine *);
+    int n, rounds; /* scenes in a batch, batches */
+    uint32_t want;
+    const char *expected;
+    int failed, wrong; /* out */
+    atomic_int done;
+};
+
+static void *call(void *argument) {
+    struct caller *caller = argument;
+    struct stage stages[SMALL];
+    char hashes[SMALL][33];
+    for (int i = 0; i < caller->n; i++) stages[i] = caller->open(caller->engine);
+    for (int round = 0; round < caller->rounds; round++) {
+        caller->failed += !run_batch(stages, caller->n, caller->want, hashes);
+        for (int i = 0; i < caller->n; i++) caller->wrong += strcmp(hashes[i], caller->expected) != 0;
+        atomic_fetch_add(&caller->done, 1);
+    }
+    for (int i = 0; i < caller->n; i++) stage_close(&stages[i]);
+    return NULL;
+}
+
+static void run_callers(struct caller *callers, int n) {
+    pthread_t threads[CALLERS];
+    for (int i = 0; i < n; i++) pthread_create(&threads[i], NULL, call, &callers[i]);
+    for (int i = 0; i < n; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(callers[i].failed, 0);
+        assert_int_equal(callers[i].wrong, 0);
+        assert_int_equal(callers[i].done, callers[i].rounds);
+    }
+}
+
+static void test_same_bits(void **state) {
+    (void)state;
+    char large[1][33], small[1][33];
+    reference(open_large, CT_WANT_ALL, large, NULL);
+    reference(open_small, everything, small, NULL);
+    ct_engine *engine = engine_of(0);
+    struct caller callers[CALLERS] = {{engine, open_large, 1, 12, CT_WANT_ALL, large[0], 0, 0, 0},
+                                      {engine, open_small, 1, 300, everything, small[0], 0, 0, 0},
+                                      {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
+    run_callers(callers, CALLERS);
+    ct_engine_destroy(&engine);
+}
+
+/* Room for one of them at a time, and the lists of pairs: what does not fit beside another one waits and fits. */
+static void test_fits_beside_a_neighbour(void **state) {
+    (void)state;
+    char large[1][33], small[1][33];
+    size_t need;
+    reference(open_large, everything, large, &need);
+    reference(open_small, everything, small, NULL);
+    ct_engine *engine = engine_of(need + CALLERS * SMALL * sizeof(ct_job) * 2);
+    struct caller callers[CALLERS] = {{engine, open_large, 1, 10, everything, large[0], 0, 0, 0},
+                                      {engine, open_large, 2, 10, everything, large[0], 0, 0, 0},
+                                      {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
+    run_callers(callers, CALLERS);
+    ct_engine_destroy(&engine);
+}
+
+/* While one batch is in the middle of its work another begins and ends. */
+static void test_second_does_not_wait(void **state) {
+    (void)state;
+    char expected[1][33], hash[1][33];
+    reference(open_small, everything, expected, NULL);
+    ct_engine *engine = engine_of(0);
+    struct stage small = open_small(engine);
+    for (int large = 0; large < 2; large++) {
+        ct_lane *first = ct_lane_take(engine->sites[0].device, large);
+        assert_true(run_batch(&small, 1, everything, hash));
+        assert_string_equal(hash[0], expected[0]);
+        ct_lane_leave(first);
+    }
+    stage_close(&small);
+    ct_engine_destroy(&engine);
+}
+
+/* One more than there are lanes begins when one is left; while one lane is alone, none begins. */
+static void test_further_ones_wait(void **state) {
+    (void)state;
+    char expected[1][33];
+    reference(open_small, everything, expected, NULL);
+    ct_engine *engine = engine_of(0);
+    ct_device *device = engine->sites[0].device;
+    for (int alone = 0; alone < 2; alone++) {
+        ct_lane *lanes[CT_LANES];
+        int n = alone ? 1 : CT_LANES;
+        for (int i = 0; i < n; i++) lanes[i] = ct_lane_take(device, true);
+        if (alone) ct_lane_alone(lanes[0]);
+        struct caller caller = {engine, open_small, 1, 1, everything, expected[0], 0, 0, 0};
+        pthread_t thread;
+        pthread_create(&thread, NULL, call, &caller);
+        for (int i = 0; i < 20; i++) {
+            const struct timespec nap = {0, 1000000};
+            nanosleep(&nap, NULL);
+            assert_int_equal(atomic_load(&caller.done), 0);
+        }
+        if (alone) ct_lane_share(lanes[0]);
+        if (!alone) ct_lane_leave(lanes[0]);
+        pthread_join(thread, NULL);
+        assert_int_equal(caller.done, 1);
+        assert_int_equal(caller.wrong, 0);
+        for (int i = alone ? 0 : 1; i < n; i++) ct_lane_leave(lanes[i]);
+    }
+    ct_engine_destroy(&engine);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fits_beside_a_neighbour),
+                                       cmocka_unit_test(test_second_does_not_wait),
+                                       cmocka_unit_test(test_further_ones_wait)};
+    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
+}
