@@ -28,6 +28,8 @@ typedef struct ct_backend {
     /* A body at its rest positions, its box computed. The mesh outlives the resident state. On any thread. */
     ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
     void (*body_destroy)(ct_device *device, ct_body *body);
+    /* Copies a deformable body's current positions, [vertices][3], to the host. With no step of its scene running. */
+    ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, ct_error *error);
     /* Drops the device's copy of a mesh that no body uses. NULL: the backend keeps none. */
     void (*mesh_forget)(ct_device *device, const ct_mesh *mesh);
 

@@ -110,6 +110,12 @@ static void body_destroy(ct_device *device, ct_body *body) {
     body->resident = NULL;
 }
 
+static ct_status body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error) {
+    (void)device, (void)error;
+    memcpy(out, body->resident->positions, (size_t)body->mesh->n_vertices * 12);
+    return CT_OK;
+}
+
 /* ---- a batch ---- */
 
 struct batch {
@@ -329,4 +335,5 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .facts = facts,
                                    .body_create = body_create,
                                    .body_destroy = body_destroy,
+                                   .body_positions = body_positions,
                                    .run = run};
