@@ -8,6 +8,9 @@
 #ifndef CT_VIEW_K_H
 #define CT_VIEW_K_H
 
+#include <math.h>
+
+#include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
 
 /* Lattice coordinates stay within +-2^28 or a few units more (ct_view_plan chooses the shift), so that differences fit
@@ -56,6 +59,64 @@ CT_FN double ct_pose_coord(const double *row, float x, float y, float z) {
 
 CT_FN int32_t ct_snap(double p, double origin, double scale) {
     return ct_round_i32((p - origin) * scale);
+}
+
+/* ---- planning ---- */
+
+typedef enum ct_plan {
+    CT_PLAN_OK,
+    CT_PLAN_TOO_FINE, /* the pitch asked for is below `finest` */
+    CT_PLAN_TOO_MANY, /* it needs `samples`, more than are allowed */
+} ct_plan;
+
+/* What a refused plan was about. */
+typedef struct ct_plan_need {
+    double lo, hi; /* m, where both boxes are */
+    double reach;  /* m, from any point of the window to any point of a body */
+    double finest; /* m */
+    double samples;
+} ct_plan_need;
+
+/* One axis of a pair's window: both boxes' ends along it, the pitch wished for, or (0) the number of samples. */
+CT_FN ct_plan ct_plan_axis(double a_lo, double a_hi, double b_lo, double b_hi, double pixel_size, double resolution,
+                           double max_samples, ct_lattice *lattice, ct_plan_need *need) {
+    double lo = fmax(a_lo, b_lo) + 0.0, hi = fmin(a_hi, b_hi) + 0.0; /* + 0.0: there is but one zero */
+    double reach = fmax(hi - fmin(a_lo, b_lo), fmax(a_hi, b_hi) - lo);
+    double finest = ldexp(reach, 1 - CT_COORD_BITS);
+    double n = resolution, pitch, origin = lo;
+    need->lo = lo;
+    need->hi = hi;
+    need->reach = reach;
+    need->finest = finest;
+    if (pixel_size > 0) {
+        pitch = pixel_size;
+        if (pitch < finest) return CT_PLAN_TOO_FINE;
+        double first = floor(lo / pitch);
+        n = ceil(hi / pitch) - first;
+        if (n < 1) n = 1;
+        need->samples = n;
+        if (n > max_samples) return CT_PLAN_TOO_MANY;
+        origin = first * pitch;
+        reach += 2 * pitch; /* the window begins up to a pitch before lo and ends up to a pitch after hi */
+    } else {
+        pitch = (hi - lo) / n;
+        if (pitch < finest) {
+            pitch = finest;
+            n = fmin(n, ceil((hi - lo) / pitch));
+        }
+    }
+    int shift = ilogb(ldexp(pitch / reach, CT_COORD_BITS));
+    if (shift > CT_COORD_BITS) shift = CT_COORD_BITS;
+    if (shift < 1) shift = 1; /* pitch == finest, up to rounding */
+    lattice->origin = origin;
+    lattice->pitch = pitch;
+    lattice->scale = ldexp(1.0, shift) / pitch;
+    lattice->unit = ldexp(pitch, -shift);
+    lattice->shift = shift;
+    lattice->n = (int32_t)n;
+    lattice->lo = (int32_t)floor((lo - origin) * lattice->scale) - 1;
+    lattice->hi = (int32_t)ceil((hi - origin) * lattice->scale) + 1;
+    return CT_PLAN_OK;
 }
 
 #endif

@@ -1,0 +1,193 @@
+/* frame_k.h - from a pair's integer sums to volumes, gradient, contact frame and friction weights.
+ *
+ * Every sum over vertices is taken over integers (gradient weights, lattice coordinates, friction weights rounded to a
+ * fixed-point unit), so no order of vertices, triangles or threads changes a bit of the answer.
+ */
+#ifndef CT_FRAME_K_H
+#define CT_FRAME_K_H
+
+#include "gpu/include/contact.h"
+#include "gpu/raster/raster_k.h"
+#include "gpu/view/view_k.h"
+
+typedef __int128 ct_wide;
+
+/* Rounded to nearest, ties to even, as a conversion is; written out, since not every compiler has one for a device. */
+CT_FN double ct_wide_to_double(ct_wide x) {
+    unsigned __int128 size = x < 0 ? -(unsigned __int128)x : (unsigned __int128)x;
+    int shift = 0;
+    uint64_t high = (uint64_t)(size >> 64);
+    while (high) { /* how far beyond 64 bits it reaches */
+        high >>= 1;
+        shift++;
+    }
+    uint64_t top = (uint64_t)(size >> shift);
+    /* What is cut off lies below the bits that a double keeps: one sticky bit tells that it was not zero. */
+    if (shift && (size & (((unsigned __int128)1 << shift) - 1))) top |= 1;
+    double value = ldexp((double)top, shift);
+    return x < 0 ? -value : value;
+}
+
+/* m^2 per unit of weight, for each component w: the tile of a ray of view w over CT_WEIGHT_ONE. An entry's dV/dx is its
+ * sums times these. */
+typedef struct ct_weight_units {
+    double of[3];
+} ct_weight_units;
+
+CT_FN ct_weight_units ct_frame_units(const ct_window *window) {
+    ct_weight_units units;
+    for (int w = 0; w < 3; w++)
+        units.of[w] = ldexp(window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch, -CT_WEIGHT_BITS);
+    return units;
+}
+
+CT_FN void ct_frame_gradient(const ct_weight_units *units, const int64_t sums[3], double gradient[3]) {
+    for (int w = 0; w < 3; w++) gradient[w] = (double)sums[w] * units->of[w];
+}
+
+/* n . dV/dx of one entry, m^2 (Allard 2010 equation 20). */
+CT_FN double ct_frame_friction(const ct_contact *contact, const double g[3]) {
+    return contact->normal[0] * g[0] + contact->normal[1] * g[1] + contact->normal[2] * g[2];
+}
+
+/* Fills volumes and error estimate of the sums of span lengths; 0 where the volume is zero (no contact). */
+CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_contact *contact) {
+    double lo = INFINITY, hi = 0, sum = 0;
+    for (int w = 0; w < 3; w++) {
+        double tile = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch;
+        double volume = tile * window->axis[w].unit * (double)length[w];
+        contact->volumes[w] = volume;
+        sum += volume;
+        lo = fmin(lo, volume);
+        hi = fmax(hi, volume);
+    }
+    contact->volume = sum / 3;
+    contact->error_bound = NAN;
+    contact->error_estimate = (hi - lo) / 2;
+    return contact->volume > 0;
+}
+
+/* ---- force and torque ---- */
+
+/* Of one body's entries: the sum of weights, and of coordinate i times weight j at moment[i][j], i != j. */
+typedef struct ct_moments {
+    ct_wide force[3], moment[3][3];
+} ct_moments;
+
+CT_FN void ct_moments_add(ct_moments *m, const int32_t q[3], const int64_t g[3]) {
+    for (int i = 0; i < 3; i++) {
+        m->force[i] += g[i];
+        for (int j = 0; j < 3; j++)
+            if (i != j) m->moment[i][j] += (ct_wide)q[i] * g[j];
+    }
+}
+
+/* The 6-vector of a body that turns about `origin`. */
+CT_FN void ct_moments_finish(const ct_moments *sums, const ct_window *window, const ct_weight_units *units,
+                             const double origin[3], double out[6]) {
+    double f[3], arm[3], m[3][3];
+    for (int i = 0; i < 3; i++) {
+        f[i] = ct_wide_to_double(sums->force[i]) * units->of[i];
+        arm[i] = window->axis[i].origin - origin[i];
+        for (int j = 0; j < 3; j++)
+            m[i][j] = ct_wide_to_double(sums->moment[i][j]) * window->axis[i].unit * units->of[j];
+    }
+    for (int i = 0; i < 3; i++) {
+        int j = (i + 1) % 3, k = (i + 2) % 3;
+        out[i] = f[i];
+        out[3 + i] = (m[j][k] - m[k][j]) + (arm[j] * f[k] - arm[k] * f[j]);
+    }
+}
+
+/* Two tangents that turn with n by the smallest rotation from a fixed pole: continuous in n everywhere but at the
+ * pole's opposite, which is a direction that hardly any contact has (a frame cannot be continuous on the whole sphere).
+ * On the plane across the pole that rotation is the mirroring at the plane across pole + n, which keeps right angles
+ * even where pole + n is hardly more than rounding. With n they are right-handed.
+ */
+CT_FN void ct_frame_tangents(const double n[3], double tangents[2][3]) {
+    const double pole[3] = {0.36, 0.48, 0.8};
+    const double at_pole[2][3] = {{0.8, -0.6, 0}, {0.48, 0.64, -0.6}}, opposite[2] = {1, -1};
+    double sum[3], size = 0;
+    for (int i = 0; i < 3; i++) {
+        sum[i] = pole[i] + n[i];
+        size += sum[i] * sum[i];
+    }
+    for (int t = 0; t < 2; t++) {
+        const double *a = at_pole[t];
+        double along = a[0] * sum[0] + a[1] * sum[1] + a[2] * sum[2];
+        for (int i = 0; i < 3; i++)
+            tangents[t][i] = size > 1e-20 ? a[i] - 2 * along / size * sum[i] : opposite[t] * a[i];
+    }
+}
+
+/* Normal and tangents, of body 0's force. 0: there is none, and they are zero. */
+CT_FN int ct_frame_normal(ct_contact *contact, const double f[3]) {
+    double size = sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
+    for (int i = 0; i < 3; i++) contact->normal[i] = contact->tangents[0][i] = contact->tangents[1][i] = 0;
+    if (!(size > 0)) return 0;
+    for (int i = 0; i < 3; i++) contact->normal[i] = -f[i] / size;
+    ct_frame_tangents(contact->normal, contact->tangents);
+    return 1;
+}
+
+/* ---- area and centre ---- */
+
+/* Of one body's entries. */
+typedef struct ct_barycentre {
+    ct_wide first[3], first_abs[3]; /* sum of weight times coordinate, and of |weight| times coordinate */
+    ct_wide sum, sum_abs;
+} ct_barycentre;
+
+/* Units of weight per m^2: 2^50 to the largest view's area. The weight of a vertex that thousands of layers hang on
+ * fits, and rounding is below double's own. */
+CT_FN double ct_barycentre_scale(const ct_window *window) {
+    double largest = 0;
+    for (int w = 0; w < 3; w++) {
+        const ct_lattice *u = &window->axis[ct_view_u(w)], *v = &window->axis[ct_view_v(w)];
+        largest = fmax(largest, u->pitch * u->n * (v->pitch * v->n));
+    }
+    return ldexp(1.0, 50) / largest;
+}
+
+CT_FN void ct_barycentre_add(ct_barycentre *b, const ct_contact *contact, int has_normal, double scale,
+                             const ct_weight_units *units, const int32_t q[3], const int64_t sums[3]) {
+    double g[3];
+    ct_frame_gradient(units, sums, g);
+    double a = has_normal ? ct_frame_friction(contact, g) : fabs(g[0]) + fabs(g[1]) + fabs(g[2]);
+    int64_t weight = llrint(a * scale);
+    int64_t size = weight < 0 ? -weight : weight;
+    b->sum += weight;
+    b->sum_abs += size;
+    for (int i = 0; i < 3; i++) {
+        b->first[i] += (ct_wide)weight * q[i];
+        b->first_abs[i] += (ct_wide)size * q[i];
+    }
+}
+
+/* Per side, the barycentre by friction weights. Where the weights of a side nearly cancel (a surface that the other
+ * body holds from both sides) it would lie far outside the contact, so the weights' sizes are used there. 0: none. */
+CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, double p[3]) {
+    if (b->sum_abs == 0) return 0;
+    ct_wide size = b->sum < 0 ? -b->sum : b->sum;
+    int cancels = 10 * (size + 1) <= b->sum_abs;
+    for (int i = 0; i < 3; i++) {
+        double q = cancels ? ct_wide_to_double(b->first_abs[i]) / ct_wide_to_double(b->sum_abs)
+                           : ct_wide_to_double(b->first[i]) / ct_wide_to_double(b->sum);
+        p[i] = window->axis[i].origin + q * window->axis[i].unit;
+    }
+    return 1;
+}
+
+/* Area, depth and centre of a contact whose volume and normal are known. */
+CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2], int has_normal, double scale,
+                           ct_contact *contact) {
+    /* Weights add up to 0, so the positive ones are half of all sizes; said so, swapping the bodies changes no bit. */
+    contact->area = has_normal ? ct_wide_to_double(side[0].sum_abs + side[1].sum_abs) / (2 * scale) : 0;
+    contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
+    double p[2][3];
+    int found0 = ct_barycentre_at(&side[0], window, p[0]), found1 = ct_barycentre_at(&side[1], window, p[1]);
+    for (int i = 0; i < 3; i++)
+        contact->center[i] = found0 && found1 ? (p[0][i] + p[1][i]) / 2 : found0 ? p[0][i] : found1 ? p[1][i] : 0;
+}
+
+#endif
