@@ -12,6 +12,7 @@
 
 #include "client_c/contactd.h"
 #include "proto/codec.h"
+#include "proto/spin.h"
 
 /* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
 #define CTC_AGAIN ((contactd_code)0x10000)
@@ -103,6 +104,8 @@ struct contactd_client {
     uint32_t timeout_ms, resend_ms, lease_ms;
     bool keep_meshes;
     uint64_t deadline_ns; /* of the call that runs */
+    wire_spin spin;
+    uint64_t waiting_ns, spin_ns; /* since when for a message, 0: not; until when awake */
     contactd_error error;
     uint64_t random;
 

@@ -29,6 +29,8 @@ static const struct option {
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
+    [OPT_SPIN] = {"--spin-us", "N",
+                  "microseconds to look for an answer before sleeping; 0: sleep at once; default: 500"},
 };
 
 static const struct verb {
@@ -48,8 +50,8 @@ static const struct verb {
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
     {"doctor", NULL, "", "check connection, versions, readiness and a real step, and say what to do", 0, 0, 0,
      ctl_doctor},
-    {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0, BIT(OPT_SECONDS) | BIT(OPT_RESOLUTION),
-     ctl_bench},
+    {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0,
+     BIT(OPT_SECONDS) | BIT(OPT_RESOLUTION) | BIT(OPT_SPIN), ctl_bench},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs, EVERY_COMMAND = OPT_VERSION + 1 };
 

@@ -11,7 +11,7 @@
 
 #include "client_c/client.h"
 
-#define OPTIONS_COOKIE 0xc0a1u
+#define OPTIONS_COOKIE 0xc1a1u
 
 const char *contactd_code_name(contactd_code code) {
     return wire_code_name((int)code);
@@ -97,6 +97,7 @@ void ctc_begin(contactd_client *client) {
     client->error = (contactd_error){.code = CONTACTD_OK};
     client->deadline_ns = ctc_now() + (uint64_t)client->timeout_ms * 1000000u;
     client->strangers = 0;
+    client->waiting_ns = 0;
 }
 
 /* ---- connecting ---- */
@@ -107,6 +108,7 @@ void contactd_options_init(contactd_options *options) {
                                   .name = "",
                                   .timeout_ms = 10000,
                                   .resend_ms = 3000,
+                                  .spin_us = 500,
                                   .keep_meshes = true};
 }
 
@@ -145,6 +147,7 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
     client->resend_ms = options->resend_ms ? options->resend_ms : options->timeout_ms;
     client->lease_ms = options->lease_ms;
     client->keep_meshes = options->keep_meshes;
+    wire_spin_init(&client->spin, options->spin_us);
     client->address = ctc_strdup(options->server);
     bool named = options->name && *options->name;
     if (asprintf(&client->name, named ? "%s (%s)" : "%.0s%s", named ? options->name : "",

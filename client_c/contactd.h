@@ -49,6 +49,10 @@ typedef struct contactd_options {
     uint32_t resend_ms; /* a step without an answer for this long is sent again, which never computes it twice; 3,000 */
     uint32_t lease_ms;  /* the server closes the scenes of a client silent for longer; 0: the server's default */
     bool keep_meshes;   /* keep what was registered, for a server that lost it; true */
+    /* Whoever waits for an answer first looks for it so long, giving the core to others between two looks, and only
+     * then sleeps: to wake a sleeping core often costs more than a small step. It is not done while answers take longer
+     * than this, nor where the process has but one core, and never beyond timeout_ms. 0: always sleep at once; 500 */
+    uint32_t spin_us;
 } contactd_options;
 
 void contactd_options_init(contactd_options *options);

@@ -183,12 +183,35 @@ static bool receive(contactd_client *client, int flags) {
     return true;
 }
 
-ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns) {
+/* Waits awake for a message, as long as this wait may spin. False: it did not come. */
+static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
+    if (!client->waiting_ns) {
+        client->waiting_ns = now;
+        client->spin_ns = now + wire_spin_begin(&client->spin);
+    }
+    if (until_ns > client->spin_ns) until_ns = client->spin_ns;
+    for (; now < until_ns; now = ctc_now()) {
+        if (receive(client, ZMQ_DONTWAIT)) return true;
+        wire_spin_pause();
+    }
+    return false;
+}
+
+static bool sleep_for_message(contactd_client *client, uint64_t until_ns) {
     uint64_t now = ctc_now();
     bool brief = until_ns < now + SLICE_MS * 1000000u;
     if (brief) set_int(client->socket, ZMQ_RCVTIMEO, until_ns > now ? (int)((until_ns - now) / 1000000u) + 1 : 0);
     bool got = receive(client, 0);
     if (brief) set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
+    return got;
+}
+
+ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns) {
+    bool got = spin(client, ctc_now(), until_ns) || sleep_for_message(client, until_ns);
+    if (got && client->waiting_ns) {
+        wire_spin_end(&client->spin, ctc_now() - client->waiting_ns);
+        client->waiting_ns = 0;
+    }
     if (!got) {
         look_after(client);
         return CTC_NOTHING;

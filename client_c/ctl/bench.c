@@ -1,4 +1,5 @@
 /* bench.c - contactctl bench: what a step of two boxes costs from here, round trip, and how many go through. */
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -108,6 +109,7 @@ static void print(const bench *b) {
         json_open(NULL, '{');
         json_text("server", b->ctl->server);
         json_count("steps", b->n);
+        json_count("spin_us", b->ctl->spin_us);
         json_open("latency_us", '{');
         for (int i = 0; i < ROWS; i++) json_number(rows[i].name, percentile(b, rows[i].p));
         json_close('}');
@@ -117,7 +119,8 @@ static void print(const bench *b) {
         json_close('}');
         return;
     }
-    printf("two boxes of 12 triangles, volume, frame and gradient: %zu steps\n", b->n);
+    printf("two boxes of 12 triangles, volume, frame and gradient: %zu steps, looking %u us before sleeping\n", b->n,
+           b->ctl->spin_us);
     printf("round trip  ");
     for (int i = 0; i < ROWS; i++)
         printf("%s %.0f us%s", rows[i].name, percentile(b, rows[i].p), i + 1 < ROWS ? ", " : "\n");
@@ -130,6 +133,13 @@ int ctl_bench(ctl *ctl) {
     if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_SECONDS, &seconds)) return EXIT_USAGE;
     if (!(seconds > 0 && seconds <= 3600))
         return ctl_mistake("--seconds is %g, expected > 0 and at most 3600", seconds);
+    contactd_options defaults;
+    contactd_options_init(&defaults);
+    double spin_us = defaults.spin_us;
+    if (!ctl_number(ctl, OPT_SPIN, &spin_us)) return EXIT_USAGE;
+    if (!(spin_us >= 0 && spin_us <= 1e6 && spin_us == floor(spin_us)))
+        return ctl_mistake("--spin-us is %g, expected a whole number from 0 to 1000000", spin_us);
+    ctl->spin_us = (uint32_t)spin_us;
     if (!ctl->options[OPT_RESOLUTION])
         for (int i = 0; i < 3; i++) settings.resolution[i] = 32;
     int code = ctl_connect(ctl);

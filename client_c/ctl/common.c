@@ -20,6 +20,7 @@ static const char *const names[OPT_COUNT] = {
     [OPT_STIFFNESS] = "--stiffness",
     [OPT_NAME] = "--name",
     [OPT_SECONDS] = "--seconds",
+    [OPT_SPIN] = "--spin-us",
 };
 
 int ctl_mistake(const char *format, ...) {
@@ -159,6 +160,7 @@ int ctl_connect(ctl *ctl) {
     options.timeout_ms = ctl->timeout_ms;
     options.lease_ms = ctl->timeout_ms + 2000; /* a script's many short sessions are not to pile up on the server */
     options.keep_meshes = false;
+    options.spin_us = ctl->spin_us;
     contactd_error error;
     if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
     if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("--server: %s", error.message);

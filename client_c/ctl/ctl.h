@@ -26,6 +26,7 @@ typedef enum ctl_option {
     OPT_STIFFNESS,
     OPT_NAME,
     OPT_SECONDS,
+    OPT_SPIN,
     OPT_COUNT
 } ctl_option;
 
@@ -35,6 +36,7 @@ typedef struct ctl {
     int n_args;
     const char *server;
     uint32_t timeout_ms;
+    uint32_t spin_us; /* see contactd.h */
     bool json;
     contactd_client *client; /* after ctl_connect */
 } ctl;

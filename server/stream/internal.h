@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "proto/codec.h"
+#include "proto/spin.h"
 #include "server/service.h"
 #include "server/stream/jobs.h"
 #include "server/stream/stream.h"
@@ -38,14 +39,15 @@ struct stream {
     void *context, *socket;
     char endpoints[CONFIG_MAX_LIST][256];
     pthread_t thread;
-    pthread_t io; /* the same, set by the thread itself, so that it is there when the first request is */
     atomic_bool ending;
     uint32_t linger_ms;
-    int wake_fd; /* eventfd: something was finished by another thread, or the end */
+    int wake_fd; /* eventfd: something was finished by another thread while the I/O thread slept, or the end */
+    wire_spin spin;
     jobs *jobs;
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
+    bool asleep;                             /* [lock] or about to: whoever finishes something wakes it */
 
     request *spare; /* requests to use again */
     unsigned n_spare;

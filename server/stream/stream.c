@@ -81,32 +81,35 @@ bool stream_is_draining(const stream *stream) {
 
 /* ---- finished requests come home ---- */
 
+static void wake_stream(stream *stream) {
+    uint64_t one = 1;
+    if (write(stream->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
+}
+
 void stream_finished(request *request) {
     stream *stream = request->stream;
     request->next = NULL;
     pthread_mutex_lock(&stream->lock);
-    bool was_empty = !stream->first_finished;
-    if (was_empty) {
-        stream->first_finished = request;
-    } else {
+    if (stream->first_finished) {
         stream->last_finished->next = request;
+    } else {
+        stream->first_finished = request;
     }
     stream->last_finished = request;
+    bool wake = stream->asleep;
+    stream->asleep = false;
     pthread_mutex_unlock(&stream->lock);
-    /* The I/O thread looks by itself after it has run something. */
-    if (was_empty && !pthread_equal(pthread_self(), stream->io)) {
-        uint64_t one = 1;
-        if (write(stream->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
-    }
+    if (wake) wake_stream(stream);
 }
 
-static void answer_finished(stream *stream) {
-    for (;;) {
+/* True: there was something to answer. */
+static bool answer_finished(stream *stream) {
+    for (bool any = false;; any = true) {
         pthread_mutex_lock(&stream->lock);
         request *first = stream->first_finished;
         stream->first_finished = stream->last_finished = NULL;
         pthread_mutex_unlock(&stream->lock);
-        if (!first) return;
+        if (!first) return any;
         for (request *request = first, *next; request; request = next) {
             next = request->next;
             stream->out--;
@@ -187,10 +190,19 @@ static bool receive(stream *stream) {
 
 /* ---- the loop ---- */
 
-static void wait_for_events(stream *stream, long timeout_ms) {
+static void sleep_for_events(stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    stream->asleep = !stream->first_finished;
+    bool asleep = stream->asleep;
+    pthread_mutex_unlock(&stream->lock);
+    if (!asleep) return;
     zmq_pollitem_t items[2] = {{.socket = stream->socket, .events = ZMQ_POLLIN},
                                {.fd = stream->wake_fd, .events = ZMQ_POLLIN}};
-    if (zmq_poll(items, 2, timeout_ms) > 0 && items[1].revents) {
+    int events = zmq_poll(items, 2, REAP_EVERY_MS);
+    pthread_mutex_lock(&stream->lock);
+    stream->asleep = false;
+    pthread_mutex_unlock(&stream->lock);
+    if (events > 0 && items[1].revents) {
         uint64_t count;
         if (read(stream->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN) {
             log_error("stream", "eventfd: %s", strerror(errno));
@@ -200,22 +212,39 @@ static void wait_for_events(stream *stream, long timeout_ms) {
 
 static void *io_thread(void *argument) {
     stream *stream = argument;
-    stream->io = pthread_self();
-    uint64_t reap_at = clock_ns();
+    uint64_t now = clock_ns(), reap_at = now;
+    uint64_t quiet_ns = 0, spin_ns = 0; /* since when there was nothing to do, 0: there was; until when to look */
     while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
         int received = 0;
         while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
+        if (received && quiet_ns) {
+            wire_spin_end(&stream->spin, clock_ns() - quiet_ns);
+            quiet_ns = 0;
+        }
         if (received) scheduler_help(stream->service->scheduler);
-        answer_finished(stream);
-        uint64_t now = clock_ns();
+        bool answered = answer_finished(stream);
+        now = clock_ns();
         if (now >= reap_at) {
             scheduler_reap(stream->service->scheduler);
             reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);
         }
-        if (!received) wait_for_events(stream, REAP_EVERY_MS);
+        if (received || answered) {
+            if (quiet_ns) wire_spin_end(&stream->spin, now - quiet_ns);
+            quiet_ns = 0;
+            continue;
+        }
+        if (!quiet_ns) {
+            quiet_ns = now;
+            spin_ns = now + wire_spin_begin(&stream->spin);
+        }
+        if (now < spin_ns) {
+            wire_spin_pause();
+        } else {
+            sleep_for_events(stream);
+        }
     }
     /* The end: nothing more is received, what is under way is answered. */
-    while (answer_finished(stream), stream->out) wait_for_events(stream, REAP_EVERY_MS);
+    while (answer_finished(stream), stream->out) sleep_for_events(stream);
     zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
     zmq_close(stream->socket);
     return NULL;
@@ -319,6 +348,7 @@ stream *stream_start(const service *service, server_error *error) {
         return NULL;
     }
     stream->service = service;
+    wire_spin_init(&stream->spin, (uint32_t)service->config->spin_us);
     ct_engine_get_facts(service->engine, 0, &stream->engine);
     pthread_mutex_init(&stream->lock, NULL);
     stream->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -353,8 +383,7 @@ void stream_stop(stream **stream, uint32_t linger_ms) {
     if (!ending) return;
     ending->linger_ms = linger_ms;
     atomic_store_explicit(&ending->ending, true, memory_order_release);
-    uint64_t one = 1;
-    if (write(ending->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
+    wake_stream(ending);
     pthread_join(ending->thread, NULL);
     jobs_stop(&ending->jobs);
     free_stream(ending);

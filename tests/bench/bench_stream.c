@@ -184,13 +184,14 @@ static void memory(long pid) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) die("usage: bench_stream ENDPOINT SERVER_PID SECONDS");
+    if (argc < 4 || argc > 5) die("usage: bench_stream ENDPOINT SERVER_PID SECONDS [SPIN_US]");
     double seconds = strtod(argv[3], NULL);
     contactd_options options;
     contactd_options_init(&options);
     options.server = argv[1];
     options.name = "bench";
     options.keep_meshes = false;
+    if (argc == 5) options.spin_us = (uint32_t)strtoul(argv[4], NULL, 10);
     contactd_error error = {0};
     if (contactd_connect(&options, &client, &error)) die("%s: %s", argv[1], error.message);
     boxes b = open_boxes(register_shape(shape_box(1, 1, 1), "box"));

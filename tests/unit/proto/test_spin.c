@@ -1,0 +1,87 @@
+/* test_spin.c - how long waits spin: never on one core, never beyond the bound, and not while they are long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "proto/spin.h"
+
+enum { BOUND_US = 300, BOUND = BOUND_US * 1000, QUICK = BOUND, LONG = BOUND + 1 };
+
+static wire_spin two_cores(void) {
+    wire_spin spin;
+    wire_spin_init(&spin, BOUND_US);
+    spin.bound_ns = BOUND; /* this machine may have one core */
+    return spin;
+}
+
+static void quick_waits_go_on_spinning(void **state) {
+    (void)state;
+    wire_spin spin = two_cores();
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(wire_spin_begin(&spin), BOUND);
+        wire_spin_end(&spin, QUICK);
+    }
+}
+
+static void long_waits_stop_it_but_for_a_try_now_and_then(void **state) {
+    (void)state;
+    wire_spin spin = two_cores();
+    for (int i = 0; i < 100; i++) wire_spin_end(&spin, QUICK);
+    int spun = 0;
+    for (int i = 0; i < 1000; i++) {
+        spun += wire_spin_begin(&spin) > 0;
+        wire_spin_end(&spin, LONG);
+    }
+    assert_in_range(spun, 10, 20);
+}
+
+static void one_long_wait_among_quick_ones_changes_nothing(void **state) {
+    (void)state;
+    wire_spin spin = two_cores();
+    for (int i = 0; i < 1000; i++) {
+        wire_spin_end(&spin, i % 5 ? QUICK : LONG);
+        if (i > 10) assert_int_equal(wire_spin_begin(&spin), BOUND);
+    }
+}
+
+static void a_quick_wait_begins_it_again(void **state) {
+    (void)state;
+    wire_spin spin = two_cores();
+    for (int i = 0; i < 10; i++) wire_spin_end(&spin, LONG);
+    assert_int_equal(wire_spin_begin(&spin), 0);
+    wire_spin_end(&spin, QUICK);
+    assert_int_equal(wire_spin_begin(&spin), BOUND);
+}
+
+static void never_where_told_so_or_on_one_core(void **state) {
+    (void)state;
+    wire_spin spin;
+    wire_spin_init(&spin, 0);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(wire_spin_begin(&spin), 0);
+        wire_spin_end(&spin, 0);
+    }
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    wire_spin_init(&spin, BOUND_US);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(wire_spin_begin(&spin), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quick_waits_go_on_spinning),
+        cmocka_unit_test(long_waits_stop_it_but_for_a_try_now_and_then),
+        cmocka_unit_test(one_long_wait_among_quick_ones_changes_nothing),
+        cmocka_unit_test(a_quick_wait_begins_it_again),
+        cmocka_unit_test(never_where_told_so_or_on_one_core),
+    };
+    return cmocka_run_group_tests_name("spin", tests, NULL, NULL);
+}
