@@ -254,6 +254,26 @@ contactd_code contactd_get_status(contactd_client *client, contactd_status *out)
     } while (code == CTC_AGAIN);
     if (code != CONTACTD_OK) return code;
     const wire_status *s = &client->message.u.status;
+    contactd_device *devices = realloc(client->list, (s->n_devices + 1) * sizeof *devices);
+    if (!devices) return ctc_no_memory(client, "list of devices");
+    client->list = devices;
+    for (uint32_t i = 0; i < s->n_devices; i++) {
+        const wire_device *d = &s->devices[i];
+        devices[i] = (contactd_device){.device = d->device,
+                                       .scenes = d->scenes,
+                                       .triangles = d->triangles,
+                                       .memory_budget = d->memory_budget,
+                                       .memory_used = d->memory_used,
+                                       .memory_meshes = d->memory_meshes,
+                                       .memory_bodies = d->memory_bodies,
+                                       .scratch_bytes = d->scratch_bytes,
+                                       .scratch_peak = d->scratch_peak,
+                                       .uploaded = d->uploaded,
+                                       .downloaded = d->downloaded,
+                                       .launches = d->launches,
+                                       .lost = d->lost,
+                                       .lost_reason = d->lost_reason};
+    }
     *out = (contactd_status){.server = s->server,
                              .backend = s->backend,
                              .rasterizer = s->rasterizer,
@@ -277,6 +297,8 @@ contactd_code contactd_get_status(contactd_client *client, contactd_status *out)
                              .scratch_bytes = s->scratch_bytes,
                              .steps = s->steps,
                              .contacts = s->contacts,
-                             .max_message_bytes = s->max_message_bytes};
+                             .max_message_bytes = s->max_message_bytes,
+                             .devices = devices,
+                             .n_devices = s->n_devices};
     return CONTACTD_OK;
 }

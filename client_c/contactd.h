@@ -77,6 +77,17 @@ typedef struct contactd_server { /* as the server said when it was last connecte
 contactd_code contactd_get_server(contactd_client *client, contactd_server *out);
 contactd_code contactd_ping(contactd_client *client, double *round_trip_us); /* may be NULL */
 
+typedef struct contactd_device { /* what computes; strings and counters as in contactd_status */
+    const char *device;
+    uint64_t scenes, triangles;            /* open on it; of the bodies in them */
+    uint64_t memory_budget, memory_used;   /* bytes of its own memory: may be used, are; 0: it has none */
+    uint64_t memory_meshes, memory_bodies; /* of those used */
+    uint64_t scratch_bytes, scratch_peak;
+    uint64_t uploaded, downloaded, launches; /* bytes moved and kernels started since the server's start */
+    bool lost;                               /* it failed for good; lost_reason says how */
+    const char *lost_reason;
+} contactd_device;
+
 typedef struct contactd_status {
     const char *server, *backend, *rasterizer, *device, *simd, *ready_reason; /* valid until the next call */
     bool ready; /* a real step ran on the requested backend; else ready_reason says what is wrong */
@@ -85,6 +96,8 @@ typedef struct contactd_status {
     double uptime_s;
     uint32_t sessions, scenes, meshes, bodies, queue_depth, queue_capacity, max_resolution;
     uint64_t mesh_bytes, mesh_bytes_limit, scene_bytes, scratch_bytes, steps, contacts, max_message_bytes;
+    const contactd_device *devices; /* [n_devices], valid until the next call; device above is the first one's name */
+    size_t n_devices;
 } contactd_status;
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);

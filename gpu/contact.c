@@ -50,6 +50,7 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
     ct_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for an engine");
     bool any = !options->backend || !strcmp(options->backend, "auto");
+    size_t used = (size_t)snprintf(engine->reason, sizeof engine->reason, any ? "the best that works" : "asked for");
     ct_error why = {0};
     const ct_backend *backend;
     for (size_t i = 0; (backend = ct_backend_at(i)); i++) {
@@ -59,6 +60,9 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
             *out = engine;
             return CT_OK;
         }
+        if (used < sizeof engine->reason)
+            used += (size_t)snprintf(engine->reason + used, sizeof engine->reason - used, "; not %s: %s", backend->name,
+                                     why.message);
     }
     free(engine);
     if (why.status == CT_OK) return unknown_backend(options->backend, error);
@@ -72,6 +76,10 @@ void ct_engine_destroy(ct_engine **handle) {
     for (size_t i = 0; i < engine->n_sites; i++) engine->backend->destroy(&engine->sites[i].device);
     free(engine);
     *handle = NULL;
+}
+
+const char *ct_engine_reason(const ct_engine *engine) {
+    return engine->reason;
 }
 
 size_t ct_engine_device_count(const ct_engine *engine) {

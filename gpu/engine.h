@@ -6,8 +6,6 @@
 
 #include "gpu/backend/backend.h"
 
-enum { CT_MAX_DEVICES = 64 };
-
 /* A device and what lies on it. */
 typedef struct ct_site {
     ct_device *device;
@@ -18,6 +16,7 @@ struct ct_engine {
     const ct_backend *backend;
     size_t n_sites;
     ct_site sites[CT_MAX_DEVICES];
+    char reason[512]; /* why this backend */
 };
 
 #endif

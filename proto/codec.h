@@ -164,6 +164,13 @@ typedef struct wire_step_result {
     bool cached;
 } wire_step_result;
 
+typedef struct wire_device {
+    const char *device;
+    uint64_t scenes, triangles, memory_budget, memory_used, memory_meshes, memory_bodies, scratch_bytes, scratch_peak;
+    uint64_t uploaded, downloaded, launches;
+    bool lost;
+    const char *lost_reason;
+} wire_device;
 typedef struct wire_status {
     const char *server, *backend, *rasterizer, *device, *simd;
     uint32_t threads;
@@ -177,6 +184,7 @@ typedef struct wire_status {
     uint64_t steps, contacts;
     uint32_t max_resolution;
     uint64_t max_message_bytes;
+    const wire_device *devices; uint32_t n_devices;
 } wire_status;
 
 typedef struct wire_message {

@@ -265,6 +265,22 @@ struct Decoder {
                     [this, n, s](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, o); });
     }
 
+    bool device(const fb::Device *in, wire_device *out) {
+        out->scenes = in->scenes();
+        out->triangles = in->triangles();
+        out->memory_budget = in->memory_budget();
+        out->memory_used = in->memory_used();
+        out->memory_meshes = in->memory_meshes();
+        out->memory_bodies = in->memory_bodies();
+        out->scratch_bytes = in->scratch_bytes();
+        out->scratch_peak = in->scratch_peak();
+        out->uploaded = in->uploaded();
+        out->downloaded = in->downloaded();
+        out->launches = in->launches();
+        out->lost = in->lost();
+        return text(in->device(), "device", &out->device) && text(in->lost_reason(), "lost_reason", &out->lost_reason);
+    }
+
     bool status(const fb::Status *in, wire_status *out) {
         out->threads = in->threads();
         out->ready = in->ready();
@@ -286,7 +302,9 @@ struct Decoder {
         out->max_message_bytes = in->max_message_bytes();
         return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
-               text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason);
+               text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason) &&
+               each(in->devices(), "devices", &out->devices, &out->n_devices,
+                    [this](const fb::Device *d, wire_device *o) { return device(d, o); });
     }
 
     bool welcome(const fb::Welcome *in, wire_welcome *out) {

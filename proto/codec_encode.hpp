@@ -22,6 +22,10 @@ size_t text_bytes(const wire_scene_info &s) {
     return text_bytes(s.owner) + text_bytes(s.name) + 320;
 }
 
+size_t text_bytes(const wire_device &d) {
+    return text_bytes(d.device) + text_bytes(d.lost_reason) + 320;
+}
+
 struct Encoder {
     wire_encoder *e;
     flatbuffers::FlatBufferBuilder *fbb;
@@ -127,6 +131,7 @@ struct Encoder {
         case WIRE_STEP_RESULT:
             return n + 640 * size_t(m.u.step_result.n_contacts) + text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
+            for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
                    text_bytes(m.u.status.rasterizer) + text_bytes(m.u.status.device) + text_bytes(m.u.status.simd) +
                    text_bytes(m.u.status.ready_reason);
@@ -212,13 +217,21 @@ struct Encoder {
             .Union();
     }
 
+    Offset<fb::Device> device(const wire_device &d) {
+        auto name = text(d.device), reason = text(d.lost_reason);
+        return fb::CreateDevice(*fbb, name, d.scenes, d.triangles, d.memory_budget, d.memory_used, d.memory_meshes,
+                                d.memory_bodies, d.scratch_bytes, d.scratch_peak, d.uploaded, d.downloaded, d.launches,
+                                d.lost, reason);
+    }
+
     Offset<void> status(const wire_status &s) {
+        auto devices = each(s.devices, s.n_devices, &Encoder::device);
         auto server = text(s.server), backend = text(s.backend), rasterizer = text(s.rasterizer);
         auto device = text(s.device), simd = text(s.simd), reason = text(s.ready_reason);
         return fb::CreateStatus(*fbb, server, backend, rasterizer, device, simd, s.threads, s.ready, reason, s.epoch,
                                 s.uptime_s, s.sessions, s.scenes, s.meshes, s.bodies, s.mesh_bytes, s.mesh_bytes_limit,
                                 s.scene_bytes, s.scratch_bytes, s.queue_depth, s.queue_capacity, s.steps, s.contacts,
-                                s.max_resolution, s.max_message_bytes)
+                                s.max_resolution, s.max_message_bytes, devices)
             .Union();
     }
 
@@ -331,6 +344,8 @@ size_t list_length(const wire_message &m) {
         return m.u.step.n_updates;
     case WIRE_STEP_RESULT:
         return m.u.step_result.n_contacts;
+    case WIRE_STATUS:
+        return m.u.status.n_devices;
     default:
         return 0;
     }

@@ -24,8 +24,10 @@
 #define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, LIST)                                                              \
     TEXT(http, "127.0.0.1:8080", "HOST:PORT", "address of the HTTP control API; \"off\" for none")                     \
     LIST(stream, "tcp://127.0.0.1:5555", "ENDPOINT", "where simulators connect, tcp:// or ipc://; repeatable")         \
-    CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto takes the best that this build has")                 \
-    CHOICE(raster, "auto", "auto|native|egl", "what rasterises")                                                       \
+    CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto: cuda where a device ran a kernel, else cpu")        \
+    CHOICE(raster, "auto", "auto|native|egl", "what rasterises; auto: native. What is named runs, or nothing starts")  \
+    TEXT(devices, "all", "all|N,N...", "which of the backend's devices compute; a scene stays on one")                 \
+    SIZE(gpu_memory, "0", 0, INT64_MAX, "memory to use of each GPU; 0: most of what is free at the start")             \
     COUNT(threads, "0", 0, 1024, "CPU threads of the engine; 0: as many as the machine has")                           \
     TEXT(simd, "auto", "NAME", "instruction set, e.g. avx2; auto: the best that the processor has")                    \
     SIZE(mesh_memory, "4G", 1 << 16, INT64_MAX, "memory for registered meshes; unused ones make room")                 \

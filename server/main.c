@@ -36,14 +36,13 @@ static int give_up(int code, const char *part, const server_error *error) {
 
 static bool start_engine(parts *parts, server_error *error) {
     const config *config = &parts->config;
-    if (strcmp(config->raster, "egl") == 0) {
-        return server_fail(error, CONTACTD_UNSUPPORTED, "--raster", "raster",
-                           "this build has no EGL rasteriser: use --raster native or auto");
-    }
     ct_engine_options options;
     ct_error cause = {0};
     ct_engine_options_init(&options);
     options.backend = config->backend;
+    options.rasterizer = config->raster;
+    options.devices = config->devices;
+    options.max_device_bytes = config->gpu_memory;
     options.threads = (uint32_t)config->threads;
     options.simd = config->simd;
     options.max_scratch_bytes = config->scratch_memory;
@@ -62,7 +61,7 @@ static bool start_middle(parts *parts, server_error *error) {
         .lease_ms = (uint32_t)config->lease,
     };
     parts->metrics = metrics_new();
-    parts->registry = parts->metrics ? registry_new(&limits, parts->metrics) : NULL;
+    parts->registry = parts->metrics ? registry_new(&limits, parts->engine, parts->metrics) : NULL;
     if (!parts->registry) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "no memory to start");
     scheduler_options options = {
         .engine = parts->engine,
@@ -91,8 +90,16 @@ static bool start_middle(parts *parts, server_error *error) {
 static void say_started(const parts *parts) {
     ct_engine_facts facts;
     ct_engine_get_facts(parts->engine, 0, &facts);
-    log_info("main", "contactd " CONTACTD_VERSION " computes on %s (%s), %s, %" PRIu32 " threads; rasteriser %s",
-             facts.backend, facts.device, facts.simd, facts.threads, facts.rasterizer);
+    log_info("main", "contactd " CONTACTD_VERSION " computes on %s (%s); rasteriser %s (--raster %s)", facts.backend,
+             ct_engine_reason(parts->engine), facts.rasterizer, parts->config.raster);
+    for (size_t i = 0; i < ct_engine_device_count(parts->engine); i++) {
+        ct_engine_get_facts(parts->engine, i, &facts);
+        if (facts.memory_budget) {
+            log_info("main", "device %zu: %s, may use %" PRIu64 " MiB", i, facts.device, facts.memory_budget >> 20);
+        } else {
+            log_info("main", "device %zu: %s, %s, %" PRIu32 " threads", i, facts.device, facts.simd, facts.threads);
+        }
+    }
     for (size_t i = 0; i < parts->config.stream.n; i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
     }

@@ -7,7 +7,12 @@
 
 void service_get_status(const service *service, service_status *out) {
     memset(out, 0, sizeof *out);
-    ct_engine_get_facts(service->engine, 0, &out->engine);
+    out->n_devices = ct_engine_device_count(service->engine);
+    for (size_t i = 0; i < out->n_devices; i++) {
+        ct_engine_get_facts(service->engine, i, &out->devices[i]);
+        out->scratch_bytes += out->devices[i].scratch_bytes;
+        out->scratch_peak += out->devices[i].scratch_peak;
+    }
     registry_get_totals(service->registry, &out->totals);
     scheduler_get_facts(service->scheduler, &out->queue);
     out->ready = scheduler_ready(service->scheduler, out->ready_reason, sizeof out->ready_reason);
@@ -29,9 +34,9 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics_set(metrics, METRICS_GAUGE_MESH_BYTES, (double)status.totals.mesh_bytes);
     metrics_set(metrics, METRICS_GAUGE_MESH_BYTES_LIMIT, (double)status.totals.mesh_bytes_limit);
     metrics_set(metrics, METRICS_GAUGE_SCENE_BYTES, (double)status.totals.scene_bytes);
-    metrics_set(metrics, METRICS_GAUGE_SCRATCH_BYTES, (double)status.engine.scratch_bytes);
-    metrics_set(metrics, METRICS_GAUGE_SCRATCH_PEAK, (double)status.engine.scratch_peak);
+    metrics_set(metrics, METRICS_GAUGE_SCRATCH_BYTES, (double)status.scratch_bytes);
+    metrics_set(metrics, METRICS_GAUGE_SCRATCH_PEAK, (double)status.scratch_peak);
     metrics_set(metrics, METRICS_GAUGE_QUEUE_DEPTH, status.queue.queue_depth);
     metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
-    return metrics_text(metrics, size);
+    return metrics_text(metrics, status.devices, status.n_devices, size);
 }

@@ -20,7 +20,9 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
 } service;
 
 typedef struct service_status {
-    ct_engine_facts engine;
+    ct_engine_facts devices[CT_MAX_DEVICES];
+    size_t n_devices;
+    uint64_t scratch_bytes, scratch_peak; /* of all devices */
     registry_totals totals;
     scheduler_facts queue;
     bool ready;

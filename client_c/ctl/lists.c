@@ -197,6 +197,38 @@ int ctl_scene_set(ctl *ctl) {
 /* ---- status
  * ----------------------------------------------------------------------------------------------------------- */
 
+static void device_json(size_t index, const contactd_device *d) {
+    json_open(NULL, '{');
+    json_count("index", index);
+    json_text("device", d->device);
+    json_count("scenes", d->scenes);
+    json_count("triangles", d->triangles);
+    json_count("memory_budget", d->memory_budget);
+    json_count("memory_used", d->memory_used);
+    json_count("memory_meshes", d->memory_meshes);
+    json_count("memory_bodies", d->memory_bodies);
+    json_count("scratch_bytes", d->scratch_bytes);
+    json_count("scratch_peak", d->scratch_peak);
+    json_count("uploaded", d->uploaded);
+    json_count("downloaded", d->downloaded);
+    json_count("launches", d->launches);
+    json_bool("lost", d->lost);
+    json_text("lost_reason", d->lost_reason);
+    json_close('}');
+}
+
+static void device_rows(size_t index, const contactd_device *d) {
+    char a[32], b[32];
+    printf("device %-3zu %s, %" PRIu64 " scenes of %" PRIu64 " triangles, scratch %s%s%s\n", index, d->device,
+           d->scenes, d->triangles, size_text(d->scratch_bytes, a), d->lost ? ", LOST: " : "",
+           d->lost ? d->lost_reason : "");
+    if (!d->memory_budget) return;
+    printf("           memory %s of %s", size_text(d->memory_used, a), size_text(d->memory_budget, b));
+    printf(" (meshes %s, bodies %s)", size_text(d->memory_meshes, a), size_text(d->memory_bodies, b));
+    printf(", sent %s, received %s, %" PRIu64 " launches\n", size_text(d->uploaded, a), size_text(d->downloaded, b),
+           d->launches);
+}
+
 int ctl_status(ctl *ctl) {
     int code = ctl_connect(ctl);
     if (code != EXIT_OK) return code;
@@ -229,13 +261,19 @@ int ctl_status(ctl *ctl) {
         json_count("contacts", s.contacts);
         json_count("max_resolution", s.max_resolution);
         json_count("max_message_bytes", s.max_message_bytes);
+        json_open("devices", '[');
+        for (size_t i = 0; i < s.n_devices; i++) device_json(i, &s.devices[i]);
+        json_close(']');
         json_close('}');
         return EXIT_OK;
     }
     char a[32], b[32];
     printf("server     %s at %s, up %.0f s\n", s.server, ctl->server, s.uptime_s);
     printf("ready      %s%s%s\n", s.ready ? "yes" : "no", *s.ready_reason ? ": " : "", s.ready_reason);
-    printf("backend    %s, rasterizer %s, %u threads, %s, %s\n", s.backend, s.rasterizer, s.threads, s.simd, s.device);
+    printf("backend    %s, rasterizer %s", s.backend, s.rasterizer);
+    if (*s.simd) printf(", %u threads, %s", s.threads, s.simd);
+    putchar('\n');
+    for (size_t i = 0; i < s.n_devices; i++) device_rows(i, &s.devices[i]);
     printf("holds      %u sessions, %u scenes, %u bodies, %u meshes\n", s.sessions, s.scenes, s.bodies, s.meshes);
     printf("memory     meshes %s of %s", size_text(s.mesh_bytes, a), size_text(s.mesh_bytes_limit, b));
     printf(", scenes %s, scratch %s\n", size_text(s.scene_bytes, a), size_text(s.scratch_bytes, b));

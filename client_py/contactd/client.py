@@ -205,8 +205,9 @@ class Client:
         return dict(self._link.welcome)
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more."""
-        return self._ask("GetStatus", lambda answer: _public(answer.body), timeout)
+        """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more; devices lists
+        what computes, each with its memory, scenes and whether it is lost."""
+        return self._ask("GetStatus", lambda answer: answer.body | {"devices": answer.body["devices"] or []}, timeout)
 
     def ping(self, timeout: float | None = None) -> float:
         """Seconds to the server and back."""

@@ -120,7 +120,7 @@ typedef struct ct_engine_options {
     uint32_t cookie;            /* set by ct_engine_options_init */
     const char *backend;        /* "cpu", "cuda", or "auto": cuda where a device ran a kernel, else cpu */
     const char *rasterizer;     /* "native", "egl", or "auto": native */
-    const char *devices;        /* of a backend with several: "all", or numbers such as "0,2" */
+    const char *devices;        /* of a backend with several: "all", or numbers such as "0,2"; CT_MAX_DEVICES at most */
     uint64_t max_device_bytes;  /* memory to use of each device; 0: most of what is free at the start */
     uint32_t threads;           /* CPU threads, 0: as many as the machine has */
     const char *simd;           /* "auto", or a name from ct_engine_facts.simd_available to force that path */
@@ -138,7 +138,11 @@ void ct_engine_destroy(ct_engine **engine); /* after its scenes */
 enum { CT_LANES = 2 };
 
 /* What the engine runs on. A scene stays on the device that it was opened on. */
+enum { CT_MAX_DEVICES = 64 };
 size_t ct_engine_device_count(const ct_engine *engine); /* at least 1 */
+
+/* Why this backend: that it was asked for, or what "auto" found wrong with those before it. For logs. */
+const char *ct_engine_reason(const ct_engine *engine);
 
 typedef struct ct_engine_facts {
     char backend[16];        /* what runs: "cpu", "cuda" */

@@ -117,42 +117,9 @@ void answer_stats(json_out *out, const scene_record *scene, float *latencies, si
     json_out_object_end(out);
 }
 
-void answer_status(json_out *out, const service *service, const service_status *status) {
-    char epoch[24];
-    snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
+static void device(json_out *out, size_t index, const ct_engine_facts *facts) {
     json_out_object(out, NULL);
-    json_out_string(out, "server", SERVER_NAME);
-    json_out_string(out, "backend", status->engine.backend);
-    json_out_string(out, "rasterizer", status->engine.rasterizer);
-    json_out_string(out, "device", status->engine.device);
-    json_out_string(out, "simd", status->engine.simd);
-    json_out_integer(out, "threads", status->engine.threads);
-    json_out_bool(out, "ready", status->ready);
-    json_out_string(out, "ready_reason", status->ready_reason);
-    json_out_string(out, "epoch", epoch);
-    json_out_number(out, "uptime_s", status->uptime_s);
-    json_out_integer(out, "sessions", status->totals.sessions);
-    json_out_integer(out, "scenes", status->totals.scenes);
-    json_out_integer(out, "meshes", status->totals.meshes);
-    json_out_integer(out, "bodies", status->totals.bodies);
-    json_out_integer(out, "mesh_bytes", status->totals.mesh_bytes);
-    json_out_integer(out, "mesh_bytes_limit", status->totals.mesh_bytes_limit);
-    json_out_integer(out, "scene_bytes", status->totals.scene_bytes);
-    json_out_integer(out, "scratch_bytes", status->engine.scratch_bytes);
-    json_out_integer(out, "queue_depth", status->queue.queue_depth);
-    json_out_integer(out, "queue_capacity", status->queue.queue_capacity);
-    json_out_bool(out, "draining", status->queue.draining);
-    json_out_integer(out, "steps", status->steps);
-    json_out_integer(out, "contacts", status->contacts);
-    json_out_integer(out, "max_resolution", CT_MAX_RESOLUTION);
-    json_out_integer(out, "max_message_bytes", service->config->max_message);
-    json_out_object_end(out);
-}
-
-void answer_devices(json_out *out, const ct_engine_facts *facts) {
-    json_out_object(out, NULL);
-    json_out_array(out, "devices");
-    json_out_object(out, NULL);
+    json_out_integer(out, "index", index);
     json_out_string(out, "device", facts->device);
     json_out_string(out, "backend", facts->backend);
     json_out_string(out, "rasterizer", facts->rasterizer);
@@ -166,8 +133,62 @@ void answer_devices(json_out *out, const ct_engine_facts *facts) {
     json_out_integer(out, "threads", facts->threads);
     json_out_integer(out, "scratch_bytes", facts->scratch_bytes);
     json_out_integer(out, "scratch_peak_bytes", facts->scratch_peak);
+    json_out_integer(out, "memory_budget_bytes", facts->memory_budget);
+    json_out_integer(out, "memory_used_bytes", facts->memory_used);
+    json_out_integer(out, "memory_mesh_bytes", facts->memory_meshes);
+    json_out_integer(out, "memory_body_bytes", facts->memory_bodies);
+    json_out_integer(out, "uploaded_bytes", facts->uploaded);
+    json_out_integer(out, "downloaded_bytes", facts->downloaded);
+    json_out_integer(out, "launches", facts->launches);
+    json_out_integer(out, "scenes", facts->scenes);
+    json_out_integer(out, "triangles", facts->triangles);
+    json_out_bool(out, "lost", facts->lost);
+    json_out_string(out, "lost_reason", facts->lost_reason);
     json_out_object_end(out);
+}
+
+static void devices(json_out *out, const service_status *status) {
+    json_out_array(out, "devices");
+    for (size_t i = 0; i < status->n_devices; i++) device(out, i, &status->devices[i]);
     json_out_array_end(out);
+}
+
+void answer_status(json_out *out, const service *service, const service_status *status) {
+    char epoch[24];
+    snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
+    json_out_object(out, NULL);
+    json_out_string(out, "server", SERVER_NAME);
+    json_out_string(out, "backend", status->devices[0].backend);
+    json_out_string(out, "rasterizer", status->devices[0].rasterizer);
+    json_out_string(out, "device", status->devices[0].device);
+    json_out_string(out, "simd", status->devices[0].simd);
+    json_out_integer(out, "threads", status->devices[0].threads);
+    json_out_bool(out, "ready", status->ready);
+    json_out_string(out, "ready_reason", status->ready_reason);
+    json_out_string(out, "epoch", epoch);
+    json_out_number(out, "uptime_s", status->uptime_s);
+    json_out_integer(out, "sessions", status->totals.sessions);
+    json_out_integer(out, "scenes", status->totals.scenes);
+    json_out_integer(out, "meshes", status->totals.meshes);
+    json_out_integer(out, "bodies", status->totals.bodies);
+    json_out_integer(out, "mesh_bytes", status->totals.mesh_bytes);
+    json_out_integer(out, "mesh_bytes_limit", status->totals.mesh_bytes_limit);
+    json_out_integer(out, "scene_bytes", status->totals.scene_bytes);
+    json_out_integer(out, "scratch_bytes", status->scratch_bytes);
+    json_out_integer(out, "queue_depth", status->queue.queue_depth);
+    json_out_integer(out, "queue_capacity", status->queue.queue_capacity);
+    json_out_bool(out, "draining", status->queue.draining);
+    json_out_integer(out, "steps", status->steps);
+    json_out_integer(out, "contacts", status->contacts);
+    json_out_integer(out, "max_resolution", CT_MAX_RESOLUTION);
+    json_out_integer(out, "max_message_bytes", service->config->max_message);
+    devices(out, status);
+    json_out_object_end(out);
+}
+
+void answer_devices(json_out *out, const service_status *status) {
+    json_out_object(out, NULL);
+    devices(out, status);
     json_out_object_end(out);
 }
 

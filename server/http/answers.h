@@ -12,7 +12,7 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
 void answer_status(json_out *out, const service *service, const service_status *status);
-void answer_devices(json_out *out, const ct_engine_facts *facts);
+void answer_devices(json_out *out, const service_status *status);
 void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend);
 
 #endif

@@ -83,11 +83,11 @@ static bool facts(const service *service, const http_request *request, http_answ
     service_status status;
     json_out out;
     service_get_status(service, &status);
-    json_out_init(&out, 1 << 16);
+    json_out_init(&out, 1 << 17);
     if (request->match.route == ROUTE_STATUS)
         answer_status(&out, service, &status);
     else
-        answer_devices(&out, &status.engine);
+        answer_devices(&out, &status);
     return handler_finish(&out, 200, answer, p);
 }
 

@@ -125,7 +125,34 @@ static void write_phases(const metrics *metrics, FILE *out) {
     }
 }
 
-char *metrics_text(const metrics *metrics, size_t *size) {
+static void label_value(FILE *out, const char *text) {
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"') fputc('\\', out);
+        if (*text == '\n') {
+            fputs("\\n", out);
+        } else {
+            fputc(*text, out);
+        }
+    }
+}
+
+static void write_devices(const ct_engine_facts *devices, size_t n, FILE *out) {
+    head(out, "contactd_device_info", "gauge", "1 for each device: what computes on it");
+    for (size_t i = 0; i < n; i++) {
+        fprintf(out, "contactd_device_info{device=\"%zu\",backend=\"%s\",rasterizer=\"%s\",name=\"", i,
+                devices[i].backend, devices[i].rasterizer);
+        label_value(out, devices[i].device);
+        fputs("\"} 1\n", out);
+    }
+#define ROW(member, name, type, help)                                                                                  \
+    head(out, name, type, help);                                                                                       \
+    for (size_t i = 0; i < n; i++)                                                                                     \
+        fprintf(out, "%s{device=\"%zu\"} %" PRIu64 "\n", name, i, (uint64_t)devices[i].member);
+    METRICS_DEVICES(ROW)
+#undef ROW
+}
+
+char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_t n_devices, size_t *size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out) return NULL;
@@ -145,6 +172,7 @@ char *metrics_text(const metrics *metrics, size_t *size) {
         sample_name(out, &gauge_rows[i]);
         fprintf(out, " %.17g\n", value);
     }
+    write_devices(devices, n_devices, out);
     write_errors(metrics, out);
     write_phases(metrics, out);
     bool failed = ferror(out) != 0;

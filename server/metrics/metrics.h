@@ -1,7 +1,7 @@
 /* metrics.h - counters, gauges and per-phase histograms, and their Prometheus text.
  *
  * Recording is a relaxed atomic add and may be done from any thread. Gauges are set just before the text is made (see
- * service_metrics_text in server/service.h, which is what HTTP serves).
+ * service_metrics_text in server/service.h, which is what HTTP serves), and devices are asked then.
  */
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/include/contact.h"
 #include "proto/errors.h"
 
 /* X(identifier, metric's name, label or "", help). Rows of one metric stand together. */
@@ -75,8 +76,23 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
 
+/* X(member of ct_engine_facts, metric's name, type, help), a row for each device with the label device="0". */
+#define METRICS_DEVICES(X)                                                                                             \
+    X(lost, "contactd_device_lost", "gauge", "1 if the device failed for good")                                        \
+    X(scenes, "contactd_device_scenes", "gauge", "Scenes open on the device")                                          \
+    X(triangles, "contactd_device_triangles", "gauge", "Triangles of the bodies on the device")                        \
+    X(memory_budget, "contactd_device_memory_budget_bytes", "gauge", "Memory of its own that may be used; 0: none")    \
+    X(memory_used, "contactd_device_memory_used_bytes", "gauge", "Memory of its own in use")                           \
+    X(memory_meshes, "contactd_device_memory_mesh_bytes", "gauge", "Memory of its own that meshes hold")               \
+    X(memory_bodies, "contactd_device_memory_body_bytes", "gauge", "Memory of its own that bodies hold")               \
+    X(scratch_bytes, "contactd_device_scratch_bytes", "gauge", "Scratch memory held")                                  \
+    X(scratch_peak, "contactd_device_scratch_peak_bytes", "gauge", "Most scratch memory held so far")                  \
+    X(uploaded, "contactd_device_uploaded_bytes_total", "counter", "Bytes brought to the device")                      \
+    X(downloaded, "contactd_device_downloaded_bytes_total", "counter", "Bytes brought from the device")                \
+    X(launches, "contactd_device_launches_total", "counter", "Kernels started on the device")
+
 /* The whole exposition, version 0.0.4. The caller frees it with free(); NULL: out of memory. */
-char *metrics_text(const metrics *metrics, size_t *size);
+char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_t n_devices, size_t *size);
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 #endif

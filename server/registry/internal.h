@@ -9,6 +9,7 @@
 
 struct registry {
     registry_limits limits; /* [fixed] */
+    ct_engine *engine;      /* [fixed] or NULL */
     metrics *metrics;       /* [fixed] */
     pthread_mutex_t lock;   /* guards all that follows */
     slots meshes;           /* of mesh_entry */

@@ -42,7 +42,9 @@ static void take_out(registry *registry, mesh_entry *entry) {
     registry->mesh_bytes -= entry->info.bytes;
 }
 
-static void free_entry(mesh_entry *entry) {
+/* Of an entry that was resident: devices may have copies of its mesh. Without the lock. */
+static void free_resident(registry *registry, mesh_entry *entry) {
+    if (registry->engine) ct_engine_forget_mesh(registry->engine, entry->mesh);
     ct_mesh_release(&entry->mesh);
     free(entry);
 }
@@ -127,9 +129,10 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_rec
     }
     pthread_mutex_unlock(&registry->lock);
 
-    if (fresh) free_entry(fresh);
+    if (fresh) ct_mesh_release(&fresh->mesh);
+    free(fresh);
     uint32_t at = 0;
-    for (mesh_entry *gone; (gone = slots_next(&evicted, &at));) free_entry(gone);
+    for (mesh_entry *gone; (gone = slots_next(&evicted, &at));) free_resident(registry, gone);
     slots_free(&evicted);
     return good;
 }
@@ -236,7 +239,7 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
     }
     if (entry) take_out(registry, entry);
     pthread_mutex_unlock(&registry->lock);
-    if (entry) free_entry(entry);
+    if (entry) free_resident(registry, entry);
     return entry != NULL;
 }
 
@@ -289,6 +292,6 @@ uint64_t mesh_handle(const mesh_entry *entry) {
 
 void registry_free_meshes(registry *registry) {
     uint32_t at = 0;
-    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) free_entry(entry);
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) free_resident(registry, entry);
     slots_free(&registry->meshes);
 }

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-registry *registry_new(const registry_limits *limits, metrics *metrics) {
+registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics) {
     registry *registry = calloc(1, sizeof *registry);
     if (!registry) return NULL;
     registry->limits = *limits;
+    registry->engine = engine;
     registry->metrics = metrics;
     if (!registry_init_sessions(registry)) {
         free(registry);

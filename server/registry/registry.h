@@ -32,8 +32,10 @@ typedef struct registry_limits {
     uint32_t lease_ms;      /* default of a session, and the longest that a client may ask for */
 } registry_limits;
 
-registry *registry_new(const registry_limits *limits, metrics *metrics); /* NULL: out of memory */
-void registry_free(registry **registry);                                 /* after the scheduler */
+/* The engine is told of meshes that are gone, so that devices drop their copies; it may be NULL. Returns NULL: out of
+ * memory. */
+registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics);
+void registry_free(registry **registry); /* after the scheduler, before the engine */
 
 /* ---- meshes: content-addressed, immutable, shared by all clients ---- */
 
@@ -58,7 +60,7 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
  * meshes begin so). out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */
 bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, mesh_record *out, ct_mesh **mesh,
                         server_error *error);
-/* Frees its memory. CONFLICT while bodies use it. */
+/* Frees its memory, here and on devices. CONFLICT while bodies use it. */
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
 /* In rising order of handle. *out is freed with free(); NULL and 0 if there are none. False: OUT_OF_MEMORY. */
 bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, server_error *error);

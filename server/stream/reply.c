@@ -330,13 +330,33 @@ void reply_status(stream *stream, request *request) {
     const service *service = stream->service;
     service_status status;
     service_get_status(service, &status);
+    wire_device devices[CT_MAX_DEVICES];
+    for (size_t i = 0; i < status.n_devices; i++) {
+        const ct_engine_facts *facts = &status.devices[i];
+        devices[i] = (wire_device){
+            .device = facts->device,
+            .scenes = facts->scenes,
+            .triangles = facts->triangles,
+            .memory_budget = facts->memory_budget,
+            .memory_used = facts->memory_used,
+            .memory_meshes = facts->memory_meshes,
+            .memory_bodies = facts->memory_bodies,
+            .scratch_bytes = facts->scratch_bytes,
+            .scratch_peak = facts->scratch_peak,
+            .uploaded = facts->uploaded,
+            .downloaded = facts->downloaded,
+            .launches = facts->launches,
+            .lost = facts->lost,
+            .lost_reason = facts->lost_reason,
+        };
+    }
     wire_message message = {.u.status = {
                                 .server = SERVER_NAME,
-                                .backend = status.engine.backend,
-                                .rasterizer = status.engine.rasterizer,
-                                .device = status.engine.device,
-                                .simd = status.engine.simd,
-                                .threads = status.engine.threads,
+                                .backend = status.devices[0].backend,
+                                .rasterizer = status.devices[0].rasterizer,
+                                .device = status.devices[0].device,
+                                .simd = status.devices[0].simd,
+                                .threads = status.devices[0].threads,
                                 .ready = status.ready,
                                 .ready_reason = status.ready_reason,
                                 .epoch = service->epoch,
@@ -348,13 +368,15 @@ void reply_status(stream *stream, request *request) {
                                 .mesh_bytes = status.totals.mesh_bytes,
                                 .mesh_bytes_limit = status.totals.mesh_bytes_limit,
                                 .scene_bytes = status.totals.scene_bytes,
-                                .scratch_bytes = status.engine.scratch_bytes,
+                                .scratch_bytes = status.scratch_bytes,
                                 .queue_depth = status.queue.queue_depth,
                                 .queue_capacity = status.queue.queue_capacity,
                                 .steps = status.steps,
                                 .contacts = status.contacts,
                                 .max_resolution = CT_MAX_RESOLUTION,
                                 .max_message_bytes = service->config->max_message,
+                                .devices = devices,
+                                .n_devices = (uint32_t)status.n_devices,
                             }};
     reply(stream, request, WIRE_STATUS, &message);
 }

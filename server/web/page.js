@@ -65,6 +65,12 @@ function table(id, rows, numeric, none) {
   if (note) note.textContent = rows.length > ROWS ? `and ${count(rows.length - ROWS)} more` : "";
 }
 
+function device(d) {
+  const memory = d.memory_budget_bytes ? `, ${bytes(d.memory_used_bytes)} of ${bytes(d.memory_budget_bytes)}` : "";
+  const lost = d.lost ? `, lost: ${d.lost_reason}` : "";
+  return [`Device ${d.index}`, `${d.device}, ${count(d.scenes)} scenes${memory}${lost}`];
+}
+
 function showStatus(s, seconds) {
   const state = byId("state");
   const text = s.draining ? "shutting down" : s.ready ? "ready" : `not ready: ${s.ready_reason}`;
@@ -72,8 +78,8 @@ function showStatus(s, seconds) {
   state.className = `state ${s.ready && !s.draining ? "good" : "bad"}`;
   const rate = before && seconds > 0 ? (s.steps - before.steps) / seconds : 0;
   cards(byId("status"), [
-    ["Server", s.server], ["Backend", `${s.backend}, ${s.rasterizer}, ${s.simd}`],
-    ["Device", s.device], ["Threads", count(s.threads)],
+    ["Server", s.server], ["Backend", [s.backend, s.rasterizer, s.simd].filter(Boolean).join(", ")],
+    ...s.devices.map(device), ["Threads", count(s.threads)],
     ["Steps/s", number(Math.max(0, rate))], ["Steps", count(s.steps)], ["Contacts", count(s.contacts)],
     ["Clients", count(s.sessions)], ["Queue", `${count(s.queue_depth)} of ${count(s.queue_capacity)}`],
     ["Scenes, bodies", `${count(s.scenes)}, ${count(s.bodies)}`], ["Memory of scenes", bytes(s.scene_bytes)],

@@ -126,6 +126,9 @@ def test_meshes_and_scenes(ctl, server, box):
 def test_status_and_doctor(ctl):
     status = json.loads(ctl("status", "-o", "json"))
     assert status["backend"] == "cpu" and status["ready"] is True
+    (device,) = status["devices"]
+    assert device["device"] == status["device"] and not device["lost"] and device["index"] == 0
+    assert f"device 0   {device['device']}" in ctl("status")
     assert ctl("status") and ctl("doctor")
 
 

@@ -139,6 +139,8 @@ def test_status_and_devices(api, server):
     assert status["backend"] == "cpu" and status["threads"] >= 1 and status["uptime_s"] > 0 and int(status["epoch"]) > 0
     (device,) = api.get("/v1/devices")["devices"]
     assert device["backend"] == "cpu" and device["simd"] in device["simd_available"]
+    assert device["index"] == 0 and not device["lost"] and device["memory_budget_bytes"] == 0
+    assert status["devices"][0]["device"] == device["device"] == status["device"]
     assert status["max_resolution"] == 4096 and status["max_message_bytes"] == 256 << 20
 
 
@@ -153,6 +155,8 @@ def test_totals_follow_what_is_done(fresh_server):
     after = api.get("/v1/status")
     grown = {k: after[k] - before[k] for k in ("meshes", "scenes", "bodies", "steps", "contacts")}
     assert grown == {"meshes": 1, "scenes": 1, "bodies": 2, "steps": 1, "contacts": 1}
+    assert after["devices"][0]["scenes"] - before["devices"][0]["scenes"] == 1
+    assert after["devices"][0]["triangles"] - before["devices"][0]["triangles"] == 2 * mesh["triangles"]
     assert after["mesh_bytes"] - before["mesh_bytes"] == mesh["bytes"] and after["scene_bytes"] > before["scene_bytes"]
     assert api("DELETE", scene).status == 204 and api("DELETE", f"/v1/meshes/{mesh['id']}").status == 204
     end = api.get("/v1/status")

@@ -1,8 +1,10 @@
 /* test_contact.c - the engine's door: options, facts, batches of any size with failing steps among them, and the same
  * bits however steps are batched and threads are set. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/backend/backend.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 
@@ -24,7 +26,7 @@ static void test_options(void **state) {
     expect_refusal(&o, CT_INVALID_ARGUMENT, "options", "ct_engine_options_init");
     ct_engine_options_init(&o);
     o.backend = "abacus";
-    expect_refusal(&o, CT_UNSUPPORTED, "backend", "\"abacus\" is not in this build, which has: cpu");
+    expect_refusal(&o, CT_UNSUPPORTED, "backend", "\"abacus\" is not in this build, which has: ");
     ct_engine_options_init(&o);
     o.simd = "mmx";
     expect_refusal(&o, CT_UNSUPPORTED, "simd", "base");
@@ -32,6 +34,26 @@ static void test_options(void **state) {
     o.threads = 257;
     expect_refusal(&o, CT_OUT_OF_RANGE, "threads", "at most 256");
     ct_engine *engine = NULL;
+    ct_engine_destroy(&engine);
+}
+
+/* "auto" says why it took what it took. */
+static void test_reason(void **state) {
+    (void)state;
+    ct_engine_options o;
+    ct_engine_options_init(&o);
+    ct_engine *engine = NULL;
+    ct_error error = {0};
+    assert_int_equal(ct_engine_create(&o, &engine, &error), CT_OK);
+    ct_engine_facts f;
+    ct_engine_get_facts(engine, 0, &f);
+    const char *reason = ct_engine_reason(engine);
+    assert_ptr_equal(strstr(reason, "the best that works"), reason);
+    for (size_t i = 0; strcmp(ct_backend_at(i)->name, f.backend) != 0; i++) {
+        char passed[32];
+        snprintf(passed, sizeof passed, "; not %s: ", ct_backend_at(i)->name);
+        if (!strstr(reason, passed)) fail_msg("\"%s\" does not say why not %s", reason, ct_backend_at(i)->name);
+    }
     ct_engine_destroy(&engine);
 }
 
@@ -50,6 +72,7 @@ static void test_facts(void **state) {
         assert_int_equal(f.threads, threads);
         assert_int_equal(f.scratch_bytes, 0);
         assert_int_equal(f.scratch_peak, 0);
+        assert_string_equal(ct_engine_reason(engine), "asked for");
         ct_engine_destroy(&engine);
         assert_null(engine);
     }
@@ -258,6 +281,7 @@ static void test_configure_between_steps(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_facts),
+                                       cmocka_unit_test(test_reason),
                                        cmocka_unit_test(test_phase_names),
                                        cmocka_unit_test(test_batches),
                                        cmocka_unit_test(test_few_samples_of_many_vertices),

@@ -394,6 +394,23 @@ static inline const char *differ_welcome(const wire_welcome *a, const wire_welco
     for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
     return NULL;
 }
+static inline const char *differ_device(const wire_device *a, const wire_device *b) {
+    SAME_TEXT(device);
+    SAME(scenes);
+    SAME(triangles);
+    SAME(memory_budget);
+    SAME(memory_used);
+    SAME(memory_meshes);
+    SAME(memory_bodies);
+    SAME(scratch_bytes);
+    SAME(scratch_peak);
+    SAME(uploaded);
+    SAME(downloaded);
+    SAME(launches);
+    SAME(lost);
+    SAME_TEXT(lost_reason);
+    return NULL;
+}
 static inline const char *differ_status(const wire_status *a, const wire_status *b) {
     SAME_TEXT(server);
     SAME_TEXT(backend);
@@ -419,6 +436,7 @@ static inline const char *differ_status(const wire_status *a, const wire_status 
     SAME(contacts);
     SAME(max_resolution);
     SAME(max_message_bytes);
+    SAME_LIST(differ_device, devices, n_devices);
     return NULL;
 }
 static inline const char *differ_message(const wire_message *a, const wire_message *b) {

@@ -81,6 +81,34 @@ static void every_message_round_trips(void **state) {
     round_trip(&file, WIRE_INLINE_BYTES);
 }
 
+/* Apart from the other samples, which are also what the last release wrote: it had no devices. */
+static void devices_round_trip(void **state) {
+    (void)state;
+    wire_device devices[64];
+    for (uint64_t i = 0; i < 64; i++) {
+        devices[i] = (wire_device){"a graphics card with a rather long name",
+                                   1 + i,
+                                   2,
+                                   3,
+                                   4,
+                                   5,
+                                   6,
+                                   7,
+                                   8,
+                                   9,
+                                   10,
+                                   11,
+                                   i % 2,
+                                   "illegal memory access"};
+    }
+    wire_message m = sample_message(&store, WIRE_STATUS);
+    m.u.status.devices = devices;
+    m.u.status.n_devices = 64;
+    round_trip(&m, WIRE_INLINE_BYTES);
+    m.u.status.n_devices = 1;
+    round_trip(&m, WIRE_INLINE_BYTES);
+}
+
 static void empty_messages_round_trip(void **state) {
     (void)state;
     for (wire_type t = WIRE_HELLO; t <= WIRE_STATUS; t++) {
@@ -426,6 +454,7 @@ static void a_small_step_is_cheap(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_round_trips),
+        cmocka_unit_test(devices_round_trip),
         cmocka_unit_test(empty_messages_round_trip),
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),
         cmocka_unit_test(many_large_arrays),

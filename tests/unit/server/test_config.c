@@ -87,14 +87,18 @@ static void test_lists(void **state) {
 static void test_units(void **state) {
     (void)state;
     config config;
-    assert_int_equal(load(&config,
-                          ARGS("--max-message", "64K", "--mesh-memory", "3GiB", "--lease", "1500ms", "--drain", "2m",
-                               "--scratch-memory", "0", NULL),
-                          ENV(NULL)),
-                     CONFIG_RUN);
+    assert_int_equal(
+        load(&config,
+             ARGS("--max-message", "64K", "--mesh-memory", "3GiB", "--lease", "1500ms", "--drain", "2m",
+                  "--scratch-memory", "0", "--gpu-memory", "12G", "--devices", "0,2", "--raster", "egl", NULL),
+             ENV(NULL)),
+        CONFIG_RUN);
     assert_int_equal(config.max_message, 65536);
     assert_int_equal(config.mesh_memory, UINT64_C(3) << 30);
     assert_int_equal(config.lease, 1500);
+    assert_int_equal(config.gpu_memory, UINT64_C(12) << 30);
+    assert_string_equal(config.devices, "0,2");
+    assert_string_equal(config.raster, "egl");
     assert_int_equal(config.drain, 120000);
     config_free(&config);
 }
@@ -118,6 +122,8 @@ static void test_refusals(void **state) {
     refused(ARGS("--mesh-memory", "99999999999T", NULL), ENV(NULL), "99999999999T", "bytes");
     refused(ARGS("--lease", "30", NULL), ENV(NULL), "--lease", "250ms");
     refused(ARGS("--backend", "abacus", NULL), ENV(NULL), "abacus", "auto|cpu|cuda");
+    refused(ARGS("--raster", "crayon", NULL), ENV(NULL), "crayon", "auto|native|egl");
+    refused(ARGS("--gpu-memory", "lots", NULL), ENV(NULL), "--gpu-memory", "bytes");
     refused(ARGS("--stream", "a,,b", NULL), ENV(NULL), "--stream", "empty");
     refused(ARGS(NULL), ENV("CONTACTD_THREADS=x", NULL), "CONTACTD_THREADS", "whole number");
     refused(ARGS("--config", "/nonexistent/file", NULL), ENV(NULL), "/nonexistent/file", "No such file");

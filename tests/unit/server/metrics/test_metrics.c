@@ -13,6 +13,11 @@
 
 #include "server/metrics/metrics.h"
 
+static const ct_engine_facts devices[2] = {
+    {.backend = "cuda", .rasterizer = "native", .device = "a \"card\" \\ one", .memory_budget = 1000, .uploaded = 77},
+    {.backend = "cuda", .rasterizer = "native", .device = "b", .lost = true, .scenes = 3, .launches = 9},
+};
+
 static void *count(void *argument) {
     for (int i = 0; i < 10000; i++) {
         metrics_add(argument, METRICS_STEPS, 2);
@@ -29,7 +34,7 @@ static void test_many_threads(void **state) {
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     assert_int_equal(metrics_counter_value(metrics, METRICS_STEPS), 80000);
     size_t size;
-    char *text = metrics_text(metrics, &size);
+    char *text = metrics_text(metrics, devices, 2, &size);
     assert_non_null(strstr(text, "\ncontactd_phase_seconds_count{phase=\"queue\"} 40000\n"));
     assert_non_null(strstr(text, "\ncontactd_phase_seconds_sum{phase=\"queue\"} 40.000000000\n"));
     free(text);
@@ -44,7 +49,7 @@ static void test_buckets_are_cumulative(void **state) {
     metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 0.2);
     metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 100);
     size_t size;
-    char *text = metrics_text(metrics, &size);
+    char *text = metrics_text(metrics, devices, 2, &size);
     assert_int_equal(strlen(text), size);
     assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"2.5e-05\"} 0\n"));
     assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"5e-05\"} 1\n"));
@@ -64,11 +69,27 @@ static void test_values_and_labels(void **state) {
     metrics_add(metrics, METRICS_HTTP_IN, 17);
     metrics_set(metrics, METRICS_GAUGE_MESH_BYTES, 123456789012.0);
     size_t size;
-    char *text = metrics_text(metrics, &size);
+    char *text = metrics_text(metrics, devices, 2, &size);
     assert_non_null(strstr(text, "\ncontactd_errors_total{code=\"NOT_FOUND\"} 1\n"));
     assert_null(strstr(text, "code=\"OK\""));
     assert_non_null(strstr(text, "\ncontactd_received_bytes_total{protocol=\"http\"} 17\n"));
     assert_non_null(strstr(text, "\ncontactd_mesh_bytes 123456789012\n"));
+    free(text);
+    metrics_free(&metrics);
+}
+
+static void test_devices(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    size_t size;
+    char *text = metrics_text(metrics, devices, 2, &size);
+    assert_non_null(strstr(text, "\ncontactd_device_info{device=\"0\",backend=\"cuda\",rasterizer=\"native\","
+                                 "name=\"a \\\"card\\\" \\\\ one\"} 1\n"));
+    assert_non_null(strstr(text, "\ncontactd_device_memory_budget_bytes{device=\"0\"} 1000\n"));
+    assert_non_null(strstr(text, "\ncontactd_device_uploaded_bytes_total{device=\"0\"} 77\n"));
+    assert_non_null(strstr(text, "\ncontactd_device_lost{device=\"0\"} 0\ncontactd_device_lost{device=\"1\"} 1\n"));
+    assert_non_null(strstr(text, "\ncontactd_device_scenes{device=\"1\"} 3\n"));
+    assert_non_null(strstr(text, "\ncontactd_device_launches_total{device=\"1\"} 9\n"));
     free(text);
     metrics_free(&metrics);
 }
@@ -78,7 +99,7 @@ static void test_exposition_is_well_formed(void **state) {
     (void)state;
     metrics *metrics = metrics_new();
     size_t size;
-    char *text = metrics_text(metrics, &size), *save, current[128] = "", seen[8192] = "";
+    char *text = metrics_text(metrics, devices, 2, &size), *save, current[128] = "", seen[8192] = "";
     assert_int_equal(text[size - 1], '\n');
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char name[128], kind[32];
@@ -108,6 +129,7 @@ int main(void) {
         cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_buckets_are_cumulative),
         cmocka_unit_test(test_values_and_labels),
+        cmocka_unit_test(test_devices),
         cmocka_unit_test(test_exposition_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static metrics *counts;
 
 static registry *make(uint64_t mesh_bytes) {
     registry_limits limits = {mesh_bytes, 1 << 30, 3, 2, 4, 1000};
-    registry *registry = registry_new(&limits, counts);
+    registry *registry = registry_new(&limits, NULL, counts);
     assert_non_null(registry);
     return registry;
 }
@@ -231,7 +231,7 @@ static void test_silent_sessions_are_taken_out(void **state) {
 static void test_session_table(void **state) {
     (void)state;
     registry_limits limits = {1 << 20, 1 << 20, 1000, 2, 1, 1000};
-    registry *registry = registry_new(&limits, counts);
+    registry *registry = registry_new(&limits, NULL, counts);
     server_error error = {0};
     session_record all[1000];
     session *gone[1000];

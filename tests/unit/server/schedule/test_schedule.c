@@ -46,7 +46,7 @@ static int setup(void **state) {
     assert_int_equal(ct_engine_create(&engine, &world->engine, NULL), CT_OK);
     world->metrics = metrics_new();
     registry_limits limits = {1 << 20, 1 << 24, 8, 8, IN_FLIGHT, 60000};
-    world->registry = registry_new(&limits, world->metrics);
+    world->registry = registry_new(&limits, world->engine, world->metrics);
     scheduler_options options = {world->engine, "cpu", QUEUE, IN_FLIGHT};
     server_error error = {0};
     world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
