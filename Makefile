@@ -273,6 +273,7 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
+$(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

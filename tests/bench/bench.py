@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench.py - runs the benches, sets their figures against those to reach, and writes build/bench.json.
 
-    bench.py --build build [--seconds S] [--meshes DIR]
+    bench.py --build build [--seconds S] [--meshes DIR] [--client-spin-us N] [--server-spin-us N]
 
 Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
 on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are.
@@ -73,15 +73,24 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def stream_runs(build, seconds):
+def default_of(build, option):
+    done = subprocess.run([str(build / "contactd"), "--print-config"], capture_output=True, text=True, check=True)
+    pairs = (line.split(" = ", 1) for line in done.stdout.splitlines() if " = " in line)
+    return dict(pairs)[option]
+
+
+def stream_runs(build, seconds, client_spin, server_spin):
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
         log_path = pathlib.Path(folder) / "contactd.log"
-        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}"]
+        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}",
+                   "--spin-us", server_spin]
         with log_path.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
         try:
-            bench = [str(build / "tests/bench/bench_stream"), endpoint, str(server.pid), str(seconds)]
+            bench = [str(build / "tests/bench/bench_stream"), endpoint, str(server.pid), server_spin, str(seconds)]
+            if client_spin is not None:
+                bench.append(client_spin)
             return json_lines(bench, 120)
         except SystemExit:
             sys.stderr.write(log_path.read_text())
@@ -111,9 +120,9 @@ def measure(engine, stream):
         found[name] = (scale(main["ms"]["median"]), spread(main["ms"], scale), scale(base["ms"]["median"]),
                        f"{base['simd']}, {base['threads']} thread")
     by_name = {run["scene"]: run for run in stream}
-    step, ping = by_name["round_trip_boxes"]["us"], by_name["round_trip_ping"]["us"]
-    found["round_trip_boxes"] = (step["p50"], spread(step), ping["p50"], "an empty round trip")
-    found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), ping["p99"], "an empty round trip")
+    step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
+    found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
+    found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same echo")
     memory = by_name["memory"]
     found["bytes_per_triangle"] = (memory["rss_per_triangle"],
                                    sorted((memory["accounted_per_triangle"], memory["rss_per_triangle"])),
@@ -167,10 +176,27 @@ def profile(engine):
         )
 
 
+def round_trips(stream):
+    """What of a round trip is the machine's and ZeroMQ's, and what is ours."""
+    runs = {run["scene"]: run for run in stream}
+    boxes = runs["round_trip_boxes"]
+    yield (f"round trips (before sleeping the client looks {boxes['client_spin_us']} us for an answer, the server "
+           f"{boxes['server_spin_us']} us for a request; the echo like them):")
+    for ours, bare, what in (("round_trip_boxes", "round_trip_echo", "a step of two boxes"),
+                             ("round_trip_ping", "round_trip_ping_echo", "a ping")):
+        times = ", ".join(f"{q} {runs[ours]['us'][q]:.0f} us = {runs[ours]['us'][q] / runs[bare]['us'][q]:.2f} x "
+                          f"the bare echo's {runs[bare]['us'][q]:.0f}" for q in ("p50", "p99"))
+        yield f"  {what}: {times}"
+    engine = sum(t for phase, t in boxes["phases_us"].items() if phase != "queue")
+    yield f"  of a step, the engine: {engine:.0f} us"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each run")
+    parser.add_argument("--client-spin-us", help="the C client's option; its default where not given")
+    parser.add_argument("--server-spin-us", help="contactd's --spin-us; its default where not given")
     parser.add_argument("--meshes", default=os.environ.get("CONTACTD_MESHES", str(ROOT / ".." / "shared" / "meshes")))
     options = parser.parse_args()
     build = options.build.resolve()
@@ -182,10 +208,11 @@ def main():
         print(f"{key}: {value}")
     engine = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                          "--seconds", str(options.seconds)], 600)
-    stream = stream_runs(build, options.seconds)
+    stream = stream_runs(build, options.seconds, options.client_spin_us,
+                         options.server_spin_us or default_of(build, "spin-us"))
     rows = list(figures(measure(engine, stream)))
     print(f"\n{table(rows)}\n\nwhere the time goes:")
-    print("\n".join(profile(engine)))
+    print("\n".join([*profile(engine), *round_trips(stream)]))
     for run in stream:
         print(json.dumps(run))
     out = build / "bench.json"

@@ -1,9 +1,11 @@
 /* bench_stream.c - times a running contactd over its stream with the C client, and weighs its memory.
  *
- *   bench_stream ENDPOINT SERVER_PID SECONDS
+ *   bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS [CLIENT_SPIN_US]
  *
- * One JSON object a line: the round trip of a small step, of an empty one (ping: what the transport alone costs), steps
- * kept in flight, and the bytes that a registered triangle takes in the server, its body's resident positions included.
+ * One JSON object a line: the round trip of a small step and of a ping, and of messages of the same sizes through a
+ * bare ZeroMQ echo (what the machine and the transport cost), steps kept in flight, and the bytes that a registered
+ * triangle takes in the server, its body's resident positions included. SERVER_SPIN_US says how the server was started,
+ * so that the echo waits like it.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -12,12 +14,15 @@
 #include <unistd.h>
 
 #include "client_c/contactd.h"
+#include "tests/bench/echo.h"
 #include "tests/bench/samples.h"
 #include "tests/scenes/shapes.h"
 
 enum { WARM_UP = 500, IN_FLIGHT = 16, MESHES = 12 };
 
 static contactd_client *client;
+static bench_echo *echo;
+static uint32_t client_spin_us, server_spin_us;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
     va_list args;
@@ -72,6 +77,12 @@ static void move(boxes *b, unsigned k) {
     b->updates[1].pose[3] = 0.6 + 0.05 * sin(0.1 * k);
 }
 
+static void echoed(bench_samples *us, size_t request, size_t answer, bool counts) {
+    double took = bench_echo_once(echo, request, answer);
+    if (took < 0) die("the bare echo does not answer");
+    if (counts) bench_add(us, 1e6 * took);
+}
+
 static void print_samples(const char *name, bench_samples *us, const char *more) {
     printf(
         "{\"scene\":\"%s\",\"samples\":%zu,\"us\":{\"p10\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p99\":%.6g,\"max\":%.6g}%s}"
@@ -81,38 +92,46 @@ static void print_samples(const char *name, bench_samples *us, const char *more)
     fflush(stdout);
 }
 
+/* Steps, pings and echoes of the same sizes take turns, so that whatever else the machine does meets them all alike.
+ * The first of each turn find both sides asleep, and do not count. */
 static void round_trips(boxes *b, double seconds) {
-    bench_samples us = {0};
+    enum { TURN = 100, FIRST = 10, STEP_BYTES = 376, RESULT_BYTES = 1736, PING_BYTES = 88 };
+    bench_samples step = {0}, echo_step = {0}, ping = {0}, echo_ping = {0};
     double phases[CONTACTD_PHASES] = {0};
-    double end = bench_now() + seconds;
-    for (unsigned k = 0; k < WARM_UP || bench_now() < end; k++) {
-        move(b, k);
-        const contactd_result *result;
-        double begin = bench_now();
-        must(contactd_step(client, b->scene, b->updates, 2, NULL, &result), "step");
-        double took = bench_now() - begin;
-        if (result->n_contacts != 1) die("the boxes do not touch");
-        if (k < WARM_UP) continue;
-        bench_add(&us, 1e6 * took);
-        for (int p = 0; p < CONTACTD_PHASES; p++) phases[p] += result->timings_us[p];
+    double end = bench_now() + 2 * seconds;
+    for (unsigned k = 0; k < WARM_UP || bench_now() < end; k += TURN) {
+        bool counts = k >= WARM_UP;
+        for (unsigned i = 0; i < TURN; i++) {
+            move(b, k + i);
+            const contactd_result *result;
+            double began = bench_now();
+            must(contactd_step(client, b->scene, b->updates, 2, NULL, &result), "step");
+            double took = bench_now() - began;
+            if (result->n_contacts != 1) die("the boxes do not touch");
+            if (!counts || i < FIRST) continue;
+            bench_add(&step, 1e6 * took);
+            for (int p = 0; p < CONTACTD_PHASES; p++) phases[p] += result->timings_us[p];
+        }
+        for (unsigned i = 0; i < TURN; i++) echoed(&echo_step, STEP_BYTES, RESULT_BYTES, counts && i >= FIRST);
+        for (unsigned i = 0; i < TURN; i++) {
+            double began = bench_now();
+            must(contactd_ping(client, NULL), "ping");
+            if (counts && i >= FIRST) bench_add(&ping, 1e6 * (bench_now() - began));
+        }
+        for (unsigned i = 0; i < TURN; i++) echoed(&echo_ping, PING_BYTES, PING_BYTES, counts && i >= FIRST);
     }
     char more[512];
-    int n = snprintf(more, sizeof more, ",\"phases_us\":{");
+    int n = snprintf(more, sizeof more, ",\"client_spin_us\":%u,\"server_spin_us\":%u,\"phases_us\":{", client_spin_us,
+                     server_spin_us);
     for (int p = 0; p < CONTACTD_PHASES; p++)
         n += snprintf(more + n, sizeof more - (size_t)n, "%s\"%s\":%.4g", p ? "," : "", contactd_phase_name(p),
-                      phases[p] / (double)us.count);
+                      phases[p] / (double)step.count);
     snprintf(more + n, sizeof more - (size_t)n, "}");
-    print_samples("round_trip_boxes", &us, more);
-
-    bench_clear(&us);
-    end = bench_now() + seconds / 2;
-    for (unsigned k = 0; k < WARM_UP || bench_now() < end; k++) {
-        double begin = bench_now();
-        must(contactd_ping(client, NULL), "ping");
-        if (k >= WARM_UP) bench_add(&us, 1e6 * (bench_now() - begin));
-    }
-    print_samples("round_trip_ping", &us, "");
-    bench_free(&us);
+    print_samples("round_trip_boxes", &step, more);
+    print_samples("round_trip_echo", &echo_step, "");
+    print_samples("round_trip_ping", &ping, "");
+    print_samples("round_trip_ping_echo", &echo_ping, "");
+    bench_free(&step), bench_free(&echo_step), bench_free(&ping), bench_free(&echo_ping);
 }
 
 static void pipelined(boxes *b, double seconds) {
@@ -184,14 +203,18 @@ static void memory(long pid) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 4 || argc > 5) die("usage: bench_stream ENDPOINT SERVER_PID SECONDS [SPIN_US]");
-    double seconds = strtod(argv[3], NULL);
+    if (argc < 5 || argc > 6) die("usage: bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS [CLIENT_SPIN_US]");
+    double seconds = strtod(argv[4], NULL);
     contactd_options options;
     contactd_options_init(&options);
     options.server = argv[1];
     options.name = "bench";
     options.keep_meshes = false;
-    if (argc == 5) options.spin_us = (uint32_t)strtoul(argv[4], NULL, 10);
+    if (argc == 6) options.spin_us = (uint32_t)strtoul(argv[5], NULL, 10);
+    client_spin_us = options.spin_us;
+    server_spin_us = (uint32_t)strtoul(argv[3], NULL, 10);
+    echo = bench_echo_start(client_spin_us, server_spin_us);
+    if (!echo) return 1;
     contactd_error error = {0};
     if (contactd_connect(&options, &client, &error)) die("%s: %s", argv[1], error.message);
     boxes b = open_boxes(register_shape(shape_box(1, 1, 1), "box"));
@@ -199,5 +222,6 @@ int main(int argc, char **argv) {
     pipelined(&b, seconds);
     memory(strtol(argv[2], NULL, 10));
     contactd_close(&client);
+    bench_echo_stop(&echo);
     return 0;
 }
