@@ -68,6 +68,7 @@ static bool start_middle(parts *parts, server_error *error) {
         .backend = config->backend,
         .queue = (uint32_t)config->queue,
         .max_in_flight = (uint32_t)config->max_in_flight,
+        .batch_window_us = config->batch_window_us,
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;

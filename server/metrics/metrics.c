@@ -16,6 +16,15 @@ enum { N_BOUNDS = sizeof bounds / sizeof bounds[0], N_CODES = 32 };
 static const char *const phase_names[METRICS_PHASES] = {"queue", "upload",  "broadphase", "raster",
                                                         "span",  "contact", "download"};
 
+/* Batches: up to 1, 2, 4 ... 512 steps. A batch has no more than the scheduler takes at once, so the last is full. */
+enum { N_SIZES = 10 };
+static const char *const lane_names[2] = {"small", "large"};
+
+typedef struct sizes {
+    atomic_uint_fast64_t buckets[N_SIZES + 1];
+    atomic_uint_fast64_t sum;
+} sizes;
+
 typedef struct histogram {
     atomic_uint_fast64_t buckets[N_BOUNDS + 1];
     atomic_uint_fast64_t sum_ns;
@@ -26,6 +35,7 @@ struct metrics {
     atomic_uint_fast64_t gauges[METRICS_N_GAUGES]; /* a double's bits */
     atomic_uint_fast64_t errors[N_CODES];
     histogram phases[METRICS_PHASES];
+    sizes batches[2]; /* by lane */
 };
 
 metrics *metrics_new(void) {
@@ -69,6 +79,15 @@ void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
     while (i < N_BOUNDS && seconds > bounds[i]) i++;
     add(&metrics->phases[phase].buckets[i], 1);
     add(&metrics->phases[phase].sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
+}
+
+void metrics_count_batch(metrics *metrics, int large, uint64_t steps) {
+    sizes *sizes = &metrics->batches[large != 0];
+    unsigned i = 0;
+    while (i < N_SIZES && steps > UINT64_C(1) << i) i++;
+    add(&sizes->buckets[i], 1);
+    add(&sizes->sum, steps);
+    add(&metrics->counters[large ? METRICS_LARGE_STEPS : METRICS_SMALL_STEPS], steps);
 }
 
 /* ---- the text ---- */
@@ -125,6 +144,23 @@ static void write_phases(const metrics *metrics, FILE *out) {
     }
 }
 
+static void write_batches(const metrics *metrics, FILE *out) {
+    const char *name = "contactd_batch_steps";
+    head(out, name, "histogram", "Steps of the batches that ran, by lane");
+    for (unsigned lane = 0; lane < 2; lane++) {
+        const sizes *sizes = &metrics->batches[lane];
+        uint64_t count = 0;
+        for (unsigned i = 0; i < N_SIZES; i++) {
+            count += value_of(&sizes->buckets[i]);
+            fprintf(out, "%s_bucket{lane=\"%s\",le=\"%u\"} %" PRIu64 "\n", name, lane_names[lane], 1u << i, count);
+        }
+        count += value_of(&sizes->buckets[N_SIZES]);
+        fprintf(out, "%s_bucket{lane=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, lane_names[lane], count);
+        fprintf(out, "%s_sum{lane=\"%s\"} %" PRIu64 "\n", name, lane_names[lane], value_of(&sizes->sum));
+        fprintf(out, "%s_count{lane=\"%s\"} %" PRIu64 "\n", name, lane_names[lane], count);
+    }
+}
+
 static void label_value(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"') fputc('\\', out);
@@ -175,6 +211,7 @@ char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_
     write_devices(devices, n_devices, out);
     write_errors(metrics, out);
     write_phases(metrics, out);
+    write_batches(metrics, out);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         free(text);

@@ -1,4 +1,4 @@
-/* metrics.h - counters, gauges and per-phase histograms, and their Prometheus text.
+/* metrics.h - counters, gauges, histograms of phases and batches, and their Prometheus text.
  *
  * Recording is a relaxed atomic add and may be done from any thread. Gauges are set just before the text is made (see
  * service_metrics_text in server/service.h, which is what HTTP serves), and devices are asked then.
@@ -19,7 +19,8 @@
     X(CONTACTS, "contactd_contacts_total", "", "Contacts found")                                                       \
     X(RAYS, "contactd_rays_total", "", "Ray samples cast")                                                             \
     X(FRAGMENTS, "contactd_fragments_total", "", "Ray-triangle crossings found")                                       \
-    X(BATCHES, "contactd_batches_total", "", "Batches of steps run")                                                   \
+    X(LARGE_STEPS, "contactd_lane_steps_total", "lane=\"large\"", "Steps that ran, failed ones too, by lane")          \
+    X(SMALL_STEPS, "contactd_lane_steps_total", "lane=\"small\"", "Steps that ran, failed ones too, by lane")          \
     X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full")                                    \
     X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands dropped because their deadline had passed")        \
     X(STREAM_IN, "contactd_received_bytes_total", "protocol=\"stream\"", "Bytes received")                             \
@@ -74,6 +75,8 @@ void metrics_count_error(metrics *metrics,
                          contactd_code code); /* contactd_errors_total{code="..."}; OK is not counted */
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
+/* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
+void metrics_count_batch(metrics *metrics, int large, uint64_t steps);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
 
 /* X(member of ct_engine_facts, metric's name, type, help), a row for each device with the label device="0". */

@@ -15,19 +15,24 @@ typedef struct scene scene;
 typedef struct session session;
 typedef struct mesh_entry mesh_entry;
 
+/* A session's place in the queue of a runner. */
+typedef struct turn {
+    scene *first, *last; /* its scenes that have commands to run there */
+    session *next;       /* behind it in the ring of sessions to serve */
+    bool waiting;        /* it is in the ring */
+} turn;
+
 struct session {
     atomic_uint references;
     uint64_t token;             /* [fixed] */
     char client[REGISTRY_NAME]; /* [fixed] */
     uint32_t lease_ms;          /* [fixed] */
     atomic_uint_fast64_t heard_ns;
-    uint32_t scenes;                 /* [registry] that it owns */
-    atomic_uint in_flight;           /* steps; changed under [scheduler] */
-    atomic_uint pending;             /* commands of any kind; changed under [scheduler] */
-    scene *first_ready, *last_ready; /* [scheduler] its scenes that have commands to run */
-    session *next_turn;              /* [scheduler] */
-    bool has_turn;                   /* [scheduler] it is in the ring of sessions to serve */
-    answer_window window;            /* [scheduler] */
+    uint32_t scenes;       /* [registry] that it owns */
+    atomic_uint in_flight; /* steps; changed under [scheduler] */
+    atomic_uint pending;   /* commands of any kind; changed under [scheduler] */
+    answer_window window;  /* [scheduler] */
+    turn turns[];          /* [scheduler] one for each of the scheduler's runners */
 };
 
 typedef struct body_use {
@@ -48,14 +53,16 @@ struct scene {
     body_use *uses;                   /* [runner] */
     size_t n_uses, room_uses;         /* [runner] */
     uint64_t triangles;               /* [runner] of all bodies */
+    double size_m[2];                 /* [runner] diagonals of the largest bodies that it had, the largest first */
+    size_t device;                    /* [fixed] that it lies on */
 
     command *first, *last; /* [scheduler] waiting, in order */
     command *stepping;     /* [scheduler] the step that runs now */
     bool running;          /* [scheduler] */
     bool ready;            /* [scheduler] it is in its session's list */
     bool closing;          /* [scheduler] a CLOSE was admitted */
-    bool passed_over;      /* [scheduler] its large step let small ones go first */
-    double cost_s;         /* [scheduler] a step's processor time, smoothed; 0: unknown */
+    double cost_s;         /* [scheduler] a step's processor time: it rises at once and falls slowly; 0: unknown */
+    uint32_t runner;       /* [scheduler] in whose queue it was last */
     sequence sequence;     /* [scheduler] */
     scene *next_ready;     /* [scheduler] */
     atomic_uint pending;   /* changed under [scheduler] */
@@ -65,6 +72,8 @@ struct scene {
 
 session *session_acquire(registry *registry, uint64_t token, server_error *error); /* STATE_LOST; a new reference */
 void session_release(session **session);
+/* How many turns a session has; by the scheduler, before there is any. */
+void registry_set_runners(registry *registry, uint32_t runners);
 /* A session that nobody knows by token, for what comes without one. NULL: out of memory. */
 session *session_new(registry *registry);
 /* Takes the sessions that were not heard for their lease, and wait for nothing, out of the registry. At most `room`;

@@ -17,6 +17,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     registry_copy_name(scene->record.name, name);
     ct_scene_get_settings(engine, &scene->record.settings);
     scene->record.bytes = ct_scene_bytes(engine);
+    scene->device = ct_scene_device(engine);
     scene->opened_ns = scene->stepped_ns = clock_ns();
 
     pthread_mutex_lock(&registry->lock);

@@ -35,8 +35,12 @@ static void take_out(registry *registry, uint32_t at) {
     }
 }
 
+void registry_set_runners(registry *registry, uint32_t runners) {
+    registry->runners = runners;
+}
+
 session *session_new(registry *registry) {
-    session *session = calloc(1, sizeof *session);
+    session *session = calloc(1, sizeof *session + registry->runners * sizeof session->turns[0]);
     if (!session) return NULL;
     atomic_init(&session->references, 1);
     if (!answer_window_init(&session->window, registry->limits.max_in_flight, &registry->kept_bytes)) {

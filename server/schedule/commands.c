@@ -1,5 +1,6 @@
 /* commands.c - what each command but a step does to its scene. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,13 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
     }
     scene->uses[scene->n_uses++] = (body_use){command->out.body, info.triangles, entry};
     scene->triangles += info.triangles;
+    double size = hypot(hypot(info.hi[0] - info.lo[0], info.hi[1] - info.lo[1]), info.hi[2] - info.lo[2]);
+    if (size > scene->size_m[0]) {
+        scene->size_m[1] = scene->size_m[0];
+        scene->size_m[0] = size;
+    } else if (size > scene->size_m[1]) {
+        scene->size_m[1] = size;
+    }
     scene_note_change(scheduler->registry, scene);
 }
 

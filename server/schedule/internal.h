@@ -1,5 +1,5 @@
-/* internal.h - the scheduler itself, for its own files: schedule.c (the door), worker.c (what runs), commands.c (what a
- * command does), probe.c (readiness). */
+/* internal.h - the scheduler itself, for its own files: schedule.c (the door), turns.c (what runs next), worker.c (what
+ * runs), commands.c (what a command does), probe.c (readiness). */
 #ifndef SERVER_SCHEDULE_INTERNAL_H
 #define SERVER_SCHEDULE_INTERNAL_H
 
@@ -10,43 +10,73 @@
 
 enum { BATCH_STEPS = 512 }; /* at most so many scenes are taken at once */
 
+/* One lane of one device: a queue, and what runs of it. Its thread serves it, or for a moment the I/O thread. */
+typedef struct runner {
+    scheduler *scheduler; /* [fixed] */
+    uint32_t index;       /* [fixed] among the scheduler's, and of its turn in each session */
+    size_t device;        /* [fixed] */
+    schedule_lane lane;   /* [fixed] */
+    double batch_s;       /* [fixed] processor time after which a batch is full */
+    double speed;         /* [fixed] of the device: a processor's core is 1, roughly */
+    pthread_t thread;
+
+    /* Guarded by the scheduler's lock: */
+    pthread_cond_t wake; /* its thread: something is ready, or the end */
+    bool busy;           /* somebody runs a batch of it */
+    session *first_turn, *last_turn;
+    uint64_t since_ns; /* when the steps that wait for others began to; 0: they need not */
+    double queued_s;   /* processor time of what was queued since a batch was last taken */
+    uint32_t depth;    /* commands counted to it that wait or run */
+    double rate;       /* commands per second of running time, smoothed; 0: unknown */
+    uint64_t batches, steps;
+
+    /* The batch: of whoever set busy. */
+    scene *scenes[BATCH_STEPS];
+    size_t n_scenes;
+    command *first_taken, *last_taken;
+    ct_step engine_steps[BATCH_STEPS];
+    command *stepping[BATCH_STEPS];
+    size_t n_steps;
+} runner;
+
 struct scheduler {
     ct_engine *engine;      /* [fixed] */
     const char *backend;    /* [fixed] as requested */
     uint32_t queue;         /* [fixed] */
     uint32_t max_in_flight; /* [fixed] */
+    uint64_t window_ns;     /* [fixed] that small steps wait for others to come */
     registry *registry;     /* [fixed] */
     metrics *metrics;       /* [fixed] */
-    double batch_s;         /* [fixed] processor time after which a batch is full */
     session *nobody;        /* [fixed] stands for what comes without a session */
-    pthread_t worker;
 
-    pthread_mutex_t lock; /* guards all that follows but the runner's part */
-    pthread_cond_t wake;  /* the worker: something is ready, or the end */
+    pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t idle;  /* drain: something ended */
     bool draining, ending;
-    bool engine_busy; /* somebody is the runner */
-    uint32_t depth;   /* commands waiting or running */
-    session *first_turn, *last_turn;
-    double rate; /* commands per second of running time, smoothed; 0: unknown */
+    uint32_t depth; /* commands waiting or running */
     bool ready;
     char ready_reason[256];
     uint64_t probed_ns; /* when readiness was last told */
 
-    /* The runner's: whoever set engine_busy. */
-    scene *scenes[BATCH_STEPS];
-    size_t n_scenes;
-    command *first_taken, *last_taken;
-    ct_step steps[BATCH_STEPS];
-    command *stepping[BATCH_STEPS];
-    size_t n_steps;
+    uint32_t n_runners; /* [fixed] */
+    runner runners[];   /* a device's stand together, in the order of schedule_lane */
 };
 
+/* turns.c; with the lock held */
+/* The scene has commands and runs nothing: it is put into the queue that suits them, whose runner is returned. */
+runner *scheduler_make_ready(scheduler *scheduler, scene *scene);
+/* Fills the runner's batch; it may come out empty. */
+void scheduler_take(runner *runner);
+/* Everything in the queue is so little that the I/O thread may do it. */
+bool scheduler_is_little(const runner *runner);
+/* Notes what a command tells of the cost of the scene's steps. */
+void scheduler_note_cost(scene *scene, const command *command);
+/* Takes all that waits out of all queues; the commands in a list. */
+command *scheduler_empty_queues(scheduler *scheduler);
+
 /* worker.c */
-void *scheduler_worker(void *scheduler);
-void scheduler_make_ready(scheduler *scheduler,
-                          scene *scene); /* with the lock held: it has commands and runs nothing */
-void command_let_go(command *command);   /* drops what an admitted command held */
+void *scheduler_worker(void *runner);
+bool scheduler_is_idle(const scheduler *scheduler); /* with the lock held: nobody runs anything */
+void command_let_go(command *command);              /* drops what an admitted command held */
 
 /* commands.c; on any thread, without the lock */
 bool command_open(scheduler *scheduler, command *command);
@@ -57,7 +87,7 @@ void command_close_scene(scheduler *scheduler, scene *scene);
 void command_object(const command *command, char object[96]);
 
 /* probe.c */
-/* Runs a step whose volume is known. By the runner. False: reason says what is wrong. */
+/* Runs a step whose volume is known. In the place of a batch. False: reason says what is wrong. */
 bool probe_run(ct_engine *engine, const char *requested, char *reason, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* schedule.c - the scheduler's door: what is admitted, refused, or answered at once. */
 #include "server/schedule/schedule.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,42 +16,83 @@
 
 /* Wall time that a batch is meant to end in, where it holds more than one step. */
 #define BATCH_SECONDS 4e-3
+/* What a device with memory of its own does in the time of one core, roughly: only guesses of costs hang on it. */
+#define ACCELERATOR 50.0
+
+/* ---- start ---- */
+
+static void init_condition(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void init_runner(scheduler *scheduler, uint32_t index) {
+    runner *runner = &scheduler->runners[index];
+    ct_engine_facts facts;
+    runner->scheduler = scheduler;
+    runner->index = index;
+    runner->device = index / SCHEDULE_LANES;
+    runner->lane = (schedule_lane)(index % SCHEDULE_LANES);
+    ct_engine_get_facts(scheduler->engine, runner->device, &facts);
+    runner->batch_s = BATCH_SECONDS * (facts.threads ? facts.threads : 1);
+    runner->speed = facts.memory_budget ? ACCELERATOR : 1;
+    init_condition(&runner->wake);
+}
+
+/* Ends the runners' threads, of which so many were started, and frees the scheduler. */
+static void dismantle(scheduler *scheduler, uint32_t started) {
+    pthread_mutex_lock(&scheduler->lock);
+    scheduler->ending = true;
+    for (uint32_t i = 0; i < started; i++) pthread_cond_signal(&scheduler->runners[i].wake);
+    pthread_mutex_unlock(&scheduler->lock);
+    for (uint32_t i = 0; i < started; i++) pthread_join(scheduler->runners[i].thread, NULL);
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_destroy(&scheduler->runners[i].wake);
+    pthread_cond_destroy(&scheduler->idle);
+    pthread_mutex_destroy(&scheduler->lock);
+}
 
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
                            server_error *error) {
-    scheduler *scheduler = calloc(1, sizeof *scheduler);
+    static_assert((int)SCHEDULE_LANES == (int)CT_LANES, "the engine runs as many batches at a time as there are lanes");
+    uint32_t n_runners = (uint32_t)ct_engine_device_count(options->engine) * SCHEDULE_LANES;
+    scheduler *scheduler = calloc(1, sizeof *scheduler + n_runners * sizeof scheduler->runners[0]);
     if (!scheduler) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "no memory for the scheduler");
         return NULL;
     }
-    ct_engine_facts facts;
-    ct_engine_get_facts(options->engine, 0, &facts);
     scheduler->engine = options->engine;
     scheduler->backend = options->backend;
     scheduler->queue = options->queue;
     scheduler->max_in_flight = options->max_in_flight;
+    scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
     scheduler->registry = registry;
     scheduler->metrics = metrics;
-    scheduler->batch_s = BATCH_SECONDS * (facts.threads ? facts.threads : 1);
-    scheduler->nobody = session_new(registry);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    scheduler->n_runners = n_runners;
     pthread_mutex_init(&scheduler->lock, NULL);
-    pthread_cond_init(&scheduler->wake, &monotonic);
-    pthread_cond_init(&scheduler->idle, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    init_condition(&scheduler->idle);
+    for (uint32_t i = 0; i < n_runners; i++) init_runner(scheduler, i);
+    registry_set_runners(registry, n_runners);
+    scheduler->nobody = session_new(registry);
     scheduler->ready =
         probe_run(scheduler->engine, scheduler->backend, scheduler->ready_reason, sizeof scheduler->ready_reason);
     scheduler->probed_ns = clock_ns();
     if (!scheduler->ready) log_error("schedule", "not ready: %s", scheduler->ready_reason);
-    if (!scheduler->nobody || pthread_create(&scheduler->worker, NULL, scheduler_worker, scheduler) != 0) {
-        server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "the worker thread cannot be started");
-        session_release(&scheduler->nobody);
-        free(scheduler);
-        return NULL;
+    uint32_t started = 0;
+    while (scheduler->nobody && started < n_runners &&
+           pthread_create(&scheduler->runners[started].thread, NULL, scheduler_worker, &scheduler->runners[started]) ==
+               0) {
+        started++;
     }
-    return scheduler;
+    if (started == n_runners) return scheduler;
+    server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "",
+                "worker thread %" PRIu32 " of %" PRIu32 " cannot be started", started + 1, n_runners);
+    dismantle(scheduler, started);
+    session_release(&scheduler->nobody);
+    free(scheduler);
+    return NULL;
 }
 
 static void refuse_command(command *command) {
@@ -66,26 +108,13 @@ static void refuse_command(command *command) {
 /* Answers what has not begun, after what runs. With the lock held, draining set. */
 static void refuse_queued(scheduler *scheduler) {
     scheduler->ending = true; /* nobody takes another batch */
-    pthread_cond_signal(&scheduler->wake);
-    while (scheduler->engine_busy) pthread_cond_wait(&scheduler->idle, &scheduler->lock);
-    command *first = NULL, **last = &first;
-    for (session *session; (session = scheduler->first_turn);) {
-        scheduler->first_turn = session->next_turn;
-        session->has_turn = false;
-        for (scene *scene; (scene = session->first_ready);) {
-            session->first_ready = scene->next_ready;
-            scene->ready = false;
-            *last = scene->first;
-            last = &scene->last->next;
-            scene->first = scene->last = NULL;
-        }
-        session->last_ready = NULL;
-    }
-    scheduler->last_turn = NULL;
+    while (!scheduler_is_idle(scheduler)) pthread_cond_wait(&scheduler->idle, &scheduler->lock);
+    command *first = scheduler_empty_queues(scheduler);
     for (command *command = first; command; command = command->next) {
         atomic_fetch_sub(&command->asker->pending, 1);
         if (command->kind == COMMAND_STEP) atomic_fetch_sub(&command->asker->in_flight, 1);
         atomic_fetch_sub(&command->target->pending, 1);
+        scheduler->runners[command->runner].depth--;
         scheduler->depth--;
     }
     pthread_mutex_unlock(&scheduler->lock);
@@ -105,12 +134,12 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
 
     pthread_mutex_lock(&scheduler->lock);
     scheduler->draining = true;
-    pthread_cond_signal(&scheduler->wake);
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_signal(&scheduler->runners[i].wake);
     int rc = 0;
-    while (rc == 0 && (scheduler->depth || scheduler->engine_busy)) {
+    while (rc == 0 && (scheduler->depth || !scheduler_is_idle(scheduler))) {
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     }
-    bool drained = !scheduler->depth && !scheduler->engine_busy;
+    bool drained = !scheduler->depth && scheduler_is_idle(scheduler);
     if (!drained) refuse_queued(scheduler);
     pthread_mutex_unlock(&scheduler->lock);
     return drained;
@@ -123,7 +152,7 @@ void scheduler_stop(scheduler **scheduler) {
     ending->draining = true;
     refuse_queued(ending);
     pthread_mutex_unlock(&ending->lock);
-    pthread_join(ending->worker, NULL);
+    dismantle(ending, ending->n_runners);
 
     uint64_t *handles;
     size_t n;
@@ -138,19 +167,17 @@ void scheduler_stop(scheduler **scheduler) {
         free(handles);
     }
     session_release(&ending->nobody);
-    pthread_cond_destroy(&ending->wake);
-    pthread_cond_destroy(&ending->idle);
-    pthread_mutex_destroy(&ending->lock);
     free(ending);
     *scheduler = NULL;
 }
 
 /* ---- admission; with the lock held ---- */
 
-/* When the queue as it stands will have drained, at the measured rate. */
-static uint32_t retry_hint_ms(const scheduler *scheduler) {
-    if (!(scheduler->rate > 0)) return 10;
-    double ms = ceil(1000.0 * scheduler->depth / scheduler->rate);
+/* When the queue that the scene was in last will have drained, at its measured rate. */
+static uint32_t retry_hint_ms(const scheduler *scheduler, const scene *scene) {
+    const runner *runner = &scheduler->runners[scene->runner];
+    if (!(runner->rate > 0)) return 10;
+    double ms = ceil(1000.0 * runner->depth / runner->rate);
     return ms < 1 ? 1 : ms > 10000 ? 10000 : (uint32_t)ms;
 }
 
@@ -162,7 +189,7 @@ __attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *sche
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     command_object(command, object);
-    uint32_t hint = retry_hint_ms(scheduler);
+    uint32_t hint = retry_hint_ms(scheduler, command->target);
     server_fail(&command->error, CONTACTD_BUSY, object, "", "%s; try again in %" PRIu32 " ms", message, hint);
     command->error.retry_after_ms = hint;
     metrics_add(scheduler->metrics, METRICS_BUSY, 1);
@@ -291,6 +318,8 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     atomic_fetch_add(&command->asker->pending, 1);
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
+    command->runner = scene->runner;
+    scheduler->runners[command->runner].depth++;
     if (scene->first) {
         scene->last->next = command;
     } else {
@@ -318,6 +347,13 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->next = command->follower = NULL;
     command->answer = NULL;
     command->submitted_ns = clock_ns();
+    command->triangles = 0;
+    if (command->kind == COMMAND_ADD_BODY) { /* whether there is such a mesh is told when it runs */
+        mesh_record mesh;
+        server_error unknown = {0};
+        if (registry_find_mesh(scheduler->registry, command->in.add_body.mesh, NULL, &mesh, NULL, &unknown))
+            command->triangles = mesh.info.triangles;
+    }
     if (command->kind == COMMAND_OPEN) {
         return !is_draining(scheduler, command) && command_open(scheduler, command) ? SUBMIT_DONE : SUBMIT_REFUSED;
     }
@@ -358,7 +394,10 @@ void command_let_go(command *command) {
 
 void scheduler_kick(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    if (scheduler->first_turn && !scheduler->engine_busy) pthread_cond_signal(&scheduler->wake);
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
+        runner *runner = &scheduler->runners[i];
+        if (runner->first_turn && !runner->busy) pthread_cond_signal(&runner->wake);
+    }
     pthread_mutex_unlock(&scheduler->lock);
 }
 
@@ -415,8 +454,19 @@ void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out) {
     pthread_mutex_lock(&scheduler->lock);
     out->queue_depth = scheduler->depth;
     out->queue_capacity = scheduler->queue;
-    out->drain_per_s = (uint64_t)scheduler->rate;
     out->draining = scheduler->draining;
+    double rate = 0;
+    memset(out->lanes, 0, sizeof out->lanes);
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
+        const runner *runner = &scheduler->runners[i];
+        rate += runner->rate;
+        lane_facts *lane = &out->lanes[runner->lane];
+        lane->depth += runner->depth;
+        lane->busy += runner->busy;
+        lane->batches += runner->batches;
+        lane->steps += runner->steps;
+    }
+    out->drain_per_s = (uint64_t)rate;
     pthread_mutex_unlock(&scheduler->lock);
 }
 

@@ -1,9 +1,14 @@
 /* schedule.h - the queue before the engine: commands on scenes go in here and are answered from here.
  *
- * Commands of one scene run in the order in which they were submitted; scenes are independent. The worker takes what is
- * ready, at most one step of each scene, the sessions in turn, and runs the steps as one batch of the engine. A batch
- * ends at an estimated cost (see BATCH_SECONDS in schedule.c), so a huge step does not hold up small ones more than
- * once.
+ * Commands of one scene run in the order in which they were submitted; scenes are independent. What is ready runs as
+ * one batch of the engine: at most one step of each scene, the sessions in turn. Nothing waits for a batch to fill,
+ * unless batch_window_us says so.
+ *
+ * Lanes. Each device has two runners, each with a queue of its own and one batch at a time: small steps, and large ones
+ * (4 ms of processor time and more). Both run side by side, so a small step waits for other small ones, at most one
+ * batch of them, and never for a large one. Steps are told apart by what the scene's last ones took, or where it is new
+ * or was changed by what is in it. A scene belongs to one runner while its commands run. Batches end at an estimated
+ * cost (BATCH_SECONDS in schedule.c), so what takes longer by itself runs alone.
  *
  * Bounds: the queue's capacity and each session's max_in_flight; a command beyond them is refused with BUSY and a hint
  * from the measured rate. A command with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
@@ -38,18 +43,19 @@
 typedef struct scheduler scheduler;
 
 typedef struct scheduler_options {
-    ct_engine *engine;      /* not owned */
-    const char *backend;    /* as requested, for readiness: "auto" or a name that must be the one running */
-    uint32_t queue;         /* commands waiting or running */
-    uint32_t max_in_flight; /* of one session */
+    ct_engine *engine;        /* not owned */
+    const char *backend;      /* as requested, for readiness: "auto" or a name that must be the one running */
+    uint32_t queue;           /* commands waiting or running */
+    uint32_t max_in_flight;   /* of one session */
+    uint64_t batch_window_us; /* that a small step waits for others to share its batch; 0: it does not wait */
 } scheduler_options;
 
-/* Starts the worker and runs the first readiness step. NULL: error says why. */
+/* Starts the workers and runs the first readiness step. NULL: error says why. */
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics, server_error *error);
 /* Refuses new commands with SHUTTING_DOWN and waits until the queued ones are answered. False: timeout_ms passed first,
  * and what had not begun was answered SHUTTING_DOWN. */
 bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms);
-/* Ends the worker, answers what is still queued with SHUTTING_DOWN, closes all scenes. */
+/* Ends the workers, answers what is still queued with SHUTTING_DOWN, closes all scenes. */
 void scheduler_stop(scheduler **scheduler);
 
 /* ---- answers ---- */
@@ -148,7 +154,9 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     command *follower;   /* a repeat that takes its place */
     step_answer *answer; /* made at the door, so that nothing can fail to be answered later */
     uint64_t submitted_ns;
-    bool internal; /* from the scheduler itself: no bound applies */
+    uint64_t triangles; /* of the mesh, ADD_BODY */
+    uint32_t runner;    /* to whose depth it counts */
+    bool internal;      /* from the scheduler itself: no bound applies */
 };
 
 typedef enum submit_outcome {
@@ -157,12 +165,12 @@ typedef enum submit_outcome {
     SUBMIT_QUEUED,  /* done will be called, or has been */
 } submit_outcome;
 
-/* Hands a command in; never waits. The worker is not woken by this: scheduler_kick does that. */
+/* Hands a command in; never waits. No worker is woken by this: scheduler_kick does that. */
 submit_outcome scheduler_submit(scheduler *scheduler, command *command);
 void scheduler_kick(scheduler *scheduler);
 
-/* For the I/O thread when it has nothing left to receive: runs what is queued itself if that is little and the engine
- * is free, which spares two thread switches; else wakes the worker. */
+/* For the I/O thread when it has nothing left to receive: runs the small steps that are queued itself if they are few
+ * and their lane is free, which spares two thread switches; else wakes the worker. */
 void scheduler_help(scheduler *scheduler);
 
 /* For threads that may wait (HTTP): submit, wake, wait. True: it went well; else command->error. */
@@ -174,9 +182,18 @@ bool scheduler_execute(scheduler *scheduler, command *command);
  * asked; else reason says what is wrong. */
 bool scheduler_ready(scheduler *scheduler, char *reason, size_t size);
 
+typedef enum schedule_lane { SCHEDULE_LARGE, SCHEDULE_SMALL, SCHEDULE_LANES } schedule_lane;
+
+typedef struct lane_facts {  /* of all devices */
+    uint32_t depth;          /* commands waiting or running */
+    uint32_t busy;           /* batches running now */
+    uint64_t batches, steps; /* since the start */
+} lane_facts;
+
 typedef struct scheduler_facts {
     uint32_t queue_depth, queue_capacity;
-    uint64_t drain_per_s; /* commands answered per second while busy, smoothed */
+    lane_facts lanes[SCHEDULE_LANES];
+    uint64_t drain_per_s; /* commands answered per second while busy, smoothed, all lanes together */
     bool draining;
 } scheduler_facts;
 

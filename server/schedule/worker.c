@@ -1,5 +1,5 @@
-/* worker.c - takes what is ready, runs it as one batch, answers. The runner is the worker thread, or the I/O thread
- * where that is quicker (scheduler_help); engine_busy sees to it that there is one at a time. */
+/* worker.c - runs what was taken as one batch of the engine, and answers. A runner's batches are run by its thread, or
+ * by the I/O thread where that is quicker (scheduler_help); runner->busy sees to it that there is one at a time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,174 +8,23 @@
 #include "server/log.h"
 #include "server/schedule/internal.h"
 
-enum {
-    CONTROLS_AT_ONCE = 16, /* commands before a step that one scene gets done in one batch */
-    HELP_SCENES = 4,
-    PROBE_EVERY_S = 15,
-};
-/* Two small boxes waited 4 us when the I/O thread ran them, 20 to 50 us when the worker had to be woken (two cores,
- * busy). More than this the I/O thread does not do itself: it could not receive meanwhile. */
-#define HELP_SECONDS 300e-6
-
-/* ---- taking; with the lock held ---- */
-
-static void append_turn(scheduler *scheduler, session *session) {
-    session->next_turn = NULL;
-    session->has_turn = true;
-    if (scheduler->first_turn) {
-        scheduler->last_turn->next_turn = session;
-    } else {
-        scheduler->first_turn = session;
-    }
-    scheduler->last_turn = session;
-}
-
-void scheduler_make_ready(scheduler *scheduler, scene *scene) {
-    session *session = scene->owner ? scene->owner : scheduler->nobody;
-    scene->next_ready = NULL;
-    scene->ready = true;
-    if (session->first_ready) {
-        session->last_ready->next_ready = scene;
-    } else {
-        session->first_ready = scene;
-    }
-    session->last_ready = scene;
-    if (!session->has_turn) append_turn(scheduler, session);
-}
-
-/* The next scene of the session whose turn it is, which then goes behind the others. */
-static scene *next_scene(scheduler *scheduler) {
-    session *session = scheduler->first_turn;
-    if (!session) return NULL;
-    scheduler->first_turn = session->next_turn;
-    if (!scheduler->first_turn) scheduler->last_turn = NULL;
-    session->has_turn = false;
-    scene *scene = session->first_ready;
-    session->first_ready = scene->next_ready;
-    if (!session->first_ready) session->last_ready = NULL;
-    scene->ready = false;
-    if (session->first_ready) append_turn(scheduler, session);
-    return scene;
-}
-
-/* Processor time that a step of the scene takes: measured, or before its first step guessed from what is in it. */
-static double cost_of(const scene *scene) {
-    if (scene->cost_s > 0) return scene->cost_s;
-    const uint32_t *resolution = scene->record.settings.resolution;
-    double rays = (double)resolution[0] * resolution[1] * 3;
-    return 30e-6 + 100e-9 * (double)scene->triangles + 5e-9 * rays;
-}
-
-static bool has_step(const scene *scene) {
-    for (const command *command = scene->first; command; command = command->next) {
-        if (command->kind == COMMAND_STEP) return true;
-    }
-    return false;
-}
-
-static void fail_late(scheduler *scheduler, command *command, uint64_t now) {
-    char object[96];
-    command_object(command, object);
-    server_fail(&command->error, CONTACTD_DEADLINE_EXCEEDED, object, "deadline_us",
-                "it waited for %.3f ms, its deadline was %.3f ms after it came: nothing was computed or changed",
-                (double)(now - command->submitted_ns) * 1e-6,
-                (double)(command->deadline_ns - command->submitted_ns) * 1e-6);
-    metrics_add(scheduler->metrics, METRICS_DEADLINES, 1);
-}
-
-/* Moves the scene's commands up to and with its first step to those taken. */
-static void take_scene(scheduler *scheduler, scene *scene, uint64_t now) {
-    scene->running = true;
-    scene->passed_over = false;
-    scheduler->scenes[scheduler->n_scenes++] = scene;
-    bool step = false;
-    for (int n = 0; scene->first && !step && n < CONTROLS_AT_ONCE; n++) {
-        command *command = scene->first;
-        scene->first = command->next;
-        if (!scene->first) scene->last = NULL;
-        command->next = NULL;
-        step = command->kind == COMMAND_STEP;
-        if (step) scene->stepping = command;
-        if (command->deadline_ns && now > command->deadline_ns) fail_late(scheduler, command, now);
-        if (scheduler->first_taken) {
-            scheduler->last_taken->next = command;
-        } else {
-            scheduler->first_taken = command;
-        }
-        scheduler->last_taken = command;
-    }
-}
-
-/* Makes the scene the next one to be taken. */
-static void make_ready_first(scheduler *scheduler, scene *scene) {
-    session *session = scene->owner ? scene->owner : scheduler->nobody;
-    scene->ready = true;
-    scene->next_ready = session->first_ready;
-    session->first_ready = scene;
-    if (!session->last_ready) session->last_ready = scene;
-    if (scheduler->first_turn == session) return;
-    for (struct session *before = scheduler->first_turn; before; before = before->next_turn) {
-        if (before->next_turn != session) continue;
-        before->next_turn = session->next_turn;
-        if (scheduler->last_turn == session) scheduler->last_turn = before;
-        break;
-    }
-    session->has_turn = true;
-    session->next_turn = scheduler->first_turn;
-    scheduler->first_turn = session;
-    if (!scheduler->last_turn) scheduler->last_turn = session;
-}
-
-/* Fills the batch, sessions in turn, until its steps are estimated to take BATCH_SECONDS. A large step, one that takes
- * longer than that by itself, runs alone. Where small ones wait too they go first, once: then it is the large one's
- * turn. So a small step waits for one large one at most, and a large one for one batch of small ones for each large
- * one. */
-static void take(scheduler *scheduler) {
-    enum { LARGE = 8 };
-    scene *large[LARGE];
-    size_t n_large = 0;
-    uint64_t now = clock_ns();
-    double cost = 0;
-    scheduler->n_scenes = 0;
-    scheduler->first_taken = scheduler->last_taken = NULL;
-    while (scheduler->n_scenes < BATCH_STEPS && cost < scheduler->batch_s && n_large < LARGE) {
-        scene *scene = next_scene(scheduler);
-        if (!scene) break;
-        double own = has_step(scene) ? cost_of(scene) : 0;
-        bool is_large = own > scheduler->batch_s;
-        if (is_large && !(scene->passed_over && scheduler->n_scenes == 0 && n_large == 0)) {
-            large[n_large++] = scene;
-            continue;
-        }
-        take_scene(scheduler, scene, now);
-        cost += own;
-    }
-    if (n_large == 0) return;
-    if (scheduler->n_scenes == 0) {
-        take_scene(scheduler, large[0], now);
-    } else {
-        large[0]->passed_over = true;
-        make_ready_first(scheduler, large[0]);
-    }
-    for (size_t i = 1; i < n_large; i++) scheduler_make_ready(scheduler, large[i]);
-}
+enum { PROBE_EVERY_S = 15 };
 
 /* ---- running; without the lock ---- */
 
-static void run_steps(scheduler *scheduler) {
+static void run_steps(runner *runner) {
     uint64_t begin = clock_ns();
-    for (size_t i = 0; i < scheduler->n_steps; i++) {
-        command *command = scheduler->stepping[i];
+    for (size_t i = 0; i < runner->n_steps; i++) {
+        command *command = runner->stepping[i];
         command->answer->queue_s = (double)(begin - command->submitted_ns) * 1e-9;
-        scheduler->steps[i] = (ct_step){
+        runner->engine_steps[i] = (ct_step){
             .scene = command->target->engine,
             .updates = command->in.step.updates,
             .n_updates = command->in.step.n_updates,
             .want = command->in.step.want,
         };
     }
-    ct_engine_run(scheduler->engine, scheduler->steps, scheduler->n_steps);
-    metrics_add(scheduler->metrics, METRICS_BATCHES, 1);
+    ct_engine_run(runner->scheduler->engine, runner->engine_steps, runner->n_steps);
 }
 
 static uint64_t result_bytes(const ct_result *result) {
@@ -221,22 +70,24 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     answer->cost_s = cost;
 }
 
-static void run_taken(scheduler *scheduler) {
-    scheduler->n_steps = 0;
-    for (command *command = scheduler->first_taken; command; command = command->next) {
+static void run_taken(runner *runner) {
+    scheduler *scheduler = runner->scheduler;
+    runner->n_steps = 0;
+    for (command *command = runner->first_taken; command; command = command->next) {
         if (command->error.code != CONTACTD_OK) {
             if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
-            scheduler->stepping[scheduler->n_steps++] = command;
+            runner->stepping[runner->n_steps++] = command;
         } else if (command->kind != COMMAND_CLOSE) { /* see end_command */
             command_run(scheduler, command);
         }
     }
-    if (!scheduler->n_steps) return;
-    run_steps(scheduler);
-    for (size_t i = 0; i < scheduler->n_steps; i++) {
-        take_answer(scheduler, scheduler->stepping[i], &scheduler->steps[i]);
+    if (!runner->n_steps) return;
+    run_steps(runner);
+    for (size_t i = 0; i < runner->n_steps; i++) {
+        take_answer(scheduler, runner->stepping[i], &runner->engine_steps[i]);
     }
+    metrics_count_batch(scheduler->metrics, runner->lane == SCHEDULE_LARGE, runner->n_steps);
 }
 
 /* ---- ending ---- */
@@ -252,8 +103,6 @@ static void end_command(scheduler *scheduler, command *command) {
         if (command->asker != scheduler->nobody) {
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
         }
-        double cost = command->answer->cost_s;
-        if (cost > 0) scene->cost_s = scene->cost_s > 0 ? 0.7 * scene->cost_s + 0.3 * cost : cost;
         atomic_fetch_sub(&command->asker->in_flight, 1);
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
@@ -262,8 +111,10 @@ static void end_command(scheduler *scheduler, command *command) {
             scene->closing = false; /* its deadline had passed */
         }
     }
+    scheduler_note_cost(scene, command);
     atomic_fetch_sub(&command->asker->pending, 1);
     atomic_fetch_sub(&scene->pending, 1);
+    scheduler->runners[command->runner].depth--;
     scheduler->depth--;
 }
 
@@ -279,52 +130,73 @@ static void tell(scheduler *scheduler, command *command) {
     }
 }
 
-/* Runs one batch. Called and left with the lock held, engine_busy not set. */
-static void run_batch(scheduler *scheduler) {
-    scheduler->engine_busy = true;
-    take(scheduler);
+/* The scenes run on (running is cleared) only after their answers are out, so that these keep their order. With the
+ * lock held; lets go of the references taken in run_batch. */
+static void let_scenes_go(runner *runner) {
+    for (size_t i = 0; i < runner->n_scenes; i++) {
+        scene *scene = runner->scenes[i];
+        scene->running = false;
+        if (scene->first) {
+            struct runner *next = scheduler_make_ready(runner->scheduler, scene);
+            if (next != runner && !next->busy) pthread_cond_signal(&next->wake);
+        }
+        scene_release(&runner->scenes[i]);
+    }
+}
+
+bool scheduler_is_idle(const scheduler *scheduler) {
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
+        if (scheduler->runners[i].busy) return false;
+    }
+    return true;
+}
+
+/* Runs one batch. Called and left with the lock held, the runner not busy. */
+static void run_batch(runner *runner) {
+    scheduler *scheduler = runner->scheduler;
+    runner->busy = true;
+    scheduler_take(runner);
     pthread_mutex_unlock(&scheduler->lock);
 
     uint64_t begin = clock_ns();
-    run_taken(scheduler);
+    run_taken(runner);
     double seconds = (double)(clock_ns() - begin) * 1e-9;
 
     pthread_mutex_lock(&scheduler->lock);
     uint32_t n = 0;
-    for (command *command = scheduler->first_taken; command; command = command->next, n++) {
+    for (command *command = runner->first_taken; command; command = command->next, n++) {
         end_command(scheduler, command);
     }
     double rate = n / (seconds + 1e-6);
-    scheduler->rate = scheduler->rate > 0 ? 0.9 * scheduler->rate + 0.1 * rate : rate;
-    /* The scenes run on (running is cleared) only after their answers are out, so that these keep their order. The
-     * lists hold references to the scenes through these commands' own, so one more is taken of each. */
-    for (size_t i = 0; i < scheduler->n_scenes; i++) atomic_fetch_add(&scheduler->scenes[i]->references, 1);
+    if (n) runner->rate = runner->rate > 0 ? 0.9 * runner->rate + 0.1 * rate : rate;
+    if (runner->n_steps) runner->batches++;
+    runner->steps += runner->n_steps;
+    /* The lists hold references to the scenes through these commands' own, so one more is taken of each. */
+    for (size_t i = 0; i < runner->n_scenes; i++) atomic_fetch_add(&runner->scenes[i]->references, 1);
     pthread_mutex_unlock(&scheduler->lock);
 
-    for (command *command = scheduler->first_taken, *next; command; command = next) {
+    for (command *command = runner->first_taken, *next; command; command = next) {
         next = command->next;
         tell(scheduler, command);
     }
 
     pthread_mutex_lock(&scheduler->lock);
-    for (size_t i = 0; i < scheduler->n_scenes; i++) {
-        scheduler->scenes[i]->running = false;
-        if (scheduler->scenes[i]->first) scheduler_make_ready(scheduler, scheduler->scenes[i]);
-    }
-    for (size_t i = 0; i < scheduler->n_scenes; i++) scene_release(&scheduler->scenes[i]);
-    scheduler->engine_busy = false;
+    let_scenes_go(runner);
+    runner->busy = false;
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
 
-/* ---- the two that run ---- */
+/* ---- those that run ---- */
 
-static void probe(scheduler *scheduler) {
+/* In the place of a batch of the runner's. With the lock held. */
+static void probe(runner *runner) {
+    scheduler *scheduler = runner->scheduler;
     char reason[sizeof scheduler->ready_reason];
-    scheduler->engine_busy = true;
+    runner->busy = true;
     pthread_mutex_unlock(&scheduler->lock);
     bool ready = probe_run(scheduler->engine, scheduler->backend, reason, sizeof reason);
     pthread_mutex_lock(&scheduler->lock);
-    scheduler->engine_busy = false;
+    runner->busy = false;
     if (ready != scheduler->ready) {
         log_line(ready ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "schedule", "%s%s",
                  ready ? "ready again" : "not ready: ", reason);
@@ -335,46 +207,54 @@ static void probe(scheduler *scheduler) {
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
 
+static struct timespec timespec_of(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+/* The first device's small runner sees to it, so that a huge step does not keep it from it. */
+static uint64_t probe_due_ns(const runner *runner) {
+    return runner->index == SCHEDULE_SMALL ? runner->scheduler->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000)
+                                           : UINT64_MAX;
+}
+
+/* When what is queued may run. */
+static uint64_t batch_due_ns(const runner *runner) {
+    const scheduler *scheduler = runner->scheduler;
+    if (!runner->first_turn) return UINT64_MAX;
+    bool waits = scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
+    return waits ? runner->since_ns + scheduler->window_ns : 0;
+}
+
 void *scheduler_worker(void *argument) {
-    scheduler *scheduler = argument;
-    const uint64_t every_ns = PROBE_EVERY_S * UINT64_C(1000000000);
+    runner *runner = argument;
+    scheduler *scheduler = runner->scheduler;
     pthread_mutex_lock(&scheduler->lock);
     while (!scheduler->ending) {
-        if (!scheduler->engine_busy && clock_ns() - scheduler->probed_ns >= every_ns) {
-            probe(scheduler);
-        } else if (!scheduler->engine_busy && scheduler->first_turn) {
-            run_batch(scheduler);
+        uint64_t now = clock_ns(), probe_ns = probe_due_ns(runner), batch_ns = batch_due_ns(runner);
+        uint64_t until_ns = probe_ns < batch_ns ? probe_ns : batch_ns;
+        if (runner->busy || until_ns == UINT64_MAX) {
+            pthread_cond_wait(&runner->wake, &scheduler->lock);
+        } else if (now < until_ns) {
+            struct timespec until = timespec_of(until_ns);
+            pthread_cond_timedwait(&runner->wake, &scheduler->lock, &until);
+        } else if (now >= probe_ns) {
+            probe(runner);
         } else {
-            struct timespec until;
-            clock_gettime(CLOCK_MONOTONIC, &until);
-            until.tv_sec += PROBE_EVERY_S;
-            pthread_cond_timedwait(&scheduler->wake, &scheduler->lock, &until);
+            run_batch(runner);
         }
     }
     pthread_mutex_unlock(&scheduler->lock);
     return NULL;
 }
 
-static bool is_little(const scheduler *scheduler) {
-    double cost = 0;
-    int n = 0;
-    for (const session *session = scheduler->first_turn; session; session = session->next_turn) {
-        for (const scene *scene = session->first_ready; scene; scene = scene->next_ready) {
-            if (++n > HELP_SCENES || scene->first->kind == COMMAND_ADD_BODY || scene->first->kind == COMMAND_CLOSE) {
-                return false;
-            }
-            if (has_step(scene)) cost += cost_of(scene);
-            if (cost > HELP_SECONDS) return false;
-        }
-    }
-    return true;
-}
-
 void scheduler_help(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    if (scheduler->first_turn && !scheduler->engine_busy && !scheduler->ending) {
-        if (is_little(scheduler)) run_batch(scheduler);
-        if (scheduler->first_turn) pthread_cond_signal(&scheduler->wake);
+    for (uint32_t i = 0; i < scheduler->n_runners && !scheduler->ending; i++) {
+        runner *runner = &scheduler->runners[i];
+        if (!runner->first_turn || runner->busy) continue;
+        bool due = batch_due_ns(runner) <= clock_ns();
+        if (due && runner->lane == SCHEDULE_SMALL && scheduler_is_little(runner)) run_batch(runner);
+        if (runner->first_turn) pthread_cond_signal(&runner->wake);
     }
     pthread_mutex_unlock(&scheduler->lock);
 }

@@ -29,11 +29,11 @@ typedef struct world {
 /* One more than the box's own vertices: never valid. */
 static const float positions[9][3];
 
-/* Waits until the worker sleeps, which it then does until it is kicked. */
+/* Waits until the workers sleep, which they then do until they are kicked. */
 static void settle(world *world) {
     for (bool busy = true; busy;) {
         pthread_mutex_lock(&world->scheduler->lock);
-        busy = world->scheduler->engine_busy;
+        busy = !scheduler_is_idle(world->scheduler);
         pthread_mutex_unlock(&world->scheduler->lock);
     }
 }
@@ -47,7 +47,7 @@ static int setup(void **state) {
     world->metrics = metrics_new();
     registry_limits limits = {1 << 20, 1 << 24, 8, 8, IN_FLIGHT, 60000};
     world->registry = registry_new(&limits, world->engine, world->metrics);
-    scheduler_options options = {world->engine, "cpu", QUEUE, IN_FLIGHT};
+    scheduler_options options = {world->engine, "cpu", QUEUE, IN_FLIGHT, 0};
     server_error error = {0};
     world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
     assert_non_null(world->scheduler);
@@ -490,7 +490,7 @@ static void test_ready(void **state) {
     assert_true(scheduler_ready(world->scheduler, reason, sizeof reason));
     assert_string_equal(reason, "");
     /* Asked for one backend while another runs: not ready, and the reason names both. */
-    scheduler_options options = {world->engine, "cuda", QUEUE, IN_FLIGHT};
+    scheduler_options options = {world->engine, "cuda", QUEUE, IN_FLIGHT, 0};
     server_error error = {0};
     scheduler *other = scheduler_start(&options, world->registry, world->metrics, &error);
     assert_non_null(other);

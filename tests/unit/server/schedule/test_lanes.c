@@ -1,0 +1,391 @@
+/* The scheduler's lanes: what is large, that a small step never waits for it, which batches run side by side, and the
+ * window in which steps wait for others. A backend with a gate holds large steps in the middle of the engine, so that
+ * nothing hangs on how fast anything is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gpu/engine.h"
+#include "server/clock.h"
+#include "server/schedule/internal.h"
+#include "tests/scenes/shapes.h"
+
+enum { IN_FLIGHT = 16, LARGE = 700, SMALL = 8, NAP_US = 1000, PATIENCE = 20000 };
+
+typedef struct world {
+    ct_engine *engine;
+    metrics *metrics;
+    registry *registry;
+    scheduler *scheduler;
+    uint64_t box;
+} world;
+
+/* ---- the gate: batches with a scene of LARGE rays across stop in it while it is shut ---- */
+
+static const ct_backend *real;
+static atomic_bool shut;
+static atomic_int inside, most_inside, passed;
+
+static bool is_large(const ct_step *step) {
+    return step->scene->settings.resolution[0] == LARGE;
+}
+
+static void gated_run(ct_device *device, ct_step *steps, size_t n_steps) {
+    bool large = false;
+    for (size_t i = 0; i < n_steps; i++) large = large || is_large(&steps[i]);
+    if (large) {
+        int now = atomic_fetch_add(&inside, 1) + 1;
+        if (now > atomic_load(&most_inside)) atomic_store(&most_inside, now);
+        while (atomic_load(&shut)) usleep(NAP_US);
+        atomic_fetch_sub(&inside, 1);
+        atomic_fetch_add(&passed, 1);
+    }
+    real->run(device, steps, n_steps);
+}
+
+static ct_backend gated;
+
+/* ---- set-up ---- */
+
+static uint64_t window_us;
+
+static int setup(void **state) {
+    world *world = calloc(1, sizeof *world);
+    ct_engine_options engine;
+    ct_engine_options_init(&engine);
+    engine.backend = "cpu";
+    engine.threads = 2;
+    assert_int_equal(ct_engine_create(&engine, &world->engine, NULL), CT_OK);
+    real = world->engine->backend;
+    gated = *real;
+    gated.run = gated_run;
+    world->engine->backend = &gated;
+    shut = false;
+    inside = most_inside = passed = 0;
+
+    world->metrics = metrics_new();
+    registry_limits limits = {1 << 20, 1 << 24, 8, 16, IN_FLIGHT, 60000};
+    world->registry = registry_new(&limits, world->engine, world->metrics);
+    scheduler_options options = {world->engine, "cpu", 64, IN_FLIGHT, window_us};
+    server_error error = {0};
+    world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
+    assert_non_null(world->scheduler);
+    struct shape box = shape_box(1, 1, 1);
+    mesh_record mesh;
+    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
+                                         box.n_triangles, "box", &mesh, &error));
+    shape_free(&box);
+    world->box = mesh.handle;
+    *state = world;
+    return 0;
+}
+
+static int setup_with_window(void **state) {
+    window_us = UINT64_C(3600000000);
+    int rc = setup(state);
+    window_us = 0;
+    return rc;
+}
+
+static int teardown(void **state) {
+    world *world = *state;
+    atomic_store(&shut, false);
+    scheduler_stop(&world->scheduler);
+    registry_free(&world->registry);
+    metrics_free(&world->metrics);
+    ct_engine_destroy(&world->engine);
+    free(world);
+    return 0;
+}
+
+static uint64_t open_session(world *world) {
+    session_record session;
+    server_error error = {0};
+    assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
+    return session.token;
+}
+
+/* Two boxes that overlap. */
+static uint64_t open_boxes(world *world, uint64_t session, uint32_t resolution) {
+    command open = {.kind = COMMAND_OPEN, .session = session};
+    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    for (int i = 0; i < 2; i++) {
+        command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = open.out.scene.handle};
+        add.in.add_body.mesh = world->box;
+        ct_body_options_init(&add.in.add_body.options);
+        add.in.add_body.options.kind = CT_BODY_RIGID;
+        for (int k = 0; k < 3; k++) add.in.add_body.options.pose[4 * k + 3] = 0.5 * i;
+        assert_true(scheduler_execute(world->scheduler, &add));
+    }
+    return open.out.scene.handle;
+}
+
+/* ---- steps ---- */
+
+static atomic_int n_done;
+
+static void note_done(command *command) {
+    atomic_store((atomic_int *)command->context, atomic_fetch_add(&n_done, 1) + 1);
+}
+
+typedef struct asked {
+    command command;
+    atomic_int place; /* in the order in which they were done, from 1; 0: not yet */
+} asked;
+
+static void ask(world *world, asked *asked, uint64_t session, uint64_t scene, uint64_t number) {
+    memset(asked, 0, sizeof *asked);
+    asked->command = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    asked->command.context = &asked->place;
+    asked->command.in.step.sequence = number;
+    assert_int_equal(scheduler_submit(world->scheduler, &asked->command), SUBMIT_QUEUED);
+}
+
+static void wait_until(const atomic_int *value, int at_least, const char *what) {
+    for (int i = 0; i < PATIENCE && atomic_load((atomic_int *)(uintptr_t)value) < at_least; i++) usleep(NAP_US);
+    if (atomic_load((atomic_int *)(uintptr_t)value) < at_least) fail_msg("%s never came", what);
+}
+
+static void check_and_forget(asked *asked, int n) {
+    for (int i = 0; i < n; i++) {
+        const ct_result *result = step_answer_result(asked[i].command.out.step.answer);
+        assert_non_null(result);
+        assert_int_equal(result->n_contacts, 1);
+        assert_true(result->contacts[0].volume > 0.124 && result->contacts[0].volume < 0.126);
+        step_answer_release(&asked[i].command.out.step.answer);
+    }
+    n_done = 0;
+}
+
+static uint64_t steps_in(world *world, schedule_lane lane) {
+    return metrics_counter_value(world->metrics, lane == SCHEDULE_LARGE ? METRICS_LARGE_STEPS : METRICS_SMALL_STEPS);
+}
+
+/* Puts a large step into the middle of the engine, where it stays until the gate opens. */
+static void hold_large(world *world, asked *asked, uint64_t session, uint64_t scene) {
+    atomic_store(&shut, true);
+    ask(world, asked, session, scene, 1);
+    scheduler_kick(world->scheduler);
+    wait_until(&inside, 1, "the large step");
+}
+
+/* ---- tests ---- */
+
+/* By the small lane's thread, by the I/O thread, of other clients, and of the very client that has the large step. */
+static void test_small_steps_pass_a_large_one(void **state) {
+    world *world = *state;
+    uint64_t one = open_session(world), other = open_session(world);
+    uint64_t large = open_boxes(world, one, LARGE), mine = open_boxes(world, one, SMALL),
+             theirs = open_boxes(world, other, SMALL);
+    asked held, small[8];
+    hold_large(world, &held, one, large);
+    for (int i = 0; i < 4; i++) ask(world, &small[i], i % 2 ? one : other, i % 2 ? mine : theirs, 1 + i / 2);
+    scheduler_kick(world->scheduler);
+    wait_until(&n_done, 4, "four small steps beside a large one");
+    for (int i = 4; i < 8; i++) {
+        ask(world, &small[i], i % 2 ? one : other, i % 2 ? mine : theirs, 1 + i / 2);
+        scheduler_help(world->scheduler);
+        wait_until(&n_done, i + 1, "a small step beside a large one");
+    }
+    assert_int_equal(held.place, 0); /* it is still in the engine */
+    assert_int_equal(inside, 1);
+    assert_int_equal(steps_in(world, SCHEDULE_SMALL), 8);
+    assert_int_equal(steps_in(world, SCHEDULE_LARGE), 0);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_int_equal(facts.lanes[SCHEDULE_LARGE].busy, 1);
+    assert_int_equal(facts.queue_depth, 1);
+    for (int i = 2; i < 8; i++) assert_true(small[i].place > small[i - 2].place); /* each scene's in order */
+    atomic_store(&shut, false);
+    wait_until(&n_done, 9, "the large step's answer");
+    assert_int_equal(held.place, 9);
+    assert_int_equal(steps_in(world, SCHEDULE_LARGE), 1);
+    check_and_forget(small, 8);
+    check_and_forget(&held, 1);
+}
+
+/* Large ones run one after the other, clients in turn. */
+static void test_large_steps_wait_for_each_other(void **state) {
+    world *world = *state;
+    uint64_t one = open_session(world), other = open_session(world);
+    uint64_t scenes[3] = {open_boxes(world, one, LARGE), open_boxes(world, one, LARGE),
+                          open_boxes(world, other, LARGE)};
+    asked held, waiting[2];
+    hold_large(world, &held, one, scenes[0]);
+    ask(world, &waiting[0], one, scenes[1], 1);
+    ask(world, &waiting[1], other, scenes[2], 1);
+    scheduler_kick(world->scheduler);
+    scheduler_help(world->scheduler);
+    asked small;
+    ask(world, &small, other, open_boxes(world, other, SMALL), 1);
+    scheduler_kick(world->scheduler);
+    wait_until(&n_done, 1, "the small step");
+    assert_int_equal(small.place, 1);
+    assert_int_equal(inside, 1);
+    atomic_store(&shut, false);
+    wait_until(&n_done, 4, "the large steps");
+    assert_int_equal(held.place, 2);
+    assert_int_equal(waiting[0].place, 3);
+    assert_int_equal(waiting[1].place, 4);
+    assert_int_equal(most_inside, 1);
+    check_and_forget(&small, 1);
+    check_and_forget(&held, 1);
+    check_and_forget(waiting, 2);
+}
+
+/* A small scene that becomes a large one: its step comes right behind the change, and was queued as small. */
+static void test_change_before_a_step(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    asked before, after, small, configured;
+    ask(world, &before, session, scene, 1);
+    scheduler_help(world->scheduler);
+    wait_until(&n_done, 1, "the first step");
+    check_and_forget(&before, 1);
+    assert_int_equal(steps_in(world, SCHEDULE_SMALL), 1);
+
+    atomic_store(&shut, true);
+    memset(&configured, 0, sizeof configured);
+    configured.command = (command){.kind = COMMAND_CONFIGURE, .session = session, .scene = scene, .done = note_done};
+    configured.command.context = &configured.place;
+    configured.command.in.configure.settings =
+        (scene_patch){.has_resolution = true, .resolution = {LARGE, LARGE, LARGE}};
+    assert_int_equal(scheduler_submit(world->scheduler, &configured.command), SUBMIT_QUEUED);
+    ask(world, &after, session, scene, 2);
+    scheduler_kick(world->scheduler);
+    wait_until(&inside, 1, "the step that became large");
+    ask(world, &small, session, open_boxes(world, session, SMALL), 1);
+    scheduler_help(world->scheduler);
+    wait_until(&small.place, 1, "the small step beside it");
+    assert_int_equal(configured.place, 1);
+    assert_int_equal(after.place, 0);
+    atomic_store(&shut, false);
+    wait_until(&after.place, 1, "the large step's answer");
+    assert_int_equal(steps_in(world, SCHEDULE_LARGE), 1);
+    assert_int_equal(steps_in(world, SCHEDULE_SMALL), 2);
+    check_and_forget(&after, 1);
+    check_and_forget(&small, 1);
+}
+
+/* Scenes go from one lane to the other and back as they change, answers in order. */
+static void test_lanes_alternate(void **state) {
+    enum { ROUNDS = 6 };
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    asked steps[ROUNDS], changes[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        uint32_t n = i % 2 ? LARGE : SMALL;
+        memset(&changes[i], 0, sizeof changes[i]);
+        changes[i].command =
+            (command){.kind = COMMAND_CONFIGURE, .session = session, .scene = scene, .done = note_done};
+        changes[i].command.context = &changes[i].place;
+        changes[i].command.in.configure.settings = (scene_patch){.has_resolution = true, .resolution = {n, n, n}};
+        assert_int_equal(scheduler_submit(world->scheduler, &changes[i].command), SUBMIT_QUEUED);
+        ask(world, &steps[i], session, scene, (uint64_t)i + 1);
+    }
+    scheduler_kick(world->scheduler);
+    wait_until(&n_done, 2 * ROUNDS, "the last step");
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(changes[i].place, 2 * i + 1);
+        assert_int_equal(steps[i].place, 2 * i + 2);
+    }
+    assert_int_equal(steps_in(world, SCHEDULE_LARGE), ROUNDS / 2);
+    assert_int_equal(steps_in(world, SCHEDULE_SMALL), ROUNDS / 2);
+    check_and_forget(steps, ROUNDS);
+}
+
+/* Opens the gate once the end has begun. */
+static void *open_at_the_end(void *argument) {
+    scheduler *scheduler = argument;
+    for (bool ending = false; !ending; usleep(NAP_US)) {
+        pthread_mutex_lock(&scheduler->lock);
+        ending = scheduler->ending;
+        pthread_mutex_unlock(&scheduler->lock);
+    }
+    atomic_store(&shut, false);
+    return NULL;
+}
+
+/* The end waits for what is in the engine, and refuses what is not. */
+static void test_end_in_the_middle(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), large = open_boxes(world, session, LARGE);
+    asked held, queued;
+    hold_large(world, &held, session, large);
+    ask(world, &queued, session, large, 2);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, open_at_the_end, world->scheduler), 0);
+    assert_false(scheduler_drain(world->scheduler, 0));
+    pthread_join(thread, NULL);
+    assert_int_equal(held.place, 1);
+    assert_int_equal(queued.place, 2);
+    assert_int_equal(queued.command.error.code, CONTACTD_SHUTTING_DOWN);
+    assert_int_equal(passed, 1);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_int_equal(facts.queue_depth, 0);
+    for (int i = 0; i < SCHEDULE_LANES; i++) assert_int_equal(facts.lanes[i].depth, 0);
+    check_and_forget(&held, 1);
+}
+
+/* Steps wait for each other, and the end of the window is the end of waiting: here, that the server drains. */
+static void test_window(void **state) {
+    world *world = *state;
+    uint64_t sessions[3], scenes[3];
+    asked steps[3];
+    for (int i = 0; i < 3; i++) {
+        sessions[i] = open_session(world);
+        scenes[i] = open_boxes(world, sessions[i], SMALL);
+    }
+    for (int i = 0; i < 3; i++) {
+        ask(world, &steps[i], sessions[i], scenes[i], 1);
+        scheduler_help(world->scheduler);
+        scheduler_kick(world->scheduler);
+    }
+    usleep(20 * NAP_US);
+    assert_int_equal(n_done, 0);
+    assert_true(scheduler_drain(world->scheduler, 20000));
+    assert_int_equal(n_done, 3);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].batches, 1);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].steps, 3);
+    check_and_forget(steps, 3);
+}
+
+/* What need not wait takes along what does. */
+static void test_window_ends_with_a_control(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL),
+             other = open_boxes(world, session, SMALL);
+    asked step;
+    ask(world, &step, session, scene, 1);
+    command list = {.kind = COMMAND_LIST_BODIES, .scene = other};
+    assert_true(scheduler_execute(world->scheduler, &list));
+    free(list.out.bodies.items);
+    wait_until(&n_done, 1, "the step");
+    check_and_forget(&step, 1);
+}
+
+#define WITH_WORLD(test)  cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_WINDOW(test) cmocka_unit_test_setup_teardown(test, setup_with_window, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_WORLD(test_small_steps_pass_a_large_one),
+        WITH_WORLD(test_large_steps_wait_for_each_other),
+        WITH_WORLD(test_change_before_a_step),
+        WITH_WORLD(test_lanes_alternate),
+        WITH_WORLD(test_end_in_the_middle),
+        WITH_WINDOW(test_window),
+        WITH_WINDOW(test_window_ends_with_a_control),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
