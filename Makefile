@@ -329,7 +329,7 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) tests/tools/run-e2e $(PYTHON) -m pytest -q \
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q \
 	    -o cache_dir=$(abspath build/pytest) tests/e2e tests/tools $(if $(SANITIZE),$(E2E_SANITIZED)) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the Python client's tests against a scripted server.
 E2E_SANITIZED = -n 3 --dist loadfile --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py

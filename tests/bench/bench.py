@@ -25,11 +25,21 @@ FIGURES = [
     ("bunny_cube_128", "69.7k triangles against a cube, 3 x 128^2, volume + gradient, 1 thread", "ms", 4.0, True),
     ("bunny_cube_16", "the same at 3 x 16^2", "ms", 0.8, True),
     ("armadillos", "two bodies of 346k triangles, 280 x 240 x 260, 2 threads", "ms", 25.0, True),
+    ("huge", "4.4M triangles in two bodies, 512^2, 2 threads", "ms", 400.0, True),
     ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
     ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
+# Where there is a CUDA device: time on the device, but for the batch and the round trip.
+CUDA_FIGURES = [
+    ("cuda_bunny_cube_128", "CUDA: 69.7k triangles against a cube, 3 x 128^2, all positions sent", "us", 100.0, True),
+    ("cuda_armadillos", "CUDA: two bodies of 346k triangles, 280 x 240 x 260", "us", 400.0, True),
+    ("cuda_huge", "CUDA: 4.4M triangles in two bodies, 512^2", "us", 5000.0, True),
+    ("cuda_batch_1024", "CUDA: 1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 500000.0, False),
+    ("cuda_round_trip_boxes", "CUDA: two boxes at 32^2, full round trip over TCP loopback, p50", "us", 200.0, True),
+]
+NO_BACKEND = 3  # bench_engine's exit code
 
 
 def first_line(*command):
@@ -60,8 +70,11 @@ def conditions(build):
     }
 
 
-def json_lines(command, timeout):
+def json_lines(command, timeout, may_lack_backend=False):
+    """What the program printed; None where it lacks the backend and that is allowed."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=timeout)
+    if done.returncode == NO_BACKEND and may_lack_backend:
+        return None
     if done.returncode:
         raise SystemExit(f"bench: {command[0]} failed with exit code {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -79,12 +92,12 @@ def default_of(build, option):
     return dict(pairs)[option]
 
 
-def stream_runs(build, seconds, client_spin, server_spin):
+def stream_runs(build, seconds, client_spin, server_spin, backend="cpu"):
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
         log_path = pathlib.Path(folder) / "contactd.log"
         command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}",
-                   "--spin-us", server_spin]
+                   "--spin-us", server_spin, "--backend", backend]
         with log_path.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
         try:
@@ -130,21 +143,49 @@ def measure(engine, stream):
     return found
 
 
+def measure_cuda(engine, stream):
+    """As measure, of the runs on a device: the baseline is the CPU's best."""
+    found = {}
+    for name in dict.fromkeys(run["scene"] for run in engine):
+        device, cpu = (run for run in engine if run["scene"] == name)
+        if device["hash"] != cpu["hash"]:
+            raise SystemExit(f"bench: {name} gives {device['hash']} on {device['backend']}, {cpu['hash']} on the CPU")
+        if device["scenes"] > 1:
+            rate = lambda ms, n=device["scenes"]: 1e3 * n / ms
+            row = (rate(device["ms"]["median"]), spread(device["ms"], rate), rate(cpu["ms"]["median"]))
+        else:
+            row = (1e3 * sum(device["phases_ms"].values()), spread(device["ms"], lambda ms: 1e3 * ms),
+                   1e3 * cpu["ms"]["median"])
+        found[f"cuda_{name}"] = (*row, f"the CPU, {cpu['threads']} threads")
+    by_name = {run["scene"]: run for run in stream}
+    step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
+    found["cuda_round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
+    return found
+
+
 def number(value):
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def figures(found):
+def figures(wanted, found):
     expected = json.loads((HERE / "expected.json").read_text())
-    for name, text, unit, reach, less in FIGURES:
+    for name, text, unit, reach, less in wanted:
         median, (low, high), baseline, baseline_is = found[name]
         yield {
             "figure": name, "text": text, "unit": unit, "median": median, "spread": [low, high],
             "reach": reach, "reached": median <= reach if less else median >= reach,
             "baseline": baseline, "baseline_is": baseline_is,
             "speedup": (baseline / median if less else median / baseline),
-            "expected": expected.get(name, {}).get("value"),
+            "expected": expected.get(name, {}).get("value"), "floors": expected.get(name, {}).get("floors"),
         }
+
+
+def floors(rows):
+    """What no device of that bandwidth and rate could go below, beside what was measured."""
+    for row in rows:
+        for what, floor in (row["floors"] or {}).items():
+            ratio = row["median"] / floor if row["unit"] == "us" else floor / row["median"]
+            yield f"{row['figure']}: floor of {what} {number(floor)} {row['unit']}, measured {number(row['median'])}, ratio {ratio:.1f}"
 
 
 def table(rows):
@@ -208,11 +249,17 @@ def main():
         print(f"{key}: {value}")
     engine = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                          "--seconds", str(options.seconds)], 600)
-    stream = stream_runs(build, options.seconds, options.client_spin_us,
-                         options.server_spin_us or default_of(build, "spin-us"))
-    rows = list(figures(measure(engine, stream)))
+    spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
+    stream = stream_runs(build, options.seconds, *spins)
+    rows = list(figures(FIGURES, measure(engine, stream)))
+    cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
+                       "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
+    if cuda is not None:
+        on_cuda = stream_runs(build, options.seconds, *spins, backend="cuda")
+        rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
+        engine, stream = engine + cuda, stream + on_cuda
     print(f"\n{table(rows)}\n\nwhere the time goes:")
-    print("\n".join([*profile(engine), *round_trips(stream)]))
+    print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
     for run in stream:
         print(json.dumps(run))
     out = build / "bench.json"

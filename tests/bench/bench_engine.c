@@ -1,10 +1,11 @@
 /* bench_engine.c - times the engine through its only door, gpu/include/contact.h: one JSON object a line, a line a run.
  *
- *   bench_engine [--meshes DIR] [--seconds S] [--threads N]
+ *   bench_engine [--backend cpu|cuda] [--only SCENE] [--meshes DIR] [--seconds S] [--threads N]
  *
  * Each scene runs on the fastest instruction set with the threads its figure allows, and again on the plain one with
- * one thread as the baseline. Bodies move a little at every step, so that no step repeats another. The first steps'
- * results are hashed: every run of a scene must give the same bits. bench.py makes the table. */
+ * one thread as the baseline. With --backend cuda it runs on the first device, and the baseline is the CPU's fastest;
+ * exit code 3 says that there is no such device. Bodies move a little at every step, so that no step repeats another.
+ * The first steps' results are hashed: every run of a scene must give the same bits. bench.py makes the table. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,11 +16,12 @@
 #include "tests/bench/samples.h"
 #include "tests/scenes/shapes.h"
 
-enum { MIN_SAMPLES = 9, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
+enum { NO_BACKEND = 3, MIN_SAMPLES = 7, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
 
 static const char *meshes_dir = "../shared/meshes";
 static double seconds_per_run = 3;
 static unsigned max_threads = 2;
+static const char *backend = "cpu", *only;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
     va_list args;
@@ -117,13 +119,29 @@ typedef struct stage {
     double (*turns)[12]; /* start pose of the second body in each scene */
 } stage;
 
-static void set_up(stage *s, const bench *b, const char *simd, unsigned threads) {
+/* What runs a scene. */
+typedef struct runner {
+    const char *backend, *simd;
+    unsigned threads;
+} runner;
+
+static ct_engine *make_engine(const runner *runner) {
     ct_error error = {0};
     ct_engine_options options;
     ct_engine_options_init(&options);
-    options.threads = threads;
-    options.simd = simd;
-    if (ct_engine_create(&options, &s->engine, &error)) die("engine: %s", error.message);
+    options.backend = runner->backend;
+    options.threads = runner->threads;
+    options.simd = runner->simd;
+    options.devices = "0";
+    ct_engine *engine = NULL;
+    if (ct_engine_create(&options, &engine, &error) == CT_OK) return engine;
+    fprintf(stderr, "bench_engine: %s\n", error.message);
+    exit(error.status == CT_UNSUPPORTED ? NO_BACKEND : 1);
+}
+
+static void set_up(stage *s, const bench *b, const runner *runner) {
+    ct_error error = {0};
+    s->engine = make_engine(runner);
     size_t n = b->n_scenes;
     s->scenes = calloc(n, sizeof(ct_scene *));
     s->steps = calloc(n, sizeof *s->steps);
@@ -202,16 +220,18 @@ static uint64_t hash_result(uint64_t hash, const ct_result *result) {
 
 /* ---- runs ---- */
 
-static void run(const bench *b, const char *simd, unsigned threads) {
+static void run(const bench *b, const runner *runner) {
     stage s = {0};
-    set_up(&s, b, simd, threads);
+    set_up(&s, b, runner);
     bench_samples ms = {0};
     double phases[CT_PHASES] = {0}, volume = 0;
     uint64_t hash = 0xcbf29ce484222325u, rays = 0, fragments = 0, contacts = 0, entries = 0;
     double end = bench_now() + seconds_per_run;
+    ct_engine_facts facts, before = {0};
     for (unsigned k = 0; k < WARM_UP + MAX_SAMPLES; k++) {
         if (k >= WARM_UP + MIN_SAMPLES && bench_now() > end) break;
         place(&s, b, k);
+        if (k == WARM_UP) ct_engine_get_facts(s.engine, 0, &before);
         double begin = bench_now();
         ct_status status = ct_engine_run(s.engine, s.steps, b->n_scenes);
         double took = bench_now() - begin;
@@ -233,14 +253,13 @@ static void run(const bench *b, const char *simd, unsigned threads) {
     }
     if (!contacts) die("%s: the bodies never touched", b->name);
 
-    ct_engine_facts facts;
     ct_engine_get_facts(s.engine, 0, &facts);
     ct_mesh_info info[2];
     for (int j = 0; j < 2; j++) ct_mesh_get_info(b->bodies[j].mesh, &info[j]);
     double n = (double)ms.count;
-    printf("{\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
+    printf("{\"backend\":\"%s\",\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
            "\"resolution\":[%u,%u,%u],\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\",\"samples\":%zu,",
-           b->name, b->bodies[0].name, b->bodies[1].name, (unsigned long long)info[0].triangles,
+           facts.backend, b->name, b->bodies[0].name, b->bodies[1].name, (unsigned long long)info[0].triangles,
            (unsigned long long)info[1].triangles, b->n_scenes, b->resolution[0], b->resolution[1], b->resolution[2],
            facts.simd, facts.threads, facts.device, ms.count);
     printf("\"ms\":{\"p10\":%.6g,\"median\":%.6g,\"p90\":%.6g},\"phases_ms\":{", bench_quantile(&ms, 0.1),
@@ -248,9 +267,11 @@ static void run(const bench *b, const char *simd, unsigned threads) {
     for (int p = 0; p < CT_PHASES; p++)
         printf("%s\"%s\":%.6g", p ? "," : "", ct_phase_name((ct_phase)p), 1e3 * phases[p] / n);
     printf("},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
-           "\"scratch_bytes\":%llu,\"hash\":\"%016llx\"}\n",
+           "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,\"hash\":\"%016llx\"}\n",
            (double)rays / n, (double)fragments / n, (double)contacts / n, (double)entries / n, volume / n,
-           (unsigned long long)facts.scratch_peak, (unsigned long long)hash);
+           (unsigned long long)facts.scratch_peak, (double)(facts.launches - before.launches) / n,
+           (double)(facts.uploaded - before.uploaded) / n, (double)(facts.downloaded - before.downloaded) / n,
+           (unsigned long long)hash);
     fflush(stdout);
     bench_free(&ms);
     tear_down(&s, b);
@@ -258,8 +279,11 @@ static void run(const bench *b, const char *simd, unsigned threads) {
 
 /* The measured run, and the baseline. */
 static void compare(bench *b, unsigned threads) {
-    run(b, "auto", threads < max_threads ? threads : max_threads);
-    run(b, "base", 1);
+    runner cpu = {"cpu", "auto", threads < max_threads ? threads : max_threads}, plain = {"cpu", "base", 1};
+    runner device = {backend, "auto", 0};
+    bool on_cpu = strcmp(backend, "cpu") == 0;
+    run(b, on_cpu ? &cpu : &device);
+    run(b, on_cpu ? &plain : &cpu);
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
@@ -274,7 +298,12 @@ static const double armadillo_pose[12] = {0.8915443744921647,   -0.0580710037025
                                           0.1601468865334481,   0.9681012866153426,    -0.1926989195282664, 0.05,
                                           -0.42367629511812177, 0.24373686094371833,   0.8724051464613702,  0.02};
 
+static bool wanted(const char *name) {
+    return !only || strcmp(only, name) == 0;
+}
+
 static void bunny_and_cube(const char *name, uint32_t resolution) {
+    if (!wanted(name)) return;
     bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
     for (int i = 0; i < 3; i++) b.resolution[i] = resolution;
     b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
@@ -284,6 +313,7 @@ static void bunny_and_cube(const char *name, uint32_t resolution) {
 }
 
 static void two_armadillos(void) {
+    if (!wanted("armadillos")) return;
     double identity[12];
     shape_pose_identity(identity);
     bench b = {
@@ -293,7 +323,21 @@ static void two_armadillos(void) {
     compare(&b, 2);
 }
 
+/* 4.4 million triangles: two of 2.2 million that share one mesh. Moved by their poses, so nothing but those is sent. */
+static void two_huge(void) {
+    if (!wanted("huge")) return;
+    double identity[12];
+    shape_pose_identity(identity);
+    bench b = {.name = "huge", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01, .resolution = {512, 512, 512}};
+    b.bodies[0] = make_body(NULL, shape_torus(0.6, 0.35, 1048, 1050), "torus 2,200,800", identity);
+    b.bodies[1] = b.bodies[0];
+    ct_mesh_retain(b.bodies[1].mesh);
+    memcpy(b.bodies[1].start, armadillo_pose, sizeof b.bodies[1].start);
+    compare(&b, 2);
+}
+
 static void many_scenes(void) {
+    if (!wanted("batch_1024")) return;
     double identity[12];
     shape_pose_identity(identity);
     bench b = {
@@ -309,6 +353,10 @@ int main(int argc, char **argv) {
             meshes_dir = argv[i + 1];
         else if (!strcmp(argv[i], "--seconds"))
             seconds_per_run = atof(argv[i + 1]);
+        else if (!strcmp(argv[i], "--backend"))
+            backend = argv[i + 1];
+        else if (!strcmp(argv[i], "--only"))
+            only = argv[i + 1];
         else if (!strcmp(argv[i], "--threads"))
             max_threads = (unsigned)atoi(argv[i + 1]);
         else
@@ -317,6 +365,7 @@ int main(int argc, char **argv) {
     bunny_and_cube("bunny_cube_128", 128);
     bunny_and_cube("bunny_cube_16", 16);
     two_armadillos();
+    two_huge();
     many_scenes();
     return 0;
 }
