@@ -1,8 +1,6 @@
 /* test_golden.c - the promise of the same bits: answers of generated scenes, hashed whole, for any number of threads
- * and every instruction set this machine has, against the hashes written down here. Built at -O0 and -O2, by any
- * compiler and on any processor they must be the same.
- *
- * A change that is meant to change answers changes these numbers; the message says the new ones.
+ * and every instruction set this machine has, against the hashes written down in tests/scenes/golden.c. Built at -O0
+ * and -O2, by any compiler and on any processor they must be the same.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,178 +8,21 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "gpu/mesh/sha256.h"
+#include "tests/scenes/golden.h"
 #include "tests/scenes/stage.h"
-
-static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
-typedef struct combined {
-    ct_sha256 sha;
-    uint64_t contacts, fragments;
-} combined;
-
-static void take(combined *all, ct_result *result) {
-    char hex[33];
-    stage_hash(result, hex);
-    ct_sha256_update(&all->sha, hex, 32);
-    all->contacts += result->n_contacts;
-    all->fragments += result->fragments;
-    ct_result_free(&result);
-}
-
-/* ---- scenes ---- */
-
-static void pairs_of_shapes(ct_engine *engine, combined *all) {
-    uint64_t rng = 2024;
-    struct shape shapes[] = {shape_torus(0.8, 0.35, 48, 24), shape_blob(1, 4, 0.5, 9),
-                             shape_bolt(0.9, 0.2, 0.4, 4, 48, 16), shape_cube(1.5, 4), shape_l_prism(1.5, 1)};
-    for (int i = 0; i < 15; i++) {
-        double pose[2][12];
-        shape_pose_random(&rng, 0.4, pose[0]);
-        shape_pose_random(&rng, 0.4, pose[1]);
-        if (i % 5 == 0) shape_pose_identity(pose[0]), shape_pose_identity(pose[1]);
-        ct_scene_settings settings = i % 2 ? stage_resolution(17u + 5u * (uint32_t)i) : stage_pixel(0.03 + 0.01 * i);
-        ct_body_kind kind = i % 3 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
-        take(all, stage_once(engine, &settings,
-                             (struct placed[]){{&shapes[i % 5], pose[0], kind}, {&shapes[i * 2 % 5], pose[1], kind}}, 2,
-                             everything));
-    }
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) shape_free(&shapes[i]);
-}
-
-/* Large enough that one pair is spread over all threads. */
-static void large_pair(ct_engine *engine, combined *all) {
-    struct shape a = shape_blob(1, 6, 0.3, 4), b = shape_torus(0.9, 0.4, 300, 120);
-    ct_scene_settings settings = stage_resolution(160);
-    take(all, stage_once(engine, &settings, (struct placed[]){{&a, NULL, 0}, {&b, NULL, CT_BODY_DEFORMABLE}}, 2,
-                         CT_WANT_ALL));
-    shape_free(&a);
-    shape_free(&b);
-}
-
-static void pile(ct_engine *engine, combined *all) {
-    enum { N = 40 };
-    uint64_t rng = 99;
-    struct shape shapes[N];
-    double poses[N][12];
-    struct placed bodies[N];
-    for (int i = 0; i < N; i++) {
-        shapes[i] =
-            i ? i % 2 ? shape_blob(0.5, 2, 0.4, (uint64_t)i) : shape_torus(0.4, 0.2, 16, 10) : shape_box(10, 10, 1);
-        shape_pose_random(&rng, 1.5, poses[i]);
-        if (i == 0) shape_pose_identity(poses[0]);
-        bodies[i] = (struct placed){&shapes[i], poses[i], i % 4 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE};
-    }
-    ct_scene_settings settings = stage_resolution(24);
-    take(all, stage_once(engine, &settings, bodies, N, everything));
-    for (int i = 0; i < N; i++) shape_free(&shapes[i]);
-}
-
-/* Steps that move a rigid body and vertices of a deformable one, in all kinds of updates; positions stay resident. */
-static void moving(ct_engine *engine, combined *all) {
-    uint64_t rng = 5;
-    struct shape soft = shape_blob(1, 4, 0.2, 3), tool = shape_torus(0.7, 0.3, 40, 20);
-    double pose[12];
-    shape_pose_identity(pose);
-    ct_scene_settings settings = stage_pixel(0.05);
-    struct stage stage =
-        stage_open(engine, &settings, (struct placed[]){{&soft, NULL, CT_BODY_DEFORMABLE}, {&tool, pose, 0}}, 2);
-    for (int step = 0; step < 10; step++) {
-        ct_update updates[2] = {{.body = stage.body[1], .kind = CT_UPDATE_POSE}};
-        const double axis[3] = {1, step, 2}, by[3] = {0.9 - 0.05 * step, 0.3, 0.1 * step};
-        shape_pose_axis(axis, 0.03 * step, by, updates[0].pose);
-        for (uint32_t v = 0; v < soft.n_vertices; v++)
-            for (int k = 0; k < 3; k++) soft.positions[3 * v + (uint32_t)k] *= (float)shape_uniform(&rng, 0.998, 1.002);
-        uint32_t range[2] = {100, 500}, indices[3] = {7, 2000, 1};
-        float three[9];
-        for (int i = 0; i < 3; i++) memcpy(three + 3 * i, soft.positions + 3 * (size_t)indices[i], 12);
-        updates[1] = (ct_update){.body = stage.body[0],
-                                 .kind = CT_UPDATE_POSITIONS,
-                                 .positions = soft.positions,
-                                 .dtype = CT_F32,
-                                 .count = soft.n_vertices};
-        if (step % 3 == 1)
-            updates[1] = (ct_update){.body = stage.body[0],
-                                     .kind = CT_UPDATE_RANGES,
-                                     .positions = soft.positions + 300,
-                                     .dtype = CT_F32,
-                                     .count = 500,
-                                     .indices = range,
-                                     .n_indices = 2};
-        if (step % 3 == 2)
-            updates[1] = (ct_update){.body = stage.body[0],
-                                     .kind = CT_UPDATE_INDEXED,
-                                     .positions = three,
-                                     .dtype = CT_F32,
-                                     .count = 3,
-                                     .indices = indices,
-                                     .n_indices = 3};
-        take(all, stage_step(&stage, updates, 2, everything));
-    }
-    stage_close(&stage);
-    shape_free(&soft);
-    shape_free(&tool);
-}
-
-/* Many small scenes in one batch. */
-static void batch(ct_engine *engine, combined *all) {
-    enum { N = 64 };
-    uint64_t rng = 17;
-    struct stage stages[N];
-    ct_step steps[N];
-    for (int i = 0; i < N; i++) {
-        struct shape a = shape_icosphere(0.6, 2), b = shape_blob(0.7, 2, 0.3, (uint64_t)i);
-        double pose[2][12];
-        shape_pose_random(&rng, 0.5, pose[0]);
-        shape_pose_random(&rng, 0.5, pose[1]);
-        ct_scene_settings settings = stage_resolution(8u + (uint32_t)i % 32);
-        stages[i] = stage_open(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2);
-        steps[i] = (ct_step){.scene = stages[i].scene, .want = everything};
-        shape_free(&a);
-        shape_free(&b);
-    }
-    assert_int_equal(ct_engine_run(engine, steps, N), CT_OK);
-    for (int i = 0; i < N; i++) {
-        take(all, steps[i].result);
-        stage_close(&stages[i]);
-    }
-}
-
-static const struct golden {
-    const char *name;
-    void (*run)(ct_engine *engine, combined *all);
-    const char *hash;
-} scenes[] = {
-    {"pairs of shapes", pairs_of_shapes, "f2b3af848e9d9d2763866c444d9032fa"},
-    {"large pair", large_pair, "c9b01b1336ea50dc27eb50caf744fb3a"},
-    {"pile", pile, "7dcb9bd3711bda02ebd28193578d0281"},
-    {"moving", moving, "01fa0daf63a1ce5a355058dd52156f41"},
-    {"batch", batch, "f33e823d319c3e5fe1cb48a746b726a3"},
-};
-
-/* ---- tests ---- */
 
 /* Gives the number of fragments, which must not depend on threads or instruction sets either. */
 static uint64_t check(uint32_t threads, const char *simd, size_t scene) {
-    static const char digits[] = "0123456789abcdef";
     ct_engine *engine = stage_engine(threads, simd);
-    combined all = {.contacts = 0};
-    uint8_t digest[32];
-    char hex[33] = {0};
-    ct_sha256_init(&all.sha);
-    scenes[scene].run(engine, &all);
-    ct_sha256_final(&all.sha, digest);
-    for (int i = 0; i < 16; i++) hex[2 * i] = digits[digest[i] >> 4], hex[2 * i + 1] = digits[digest[i] & 15];
+    struct golden_answer answer = golden_run(engine, scene);
     ct_engine_destroy(&engine);
-    assert_true(all.contacts > 0);
-    if (strcmp(hex, scenes[scene].hash) != 0)
-        fail_msg("%s, %u threads, %s: the answers' hash is %s, expected %s", scenes[scene].name, threads, simd, hex,
-                 scenes[scene].hash);
-    return all.fragments;
+    assert_true(answer.contacts > 0);
+    if (strcmp(answer.hash, golden_hash(scene)) != 0)
+        fail_msg("%s, %u threads, %s: the answers' hash is %s, expected %s", golden_name(scene), threads, simd,
+                 answer.hash, golden_hash(scene));
+    return answer.fragments;
 }
 
 static void test_same_bits(void **state) {
@@ -192,7 +33,7 @@ static void test_same_bits(void **state) {
     ct_engine_get_facts(engine, 0, &facts);
     ct_engine_destroy(&engine);
     print_message("instruction sets: %s\n", facts.simd_available);
-    for (size_t scene = 0; scene < sizeof scenes / sizeof *scenes; scene++) {
+    for (size_t scene = 0; golden_name(scene); scene++) {
         uint64_t fragments = 0;
         char names[sizeof facts.simd_available];
         memcpy(names, facts.simd_available, sizeof names);
