@@ -361,7 +361,8 @@ void config_help(FILE *to) {
           "  --help               print this and exit\n\n"
           "exit codes: 0 asked to end (SIGTERM, SIGINT) or nothing to serve; 2 an option is wrong; 3 an address is in "
           "use\n"
-          "or cannot be bound; 4 the engine cannot run as asked; 5 the log cannot be written; 1 anything else\n",
+          "or cannot be bound; 4 the engine cannot run as asked; 5 the log cannot be written; 6 a device failed while\n"
+          "serving: start the server again, its clients register with it by themselves; 1 anything else\n",
           to);
 }
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,7 +14,7 @@
 #include "server/service.h"
 #include "server/stream/stream.h"
 
-enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5 };
+enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5, EXIT_DEVICE = 6 };
 enum { MAX_LINGER_MS = 2000 };
 
 extern char **environ;
@@ -27,6 +28,8 @@ typedef struct parts {
     stream *stream;
     http_server *http;
     service service;
+    pthread_t main;
+    atomic_bool lost; /* a device failed for good */
 } parts;
 
 static int give_up(int code, const char *part, const server_error *error) {
@@ -50,6 +53,13 @@ static bool start_engine(parts *parts, server_error *error) {
     return server_fail_engine(error, "engine", &cause);
 }
 
+/* Wakes main, which ends the process: a device that failed does not come back within it. */
+static void on_lost(void *context) {
+    parts *parts = context;
+    atomic_store(&parts->lost, true);
+    pthread_kill(parts->main, SIGUSR1);
+}
+
 static bool start_middle(parts *parts, server_error *error) {
     const config *config = &parts->config;
     registry_limits limits = {
@@ -69,6 +79,8 @@ static bool start_middle(parts *parts, server_error *error) {
         .queue = (uint32_t)config->queue,
         .max_in_flight = (uint32_t)config->max_in_flight,
         .batch_window_us = config->batch_window_us,
+        .on_lost = on_lost,
+        .context = parts,
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
@@ -138,14 +150,21 @@ static int serve(parts *parts) {
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGUSR1); /* from on_lost */
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
 
+    parts->main = pthread_self();
     int code = start(parts);
     if (code == EXIT_OK) {
-        int which = 0;
-        sigwait(&ends, &which);
-        log_info("main", "%s: finishing what is queued", strsignal(which));
+        int which = SIGUSR1;
+        while (which == SIGUSR1 && !atomic_load(&parts->lost)) sigwait(&ends, &which);
+        if (atomic_load(&parts->lost)) {
+            code = EXIT_DEVICE;
+            log_error("main", "a device failed: answering what is queued, then ending with exit code %d", code);
+        } else {
+            log_info("main", "%s: finishing what is queued", strsignal(which));
+        }
     }
     stop(parts);
     if (code == EXIT_OK) log_info("main", "ended");

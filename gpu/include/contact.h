@@ -191,7 +191,11 @@ typedef struct ct_scene_settings {
 void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, 64^3, stiffness 1 */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
+/* On the device that has the fewest triangles; or on the one named, device < count, which the caller then answers for.
+ */
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error);
+ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
+                             ct_error *error);
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);

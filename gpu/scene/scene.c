@@ -53,6 +53,11 @@ static size_t least_loaded(ct_engine *engine) {
 }
 
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
+    return ct_scene_create_on(engine, least_loaded(engine), settings, out, error);
+}
+
+ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
+                             ct_error *error) {
     *out = NULL;
     ct_status status = ct_scene_settings_check(settings, error);
     if (status) return status;
@@ -60,7 +65,7 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
     scene->engine = engine;
     scene->settings = *settings;
-    scene->site = least_loaded(engine);
+    scene->site = device;
     atomic_fetch_add(&engine->sites[scene->site].scenes, 1);
     *out = scene;
     return CT_OK;

@@ -29,6 +29,10 @@ typedef struct runner {
     uint32_t depth;    /* commands counted to it that wait or run */
     double rate;       /* commands per second of running time, smoothed; 0: unknown */
     uint64_t batches, steps;
+    /* In the device's small lane only, for the device: */
+    bool ready;
+    char ready_reason[256];
+    uint64_t probed_ns; /* when readiness was last told */
 
     /* The batch: of whoever set busy. */
     scene *scenes[BATCH_STEPS];
@@ -40,22 +44,22 @@ typedef struct runner {
 } runner;
 
 struct scheduler {
-    ct_engine *engine;      /* [fixed] */
-    const char *backend;    /* [fixed] as requested */
-    uint32_t queue;         /* [fixed] */
-    uint32_t max_in_flight; /* [fixed] */
-    uint64_t window_ns;     /* [fixed] that small steps wait for others to come */
-    registry *registry;     /* [fixed] */
-    metrics *metrics;       /* [fixed] */
-    session *nobody;        /* [fixed] stands for what comes without a session */
+    ct_engine *engine;              /* [fixed] */
+    const char *backend;            /* [fixed] as requested */
+    uint32_t queue;                 /* [fixed] */
+    uint32_t max_in_flight;         /* [fixed] */
+    uint64_t window_ns;             /* [fixed] that small steps wait for others to come */
+    void (*on_lost)(void *context); /* [fixed] or NULL */
+    void *context;                  /* [fixed] */
+    registry *registry;             /* [fixed] */
+    metrics *metrics;               /* [fixed] */
+    session *nobody;                /* [fixed] stands for what comes without a session */
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t idle;  /* drain: something ended */
     bool draining, ending;
     uint32_t depth; /* commands waiting or running */
-    bool ready;
-    char ready_reason[256];
-    uint64_t probed_ns; /* when readiness was last told */
+    bool lost;      /* a device is, and on_lost was called */
 
     uint32_t n_runners; /* [fixed] */
     runner runners[];   /* a device's stand together, in the order of schedule_lane */
@@ -87,7 +91,9 @@ void command_close_scene(scheduler *scheduler, scene *scene);
 void command_object(const command *command, char object[96]);
 
 /* probe.c */
-/* Runs a step whose volume is known. In the place of a batch. False: reason says what is wrong. */
-bool probe_run(ct_engine *engine, const char *requested, char *reason, size_t size);
+/* Runs a step whose volume is known on the device. In the place of a batch. False: reason says what is wrong. */
+bool probe_run(ct_engine *engine, size_t device, const char *requested, char *reason, size_t size);
+/* Whether the device failed for good: reason says how. */
+bool probe_lost(ct_engine *engine, size_t device, char *reason, size_t size);
 
 #endif

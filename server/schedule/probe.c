@@ -31,9 +31,16 @@ static bool run_step(ct_engine *engine, ct_scene *scene, ct_mesh *mesh, char *re
     return false;
 }
 
-bool probe_run(ct_engine *engine, const char *requested, char *reason, size_t size) {
+bool probe_lost(ct_engine *engine, size_t device, char *reason, size_t size) {
     ct_engine_facts facts;
-    ct_engine_get_facts(engine, 0, &facts);
+    ct_engine_get_facts(engine, device, &facts);
+    if (facts.lost) snprintf(reason, size, "device %zu (%s) is lost: %s", device, facts.device, facts.lost_reason);
+    return facts.lost;
+}
+
+bool probe_run(ct_engine *engine, size_t device, const char *requested, char *reason, size_t size) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, device, &facts);
     reason[0] = 0;
     if (strcmp(requested, "auto") != 0 && strcmp(requested, facts.backend) != 0) {
         snprintf(reason, size, "the backend %s was asked for, but %s is running", requested, facts.backend);
@@ -46,9 +53,10 @@ bool probe_run(ct_engine *engine, const char *requested, char *reason, size_t si
     ct_scene *scene = NULL;
     ct_error error = {0};
     bool good = ct_mesh_create(corners, CT_F32, 8, faces, 12, NULL, &mesh, &error) == CT_OK &&
-                ct_scene_create(engine, &settings, &scene, &error) == CT_OK &&
+                ct_scene_create_on(engine, device, &settings, &scene, &error) == CT_OK &&
                 run_step(engine, scene, mesh, reason, size, &error);
-    if (!good && !reason[0]) snprintf(reason, size, "a trial step failed: %s", error.message);
+    if (!good && !probe_lost(engine, device, reason, size) && !reason[0])
+        snprintf(reason, size, "a trial step on device %zu failed: %s", device, error.message);
     ct_scene_destroy(&scene);
     ct_mesh_release(&mesh);
     return good;

@@ -40,6 +40,11 @@ static void init_runner(scheduler *scheduler, uint32_t index) {
     runner->batch_s = BATCH_SECONDS * (facts.threads ? facts.threads : 1);
     runner->speed = facts.memory_budget ? ACCELERATOR : 1;
     init_condition(&runner->wake);
+    if (runner->lane != SCHEDULE_SMALL) return;
+    runner->ready = probe_run(scheduler->engine, runner->device, scheduler->backend, runner->ready_reason,
+                              sizeof runner->ready_reason);
+    runner->probed_ns = clock_ns();
+    if (!runner->ready) log_error("schedule", "not ready: %s", runner->ready_reason);
 }
 
 /* Ends the runners' threads, of which so many were started, and frees the scheduler. */
@@ -68,6 +73,8 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     scheduler->queue = options->queue;
     scheduler->max_in_flight = options->max_in_flight;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
+    scheduler->on_lost = options->on_lost;
+    scheduler->context = options->context;
     scheduler->registry = registry;
     scheduler->metrics = metrics;
     scheduler->n_runners = n_runners;
@@ -76,10 +83,6 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     for (uint32_t i = 0; i < n_runners; i++) init_runner(scheduler, i);
     registry_set_runners(registry, n_runners);
     scheduler->nobody = session_new(registry);
-    scheduler->ready =
-        probe_run(scheduler->engine, scheduler->backend, scheduler->ready_reason, sizeof scheduler->ready_reason);
-    scheduler->probed_ns = clock_ns();
-    if (!scheduler->ready) log_error("schedule", "not ready: %s", scheduler->ready_reason);
     uint32_t started = 0;
     while (scheduler->nobody && started < n_runners &&
            pthread_create(&scheduler->runners[started].thread, NULL, scheduler_worker, &scheduler->runners[started]) ==
@@ -435,12 +438,18 @@ bool scheduler_execute(scheduler *scheduler, command *command) {
 bool scheduler_ready(scheduler *scheduler, char *reason, size_t size) {
     const uint64_t stale_ns = UINT64_C(60000000000);
     pthread_mutex_lock(&scheduler->lock);
-    bool ready = scheduler->ready;
-    uint64_t age = clock_ns() - scheduler->probed_ns;
-    snprintf(reason, size, "%s", ready ? "" : scheduler->ready_reason);
-    if (ready && age > stale_ns) {
-        snprintf(reason, size, "the engine has not come back from its work for %.0f s", (double)age * 1e-9);
-        ready = false;
+    bool ready = true;
+    snprintf(reason, size, "%s", "");
+    for (uint32_t i = SCHEDULE_SMALL; i < scheduler->n_runners && ready; i += SCHEDULE_LANES) {
+        const runner *runner = &scheduler->runners[i];
+        uint64_t age = clock_ns() - runner->probed_ns;
+        ready = runner->ready && age <= stale_ns;
+        if (!runner->ready) {
+            snprintf(reason, size, "%s", runner->ready_reason);
+        } else if (!ready) {
+            snprintf(reason, size, "device %zu has not come back from its work for %.0f s", runner->device,
+                     (double)age * 1e-9);
+        }
     }
     if (ready && scheduler->draining) {
         snprintf(reason, size, "the server is shutting down");

@@ -48,6 +48,10 @@ typedef struct scheduler_options {
     uint32_t queue;           /* commands waiting or running */
     uint32_t max_in_flight;   /* of one session */
     uint64_t batch_window_us; /* that a small step waits for others to share its batch; 0: it does not wait */
+    /* Called once, on any thread, when a device has failed for good, or NULL. Steps on it are answered DEVICE_ERROR;
+     * the rest runs on, but the caller had better drain, stop and start afresh. */
+    void (*on_lost)(void *context);
+    void *context;
 } scheduler_options;
 
 /* Starts the workers and runs the first readiness step. NULL: error says why. */
@@ -178,8 +182,8 @@ bool scheduler_execute(scheduler *scheduler, command *command);
 
 /* ---- facts ---- */
 
-/* True if a real step ran right on the requested backend, at start and within the last half minute when the server was
- * asked; else reason says what is wrong. */
+/* True if a real step ran right on every device of the requested backend, at start and within the last half minute when
+ * the server was asked; else reason says what is wrong. */
 bool scheduler_ready(scheduler *scheduler, char *reason, size_t size);
 
 typedef enum schedule_lane { SCHEDULE_LARGE, SCHEDULE_SMALL, SCHEDULE_LANES } schedule_lane;

@@ -90,6 +90,24 @@ static void run_taken(runner *runner) {
     metrics_count_batch(scheduler->metrics, runner->lane == SCHEDULE_LARGE, runner->n_steps);
 }
 
+/* Not ready from now on if the device failed for good. Before anybody is told of an error, so that who then asks for
+ * readiness finds none. */
+static void note_loss(runner *runner) {
+    scheduler *scheduler = runner->scheduler;
+    char reason[sizeof runner->ready_reason];
+    if (!probe_lost(scheduler->engine, runner->device, reason, sizeof reason)) return;
+    pthread_mutex_lock(&scheduler->lock);
+    struct runner *small = &scheduler->runners[runner->device * SCHEDULE_LANES + SCHEDULE_SMALL];
+    small->ready = false;
+    memcpy(small->ready_reason, reason, sizeof reason);
+    bool told = scheduler->lost;
+    scheduler->lost = true;
+    pthread_mutex_unlock(&scheduler->lock);
+    if (told) return;
+    log_error("schedule", "%s", reason);
+    if (scheduler->on_lost) scheduler->on_lost(scheduler->context);
+}
+
 /* ---- ending ---- */
 
 /* With the lock held: the numbers and the counts. */
@@ -160,6 +178,11 @@ static void run_batch(runner *runner) {
 
     uint64_t begin = clock_ns();
     run_taken(runner);
+    for (command *command = runner->first_taken; command; command = command->next) {
+        if (command->error.code != CONTACTD_DEVICE_ERROR) continue;
+        note_loss(runner);
+        break;
+    }
     double seconds = (double)(clock_ns() - begin) * 1e-9;
 
     pthread_mutex_lock(&scheduler->lock);
@@ -188,22 +211,23 @@ static void run_batch(runner *runner) {
 
 /* ---- those that run ---- */
 
-/* In the place of a batch of the runner's. With the lock held. */
+/* In the place of a batch of the runner's, which is its device's small one. With the lock held. */
 static void probe(runner *runner) {
     scheduler *scheduler = runner->scheduler;
-    char reason[sizeof scheduler->ready_reason];
+    char reason[sizeof runner->ready_reason];
     runner->busy = true;
     pthread_mutex_unlock(&scheduler->lock);
-    bool ready = probe_run(scheduler->engine, scheduler->backend, reason, sizeof reason);
+    bool ready = probe_run(scheduler->engine, runner->device, scheduler->backend, reason, sizeof reason);
+    if (!ready) note_loss(runner);
     pthread_mutex_lock(&scheduler->lock);
     runner->busy = false;
-    if (ready != scheduler->ready) {
+    if (ready != runner->ready) {
         log_line(ready ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "schedule", "%s%s",
                  ready ? "ready again" : "not ready: ", reason);
     }
-    scheduler->ready = ready;
-    memcpy(scheduler->ready_reason, reason, sizeof reason);
-    scheduler->probed_ns = clock_ns();
+    runner->ready = ready;
+    memcpy(runner->ready_reason, reason, sizeof reason);
+    runner->probed_ns = clock_ns();
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
 
@@ -211,10 +235,9 @@ static struct timespec timespec_of(uint64_t ns) {
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 
-/* The first device's small runner sees to it, so that a huge step does not keep it from it. */
+/* A device's small lane sees to it, so that a huge step does not keep it from it. */
 static uint64_t probe_due_ns(const runner *runner) {
-    return runner->index == SCHEDULE_SMALL ? runner->scheduler->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000)
-                                           : UINT64_MAX;
+    return runner->lane == SCHEDULE_SMALL ? runner->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000) : UINT64_MAX;
 }
 
 /* When what is queued may run. */
