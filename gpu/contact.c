@@ -7,6 +7,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
+#include "gpu/picture/picture.h"
 
 enum { ENGINE_COOKIE = 0xe9913001 };
 
@@ -57,6 +58,7 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
         if (!any && strcmp(options->backend, backend->name) != 0) continue;
         why.status = CT_OK;
         if (open_sites(engine, backend, options, &why) == CT_OK) {
+            pthread_mutex_init(&engine->painting, NULL);
             *out = engine;
             return CT_OK;
         }
@@ -73,6 +75,8 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
 void ct_engine_destroy(ct_engine **handle) {
     ct_engine *engine = *handle;
     if (!engine) return;
+    ct_painter_destroy(&engine->painter);
+    pthread_mutex_destroy(&engine->painting);
     for (size_t i = 0; i < engine->n_sites; i++) engine->backend->destroy(&engine->sites[i].device);
     free(engine);
     *handle = NULL;

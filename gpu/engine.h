@@ -2,6 +2,7 @@
 #ifndef CT_ENGINE_H
 #define CT_ENGINE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "gpu/backend/backend.h"
@@ -17,6 +18,8 @@ struct ct_engine {
     size_t n_sites;
     ct_site sites[CT_MAX_DEVICES];
     char reason[512]; /* why this backend */
+    pthread_mutex_t painting;   /* guards: */
+    struct ct_painter *painter; /* draws snapshots; NULL until the first */
 };
 
 #endif

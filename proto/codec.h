@@ -52,6 +52,7 @@ typedef enum wire_type {
     WIRE_ADD_BODY, WIRE_BODY_ADDED, WIRE_REMOVE_BODY, WIRE_DONE,
     WIRE_STEP, WIRE_STEP_RESULT,
     WIRE_GET_STATUS, WIRE_STATUS,
+    WIRE_GET_SNAPSHOT, WIRE_SNAPSHOT,
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
 
@@ -187,6 +188,15 @@ typedef struct wire_status {
     const wire_device *devices; uint32_t n_devices;
 } wire_status;
 
+typedef struct wire_get_snapshot { /* 0 and NaN: absent */
+    uint64_t scene;
+    uint32_t width, height, contact[2], show, resolution;
+    bool has_up, has_eye, has_target, has_background;
+    double azimuth, elevation, zoom, field_of_view, opacity;
+    double up[3], eye[3], target[3], background[4];
+} wire_get_snapshot;
+typedef struct wire_snapshot { uint64_t scene; uint32_t width, height; wire_array png; } wire_snapshot;
+
 typedef struct wire_message {
     uint64_t request, session, epoch;
     wire_type type;
@@ -211,6 +221,8 @@ typedef struct wire_message {
         wire_step step;
         wire_step_result step_result;
         wire_status status;
+        wire_get_snapshot get_snapshot;
+        wire_snapshot snapshot;
     } u; /* list_meshes, list_scenes, done, get_status have no content */
 } wire_message;
 

@@ -281,6 +281,39 @@ struct Decoder {
         return text(in->device(), "device", &out->device) && text(in->lost_reason(), "lost_reason", &out->lost_reason);
     }
 
+    bool get_snapshot(const fb::GetSnapshot *in, wire_get_snapshot *out) {
+        out->scene = in->scene();
+        out->width = in->width();
+        out->height = in->height();
+        out->show = in->show();
+        out->resolution = in->resolution();
+        out->azimuth = in->azimuth();
+        out->elevation = in->elevation();
+        out->zoom = in->zoom();
+        out->field_of_view = in->field_of_view();
+        out->opacity = in->opacity();
+        out->contact[0] = out->contact[1] = 0;
+        if (const auto *contact = in->contact()) {
+            if (contact->size() != 2)
+                return fail(CONTACTD_WRONG_LENGTH, "contact", "contact has %u numbers, expected 2", contact->size());
+            for (unsigned i = 0; i < 2; i++) out->contact[i] = contact->Get(i);
+        }
+        out->has_up = in->up() != nullptr;
+        out->has_eye = in->eye() != nullptr;
+        out->has_target = in->target() != nullptr;
+        out->has_background = in->background() != nullptr;
+        return numbers(in->up(), "up", 3, nullptr, out->up) && numbers(in->eye(), "eye", 3, nullptr, out->eye) &&
+               numbers(in->target(), "target", 3, nullptr, out->target) &&
+               numbers(in->background(), "background", 4, nullptr, out->background);
+    }
+
+    bool snapshot(const fb::Snapshot *in, wire_snapshot *out) {
+        out->scene = in->scene();
+        out->width = in->width();
+        out->height = in->height();
+        return array(in->png(), "png", U8, 1, &out->png);
+    }
+
     bool status(const fb::Status *in, wire_status *out) {
         out->threads = in->threads();
         out->ready = in->ready();
@@ -441,6 +474,10 @@ struct Decoder {
             return step_result(m->body_as_StepResult(), &u.step_result);
         case WIRE_STATUS:
             return status(m->body_as_Status(), &u.status);
+        case WIRE_GET_SNAPSHOT:
+            return get_snapshot(m->body_as_GetSnapshot(), &u.get_snapshot);
+        case WIRE_SNAPSHOT:
+            return snapshot(m->body_as_Snapshot(), &u.snapshot);
         case WIRE_LIST_MESHES:
         case WIRE_LIST_SCENES:
         case WIRE_DONE:

@@ -60,6 +60,8 @@ struct Encoder {
             const wire_step_result &r = m.u.step_result;
             for (const wire_array *a : {&r.vertices, &r.gradient, &r.weights, &r.forces, &r.spans, &r.span_axes})
                 place(*a);
+        } else if (m.type == WIRE_SNAPSHOT) {
+            place(m.u.snapshot.png);
         }
         return true;
     }
@@ -235,6 +237,19 @@ struct Encoder {
             .Union();
     }
 
+    Offset<void> get_snapshot(const wire_get_snapshot &s) {
+        Offset<flatbuffers::Vector<uint32_t>> contact;
+        if (s.contact[0] || s.contact[1]) contact = fbb->CreateVector(s.contact, 2);
+        Offset<flatbuffers::Vector<double>> up, eye, target, background;
+        if (s.has_up) up = numbers(s.up, 3);
+        if (s.has_eye) eye = numbers(s.eye, 3);
+        if (s.has_target) target = numbers(s.target, 3);
+        if (s.has_background) background = numbers(s.background, 4);
+        return fb::CreateGetSnapshot(*fbb, s.scene, s.width, s.height, contact, s.show, s.resolution, s.azimuth,
+                                     s.elevation, up, eye, target, s.zoom, s.field_of_view, s.opacity, background)
+            .Union();
+    }
+
     Offset<void> welcome(const wire_welcome &w) {
         auto server = text(w.server), backend = text(w.backend), rasterizer = text(w.rasterizer);
         auto device = text(w.device);
@@ -327,6 +342,12 @@ struct Encoder {
             return fb::CreateGetStatus(*fbb).Union();
         case WIRE_STATUS:
             return status(u.status);
+        case WIRE_GET_SNAPSHOT:
+            return get_snapshot(u.get_snapshot);
+        case WIRE_SNAPSHOT: {
+            auto png = array(u.snapshot.png);
+            return fb::CreateSnapshot(*fbb, u.snapshot.scene, u.snapshot.width, u.snapshot.height, png).Union();
+        }
         case WIRE_NO_BODY:
             break;
         }

@@ -6,6 +6,7 @@
 #include "server/http/answers.h"
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
+#include "server/picture.h"
 
 static bool execute(const service *service, command *command, problem *p) {
     command->session = SESSION_NONE;
@@ -169,6 +170,22 @@ bool handle_scene_routes(const service *service, const http_request *request, ht
     }
     if (match->method == HTTP_PATCH) return patch_scene(service, scene, request, answer, p);
     return reads ? get_scene(service, scene, false, answer, p) : close_scene(service, scene, answer, p);
+}
+
+/* ---- pictures ---- */
+
+bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    command command = {.kind = COMMAND_SNAPSHOT};
+    picture picture;
+    server_error error = {0};
+    if (!route_scene(&request->match, &command.scene, p) ||
+        !request_snapshot(request->query, &command.in.snapshot.options, p) || !execute(service, &command, p))
+        return false;
+    if (!picture_make(&command.out.snapshot, &command.in.snapshot.options, command.scene, service->metrics, &picture,
+                      &error))
+        return problem_take(p, &error);
+    *answer = (http_answer){.status = 200, .type = "image/png", .data = (char *)picture.png, .size = picture.size};
+    return true;
 }
 
 /* ---- steps ---- */

@@ -20,6 +20,8 @@ http_lane handler_lane(const route_match *match) {
     case ROUTE_BODY:
     case ROUTE_STEP:
         return LANE_SCENES;
+    case ROUTE_SNAPSHOT:
+        return LANE_PICTURES;
     default:
         return LANE_NOW;
     }
@@ -91,7 +93,7 @@ static bool facts(const service *service, const http_request *request, http_answ
     return handler_finish(&out, 200, answer, p);
 }
 
-/* Only POST /v1/meshes has a parameter; elsewhere one that does nothing would be a silent mistake. */
+/* Only POST /v1/meshes and a snapshot have parameters; elsewhere one that does nothing would be a silent mistake. */
 static bool no_query(const http_request *request, problem *p) {
     text_view name, value;
     const char *query = request->query;
@@ -107,7 +109,8 @@ static bool no_query(const http_request *request, problem *p) {
 
 bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p) {
     http_route route = request->match.route;
-    if (!(route == ROUTE_MESHES && request->match.method == HTTP_POST) && !no_query(request, p)) return false;
+    bool query = route == ROUTE_SNAPSHOT || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
+    if (!query && !no_query(request, p)) return false;
     switch (route) {
     case ROUTE_PAGE:
         return fixed(answer, "text/html; charset=utf-8", asset_page());
@@ -135,6 +138,8 @@ bool handler_run(const service *service, const http_request *request, http_answe
     case ROUTE_BODY:
     case ROUTE_STATS:
         return handle_scene_routes(service, request, answer, p);
+    case ROUTE_SNAPSHOT:
+        return handle_snapshot(service, request, answer, p);
     case ROUTE_STEP:
         return handle_step(service, request, answer, p);
     case ROUTE_COUNT:

@@ -27,7 +27,7 @@ typedef struct http_answer {
 } http_answer;
 
 /* Who carries a request out: most are answered from memory at once; the others wait or compute. */
-typedef enum http_lane { LANE_NOW, LANE_MESHES, LANE_SCENES, LANE_COUNT } http_lane;
+typedef enum http_lane { LANE_NOW, LANE_MESHES, LANE_SCENES, LANE_PICTURES, LANE_COUNT } http_lane;
 http_lane handler_lane(const route_match *match);
 
 bool handler_takes_body(const route_match *match); /* POST, PATCH */
@@ -38,6 +38,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
 /* The parts of handler_run that have files of their own. */
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
 
 /* Ends a JSON answer. TOO_LARGE beyond the limit it was begun with. */

@@ -4,7 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MESH_WORKERS = 2, SCENE_WORKERS = 4, WORKERS = MESH_WORKERS + SCENE_WORKERS };
+static const unsigned workers_of[LANE_COUNT] = {[LANE_MESHES] = 2, [LANE_SCENES] = 4, [LANE_PICTURES] = 1};
+enum { WORKERS = 2 + 4 + 1 };
 
 typedef struct lane {
     lane_job *first, *last;
@@ -51,16 +52,17 @@ lanes *lanes_start(void) {
     pthread_mutex_init(&lanes->lock, NULL);
     pthread_cond_init(&lanes->idle, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_cond_init(&lanes->lane[i].some, NULL);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        worker *worker = &lanes->workers[i];
-        worker->lanes = lanes;
-        worker->lane = &lanes->lane[i < MESH_WORKERS ? LANE_MESHES : LANE_SCENES];
-        if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
-            lanes_stop(&lanes);
-            return NULL;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        for (unsigned i = 0; i < workers_of[lane]; i++) {
+            worker *worker = &lanes->workers[lanes->n_workers];
+            worker->lanes = lanes;
+            worker->lane = &lanes->lane[lane];
+            if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+                lanes_stop(&lanes);
+                return NULL;
+            }
+            lanes->n_workers++;
         }
-        lanes->n_workers++;
-    }
     return lanes;
 }
 

@@ -1,6 +1,6 @@
-/* lanes.h - the workers that carry out what may take long: a few threads for meshes and a few for scenes, so that
- * reading large meshes holds up no step. A lane's queue is bounded by the number of connections, each of which has one
- * request. */
+/* lanes.h - the workers that carry out what may take long: a few threads for meshes, a few for scenes and one for
+ * pictures, so that reading large meshes or drawing holds up no step. A lane's queue is bounded by the number of
+ * connections, each of which has one request. */
 #ifndef CONTACTD_HTTP_LANES_H
 #define CONTACTD_HTTP_LANES_H
 

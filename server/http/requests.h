@@ -47,6 +47,9 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);
 void request_step_free(step_request *request);
 
+/* The query of GET .../snapshot.png, as received: within the options' bounds, what it does not name at its default. */
+bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p);
+
 extern const char *const request_want_names[]; /* bit i of want, NULL-terminated */
 
 /* "3f2a..." of 8 to 32 hexadecimal digits. */

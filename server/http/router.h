@@ -30,7 +30,8 @@ enum { HTTP_GET = 1, HTTP_POST = 2, HTTP_PATCH = 4, HTTP_DELETE = 8 }; /* HEAD g
     X(BODIES, "/v1/scenes/{scene}/bodies", HTTP_GET | HTTP_POST)                                                       \
     X(BODY, "/v1/scenes/{scene}/bodies/{body}", HTTP_GET | HTTP_DELETE)                                                \
     X(STEP, "/v1/scenes/{scene}/step", HTTP_POST)                                                                      \
-    X(STATS, "/v1/scenes/{scene}/stats", HTTP_GET)
+    X(STATS, "/v1/scenes/{scene}/stats", HTTP_GET)                                                                     \
+    X(SNAPSHOT, "/v1/scenes/{scene}/snapshot.png", HTTP_GET)
 
 typedef enum http_route {
 #define HTTP_ROUTE_ENUM(name, path, methods) ROUTE_##name,

@@ -21,6 +21,7 @@
     X(FRAGMENTS, "contactd_fragments_total", "", "Ray-triangle crossings found")                                       \
     X(LARGE_STEPS, "contactd_lane_steps_total", "lane=\"large\"", "Steps that ran, failed ones too, by lane")          \
     X(SMALL_STEPS, "contactd_lane_steps_total", "lane=\"small\"", "Steps that ran, failed ones too, by lane")          \
+    X(SNAPSHOTS, "contactd_snapshots_total", "", "Pictures drawn")                                                     \
     X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full")                                    \
     X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands dropped because their deadline had passed")        \
     X(STREAM_IN, "contactd_received_bytes_total", "protocol=\"stream\"", "Bytes received")                             \

@@ -152,6 +152,14 @@ static void run_list_bodies(command *command, const char *object) {
     command->out.bodies.items = items;
 }
 
+static void run_snapshot(command *command, const char *object) {
+    ct_error cause = {0};
+    if (ct_snapshot_take(command->target->engine, &command->in.snapshot.options, &command->out.snapshot, &cause) !=
+        CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+    }
+}
+
 void command_close_scene(scheduler *scheduler, scene *scene) {
     ct_scene_destroy(&scene->engine);
     for (size_t i = 0; i < scene->n_uses; i++) mesh_unuse(scheduler->registry, scene->uses[i].mesh);
@@ -174,6 +182,9 @@ void command_run(scheduler *scheduler, command *command) {
         break;
     case COMMAND_LIST_BODIES:
         run_list_bodies(command, object);
+        break;
+    case COMMAND_SNAPSHOT:
+        run_snapshot(command, object);
         break;
     case COMMAND_CLOSE:
         command_close_scene(scheduler, command->target);

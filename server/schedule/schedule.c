@@ -207,7 +207,8 @@ static bool may_touch(const scheduler *scheduler, command *command) {
         return server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
                            "the scene was closed: open another one");
     }
-    bool owners_only = command->kind != COMMAND_CONFIGURE && command->kind != COMMAND_LIST_BODIES;
+    bool owners_only =
+        command->kind != COMMAND_CONFIGURE && command->kind != COMMAND_LIST_BODIES && command->kind != COMMAND_SNAPSHOT;
     if (owners_only && scene->owner && command->asker != scene->owner && command->asker != scheduler->nobody) {
         return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
                            "the scene belongs to another client (\"%s\"): open a scene of your own",

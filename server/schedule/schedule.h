@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "gpu/include/contact.h"
+#include "gpu/include/snapshot.h"
 #include "server/error.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/registry.h"
@@ -100,6 +101,7 @@ typedef enum command_kind {
     COMMAND_REMOVE_BODY,
     COMMAND_LIST_BODIES,
     COMMAND_STEP,
+    COMMAND_SNAPSHOT,
     COMMAND_CLOSE,
 } command_kind;
 
@@ -131,6 +133,9 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             const ct_update *updates;
             size_t n_updates;
         } step;
+        struct {
+            ct_snapshot_options options;
+        } snapshot; /* taken, not drawn: that is slow, and needs neither the scene nor the runner (server/picture.h) */
     } in;
     void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */
     void *context;                  /* the caller's */
@@ -143,7 +148,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         struct {
             body_record *items; /* the caller frees it with free() */
             size_t n;
-        } bodies; /* LIST_BODIES */
+        } bodies;              /* LIST_BODIES */
+        ct_snapshot *snapshot; /* SNAPSHOT: the caller frees it */
         struct {
             step_answer *answer; /* the caller's reference; also on an error that uses the number up */
             bool cached;

@@ -42,9 +42,14 @@ static double cost_of_step(const scene *scene, double speed) {
     return 30e-6 + (100e-9 * triangles + 5e-9 * rays * pairs) / speed;
 }
 
-static double cost_of_control(const scene *scene, const command *command) {
+static double cost_of_control(const scene *scene, const command *command, double speed) {
     if (command->kind == COMMAND_ADD_BODY) return 1e-6 + 5e-9 * (double)command->triangles;
     if (command->kind == COMMAND_CLOSE) return 1e-6 + 5e-9 * (double)scene->triangles;
+    if (command->kind == COMMAND_SNAPSHOT) { /* a step and a copy; never for the I/O thread */
+        double resolution = command->in.snapshot.options.resolution;
+        return HELP_SECONDS + cost_of_step(scene, speed) + 5e-9 * (double)scene->triangles +
+               15e-9 * resolution * resolution / speed;
+    }
     return 1e-6;
 }
 
@@ -69,7 +74,7 @@ static portion next_portion(const scene *scene, double speed) {
         if (step && changed) break;
         portion.has_step = step;
         changed = changed || changes_cost(command);
-        portion.cost_s += step ? cost_of_step(scene, speed) : cost_of_control(scene, command);
+        portion.cost_s += step ? cost_of_step(scene, speed) : cost_of_control(scene, command, speed);
         portion.n++;
     }
     return portion;

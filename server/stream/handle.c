@@ -1,5 +1,6 @@
 /* handle.c - what each request of a stream client does. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,8 +208,55 @@ static bool fill_step(request *request, server_error *error) {
     return true;
 }
 
+/* What is absent keeps its default. */
+static void fill_snapshot(command *command, const wire_get_snapshot *in) {
+    ct_snapshot_options *options = &command->in.snapshot.options;
+    command->kind = COMMAND_SNAPSHOT;
+    command->scene = in->scene;
+    ct_snapshot_options_init(options);
+    if (in->width) options->width = in->width;
+    if (in->height) options->height = in->height;
+    memcpy(options->contact, in->contact, sizeof options->contact);
+    if (in->show) options->show = in->show;
+    options->resolution = in->resolution;
+    if (!isnan(in->azimuth)) options->azimuth = in->azimuth;
+    if (!isnan(in->elevation)) options->elevation = in->elevation;
+    if (!isnan(in->zoom)) options->zoom = in->zoom;
+    if (!isnan(in->field_of_view)) options->field_of_view = in->field_of_view;
+    if (!isnan(in->opacity)) options->opacity = in->opacity;
+    if (in->has_up) memcpy(options->up, in->up, sizeof options->up);
+    if (in->has_background) memcpy(options->background, in->background, sizeof options->background);
+    options->has_eye = in->has_eye;
+    options->has_target = in->has_target;
+    memcpy(options->eye, in->eye, sizeof options->eye);
+    memcpy(options->target, in->target, sizeof options->target);
+}
+
+static void draw_snapshot(void *argument) { /* on a helper thread */
+    request *request = argument;
+    command *command = &request->command;
+    picture_make(&command->out.snapshot, &command->in.snapshot.options, command->scene,
+                 request->stream->service->metrics, &request->picture, &request->error);
+    stream_finished(request);
+}
+
+/* A snapshot that was taken is drawn by a helper. On any thread. */
+static void hand_over_snapshot(request *request) {
+    command *command = &request->command;
+    if (jobs_add(request->stream->jobs, draw_snapshot, request)) return;
+    ct_snapshot_free(&command->out.snapshot);
+    server_fail(&command->error, CONTACTD_BUSY, "snapshot", "", "as many meshes and pictures as may wait are waiting");
+    command->error.retry_after_ms = 100;
+    metrics_add(request->stream->service->metrics, METRICS_BUSY, 1);
+    stream_finished(request);
+}
+
 static void command_done(command *command) {
-    stream_finished(command->context);
+    if (command->kind == COMMAND_SNAPSHOT && command->error.code == CONTACTD_OK) {
+        hand_over_snapshot(command->context);
+    } else {
+        stream_finished(command->context);
+    }
 }
 
 /* Turns the message into a command. False: it is none, or *error says what is wrong. */
@@ -244,6 +292,10 @@ static bool fill_command(request *request, server_error *error) {
         return true;
     case WIRE_STEP:
         return fill_step(request, error);
+    case WIRE_GET_SNAPSHOT:
+        request->error = (server_error){0};
+        fill_snapshot(command, &message->u.get_snapshot);
+        return true;
     default:
         return false;
     }
@@ -354,11 +406,15 @@ static void answer_command(stream *stream, request *request) {
         answer_step(stream, request);
         return;
     }
-    if (command->error.code != CONTACTD_OK) {
-        reply_error(stream, request, request->message.request, &command->error, server_code_retry(command->error.code));
+    const server_error *error = &command->error;
+    if (error->code == CONTACTD_OK && command->kind == COMMAND_SNAPSHOT) error = &request->error;
+    if (error->code != CONTACTD_OK) {
+        reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
         return;
     }
-    if (command->kind == COMMAND_OPEN || command->kind == COMMAND_CONFIGURE) {
+    if (command->kind == COMMAND_SNAPSHOT) {
+        reply_picture(stream, request);
+    } else if (command->kind == COMMAND_OPEN || command->kind == COMMAND_CONFIGURE) {
         reply_scene(stream, request, &command->out.scene);
     } else if (command->kind == COMMAND_ADD_BODY) {
         wire_message added = {.u.body_added = {command->scene, command->out.body}};

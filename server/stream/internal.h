@@ -9,6 +9,7 @@
 
 #include "proto/codec.h"
 #include "proto/spin.h"
+#include "server/picture.h"
 #include "server/service.h"
 #include "server/stream/jobs.h"
 #include "server/stream/stream.h"
@@ -29,7 +30,8 @@ typedef struct request {
     ct_update *updates;
     size_t room_updates;
     mesh_record mesh;   /* RegisterMesh */
-    server_error error; /* RegisterMesh: code OK if it went well */
+    picture picture;    /* GetSnapshot */
+    server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */
     struct request *next;
 } request;
 
@@ -78,6 +80,7 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
 void reply_scene(stream *stream, request *request, const scene_record *record);
 void reply_scenes(stream *stream, request *request, const scene_record *records, size_t n);
+void reply_picture(stream *stream, request *request); /* the picture is the answer's from now on */
 void reply_status(stream *stream, request *request);
 void reply_welcome(stream *stream, request *request, const session_record *session);
 

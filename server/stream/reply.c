@@ -12,14 +12,14 @@ typedef struct parcel {
     atomic_uint references;
     step_answer *answer;
     ct_mesh *mesh;
-    void *spans;
+    void *block; /* spans, or a picture */
 } parcel;
 
 static void parcel_release(parcel *parcel) {
     if (atomic_fetch_sub_explicit(&parcel->references, 1, memory_order_acq_rel) != 1) return;
     step_answer_release(&parcel->answer);
     ct_mesh_release(&parcel->mesh);
-    free(parcel->spans);
+    free(parcel->block);
     free(parcel);
 }
 
@@ -28,13 +28,13 @@ static void frame_sent(void *data, void *hint) { /* on one of ZeroMQ's threads *
     parcel_release(hint);
 }
 
-static parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *spans) {
+static parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block) {
     parcel *parcel = calloc(1, sizeof *parcel);
     if (!parcel) return NULL;
     atomic_init(&parcel->references, 1);
     parcel->answer = answer ? step_answer_retain(answer) : NULL;
     parcel->mesh = mesh ? ct_mesh_retain(mesh) : NULL;
-    parcel->spans = spans;
+    parcel->block = block;
     return parcel;
 }
 
@@ -321,6 +321,30 @@ void reply_step(stream *stream, request *request, step_answer *answer, bool cach
         parcel_release(parcel);
     } else {
         free(spans);
+    }
+}
+
+/* ---- pictures ---- */
+
+void reply_picture(stream *stream, request *request) {
+    picture *picture = &request->picture;
+    wire_message message = {.u.snapshot = {
+                                .scene = request->message.u.get_snapshot.scene,
+                                .width = picture->width,
+                                .height = picture->height,
+                                .png = {WIRE_U8, picture->size, picture->png},
+                            }};
+    wire_encoded encoded;
+    if (!encode(stream, request, WIRE_SNAPSHOT, &message, &encoded)) {
+        free(picture->png);
+        return;
+    }
+    parcel *parcel = encoded.n_frames > 1 ? parcel_new(NULL, NULL, picture->png) : NULL;
+    send_encoded(stream, request, &encoded, parcel); /* without a parcel it is copied */
+    if (parcel) {
+        parcel_release(parcel);
+    } else {
+        free(picture->png);
     }
 }
 

@@ -258,6 +258,30 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                    .max_resolution = 13,
                                    .max_message_bytes = 14};
         break;
+    case WIRE_GET_SNAPSHOT:
+        m.u.get_snapshot = (wire_get_snapshot){.scene = 33,
+                                               .width = 640,
+                                               .height = 480,
+                                               .contact = {34, 35},
+                                               .show = 3,
+                                               .resolution = 16,
+                                               .has_up = true,
+                                               .has_eye = true,
+                                               .has_target = true,
+                                               .has_background = true,
+                                               .azimuth = -30.5,
+                                               .elevation = 15,
+                                               .zoom = 1.5,
+                                               .field_of_view = 40,
+                                               .opacity = 0.25};
+        sample_numbers(m.u.get_snapshot.up, 3, 0.5);
+        sample_numbers(m.u.get_snapshot.eye, 3, -7);
+        sample_numbers(m.u.get_snapshot.target, 3, 8);
+        sample_numbers(m.u.get_snapshot.background, 4, 0);
+        break;
+    case WIRE_SNAPSHOT:
+        m.u.snapshot = (wire_snapshot){36, 640, 480, sample_array(WIRE_U8, 20, s->file)};
+        break;
     default:
         break; /* the others have no content */
     }
@@ -439,6 +463,28 @@ static inline const char *differ_status(const wire_status *a, const wire_status 
     SAME_LIST(differ_device, devices, n_devices);
     return NULL;
 }
+static inline const char *differ_get_snapshot(const wire_get_snapshot *a, const wire_get_snapshot *b) {
+    SAME(scene);
+    SAME(width);
+    SAME(height);
+    SAME(contact);
+    SAME(show);
+    SAME(resolution);
+    SAME(has_up);
+    SAME(has_eye);
+    SAME(has_target);
+    SAME(has_background);
+    SAME(azimuth);
+    SAME(elevation);
+    SAME(zoom);
+    SAME(field_of_view);
+    SAME(opacity);
+    SAME(up);
+    SAME(eye);
+    SAME(target);
+    SAME(background);
+    return NULL;
+}
 static inline const char *differ_message(const wire_message *a, const wire_message *b) {
     SAME(request);
     SAME(session);
@@ -533,6 +579,14 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         return differ_result(&a->u.step_result, &b->u.step_result);
     case WIRE_STATUS:
         return differ_status(&a->u.status, &b->u.status);
+    case WIRE_GET_SNAPSHOT:
+        return differ_get_snapshot(&a->u.get_snapshot, &b->u.get_snapshot);
+    case WIRE_SNAPSHOT:
+        SAME(u.snapshot.scene);
+        SAME(u.snapshot.width);
+        SAME(u.snapshot.height);
+        SAME_ARRAY(u.snapshot.png);
+        break;
     default:
         break;
     }

@@ -1,0 +1,192 @@
+/* snapshot.c - takes snapshots: copies what a picture needs out of a scene; and has them drawn. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/engine.h"
+#include "gpu/mesh/mesh.h"
+#include "gpu/picture/picture.h"
+#include "gpu/view/view.h"
+
+#define MOST_SPANS (UINT64_C(1) << 22) /* in a picture: 128 MiB of tiles */
+
+/* ---- taking ---- */
+
+static bool is_shown(const ct_snapshot_options *o, uint32_t body) {
+    return !o->contact[0] || body == o->contact[0] || body == o->contact[1];
+}
+
+static ct_status copy_body(ct_scene *scene, const ct_body *from, ct_shown_body *to, ct_error *error) {
+    to->id = from->id;
+    to->mesh = ct_mesh_retain(from->mesh);
+    to->rigid = from->kind == CT_BODY_RIGID;
+    memcpy(to->pose, from->pose, sizeof to->pose);
+    if (to->rigid) return CT_OK;
+    to->positions = malloc((size_t)from->mesh->n_vertices * 12);
+    if (!to->positions)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a copy of body %u's %u positions", from->id,
+                       from->mesh->n_vertices);
+    ct_device *device = scene->engine->sites[scene->site].device;
+    return scene->engine->backend->body_positions(device, from, to->positions, error);
+}
+
+static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
+    snapshot->bodies = calloc(scene->n_bodies ? scene->n_bodies : 1, sizeof *snapshot->bodies);
+    if (!snapshot->bodies)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %u bodies", scene->n_bodies);
+    ct_status status = CT_OK;
+    for (uint32_t i = 0; !status && i < scene->n_bodies; i++)
+        if (is_shown(&snapshot->options, scene->bodies[i]->id))
+            status = copy_body(scene, scene->bodies[i], &snapshot->bodies[snapshot->n_bodies++], error);
+    return status;
+}
+
+/* The contacts' spans, out of a result that has them all. */
+static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *snapshot, ct_error *error) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const uint32_t *body = result->contacts[i].body;
+        if (is_shown(&snapshot->options, body[0]) && is_shown(&snapshot->options, body[1]))
+            n += result->contacts[i].n_spans;
+    }
+    if (n > MOST_SPANS)
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
+                       "snapshot: the intersections have %llu samples, a picture shows at most %llu: ask for a lower "
+                       "resolution, for one contact, or for a picture without samples",
+                       (unsigned long long)n, (unsigned long long)MOST_SPANS);
+    snapshot->contacts = malloc((result->n_contacts ? result->n_contacts : 1) * sizeof *snapshot->contacts);
+    snapshot->spans = malloc((n ? n : 1) * sizeof *snapshot->spans);
+    if (!snapshot->contacts || !snapshot->spans)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %llu samples", (unsigned long long)n);
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *from = &result->contacts[i];
+        if (!is_shown(&snapshot->options, from->body[0]) || !is_shown(&snapshot->options, from->body[1])) continue;
+        ct_shown_contact *to = &snapshot->contacts[snapshot->n_contacts++];
+        ct_window window;
+        ct_status status =
+            ct_view_plan(&ct_scene_find(scene, from->body[0], NULL)->box,
+                         &ct_scene_find(scene, from->body[1], NULL)->box, &scene->settings, &window, error);
+        if (status) return status;
+        for (int a = 0; a < 3; a++) to->pitch[a] = window.axis[a].pitch;
+        to->first_span = snapshot->n_spans;
+        to->n_spans = from->n_spans;
+        memcpy(snapshot->spans + to->first_span, result->spans + from->first_span, from->n_spans * sizeof(ct_span));
+        snapshot->n_spans += from->n_spans;
+    }
+    return CT_OK;
+}
+
+/* A step without updates, for its spans. */
+static ct_status sample(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
+    const ct_scene_settings settings = scene->settings;
+    uint32_t resolution = snapshot->options.resolution;
+    if (resolution) {
+        for (int a = 0; a < 3; a++) scene->settings.resolution[a] = resolution;
+        scene->settings.pixel_size = 0;
+    }
+    ct_step step = {.scene = scene, .want = CT_WANT_SPANS};
+    ct_status status = ct_engine_run(scene->engine, &step, 1);
+    if (status)
+        ct_fail(error, status, step.error.field, "%s", step.error.message);
+    else
+        status = copy_spans(scene, step.result, snapshot, error);
+    ct_result_free(&step.result);
+    scene->settings = settings;
+    return status;
+}
+
+/* ---- framing ---- */
+
+static bool overlap(const ct_scene *scene, const uint32_t pair[2], ct_box *box) {
+    const ct_box *a = &ct_scene_find(scene, pair[0], NULL)->box, *b = &ct_scene_find(scene, pair[1], NULL)->box;
+    bool some = true;
+    for (int i = 0; i < 3; i++) {
+        box->lo[i] = fmax(a->lo[i], b->lo[i]);
+        box->hi[i] = fmin(a->hi[i], b->hi[i]);
+        some = some && box->lo[i] <= box->hi[i];
+    }
+    return some;
+}
+
+static void add_body(ct_fit *fit, const ct_shown_body *body, void (*add)(ct_fit *, const double[3])) {
+    const float *positions = ct_shown_positions(body);
+    const double *m = body->pose;
+    for (size_t i = 0; i < body->mesh->n_vertices; i++) {
+        const float *p = positions + 3 * i;
+        double at[3];
+        for (int r = 0; r < 3; r++) at[r] = m[4 * r] * p[0] + m[4 * r + 1] * p[1] + m[4 * r + 2] * p[2] + m[4 * r + 3];
+        add(fit, at);
+    }
+}
+
+/* A contact is shown with half as much again around it, so that one sees where it lies. */
+static void add_contact(ct_fit *fit, const ct_box *box) {
+    for (int corner = 0; corner < 8; corner++) {
+        double at[3];
+        for (int i = 0; i < 3; i++) {
+            double middle = (box->lo[i] + box->hi[i]) / 2, half = (box->hi[i] - box->lo[i]) / 2;
+            at[i] = middle + (corner >> i & 1 ? 1.5 : -1.5) * half;
+        }
+        ct_fit_frame(fit, at);
+    }
+}
+
+static void place_camera(const ct_scene *scene, ct_snapshot *snapshot) {
+    ct_fit fit;
+    ct_box box;
+    const ct_snapshot_options *o = &snapshot->options;
+    bool close = o->contact[0] && overlap(scene, o->contact, &box);
+    ct_fit_begin(&fit, o);
+    if (close) add_contact(&fit, &box);
+    for (size_t i = 0; i < snapshot->n_bodies; i++)
+        add_body(&fit, &snapshot->bodies[i], close ? ct_fit_draw : ct_fit_frame);
+    snapshot->camera = ct_fit_end(&fit);
+}
+
+/* ---- the door ---- */
+
+ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, ct_snapshot **out, ct_error *error) {
+    *out = NULL;
+    ct_status status = ct_snapshot_options_check(options, error);
+    if (status) return status;
+    for (int i = 0; i < 2; i++)
+        if (options->contact[i] && !ct_scene_find(scene, options->contact[i], error)) return CT_NOT_FOUND;
+    ct_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a snapshot");
+    snapshot->engine = scene->engine;
+    snapshot->options = *options;
+    if (options->show & CT_SHOW_SAMPLES) status = sample(scene, snapshot, error);
+    if (!status) status = copy_bodies(scene, snapshot, error);
+    if (status)
+        ct_snapshot_free(&snapshot);
+    else
+        place_camera(scene, snapshot);
+    *out = snapshot;
+    return status;
+}
+
+void ct_snapshot_free(ct_snapshot **handle) {
+    ct_snapshot *snapshot = *handle;
+    if (!snapshot) return;
+    for (size_t i = 0; i < snapshot->n_bodies; i++) {
+        ct_mesh_release(&snapshot->bodies[i].mesh);
+        free(snapshot->bodies[i].positions);
+    }
+    free(snapshot->bodies);
+    free(snapshot->contacts);
+    free(snapshot->spans);
+    free(snapshot);
+    *handle = NULL;
+}
+
+ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error) {
+    ct_engine *engine = snapshot->engine;
+    pthread_mutex_lock(&engine->painting);
+    ct_status status = engine->painter ? CT_OK : ct_painter_create(&engine->painter, error);
+    if (!status) status = ct_painter_draw(engine->painter, snapshot, pixels, error);
+    pthread_mutex_unlock(&engine->painting);
+    if (!status && snapshot->options.show & CT_SHOW_AXES)
+        ct_axes_draw(&snapshot->camera, snapshot->options.width, snapshot->options.height, pixels);
+    return status;
+}
