@@ -9,6 +9,7 @@
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
+#   make gpu-check       on a machine with a GPU: builds, same bits, compute-sanitizer, benches, a table (tests/gpu-check.sh)
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy
 #   make check           check-layers, check-headers, check-exports, check-conform
@@ -65,11 +66,12 @@ VENV   := build/venv
 PYTHON := $(VENV)/bin/python
 export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 
-# Goals that install or need nothing; every other goal builds, and says so early if it cannot.
-FREE_GOALS := setup setup-dev demo test clean format format-check venv
+# Goals that install or need nothing; every other goal builds, and says so early if it cannot. The engine and its tools
+# need nothing but compilers.
+FREE_GOALS := setup setup-dev demo test clean format format-check venv gpu-check
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
-ifneq ($(BUILD_GOALS),)
-  TESTS_TOO := $(filter-out all run install,$(BUILD_GOALS))
+ifneq ($(filter-out engine-tools,$(BUILD_GOALS)),)
+  TESTS_TOO := $(filter-out all run install bench-tools,$(BUILD_GOALS))
   PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),egl-test))
   FOUND     := build/found-$(subst $() ,-,$(strip $(PACKAGES)))
   ifeq ($(wildcard $(FOUND)),)
@@ -274,6 +276,15 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
+# These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
+$(B)/tests/bench/bench_engine: $(B)/obj/tests/bench/bench_engine.o $(B)/obj/tests/bench/samples.o $(B)/libshapes.a $(B)/libengine.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
+$(B)/tests/gpu/check: $(B)/obj/tests/gpu/check.o $(B)/libshapes.a $(B)/libengine.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -351,6 +362,12 @@ fuzz-bins: $(call bins,$(FUZZ_C))
 fuzz-smoke:
 	@if [ -z "$$(tests/tools/packages missing fuzz)" ]; then $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5; \
 	else echo "SKIPPED: fuzzing needs clang and its runtime; make setup-dev installs them"; fi
+
+.PHONY: gpu-check engine-tools bench-tools
+engine-tools: $(B)/tests/gpu/check $(B)/tests/bench/bench_engine
+bench-tools: $(call bins,$(BENCH_C))
+gpu-check:
+	tests/gpu-check.sh $(GPU_CHECK)
 
 bench: all $(call bins,$(BENCH_C)) venv
 	$(PYTHON) tests/bench/bench.py --build $(B)

@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# gpu-check.sh - everything that can only be known on a machine with an NVIDIA GPU, in one run, with a table last.
+#
+#   gpu-check.sh [--shim] [--libraries DIR] [--out DIR] [--seconds S] [--archs "90 100"]
+#
+# The engine's part (same bits on every device, traffic, memory, compute-sanitizer, benches) needs nvcc, gcc and make, and no
+# network. The service's and the EGL rasteriser's parts run where their libraries are found, on the machine or in DIR: a
+# folder into which the packages were unpacked (dpkg -x x.deb DIR). What did not run is said in the table.
+# --shim runs the same script with the kernels on the CPU, to test the script itself: its times mean nothing.
+# The table, the benches' JSON and the logs go to DIR of --out (build/gpu-check/results). Exit code 0: all that ran was good;
+# 1: something was not; 3: there is no GPU here.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+shim='' libraries='' out=build/gpu-check/results seconds=3 archs=native
+while [ $# != 0 ]; do
+    case "$1" in
+    --shim) shim=yes ;;
+    --libraries) libraries=$(cd "${2:?--libraries needs a folder}" && pwd) || exit 2; shift ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --archs) archs=${2:?--archs needs a list}; shift ;;
+    *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+
+# ---- what there is -------------------------------------------------------------------------------------------------
+
+device='the CPU, by the shim' driver=none nvcc=none
+if [ -z "$shim" ]; then
+    device=''
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+    if ! command -v nvidia-smi >/dev/null || ! device=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader 2>&1); then
+        echo "gpu-check: there is no NVIDIA GPU here that nvidia-smi can talk to${device:+ ($device)}." >&2
+        echo "Run this where there is one; --shim tests the script itself with the kernels on the CPU." >&2
+        exit 3
+    fi
+    if [ -z "$nvcc" ]; then
+        echo "gpu-check: no nvcc on PATH or in /usr/local/cuda/bin: install CUDA 12 or newer" >&2
+        exit 3
+    fi
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)
+    nvcc=$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/\1/p')
+fi
+if [ -n "$libraries" ]; then
+    folder=$libraries/usr/lib/$(gcc -dumpmachine | sed 's/-pc-/-/')
+    export PATH=$libraries/usr/bin:$PATH
+    export CPATH=$libraries/usr/include:$libraries/usr/include/${folder##*/}
+    export LIBRARY_PATH=$folder:$libraries/lib/${folder##*/}
+    export LD_LIBRARY_PATH=$LIBRARY_PATH${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export PKG_CONFIG_PATH=$folder/pkgconfig:$libraries/usr/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$libraries
+fi
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
+
+jobs=-j$(nproc)
+if [ -n "$shim" ]; then
+    engine=build/shim make_engine=(make "$jobs" -s CUDA=shim)
+    service=build/shim make_service=("${make_engine[@]}")
+    only=(--only bunny_cube_16)
+else
+    engine=build/gpu-check make_engine=(make "$jobs" -s CUDA=1 CUDA_ARCHS="$archs" EGL=0 B=build/gpu-check)
+    service=build/gpu-check/service make_service=(make "$jobs" -s CUDA=1 CUDA_ARCHS="$archs" B=build/gpu-check/service)
+    only=()
+fi
+
+# ---- parts: each leaves a row -------------------------------------------------------------------------------------
+
+rows=() failed=0
+row() { rows+=("$(printf '%-34s %-8s %s' "$1" "$2" "$3")"); [ "$2" != FAILED ] || failed=1; }
+
+# part NAME LOG COMMAND...: runs it; its last line is the row's note.
+part() {
+    local name=$1 log=$out/$2 rc start=$SECONDS
+    shift 2
+    printf '\n==== %s\n' "$name"
+    "$@" 2>&1 | tee "$log"
+    rc=${PIPESTATUS[0]}
+    if [ "$rc" = 0 ]; then row "$name" passed "$(tail -n 1 "$log") ($((SECONDS - start)) s)"; else
+        row "$name" FAILED "exit code $rc, see $log: $(tail -n 1 "$log")"
+    fi
+    return "$rc"
+}
+
+sanitize() {
+    local tool=$1 sanitizer
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+    if [ -n "$shim" ]; then row "compute-sanitizer $tool" skipped "needs a GPU"; return; fi
+    if [ -z "$sanitizer" ]; then row "compute-sanitizer $tool" skipped "there is no compute-sanitizer"; return; fi
+    part "compute-sanitizer $tool" "$tool.log" "$sanitizer" --tool "$tool" --error-exitcode 9 "$engine/tests/gpu/check" --short
+}
+
+# Numbers of bench_engine's JSON lines: device and wall time, and the CPU's beside them.
+bench_rows() {
+    awk -v name="$1" '
+    function number(key) { return match($0, "\"" key "\":[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
+    function text(key) { return match($0, "\"" key "\":\"[^\"]*\"") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 5) : "" }
+    { scene = text("scene"); sum = number("upload") + number("broadphase") + number("raster") + number("span") + number("contact") + number("download")
+      if (text("backend") != "cpu") { device[scene] = sum; wall[scene] = number("median"); hash[scene] = text("hash"); n[scene] = number("scenes")
+          launches[scene] = number("launches"); up[scene] = number("uploaded"); down[scene] = number("downloaded") }
+      else { rate = n[scene] > 1 ? sprintf(", %.0f scene-steps/s", 1e3 * n[scene] / wall[scene]) : ""
+          printf "%s %s: device %.1f us, wall %.1f us%s; CPU %.1f us; %g launches, %.0f bytes up, %.0f down; %s\n", name, scene, 1e3 * device[scene],
+              1e3 * wall[scene], rate, 1e3 * number("median"), launches[scene], up[scene], down[scene],
+              hash[scene] == text("hash") ? "same bits" : "OTHER BITS" } }' "$out/$2"
+}
+
+round_trips() {
+    local port=$((20000 + RANDOM % 20000)) pid rc=1
+    "$service/contactd" --backend cuda --http off --stream "tcp://127.0.0.1:$port" >"$out/contactd.log" 2>&1 &
+    pid=$!
+    sleep 2
+    if kill -0 $pid 2>/dev/null; then
+        timeout 120 "$service/tests/bench/bench_stream" "tcp://127.0.0.1:$port" "$pid" 300 "$seconds" >"$out/stream.json"
+        rc=$?
+        kill -TERM $pid
+    fi
+    wait $pid || rc=$?
+    cat "$out/contactd.log"
+    [ "$rc" = 0 ] || return "$rc"
+    sed -n 's/.*"round_trip_boxes".*"p50": *\([0-9.]*\).*"p99": *\([0-9.]*\).*/two boxes: p50 \1 us, p99 \2 us/p' "$out/stream.json"
+}
+
+if part 'build of the engine' build.log "${make_engine[@]}" engine-tools; then
+    if [ -n "$shim" ]; then part 'same bits, traffic, memory' check.log env CT_SHIM_DEVICES=2 "$engine/tests/gpu/check" --short; else
+        part 'same bits, traffic, memory' check.log "$engine/tests/gpu/check"
+    fi
+    sanitize memcheck
+    sanitize racecheck
+    bench() { "$engine/tests/bench/bench_engine" --backend cuda --seconds "$seconds" "${only[@]}" >"$out/bench.json" && bench_rows bench bench.json; }
+    part 'engine benches' bench.log bench
+    if grep -q 'OTHER BITS' "$out/bench.log"; then row 'bits in the benches' FAILED "see $out/bench.log"; fi
+fi
+
+if pkg-config --exists libzmq libmicrohttpd jansson 2>/dev/null && command -v flatc >/dev/null; then
+    if part 'build of the service' build-service.log "${make_service[@]}" all bench-tools; then
+        part 'service: round trips' stream.log round_trips
+    fi
+else
+    row 'service' skipped 'needs libzmq, libmicrohttpd, jansson and flatc (--libraries)'
+fi
+if ! pkg-config --exists epoxy libpng 2>/dev/null; then
+    row 'EGL rasteriser' skipped 'needs libepoxy and libpng (--libraries)'
+elif ! pkg-config --exists cmocka 2>/dev/null; then
+    row 'EGL rasteriser' skipped 'its tests need cmocka (--libraries)'
+else
+    gl_tests=$(find tests/unit tests/consistency -name 'test_*_gl.c' | sort | tr '\n' ' ')
+    if [ -z "$gl_tests" ]; then row 'EGL rasteriser' skipped 'this tree has none'; else
+        part 'EGL rasteriser' egl.log "${make_service[@]}" unit TESTS="$gl_tests"
+    fi
+fi
+
+# ---- the table -----------------------------------------------------------------------------------------------------
+
+{
+    printf 'date     %s\ncommit   %s\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+    printf 'device   %s\ndriver   %s\nCUDA     %s\nhost     %s\n\n' "$(echo "$device" | sort | uniq -c | sed 's/^ *1 //;s/^ *//' | tr '\n' ';' | sed 's/;$//')" \
+        "$driver" "$nvcc" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores"
+    printf '%s\n' "${rows[@]}"
+    [ ! -s "$out/bench.json" ] || { echo; bench_rows '' bench.json; }
+} >"$out/table.txt"
+printf '\n==== result\n'
+cat "$out/table.txt"
+exit $failed

@@ -1,0 +1,233 @@
+/* check.c - what must hold on every device of a backend, as a plain program: for machines that have a GPU and a
+ * compiler but none of the tests' libraries. tests/gpu-check.sh runs it.
+ *
+ *   check [--backend cuda|cpu] [--short]
+ *
+ * Each golden scene must give its hash on each device; a step must move no more bytes than changed and start few
+ * kernels, however many scenes are in the batch; memory comes back; a budget that is too small is an error that names
+ * it. --short leaves out what takes long under compute-sanitizer. Exit code 0: all held, 1: not, 3: no such backend.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scenes/golden.h"
+#include "tests/scenes/stage.h"
+
+enum { NO_BACKEND = 3, MAX_LAUNCHES = 15, OVERHEAD = 64 << 10 };
+
+static unsigned n_checks, n_failed;
+
+__attribute__((format(printf, 2, 3))) static void check(bool good, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    printf("%-4s ", good ? "ok" : "FAIL");
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    n_checks++;
+    n_failed += !good;
+    fflush(stdout);
+}
+
+static ct_engine *make_engine(const char *backend, const char *devices, uint64_t device_bytes) {
+    ct_error error = {0};
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = backend;
+    options.devices = devices;
+    options.max_device_bytes = device_bytes;
+    ct_engine *engine = NULL;
+    if (ct_engine_create(&options, &engine, &error) == CT_OK) return engine;
+    fprintf(stderr, "check: backend %s, devices %s: %s\n", backend, devices, error.message);
+    exit(error.status == CT_UNSUPPORTED ? NO_BACKEND : 1);
+}
+
+static ct_engine_facts facts_of(const ct_engine *engine) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    return facts;
+}
+
+/* ---- the same bits ---- */
+
+static void same_bits(ct_engine *engine, const char *device, bool brief) {
+    for (size_t scene = 0; golden_name(scene); scene++) {
+        if (brief && strcmp(golden_name(scene), "moving") != 0 && strcmp(golden_name(scene), "pile") != 0) continue;
+        struct golden_answer answer = golden_run(engine, scene);
+        check(answer.contacts > 0 && strcmp(answer.hash, golden_hash(scene)) == 0,
+              "%s: %s: %" PRIu64 " contacts, %" PRIu64 " fragments, hash %s, expected %s", device, golden_name(scene),
+              answer.contacts, answer.fragments, answer.hash, golden_hash(scene));
+    }
+}
+
+/* ---- traffic, launches, memory ---- */
+
+static struct stage open_pair(ct_engine *engine) {
+    struct shape soft = shape_torus(0.8, 0.35, 96, 48), tool = shape_torus(0.6, 0.3, 64, 32);
+    ct_scene_settings settings = stage_resolution(32);
+    struct stage stage = stage_open(
+        engine, &settings, (struct placed[]){{&soft, NULL, CT_BODY_DEFORMABLE}, {&tool, NULL, CT_BODY_RIGID}}, 2);
+    shape_free(&soft);
+    shape_free(&tool);
+    return stage;
+}
+
+static ct_update pose_of(const struct stage *stage, int k) {
+    ct_update update = {.body = stage->body[1], .kind = CT_UPDATE_POSE};
+    shape_pose_identity(update.pose);
+    update.pose[3] = 0.3 + 0.01 * k;
+    return update;
+}
+
+static void moves_what_changed(ct_engine *engine, const char *device) {
+    struct stage stage = open_pair(engine);
+    ct_body_info body;
+    ct_scene_body_at(stage.scene, 0, &body);
+    size_t bytes = body.vertices * 12;
+    float *positions = malloc(bytes);
+    memcpy(positions, ct_mesh_positions(body.mesh), bytes);
+    for (int k = 0; k < 3; k++) { /* the last of them: nothing is new about it */
+        ct_update updates[2] = {pose_of(&stage, k),
+                                {.body = stage.body[0],
+                                 .kind = CT_UPDATE_POSITIONS,
+                                 .positions = positions,
+                                 .dtype = CT_F32,
+                                 .count = body.vertices}};
+        for (size_t n = 1; n <= 2; n++) {
+            ct_engine_facts before = facts_of(engine);
+            ct_result *result = stage_step(&stage, updates, n, CT_WANT_FRAME);
+            ct_engine_facts after = facts_of(engine);
+            ct_result_free(&result);
+            if (k < 2) continue;
+            uint64_t up = after.uploaded - before.uploaded, down = after.downloaded - before.downloaded;
+            uint64_t changed = n == 2 ? bytes : 0;
+            check(up >= changed && up <= changed + OVERHEAD,
+                  "%s: %" PRIu64 " bytes sent where %" PRIu64 " of positions changed", device, up, changed);
+            check(down <= OVERHEAD, "%s: %" PRIu64 " bytes received without a gradient", device, down);
+        }
+    }
+    free(positions);
+    stage_close(&stage);
+}
+
+static uint64_t launches_of(ct_engine *engine, size_t n) {
+    enum { MOST = 64 };
+    struct stage stages[MOST];
+    ct_step steps[MOST];
+    uint64_t launches = 0;
+    for (size_t i = 0; i < n; i++) stages[i] = open_pair(engine);
+    for (int again = 0; again < 2; again++) { /* the first one may have to make room */
+        for (size_t i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL};
+        uint64_t before = facts_of(engine).launches;
+        if (ct_engine_run(engine, steps, n)) check(false, "a batch of %zu failed", n);
+        launches = facts_of(engine).launches - before;
+        for (size_t i = 0; i < n; i++) ct_result_free(&steps[i].result);
+    }
+    for (size_t i = 0; i < n; i++) stage_close(&stages[i]);
+    return launches;
+}
+
+static void few_launches(ct_engine *engine, const char *device) {
+    uint64_t one = launches_of(engine, 1), many = launches_of(engine, 64);
+    check(one > 0 && one <= MAX_LAUNCHES, "%s: %" PRIu64 " launches for a step, at most %d wanted", device, one,
+          MAX_LAUNCHES);
+    check(many == one, "%s: %" PRIu64 " launches for a batch of 64 steps, as for one", device, many);
+}
+
+static void gives_memory_back(ct_engine *engine, const char *device) {
+    struct shape shape = shape_torus(0.8, 0.35, 200, 100);
+    ct_error error = {0};
+    ct_mesh *mesh = shape_to_mesh(&shape, &error);
+    shape_free(&shape);
+    ct_engine_facts before = facts_of(engine);
+    ct_scene_settings settings = stage_resolution(16);
+    ct_body_options options;
+    ct_scene *scene = NULL;
+    uint32_t body;
+    ct_body_options_init(&options);
+    ct_scene_create(engine, &settings, &scene, &error);
+    ct_scene_add_body(scene, mesh, &options, &body, &error);
+    ct_engine_facts held = facts_of(engine);
+    ct_scene_destroy(&scene);
+    ct_engine_forget_mesh(engine, mesh);
+    ct_engine_facts after = facts_of(engine);
+    check(held.memory_meshes > before.memory_meshes && held.memory_bodies > before.memory_bodies,
+          "%s: a mesh takes %" PRIu64 " bytes, its body %" PRIu64, device, held.memory_meshes - before.memory_meshes,
+          held.memory_bodies - before.memory_bodies);
+    check(after.memory_meshes == before.memory_meshes && after.memory_bodies == before.memory_bodies,
+          "%s: both come back: %" PRIu64 " and %" PRIu64 " bytes held, as before", device, after.memory_meshes,
+          after.memory_bodies);
+    ct_mesh_release(&mesh);
+}
+
+static void keeps_its_budget(const char *backend, const char *device) {
+    const uint64_t budget = 64 << 20;
+    ct_engine *engine = make_engine(backend, device, budget);
+    struct shape shape = shape_torus(0.8, 0.35, 1000, 500); /* 1M triangles: 6 MB of positions, 12 MB of corners */
+    ct_error error = {0};
+    ct_mesh *mesh = shape_to_mesh(&shape, &error);
+    shape_free(&shape);
+    ct_scene_settings settings = stage_resolution(16);
+    ct_body_options options;
+    ct_scene *scene = NULL;
+    uint32_t body;
+    ct_body_options_init(&options);
+    ct_scene_create(engine, &settings, &scene, &error);
+    ct_status status = CT_OK;
+    int n = 0;
+    while (n < 64 && (status = ct_scene_add_body(scene, mesh, &options, &body, &error)) == CT_OK) n++;
+    check(n > 0 && status == CT_OUT_OF_MEMORY, "%s: with a budget of 64 MiB, body %d is refused: %s", device, n + 1,
+          error.message);
+    ct_engine_facts facts = facts_of(engine);
+    check(facts.memory_budget == budget && facts.memory_used <= budget, "%s: %" PRIu64 " of %" PRIu64 " bytes in use",
+          device, facts.memory_used, facts.memory_budget);
+    ct_scene_destroy(&scene);
+    ct_mesh_release(&mesh);
+    ct_engine_destroy(&engine);
+}
+
+int main(int argc, char **argv) {
+    const char *backend = "cuda";
+    bool brief = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--short"))
+            brief = true;
+        else if (!strcmp(argv[i], "--backend") && i + 1 < argc)
+            backend = argv[++i];
+        else
+            return fprintf(stderr, "check: unknown option %s\n", argv[i]), 2;
+    }
+    ct_engine *all = make_engine(backend, "all", 0);
+    size_t n = ct_engine_device_count(all);
+    for (size_t d = 0; d < n; d++) {
+        ct_engine_facts facts;
+        ct_engine_get_facts(all, d, &facts);
+        printf("device %zu: %s, %s, budget %" PRIu64 " MiB\n", d, facts.backend, facts.device,
+               facts.memory_budget >> 20);
+    }
+    ct_engine_destroy(&all);
+    bool has_memory = strcmp(backend, "cpu") != 0;
+    for (size_t d = 0; d < n; d++) {
+        char device[16];
+        snprintf(device, sizeof device, "%zu", d);
+        ct_engine *engine = make_engine(backend, device, 0);
+        same_bits(engine, device, brief);
+        if (has_memory) {
+            moves_what_changed(engine, device);
+            if (!brief) few_launches(engine, device);
+            gives_memory_back(engine, device);
+        }
+        ct_engine_destroy(&engine);
+        if (has_memory && !brief) keeps_its_budget(backend, device);
+    }
+    if (!brief && has_memory) { /* that the hashes are this machine's too */
+        ct_engine *cpu = make_engine("cpu", "all", 0);
+        same_bits(cpu, "cpu", false);
+        ct_engine_destroy(&cpu);
+    }
+    printf("%u checks, %u failed\n", n_checks, n_failed);
+    return n_failed != 0;
+}
