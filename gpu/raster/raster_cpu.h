@@ -10,6 +10,14 @@
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/snap_cpu.h"
 
+/* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface add
+ * up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
+typedef enum ct_entry {
+    CT_ENTRY_OUTSIDE, /* 0: the body has no triangle before the window */
+    CT_ENTRY_LISTED,  /* the body has none after it: what the listed crossings lack to 0; those before are left out */
+    CT_ENTRY_COUNTED, /* it has both: crossings before the window are counted */
+} ct_entry;
+
 /* One body of a pair on the pair's lattice. */
 typedef struct ct_placed {
     const ct_coords *coords;   /* [vertices] */
@@ -17,6 +25,7 @@ typedef struct ct_placed {
     const uint32_t *triangles; /* [n_triangles][3] */
     uint32_t n_triangles;
     uint32_t body; /* 0 or 1 */
+    uint8_t entry[3]; /* ct_entry of the view along each axis */
 } ct_placed;
 
 /* How the rows of each view are cut: band b of view w has rows b << shift[w] .. ((b + 1) << shift[w]) - 1. */
@@ -48,14 +57,16 @@ typedef struct ct_linked_fragment {
 #define CT_END UINT32_MAX
 
 /* Per-thread memory of the raster stage: the rays of the band it was last used for, with all crossings that can bound a
- * span. No span can lie outside the depths where both bodies' boxes are: crossings after them are left out, those
- * before them only counted. */
+ * span. No span can lie outside the depths where both bodies' boxes are: crossings after them are left out, and those
+ * before them at most counted. */
 typedef struct ct_ray_lists {
     ct_buffer head_memory, winding_memory, fragment_memory;
     uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
     ct_linked_fragment *fragments;
     uint32_t n_fragments;
-    int32_t (*winding)[2]; /* [rows][n_u], per body the winding number with which the ray enters the window's depths */
+    int32_t (*winding)[2]; /* [rows][n_u], per body of CT_ENTRY_COUNTED the winding number with which the ray enters the
+                              window's depths, else 0; NULL: neither body is counted */
+    ct_entry entry[2];     /* per body */
     int32_t view, first_row, rows, columns;
     int32_t first_body; /* of the first bin; the other's fragments are kept only on rays that this one is on */
 } ct_ray_lists;

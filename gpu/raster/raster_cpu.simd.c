@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "gpu/base/simd.h"
-#ifdef __SSE4_1__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -20,35 +20,77 @@ static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
 
 /* ---- binning ---- */
 
-/* Four 16-bit lanes in a word, one per axis; cells leave each lane's top bit free. */
-static const ct_cells LANES = 0x000100010001;
+/* Cells of one vertex: lanes x, y, z; the others are not looked at. */
+typedef int16_t cells8 __attribute__((vector_size(16)));
 
-static inline uint32_t lane(ct_cells c, int axis) {
-    return (uint32_t)(c >> (16 * axis) & CT_CELL_MASK);
+static inline cells8 load_cells(const ct_placed *p, uint32_t vertex) {
+    return (cells8)(ct_v2l){(int64_t)p->cells[vertex], 0};
 }
 
-/* Per lane, the larger of a and b; the smaller is a ^ b ^ that. */
-static inline ct_cells larger(ct_cells a, ct_cells b) {
-    ct_cells at_least = ((a | LANES * 0x8000) - b) >> 15 & LANES; /* 1 where a >= b */
-    ct_cells mask = (at_least << 16) - at_least;
-    return (a & mask) | (b & ~mask);
+#ifdef __SSE2__ /* the compiler does not see through the others */
+static inline cells8 smaller(cells8 a, cells8 b) {
+    return (cells8)_mm_min_epi16((__m128i)a, (__m128i)b);
 }
 
-/* In which views may a triangle with these corners cover a sample that matters? Sets in[w] to 0 or 1.
- *
- * A triangle whose corners have one and the same cell along an axis passes between two samples of it, or lies outside
- * the window: it can cover a sample in none of the two views that this axis is part of. One that lies after the window
- * along an axis bounds no span of that axis's view. */
-static inline bool views_of(ct_cells a, ct_cells b, ct_cells c, ct_cells in[3]) {
-    ct_cells differ = ((a ^ b) | (a ^ c)) & LANES * CT_CELL_MASK;
-    if (!differ) return false;                /* most triangles of a fine mesh */
-    ct_cells spans = differ + LANES * 0x7fff; /* a lane's top bit: its axis has a sample between the corners */
-    ct_cells kept = ~((a & b & c) << 1);      /* the same bit: not all corners lie after the window */
-    ct_cells x = spans >> 15, y = spans >> 31, z = spans >> 47;
-    in[0] = y & z & kept >> 15 & 1;
-    in[1] = z & x & kept >> 31 & 1;
-    in[2] = x & y & kept >> 47 & 1;
-    return true;
+static inline cells8 larger(cells8 a, cells8 b) {
+    return (cells8)_mm_max_epi16((__m128i)a, (__m128i)b);
+}
+
+/* The upper halves of the products of unsigned lanes. */
+static inline cells8 multiply_high(cells8 a, cells8 b) {
+    return (cells8)_mm_mulhi_epu16((__m128i)a, (__m128i)b);
+}
+#else
+static inline cells8 smaller(cells8 a, cells8 b) {
+    cells8 less = a < b;
+    return (less & a) | (~less & b);
+}
+
+static inline cells8 larger(cells8 a, cells8 b) {
+    cells8 more = a > b;
+    return (more & a) | (~more & b);
+}
+
+static inline cells8 multiply_high(cells8 a, cells8 b) {
+    for (int i = 0; i < 4; i++) a[i] = (int16_t)((uint32_t)(uint16_t)a[i] * (uint16_t)b[i] >> 16);
+    return a;
+}
+#endif
+
+/* What a triangle's corners span along each axis. */
+struct reach {
+    cells8 low, high; /* cells */
+    uint64_t in;      /* bit 16 w: it may cover a sample that matters in view w */
+};
+
+/* In which views may a triangle cover a sample that matters? One whose corners have one and the same cell along an axis
+ * passes between two samples of it, or lies outside the window: it can cover a sample in none of the two views that
+ * this axis is part of. One that lies after the window along an axis bounds no span of that axis's view, nor does one
+ * before it, which need not even be counted where the body ends within the window. */
+static inline struct reach reach_of(const ct_placed *p, const uint32_t *k, cells8 dropped) {
+    cells8 a = load_cells(p, k[0]), b = load_cells(p, k[1]), c = load_cells(p, k[2]);
+    const cells8 mask = {CT_CELL_MASK, CT_CELL_MASK, CT_CELL_MASK};
+    cells8 kept = (a & b & c & dropped) == 0;
+    a &= mask;
+    b &= mask;
+    c &= mask;
+    struct reach r = {smaller(smaller(a, b), c), larger(larger(a, b), c), 0};
+    cells8 spans = r.low != r.high; /* a sample lies between the corners */
+    kept &= __builtin_shufflevector(spans, spans, 1, 2, 0, 3, 3, 3, 3, 3) &
+            __builtin_shufflevector(spans, spans, 2, 0, 1, 3, 3, 3, 3, 3);
+    r.in = (uint64_t)((ct_v2l)kept)[0];
+    return r;
+}
+
+static inline uint32_t is_in(struct reach r, int w) {
+    return r.in >> (16 * w) & 1;
+}
+
+/* Marks of triangles that are left out, by axis. */
+static inline cells8 dropped_of(const ct_placed *p) {
+    cells8 dropped = {0};
+    for (int w = 0; w < 3; w++) dropped[w] = (int16_t)(CT_CELL_AFTER | (p->entry[w] == CT_ENTRY_LISTED ? CT_CELL_BEFORE : 0));
+    return dropped;
 }
 
 /* Views of one band: the lists of triangles are the answer. What a view does not take is written all the same but
@@ -57,14 +99,14 @@ static bool bin_views(ct_bin *out, ct_budget *budget, const ct_placed *p, uint32
     size_t stride = last - first + 1;
     if (!ct_buffer_reserve(&out->memory, budget, 3 * stride * sizeof *out->entries, 0, false)) return false;
     uint32_t *list = out->memory.data, *x = list, *y = x + stride, *z = y + stride;
+    const cells8 dropped = dropped_of(p);
     for (uint32_t t = first; t < last; t++) {
-        const uint32_t *k = p->triangles + 3 * (size_t)t;
-        ct_cells in[3];
-        if (!views_of(p->cells[k[0]], p->cells[k[1]], p->cells[k[2]], in)) continue;
+        struct reach r = reach_of(p, p->triangles + 3 * (size_t)t, dropped);
+        if (!(r.in << 16)) continue;
         *x = *y = *z = t;
-        x += in[0];
-        y += in[1];
-        z += in[2];
+        x += is_in(r, 0);
+        y += is_in(r, 1);
+        z += is_in(r, 2);
     }
     uint32_t *offset = out->offsets.data;
     offset[0] = 0;
@@ -91,25 +133,37 @@ static inline uint32_t last_band(binned e) {
     return (uint32_t)(e >> 48);
 }
 
+/* The bands of a cell: the rows before it, shifted down, by a multiplication with 2^(16 - shift) that fits a lane. */
+static inline cells8 band_of(cells8 cells, cells8 factor) {
+    return multiply_high(cells << 1, factor);
+}
+
 static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first, uint32_t last, binned *list[3]) {
+    const cells8 dropped = dropped_of(p), one = {1, 1, 1, 1};
+    cells8 factor = {0};
+    for (int w = 0; w < 3; w++) factor[ct_view_v(w)] = (int16_t)(1 << (15 - bands->shift[w]));
+    binned *x = list[0], *y = list[1], *z = list[2];
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
         if (t + FAR < last) /* a mesh with many bands has many vertices, in no order that caches would like */
             for (int j = 0; j < 3; j++) __builtin_prefetch(&p->cells[k[3 * FAR + j]]);
-        ct_cells a = p->cells[k[0]], b = p->cells[k[1]], c = p->cells[k[2]], in[3];
-        if (!views_of(a, b, c, in)) continue;
-        a &= LANES * CT_CELL_MASK;
-        b &= LANES * CT_CELL_MASK;
-        c &= LANES * CT_CELL_MASK;
-        ct_cells high = larger(a, b), low = a ^ b ^ high;
-        high = larger(high, c);
-        low = low ^ c ^ larger(low, c);
-        for (int w = 0; w < 3; w++) {
-            int v = ct_view_v(w), shift = bands->shift[w];
-            *list[w] = t | (binned)(lane(low, v) >> shift) << 32 | (binned)((lane(high, v) - 1) >> shift) << 48;
-            list[w] += in[w];
-        }
+        struct reach r = reach_of(p, k, dropped);
+        cells8 from = band_of(r.low, factor), to = band_of(r.high - one, factor);
+        /* Per axis, in 32 bits: first and last band; then in 64 bits above the triangle. */
+        ct_v4i both = (ct_v4i)__builtin_shufflevector(from, to, 0, 8, 1, 9, 2, 10, 3, 11);
+        ct_v4i triangle = {(int32_t)t, (int32_t)t, (int32_t)t, (int32_t)t};
+        ct_v2l low = (ct_v2l)__builtin_shufflevector(triangle, both, 0, 4, 1, 5);
+        ct_v2l high = (ct_v2l)__builtin_shufflevector(triangle, both, 2, 6, 3, 7);
+        *x = (binned)high[0]; /* rows of view x are along z */
+        *y = (binned)low[0];
+        *z = (binned)low[1];
+        x += is_in(r, 0);
+        y += is_in(r, 1);
+        z += is_in(r, 2);
     }
+    list[0] = x;
+    list[1] = y;
+    list[2] = z;
 }
 
 static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_bands *bands, uint32_t first,
@@ -131,9 +185,10 @@ static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_ban
     for (int w = 0; w < 3; w++) {
         uint32_t *count = next + bands->first[w] + 2;
         for (const binned *e = start[w]; e < end[w]; e++) {
-            total += last_band(*e) - first_band(*e) + 1;
-            count[first_band(*e)]++;
-            for (uint32_t b = first_band(*e) + 1; b <= last_band(*e); b++) count[b]++;
+            uint32_t b = first_band(*e), end_band = last_band(*e);
+            total += end_band - b + 1;
+            count[b]++;
+            while (b < end_band) count[++b]++;
         }
     }
     if (total > UINT32_MAX || !ct_buffer_reserve(&out->memory, budget, (size_t)total * sizeof *out->entries, 0, false))
@@ -143,8 +198,9 @@ static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_ban
     for (int w = 0; w < 3; w++) {
         uint32_t *to = next + bands->first[w] + 1;
         for (const binned *e = start[w]; e < end[w]; e++) {
-            entries[to[first_band(*e)]++] = (uint32_t)*e;
-            for (uint32_t b = first_band(*e) + 1; b <= last_band(*e); b++) entries[to[b]++] = (uint32_t)*e;
+            uint32_t b = first_band(*e), end_band = last_band(*e);
+            entries[to[b]++] = (uint32_t)*e;
+            while (b < end_band) entries[to[++b]++] = (uint32_t)*e;
         }
     }
     out->entries = entries;
@@ -159,7 +215,8 @@ struct target {
     ct_budget *budget;
     ct_linked_fragment *next, *end;
     bool failed;
-    bool second; /* of the two bodies this one is rasterised after the other */
+    bool second;  /* of the two bodies this one is rasterised after the other */
+    bool counted; /* crossings before the window are */
 };
 
 static bool make_room(struct target *t) {
@@ -197,7 +254,7 @@ static inline void count(const struct target *t, size_t ray, uint32_t tag, int32
 /* On a ray that the other body, which is rasterised first, is never inside of, a crossing bounds no span. */
 static inline bool is_wanted(const struct target *t, size_t ray) {
     const ct_ray_lists *rays = t->rays;
-    return !t->second || rays->head[ray] != CT_END || rays->winding[ray][rays->first_body] > 0;
+    return !t->second || rays->head[ray] != CT_END || (rays->winding && rays->winding[ray][rays->first_body] > 0);
 }
 
 static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t e1, int64_t e2, uint32_t tag,
@@ -366,7 +423,7 @@ static inline bool quad_covers(const struct quad *s, int lane_, const double e[3
 
 /* The hits of sample (i, j) of 2x2: one bit per triangle. */
 static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int i, int j, int w,
-                      const int32_t *const q[4][3], const uint32_t *tag, const int32_t window_lo) {
+                      const int32_t *const q[4][3], const uint32_t *tag, int32_t window_lo) {
     const ct_ray_lists *rays = t->rays;
     for (; hits; hits &= hits - 1) {
         int l = __builtin_ctz(hits);
@@ -377,7 +434,7 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
         const int32_t z[3] = {q[l][0][w], q[l][1][w], q[l][2][w]};
         ct_setup setup;
         setup.ccw = s->clockwise[l] ? -1 : 1;
-        if (max3(z[0], z[1], z[2]) < window_lo) {
+        if (t->counted && max3(z[0], z[1], z[2]) < window_lo) {
             count(t, ray, tag[l], setup.ccw);
         } else if (is_wanted(t, ray)) {
             setup.z0 = z[0];
@@ -453,6 +510,7 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
     for (size_t i = 0; i < n_bins && !t->failed; i++) {
         const ct_placed *p = bins[i].placed;
         t->second = (int32_t)p->body != rays->first_body;
+        t->counted = p->entry[w] == CT_ENTRY_COUNTED;
         const uint32_t *entry = bins[i].entries + bins[i].offset[band],
                        *end = bins[i].entries + bins[i].offset[band + 1];
         for (; entry < end; entry += 4) {
@@ -472,7 +530,7 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
             unsigned left = raster_quad(t, window, w, q, tag, (1u << n) - 1);
             for (; left; left &= left - 1) {
                 int l = __builtin_ctz(left);
-                bool before = max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window->axis[w].lo;
+                bool before = t->counted && max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window->axis[w].lo;
                 raster_one(t, lu, lv, w, q[l], tag[l], before);
             }
         }
@@ -492,12 +550,17 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     if (!ct_buffer_reserve(&rays->head_memory, budget, head_bytes, 0, false)) return false;
     rays->head = rays->head_memory.data;
     memset(rays->head, 0xff, head_bytes);
-    if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
-    rays->winding = rays->winding_memory.data;
-    memset(rays->winding, 0, 2 * head_bytes);
+    rays->entry[0] = rays->entry[1] = CT_ENTRY_OUTSIDE;
+    for (size_t i = 0; i < n_bins; i++) rays->entry[bins[i].placed->body] = bins[i].placed->entry[w];
+    rays->winding = NULL;
+    if (rays->entry[0] == CT_ENTRY_COUNTED || rays->entry[1] == CT_ENTRY_COUNTED) {
+        if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
+        rays->winding = rays->winding_memory.data;
+        memset(rays->winding, 0, 2 * head_bytes);
+    }
 
     rays->fragments = rays->fragment_memory.data;
-    struct target t = {rays, budget, rays->fragments, rays->fragments, false, false};
+    struct target t = {.rays = rays, .budget = budget, .next = rays->fragments};
     rays->first_body = n_bins ? (int32_t)bins[0].placed->body : 0;
     t.end = t.next + rays->fragment_memory.capacity / sizeof *t.next;
     switch (w) {

@@ -146,17 +146,32 @@ static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry 
     return ct_group_end(&group, walk);
 }
 
+/* The winding numbers with which a ray enters, but for what its listed crossings tell of. */
+static inline ct_walk walk_start(const ct_ray_lists *rays, size_t ray) {
+    ct_walk walk = {{0, 0}, {{-1, -1}}};
+    if (rays->winding)
+        for (int b = 0; b < 2; b++) walk.winding[b] = rays->winding[ray][b];
+    return walk;
+}
+
+/* Takes a listed crossing off the winding number with which the ray enters, where that is what they lack to 0. */
+static inline void walk_back(const ct_ray_lists *rays, ct_walk *walk, const ct_fragment *f) {
+    uint32_t body = f->tag >> 31;
+    if (rays->entry[body] == CT_ENTRY_LISTED) walk->winding[body] += f->key & 1 ? -1 : 1;
+}
+
 /* A ray with two crossings, i0 and i1, of different keys: by far the most common one that has a span. Returns the
  * span's length, or 0. */
-static inline int32_t walk_two(struct sink *sink, const ct_linked_fragment *fragments, const int32_t winding[2],
-                               uint32_t i0, uint32_t i1) {
-    const ct_fragment *a = &fragments[i0].f, *b = &fragments[i1].f;
+static inline int32_t walk_two(struct sink *sink, const ct_ray_lists *rays, size_t ray, uint32_t i0, uint32_t i1) {
+    const ct_fragment *a = &rays->fragments[i0].f, *b = &rays->fragments[i1].f;
     if (a->key > b->key) {
         const ct_fragment *c = a;
         a = b;
         b = c;
     }
-    ct_walk walk = {{winding[0], winding[1]}, {{-1, -1}}};
+    ct_walk walk = walk_start(rays, ray);
+    walk_back(rays, &walk, a);
+    walk_back(rays, &walk, b);
     if (ct_walk_one(&walk, a->key & 1, (int)(a->tag >> 31), 0)) return 0; /* opened before the window: cannot be */
     if (!ct_walk_one(&walk, b->key & 1, (int)(b->tag >> 31), 0)) return 0;
     add_fragment(sink, a, LOWER, ALONE);
@@ -179,7 +194,8 @@ static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct
     }
     if (n > INSERTION_MAX) heap_sort(fragments, e, n);
 
-    ct_walk walk = {{rays->winding[ray][0], rays->winding[ray][1]}, {{-1, -1}}};
+    ct_walk walk = walk_start(rays, ray);
+    for (uint32_t i = 0; i < n; i++) walk_back(rays, &walk, &fragments[(uint32_t)e[i]].f);
     for (uint32_t i = 0; i < n;) {
         uint32_t key = key_of(e[i]), j = i + 1;
         ct_bound upper;
@@ -219,11 +235,11 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         uint32_t head = rays->head[ray];
         if (head == CT_END) continue;
         /* The body rasterised last is at the head of every list that it is in. */
-        if (fragments[head].f.tag >> 31 == first && rays->winding[ray][1 - first] <= 0) continue;
+        if (fragments[head].f.tag >> 31 == first && (!rays->winding || rays->winding[ray][1 - first] <= 0)) continue;
         uint32_t next = fragments[head].next;
         if (next == CT_END) continue; /* a span has two bounds */
         if (fragments[next].next == CT_END && fragments[next].f.key != fragments[head].f.key && !keep)
-            total += walk_two(&sink, fragments, rays->winding[ray], head, next);
+            total += walk_two(&sink, rays, ray, head, next);
         else
             ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
     }

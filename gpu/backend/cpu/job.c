@@ -314,6 +314,13 @@ static void finish(struct run *run) {
 
 /* ---- the whole ---- */
 
+/* The window's depths are where both boxes are (ct_view_plan). */
+static ct_entry entry_of(const ct_box *body, const ct_box *other, int w) {
+    return body->lo[w] >= other->lo[w]   ? CT_ENTRY_OUTSIDE
+           : body->hi[w] <= other->hi[w] ? CT_ENTRY_LISTED
+                                         : CT_ENTRY_COUNTED;
+}
+
 static bool prepare(struct run *run) {
     ct_device *device = run->device;
     ct_worker *driver = &run->lane->workers[run->driver];
@@ -326,8 +333,13 @@ static bool prepare(struct run *run) {
         if (!ct_buffer_reserve(&driver->coords[b], &device->budget, mesh->n_vertices * sizeof(ct_coords), 0, false) ||
             !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
             return false;
-        run->placed[b] =
-            (ct_placed){driver->coords[b].data, driver->cells[b].data, mesh->triangles, mesh->n_triangles, (uint32_t)b};
+        run->placed[b] = (ct_placed){.coords = driver->coords[b].data,
+                                     .cells = driver->cells[b].data,
+                                     .triangles = mesh->triangles,
+                                     .n_triangles = mesh->n_triangles,
+                                     .body = (uint32_t)b};
+        for (int w = 0; w < 3; w++)
+            run->placed[b].entry[w] = (uint8_t)entry_of(&run->job->body[b]->box, &run->job->body[1 - b]->box, w);
     }
     run->first = run->placed[1].n_triangles > run->placed[0].n_triangles;
     size_t bins = run->triangle_chunks[0] + run->triangle_chunks[1];
