@@ -347,9 +347,10 @@ static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_l
 
 /* ---- four triangles at a time ---- */
 
-/* Most triangles of a fine mesh can cover 2x2 samples at most. Their edge functions are below 2^53 where their extent
- * is below 2^25 units, so double arithmetic on them is exact and gives what integers would. */
-enum { EXACT_EXTENT = 1 << 25, AHEAD = 8 };
+/* Most triangles of a fine mesh can cover a few samples at most: up to SMALL x SMALL are tried here. Their edge functions
+ * are below 2^53 where their extent is below 2^25 units, so double arithmetic on them is exact and gives what integers
+ * would. */
+enum { SMALL = 4, EXACT_EXTENT = 1 << 25, AHEAD = 8 };
 
 static inline ct_v4i v4i(int32_t x) {
     return (ct_v4i){x, x, x, x};
@@ -398,51 +399,83 @@ static inline unsigned bits(ct_v4l mask) {
 #endif
 }
 
-/* Coordinates u and v of corner j of four triangles. */
-static inline void load_corner(const int32_t *const q[4][3], int j, int u, int v, ct_v4i *x, ct_v4i *y) {
-    *x = (ct_v4i){q[0][j][u], q[1][j][u], q[2][j][u], q[3][j][u]};
-    *y = (ct_v4i){q[0][j][v], q[1][j][v], q[2][j][v], q[3][j][v]};
+static inline unsigned bits_v4i(ct_v4i mask) {
+#ifdef __SSE2__
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
 }
 
-/* What is known of four small triangles: edge functions at the first sample, their steps, and the area, all positive
- * for a covered sample whatever the orientation. */
+/* Coordinate `axis` of corner j of four triangles. */
+static inline ct_v4i corner(const int32_t *const q[4][3], int j, int axis) {
+    return (ct_v4i){q[0][j][axis], q[1][j][axis], q[2][j][axis], q[3][j][axis]};
+}
+
+/* The same as ct_round_i32. */
+static inline ct_v4i round_v4d(ct_v4d x) {
+    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
+}
+
+/* Four small triangles. Edge functions, their steps and the area are positive for a covered sample whatever the
+ * orientation. */
 struct quad {
-    ct_v4d edge[3], step_u[3], step_v[3], area;
-    ct_v4i u0, v0;
-    ct_v4l clockwise;
+    ct_v4d edge[3], step_u[3], step_v[3], area; /* edge: at the first sample */
+    ct_v4i u0, v0;                              /* first sample */
+    ct_v4i clockwise;                           /* 1 or 0 */
+    const uint32_t *tag;
+    /* What only a triangle that is hit needs: */
+    ct_v4i ray; /* of the first sample */
+    ct_v4i z0;
+    ct_v4d dz1, dz2, inverse;
+    unsigned before; /* a bit each: lies before the window and is counted */
 };
 
-/* Is an edge function that is zero at a sample inside, displaced? (ct_edge_inside) */
-static inline bool quad_covers(const struct quad *s, int lane_, const double e[3]) {
+static inline void prepare_hits(const struct target *t, struct quad *s, const int32_t *const q[4][3], int w,
+                                int32_t window_lo) {
+    const ct_ray_lists *rays = t->rays;
+    ct_v4i z1 = corner(q, 1, w), z2 = corner(q, 2, w);
+    s->z0 = corner(q, 0, w);
+    s->dz1 = to_double(z1 - s->z0);
+    s->dz2 = to_double(z2 - s->z0);
+    s->inverse = 1.0 / s->area;
+    s->ray = (s->v0 - rays->first_row) * rays->columns + s->u0;
+    s->before = 0;
+    if (t->counted) {
+        ct_v4i last = max_v4i(max_v4i(s->z0, z1), z2);
+        s->before = bits_v4i(last < window_lo);
+    }
+}
+
+/* Is a sample that lies on edges of triangle `l` covered, displaced? (ct_edge_inside) */
+static bool quad_covers(const struct quad *s, int l, ct_v4d e0, ct_v4d e1, ct_v4d e2) {
+    const double e[3] = {e0[l], e1[l], e2[l]};
     for (int k = 0; k < 3; k++) {
-        double du = s->step_u[k][lane_], dv = s->step_v[k][lane_];
+        double du = s->step_u[k][l], dv = s->step_v[k][l];
         if (e[k] == 0 && !(du > 0 || (du == 0 && dv > 0))) return false;
     }
     return true;
 }
 
-/* The hits of sample (i, j) of 2x2: one bit per triangle. */
-static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int i, int j, int w,
-                      const int32_t *const q[4][3], const uint32_t *tag, int32_t window_lo) {
-    const ct_ray_lists *rays = t->rays;
+/* One sample of each of four triangles, `offset` rays from their first ones; e: the edge functions there; hits: whose
+ * it is, a bit each. The same arithmetic as ct_fragment_at. */
+static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int32_t offset, ct_v4d e0, ct_v4d e1,
+                      ct_v4d e2) {
+    const unsigned on_edge = bits((e0 == 0.0) | (e1 == 0.0) | (e2 == 0.0));
+    ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
+    ct_v4i depth = s->z0 + round_v4d(w1 * s->dz1 + w2 * s->dz2);
+    ct_v4i key = (depth + CT_DEPTH_BIAS) << 1 | s->clockwise;
+    ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
+    ct_v4i ray = s->ray + offset;
     for (; hits; hits &= hits - 1) {
         int l = __builtin_ctz(hits);
-        double e[3];
-        for (int k = 0; k < 3; k++) e[k] = s->edge[k][l] + i * s->step_u[k][l] + j * s->step_v[k][l];
-        if ((e[0] == 0 || e[1] == 0 || e[2] == 0) && !quad_covers(s, l, e)) continue;
-        size_t ray = (size_t)(s->v0[l] + j - rays->first_row) * (size_t)rays->columns + (size_t)(s->u0[l] + i);
-        const int32_t z[3] = {q[l][0][w], q[l][1][w], q[l][2][w]};
-        ct_setup setup;
-        setup.ccw = s->clockwise[l] ? -1 : 1;
-        if (t->counted && max3(z[0], z[1], z[2]) < window_lo) {
-            count(t, ray, tag[l], setup.ccw);
-        } else if (is_wanted(t, ray)) {
-            setup.z0 = z[0];
-            setup.dz1 = (double)(z[1] - z[0]);
-            setup.dz2 = (double)(z[2] - z[0]);
-            setup.inverse = 1.0 / s->area[l];
-            put(t, &t->rays->head[ray], ct_fragment_at(&setup, e[1], e[2], tag[l]));
-        }
+        if (on_edge >> l & 1 && !quad_covers(s, l, e0, e1, e2)) continue;
+        size_t at = (size_t)ray[l];
+        if (s->before >> l & 1)
+            count(t, at, s->tag[l], s->clockwise[l] ? -1 : 1);
+        else if (is_wanted(t, at))
+            put(t, &t->rays->head[at],
+                (ct_fragment){(uint32_t)key[l], (uint32_t)l1[l], (uint32_t)l2[l], s->tag[l]});
     }
 }
 
@@ -455,23 +488,27 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     const int u = ct_view_u(w), v = ct_view_v(w);
     const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
     ct_v4i x[3], y[3];
-    for (int j = 0; j < 3; j++) load_corner(q, j, u, v, &x[j], &y[j]);
+    for (int j = 0; j < 3; j++) {
+        x[j] = corner(q, j, u);
+        y[j] = corner(q, j, v);
+    }
     ct_v4i x_lo = min_v4i(min_v4i(x[0], x[1]), x[2]), x_hi = max_v4i(max_v4i(x[0], x[1]), x[2]);
     ct_v4i y_lo = min_v4i(min_v4i(y[0], y[1]), y[2]), y_hi = max_v4i(max_v4i(y[0], y[1]), y[2]);
     struct quad s;
+    s.tag = tag;
     s.u0 = cell_v4i(x_lo, lu);
     s.v0 = max_v4i(cell_v4i(y_lo, lv), v4i(rays->first_row));
     ct_v4i du = cell_v4i(x_hi, lu) - s.u0;
     ct_v4i dv = min_v4i(cell_v4i(y_hi, lv), v4i(rays->first_row + rays->rows)) - s.v0;
-    ct_v4i small = (du <= 2) & (dv <= 2) & (x_hi - x_lo < EXACT_EXTENT) & (y_hi - y_lo < EXACT_EXTENT);
-    ct_v4i valid = small & (du > 0) & (dv > 0);
+    ct_v4i large = (du > SMALL) | (dv > SMALL) | (x_hi - x_lo >= EXACT_EXTENT) | (y_hi - y_lo >= EXACT_EXTENT);
+    ct_v4i valid = ~large & (du > 0) & (dv > 0);
 
     ct_v4d xb = to_double(x[1] - x[0]), yb = to_double(y[1] - y[0]), xc = to_double(x[2] - x[0]),
            yc = to_double(y[2] - y[0]);
     ct_v4d xs = to_double(sample_v4i(s.u0, lu) - x[0]), ys = to_double(sample_v4i(s.v0, lv) - y[0]);
     ct_v4d area = xb * yc - xc * yb;
-    s.clockwise = area < 0;
-    const ct_v4l flip = s.clockwise & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+    const ct_v4l negative = area < 0, flip = negative & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+    s.clockwise = -__builtin_convertvector(negative, ct_v4i);
 #define FLIP(a) ((ct_v4d)((ct_v4l)(a) ^ flip))
     s.area = FLIP(area);
     s.edge[1] = FLIP(xs * yc - xc * ys);
@@ -485,19 +522,33 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     s.step_v[1] = FLIP(-xc) * mv;
     s.step_v[2] = FLIP(xb) * mv;
 #undef FLIP
-    unsigned one = present & bits(__builtin_convertvector(valid, ct_v4l) & (s.area > 0));
-    unsigned wide = bits(__builtin_convertvector(du > 1, ct_v4l)), high = bits(__builtin_convertvector(dv > 1, ct_v4l));
-    const int32_t lo = window->axis[w].lo;
-    for (int j = 0; j < 2; j++)
-        for (int i = 0; i < 2; i++) {
-            unsigned lanes = one & (i ? wide : 15u) & (j ? high : 15u);
-            if (!lanes) continue;
-            ct_v4l in = {-1, -1, -1, -1};
-            for (int k = 0; k < 3; k++) in &= s.edge[k] + i * s.step_u[k] + j * s.step_v[k] >= 0.0;
-            unsigned hits = lanes & bits(in);
-            if (hits) quad_hits(t, &s, hits, i, j, w, q, tag, lo);
+    unsigned rows = present & bits_v4i(valid) & bits(s.area > 0);
+    bool prepared = false;
+    /* + 0.0: what is zero must not have a sign, which is all that is looked at. */
+    ct_v4d row0 = s.edge[0] + 0.0, row1 = s.edge[1] + 0.0, row2 = s.edge[2] + 0.0;
+    for (int j = 0; rows;) {
+        ct_v4d e0 = row0, e1 = row1, e2 = row2;
+        unsigned lanes = rows;
+#pragma GCC unroll 4
+        for (int i = 0; i < SMALL; i++) {
+            if (i) lanes &= bits_v4i(du > i);
+            if (!lanes) break;
+            unsigned hits = lanes & ~bits((ct_v4l)e0 | (ct_v4l)e1 | (ct_v4l)e2);
+            if (hits) {
+                if (!prepared) prepare_hits(t, &s, q, w, window->axis[w].lo);
+                prepared = true;
+                quad_hits(t, &s, hits, j * rays->columns + i, e0, e1, e2);
+            }
+            e0 += s.step_u[0];
+            e1 += s.step_u[1];
+            e2 += s.step_u[2];
         }
-    return present & ~bits(__builtin_convertvector(small, ct_v4l));
+        rows &= bits_v4i(dv > ++j);
+        row0 += s.step_v[0];
+        row1 += s.step_v[1];
+        row2 += s.step_v[2];
+    }
+    return present & bits_v4i(large);
 }
 
 /* ---- a band ---- */
