@@ -380,14 +380,25 @@ static inline ct_v4d to_double(ct_v4i x) {
     return __builtin_convertvector(x, ct_v4d);
 }
 
-/* ct_cell of four coordinates. */
-static inline ct_v4i cell_v4i(ct_v4i q, const ct_lattice *l) {
-    ct_v4i c = (q + v4i((1 << (l->shift - 1)) - 1)) >> l->shift;
-    return min_v4i(max_v4i(c, v4i(0)), v4i(l->n));
+/* One axis of a view, as what is needed of it for each triangle. */
+struct side {
+    int32_t shift, half; /* units to a pitch, half of that less one */
+    int32_t first, end;  /* samples of the band */
+    double pitch;        /* units */
+};
+
+static struct side side_of(const ct_lattice *l, int32_t first, int32_t n) {
+    return (struct side){l->shift, (1 << (l->shift - 1)) - 1, first, first + n, (double)(1 << l->shift)};
 }
 
-static inline ct_v4i sample_v4i(ct_v4i i, const ct_lattice *l) {
-    return (2 * i + 1) << (l->shift - 1);
+/* ct_cell of four coordinates, within the band. */
+static inline ct_v4i cell_v4i(ct_v4i q, const struct side *s) {
+    return min_v4i(max_v4i((q + s->half) >> s->shift, v4i(s->first)), v4i(s->end));
+}
+
+/* ct_sample_coord */
+static inline ct_v4i sample_v4i(ct_v4i i, const struct side *s) {
+    return (i << s->shift) + (s->half + 1);
 }
 
 /* Bits of the lanes whose mask is set. */
@@ -481,12 +492,11 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
 
 /* Those of four triangles that are `present`, a bit each. Returns those that are too large for it: they are left to
  * raster_one. */
-static inline __attribute__((always_inline)) unsigned raster_quad(struct target *t, const ct_window *window, int w,
+static inline __attribute__((always_inline)) unsigned raster_quad(struct target *t, const struct side *across,
+                                                                  const struct side *along, int w, int32_t window_lo,
                                                                   const int32_t *const q[4][3], const uint32_t *tag,
                                                                   unsigned present) {
-    const ct_ray_lists *rays = t->rays;
     const int u = ct_view_u(w), v = ct_view_v(w);
-    const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
     ct_v4i x[3], y[3];
     for (int j = 0; j < 3; j++) {
         x[j] = corner(q, j, u);
@@ -496,16 +506,15 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     ct_v4i y_lo = min_v4i(min_v4i(y[0], y[1]), y[2]), y_hi = max_v4i(max_v4i(y[0], y[1]), y[2]);
     struct quad s;
     s.tag = tag;
-    s.u0 = cell_v4i(x_lo, lu);
-    s.v0 = max_v4i(cell_v4i(y_lo, lv), v4i(rays->first_row));
-    ct_v4i du = cell_v4i(x_hi, lu) - s.u0;
-    ct_v4i dv = min_v4i(cell_v4i(y_hi, lv), v4i(rays->first_row + rays->rows)) - s.v0;
+    s.u0 = cell_v4i(x_lo, across);
+    s.v0 = cell_v4i(y_lo, along);
+    ct_v4i du = cell_v4i(x_hi, across) - s.u0, dv = cell_v4i(y_hi, along) - s.v0;
     ct_v4i large = (du > SMALL) | (dv > SMALL) | (x_hi - x_lo >= EXACT_EXTENT) | (y_hi - y_lo >= EXACT_EXTENT);
     ct_v4i valid = ~large & (du > 0) & (dv > 0);
 
     ct_v4d xb = to_double(x[1] - x[0]), yb = to_double(y[1] - y[0]), xc = to_double(x[2] - x[0]),
            yc = to_double(y[2] - y[0]);
-    ct_v4d xs = to_double(sample_v4i(s.u0, lu) - x[0]), ys = to_double(sample_v4i(s.v0, lv) - y[0]);
+    ct_v4d xs = to_double(sample_v4i(s.u0, across) - x[0]), ys = to_double(sample_v4i(s.v0, along) - y[0]);
     ct_v4d area = xb * yc - xc * yb;
     const ct_v4l negative = area < 0, flip = negative & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
     s.clockwise = -__builtin_convertvector(negative, ct_v4i);
@@ -514,13 +523,12 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     s.edge[1] = FLIP(xs * yc - xc * ys);
     s.edge[2] = FLIP(xb * ys - xs * yb);
     s.edge[0] = s.area - s.edge[1] - s.edge[2];
-    double mu = (double)(1 << lu->shift), mv = (double)(1 << lv->shift);
-    s.step_u[0] = FLIP(yb - yc) * mu;
-    s.step_u[1] = FLIP(yc) * mu;
-    s.step_u[2] = FLIP(-yb) * mu;
-    s.step_v[0] = FLIP(xc - xb) * mv;
-    s.step_v[1] = FLIP(-xc) * mv;
-    s.step_v[2] = FLIP(xb) * mv;
+    s.step_u[0] = FLIP(yb - yc) * across->pitch;
+    s.step_u[1] = FLIP(yc) * across->pitch;
+    s.step_u[2] = FLIP(-yb) * across->pitch;
+    s.step_v[0] = FLIP(xc - xb) * along->pitch;
+    s.step_v[1] = FLIP(-xc) * along->pitch;
+    s.step_v[2] = FLIP(xb) * along->pitch;
 #undef FLIP
     unsigned rows = present & bits_v4i(valid) & bits(s.area > 0);
     bool prepared = false;
@@ -535,9 +543,9 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
             if (!lanes) break;
             unsigned hits = lanes & ~bits((ct_v4l)e0 | (ct_v4l)e1 | (ct_v4l)e2);
             if (hits) {
-                if (!prepared) prepare_hits(t, &s, q, w, window->axis[w].lo);
+                if (!prepared) prepare_hits(t, &s, q, w, window_lo);
                 prepared = true;
-                quad_hits(t, &s, hits, j * rays->columns + i, e0, e1, e2);
+                quad_hits(t, &s, hits, j * across->end + i, e0, e1, e2);
             }
             e0 += s.step_u[0];
             e1 += s.step_u[1];
@@ -558,6 +566,8 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
                                                               const ct_bin *bins, size_t n_bins, uint32_t band, int w) {
     const ct_ray_lists *rays = t->rays;
     const ct_lattice *lu = &window->axis[ct_view_u(w)], *lv = &window->axis[ct_view_v(w)];
+    const struct side across = side_of(lu, 0, rays->columns), along = side_of(lv, rays->first_row, rays->rows);
+    const int32_t window_lo = window->axis[w].lo;
     for (size_t i = 0; i < n_bins && !t->failed; i++) {
         const ct_placed *p = bins[i].placed;
         t->second = (int32_t)p->body != rays->first_body;
@@ -578,10 +588,10 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
                     for (int j = 0; j < 3; j++) __builtin_prefetch(&p->coords[soon[j]]);
                 }
             }
-            unsigned left = raster_quad(t, window, w, q, tag, (1u << n) - 1);
+            unsigned left = raster_quad(t, &across, &along, w, window_lo, q, tag, (1u << n) - 1);
             for (; left; left &= left - 1) {
                 int l = __builtin_ctz(left);
-                bool before = t->counted && max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window->axis[w].lo;
+                bool before = t->counted && max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window_lo;
                 raster_one(t, lu, lv, w, q[l], tag[l], before);
             }
         }
