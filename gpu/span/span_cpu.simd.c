@@ -5,11 +5,25 @@
 
 /* ---- order along a ray ---- */
 
-/* A fragment in a ray's order: its key and, below, its index. */
+/* A fragment in a ray's order: its key, below it its index, below that its body. */
 typedef uint64_t entry;
+
+static const entry LAST = UINT64_MAX; /* after all: no key is that large */
+
+static inline entry entry_of(const ct_fragment *f, uint32_t index) {
+    return (entry)f->key << 32 | index << 1 | f->tag >> 31;
+}
 
 static inline uint32_t key_of(entry e) {
     return (uint32_t)(e >> 32);
+}
+
+static inline uint32_t index_of(entry e) {
+    return (uint32_t)e >> 1;
+}
+
+static inline int body_of(entry e) {
+    return (int)(e & 1);
 }
 
 /* Insertion is best for the few layers that most rays have; a ray through thousands must not cost their square. */
@@ -17,7 +31,7 @@ enum { INSERTION_MAX = 32 };
 
 static inline bool entry_before(const ct_linked_fragment *fragments, entry a, entry b) {
     if (key_of(a) != key_of(b)) return a < b;
-    return ct_fragment_before(&fragments[(uint32_t)a].f, &fragments[(uint32_t)b].f);
+    return ct_fragment_before(&fragments[index_of(a)].f, &fragments[index_of(b)].f);
 }
 
 static void sift_down(const ct_linked_fragment *fragments, entry *e, size_t i, size_t n) {
@@ -41,23 +55,6 @@ static void heap_sort(const ct_linked_fragment *fragments, entry *e, size_t n) {
         e[0] = last;
         sift_down(fragments, e, 0, end);
     }
-}
-
-/* Copies a ray's list to e, in order if it is no longer than INSERTION_MAX, but for entries of equal key among
- * themselves. Returns its length, which may be more than there was room for. */
-static inline uint32_t gather(const ct_linked_fragment *fragments, uint32_t head, entry *e, uint32_t capacity) {
-    uint32_t n = 0;
-    for (uint32_t i = head; i != CT_END; i = fragments[i].next, n++) {
-        entry new = (entry)fragments[i].f.key << 32 | i;
-        if (n < INSERTION_MAX) {
-            uint32_t at = n;
-            for (; at > 0 && e[at - 1] > new; at--) e[at] = e[at - 1];
-            e[at] = new;
-        } else if (n < capacity) {
-            e[n] = new;
-        }
-    }
-    return n;
 }
 
 /* ---- sums ---- */
@@ -136,15 +133,86 @@ static bool keep_span(ct_span_scratch *scratch, ct_budget *budget, ct_raw_span s
 
 /* Walks n entries of one key. Their order matters only among those of one body, which hardly ever are several. */
 static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry *e, uint32_t n, ct_bound *upper) {
-    if (n > 2 || fragments[(uint32_t)e[0]].f.tag >> 31 == fragments[(uint32_t)e[1]].f.tag >> 31)
-        heap_sort(fragments, e, n);
+    if (n > 2 || body_of(e[0]) == body_of(e[1])) heap_sort(fragments, e, n);
     ct_group group;
     ct_group_start(&group, walk);
-    for (uint32_t i = 0; i < n; i++)
-        ct_group_add(&group, walk, key_of(e[i]) & 1, (int)(fragments[(uint32_t)e[i]].f.tag >> 31), (uint32_t)e[i]);
+    for (uint32_t i = 0; i < n; i++) ct_group_add(&group, walk, key_of(e[i]) & 1, body_of(e[i]), index_of(e[i]));
     *upper = group.crossed;
     return ct_group_end(&group, walk);
 }
+
+/* ---- short rays ---- */
+
+/* Nearly all rays have few crossings, all of different keys: those are sorted without a branch and walked on both
+ * winding numbers at once. */
+enum { SHORT = 4 };
+
+/* Two winding numbers of small size in one word, 16 bits each, offset so that neither borrows from the other. */
+typedef uint32_t windings;
+
+static const windings OFFSET = 0x40004000;
+
+static inline windings crossing(uint32_t key, int body) {
+    return ((key & 1) * 2 - 1) << (16 * body);
+}
+
+static inline bool both_inside(windings w) {
+    return ((w - 0x00010001) & OFFSET) == OFFSET;
+}
+
+static inline uint32_t clamp(int32_t winding) { /* no more than SHORT crossings follow */
+    return (uint32_t)(winding < -SHORT ? -SHORT : winding > SHORT ? SHORT : winding);
+}
+
+static inline void order(entry *a, entry *b) {
+    entry low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
+    *a = low;
+    *b = high;
+}
+
+/* listed: per body all ones for CT_ENTRY_LISTED, else 0. False: not such a ray, nothing was done. */
+static inline bool walk_short(struct sink *sink, const ct_ray_lists *rays, size_t ray, const windings listed[2],
+                              int64_t *total) {
+    const ct_linked_fragment *fragments = rays->fragments;
+    entry e[SHORT] = {LAST, LAST, LAST, LAST};
+    windings w = OFFSET;
+    if (rays->winding) w += clamp(rays->winding[ray][0]) + (clamp(rays->winding[ray][1]) << 16);
+    int n = 0;
+    for (uint32_t i = rays->head[ray]; i != CT_END; i = fragments[i].next) {
+        if (n == SHORT) return false;
+        e[n] = entry_of(&fragments[i].f, i);
+        w -= crossing(key_of(e[n]), body_of(e[n])) & listed[body_of(e[n])];
+        n++;
+    }
+    order(&e[0], &e[1]);
+    if (n > 2) {
+        order(&e[2], &e[3]);
+        order(&e[0], &e[2]);
+        order(&e[1], &e[3]);
+        order(&e[1], &e[2]);
+    }
+    for (int k = 1; k < n; k++)
+        if (key_of(e[k]) == key_of(e[k - 1])) return false;
+    bool inside = false; /* a span that began before the window cannot be */
+    const ct_fragment *lower = NULL;
+    for (int k = 0; k < n; k++) {
+        w += crossing(key_of(e[k]), body_of(e[k]));
+        bool now = both_inside(w);
+        if (now == inside) continue;
+        inside = now;
+        const ct_fragment *f = &fragments[index_of(e[k])].f;
+        if (now) {
+            lower = f;
+        } else {
+            add_fragment(sink, lower, LOWER, ALONE);
+            add_fragment(sink, f, UPPER, ALONE);
+            *total += ct_fragment_depth(f->key) - ct_fragment_depth(lower->key);
+        }
+    }
+    return true;
+}
+
+/* ---- any ray ---- */
 
 /* The winding numbers with which a ray enters, but for what its listed crossings tell of. */
 static inline ct_walk walk_start(const ct_ray_lists *rays, size_t ray) {
@@ -155,58 +223,59 @@ static inline ct_walk walk_start(const ct_ray_lists *rays, size_t ray) {
 }
 
 /* Takes a listed crossing off the winding number with which the ray enters, where that is what they lack to 0. */
-static inline void walk_back(const ct_ray_lists *rays, ct_walk *walk, const ct_fragment *f) {
-    uint32_t body = f->tag >> 31;
-    if (rays->entry[body] == CT_ENTRY_LISTED) walk->winding[body] += f->key & 1 ? -1 : 1;
+static inline void walk_back(const ct_ray_lists *rays, ct_walk *walk, uint32_t key, int body) {
+    int listed = rays->entry[body] == CT_ENTRY_LISTED;
+    walk->winding[body] += key & 1 ? -listed : listed;
 }
 
-/* A ray with two crossings, i0 and i1, of different keys: by far the most common one that has a span. Returns the
- * span's length, or 0. */
-static inline int32_t walk_two(struct sink *sink, const ct_ray_lists *rays, size_t ray, uint32_t i0, uint32_t i1) {
-    const ct_fragment *a = &rays->fragments[i0].f, *b = &rays->fragments[i1].f;
-    if (a->key > b->key) {
-        const ct_fragment *c = a;
-        a = b;
-        b = c;
+/* Copies a ray's list to e, in order if it is no longer than INSERTION_MAX, but for entries of equal key among
+ * themselves, with LAST after them. Returns its length; beyond the capacity, which is more than INSERTION_MAX, entries
+ * are only counted. */
+static inline uint32_t gather(const ct_ray_lists *rays, size_t ray, entry *e, uint32_t capacity, ct_walk *walk) {
+    const ct_linked_fragment *fragments = rays->fragments;
+    uint32_t n = 0;
+    for (uint32_t i = rays->head[ray]; i != CT_END; i = fragments[i].next, n++) {
+        entry new = entry_of(&fragments[i].f, i);
+        walk_back(rays, walk, key_of(new), body_of(new));
+        if (n < INSERTION_MAX) {
+            uint32_t at = n;
+            for (; at > 0 && e[at - 1] > new; at--) e[at] = e[at - 1];
+            e[at] = new;
+        } else if (n + 1 < capacity) {
+            e[n] = new;
+        }
     }
-    ct_walk walk = walk_start(rays, ray);
-    walk_back(rays, &walk, a);
-    walk_back(rays, &walk, b);
-    if (ct_walk_one(&walk, a->key & 1, (int)(a->tag >> 31), 0)) return 0; /* opened before the window: cannot be */
-    if (!ct_walk_one(&walk, b->key & 1, (int)(b->tag >> 31), 0)) return 0;
-    add_fragment(sink, a, LOWER, ALONE);
-    add_fragment(sink, b, UPPER, ALONE);
-    return ct_fragment_depth(b->key) - ct_fragment_depth(a->key);
+    if (n < capacity) e[n] = LAST;
+    return n;
 }
 
-/* Any ray. Adds the lengths of its spans to *total. */
+/* Any ray. Adds the lengths of its spans to *total. scratch->ray has room for more than INSERTION_MAX. */
 static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct_span_scratch *scratch,
                      ct_budget *budget, bool keep, int64_t *total) {
     const ct_linked_fragment *fragments = rays->fragments;
-    if (!ct_buffer_reserve(&scratch->ray, budget, 4 * INSERTION_MAX * sizeof(entry), 0, false)) return false;
     entry *e = scratch->ray.data;
-    uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e),
-             n = gather(fragments, rays->head[ray], e, capacity);
-    if (n > capacity) {
-        if (!ct_buffer_reserve(&scratch->ray, budget, (size_t)n * sizeof *e, 0, false)) return false;
+    uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
+    ct_walk walk = walk_start(rays, ray);
+    uint32_t n = gather(rays, ray, e, capacity, &walk);
+    if (n >= capacity) {
+        if (!ct_buffer_reserve(&scratch->ray, budget, ((size_t)n + 1) * sizeof *e, 0, false)) return false;
         e = scratch->ray.data;
-        gather(fragments, rays->head[ray], e, n);
+        walk = walk_start(rays, ray);
+        gather(rays, ray, e, n + 1, &walk);
     }
     if (n > INSERTION_MAX) heap_sort(fragments, e, n);
 
-    ct_walk walk = walk_start(rays, ray);
-    for (uint32_t i = 0; i < n; i++) walk_back(rays, &walk, &fragments[(uint32_t)e[i]].f);
     for (uint32_t i = 0; i < n;) {
         uint32_t key = key_of(e[i]), j = i + 1;
         ct_bound upper;
         int closed;
-        if (j == n || key_of(e[j]) != key) {
-            int body = (int)(fragments[(uint32_t)e[i]].f.tag >> 31);
-            closed = ct_walk_one(&walk, key & 1, body, (uint32_t)e[i]);
-            upper.fragment[body] = (uint32_t)e[i];
+        if (key_of(e[j]) != key) {
+            int body = body_of(e[i]);
+            closed = ct_walk_one(&walk, key & 1, body, index_of(e[i]));
+            upper.fragment[body] = index_of(e[i]);
             upper.fragment[1 - body] = -1;
         } else {
-            while (j < n && key_of(e[j]) == key) j++;
+            while (key_of(e[j]) == key) j++;
             closed = walk_group(fragments, &walk, e + i, j - i, &upper);
         }
         i = j;
@@ -224,10 +293,13 @@ static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct
 
 static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
                  ct_budget *budget, bool keep) {
+    if (!ct_buffer_reserve(&scratch->ray, budget, 4 * INSERTION_MAX * sizeof(entry), 0, false)) return false;
     const ct_linked_fragment *fragments = rays->fragments;
     struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
     for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
     const uint32_t first = (uint32_t)rays->first_body;
+    const windings listed[2] = {rays->entry[0] == CT_ENTRY_LISTED ? UINT32_MAX : 0,
+                                rays->entry[1] == CT_ENTRY_LISTED ? UINT32_MAX : 0};
     int64_t total = 0;
     bool ok = true;
     size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
@@ -236,11 +308,8 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         if (head == CT_END) continue;
         /* The body rasterised last is at the head of every list that it is in. */
         if (fragments[head].f.tag >> 31 == first && (!rays->winding || rays->winding[ray][1 - first] <= 0)) continue;
-        uint32_t next = fragments[head].next;
-        if (next == CT_END) continue; /* a span has two bounds */
-        if (fragments[next].next == CT_END && fragments[next].f.key != fragments[head].f.key && !keep)
-            total += walk_two(&sink, rays, ray, head, next);
-        else
+        if (fragments[head].next == CT_END) continue; /* a span has two bounds */
+        if (keep || !walk_short(&sink, rays, ray, listed, &total))
             ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
     }
     for (int kind = 0; kind < KINDS; kind++) {
