@@ -1,6 +1,7 @@
 /* raster_cpu.simd.c - binning and rasterising on the CPU. */
 #include "gpu/raster/raster_cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "gpu/base/simd.h"
@@ -16,6 +17,58 @@ static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
 static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
     int32_t m = a > b ? a : b;
     return m > c ? m : c;
+}
+
+/* ---- four lanes ---- */
+
+static inline ct_v4i v4i(int32_t x) {
+    return (ct_v4i){x, x, x, x};
+}
+
+#ifdef __SSE4_1__ /* the compiler does not see through pick() */
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_min_epi32((__m128i)a, (__m128i)b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_max_epi32((__m128i)a, (__m128i)b);
+}
+#else
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i less = a < b;
+    return (less & a) | (~less & b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i more = a > b;
+    return (more & a) | (~more & b);
+}
+#endif
+
+static inline ct_v4d to_double(ct_v4i x) {
+    return __builtin_convertvector(x, ct_v4d);
+}
+
+/* Bits of the lanes whose mask is set. */
+static inline unsigned bits(ct_v4l mask) {
+#ifdef __AVX__
+    return (unsigned)_mm256_movemask_pd((__m256d)mask);
+#else
+    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
+}
+
+static inline unsigned bits_v4i(ct_v4i mask) {
+#ifdef __SSE2__
+    return (unsigned)_mm_movemask_ps((__m128)mask);
+#else
+    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
+}
+
+/* The same as ct_round_i32. */
+static inline ct_v4i round_v4d(ct_v4d x) {
+    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
 }
 
 /* ---- binning ---- */
@@ -257,70 +310,107 @@ static inline bool is_wanted(const struct target *t, size_t ray) {
     return !t->second || rays->head[ray] != CT_END || (rays->winding && rays->winding[ray][rays->first_body] > 0);
 }
 
-static inline void cross(struct target *t, const ct_setup *s, size_t ray, int64_t e1, int64_t e2, uint32_t tag,
-                         bool before) {
-    if (before)
-        count(t, ray, tag, s->ccw);
-    else if (is_wanted(t, ray))
-        put(t, &t->rays->head[ray], ct_fragment_at(s, (double)e1, (double)e2, tag));
+/* ---- one triangle of any size ---- */
+
+/* (double)x, rounded once: the upper and the lower half are exact as doubles, each made by putting its bits below a
+ * power of two that is taken off again. */
+static inline ct_v4d int64_to_double(ct_v4l x) {
+    typedef uint64_t v4u __attribute__((vector_size(32)));
+    v4u low = ((v4u)x & 0xffffffff) | 0x4330000000000000;  /* 2^52 + lower half */
+    v4u high = ((v4u)x >> 32) ^ 0x4530000080000000;        /* 2^84 + 2^63 + upper half * 2^32 */
+    return ((ct_v4d)high - (0x1p84 + 0x1p63 + 0x1p52)) + (ct_v4d)low;
 }
 
-/* A few columns: every sample is tried. */
-static inline void raster_narrow(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag,
-                                 bool before) {
-    size_t columns = (size_t)t->rays->columns;
-    int64_t row0 = s->edge[0], row1 = s->edge[1], row2 = s->edge[2];
-    for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
-        int64_t e0 = row0, e1 = row1, e2 = row2;
-        for (int32_t i = 0; i < x.u1 - x.u0; i++) {
-            if (ct_covers(s, e0, e1, e2)) cross(t, s, ray + (size_t)i, e1, e2, tag, before);
-            e0 += s->step_u[0];
-            e1 += s->step_u[1];
-            e2 += s->step_u[2];
+/* Four fragments of one triangle, of their edge functions e1 and e2: the same arithmetic as ct_fragment_at. */
+static inline void fragments_at(const ct_setup *s, ct_v4d e1, ct_v4d e2, uint32_t tag, ct_v4i f[4]) {
+    ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
+    ct_v4i key = (s->z0 + round_v4d(w1 * s->dz1 + w2 * s->dz2) + CT_DEPTH_BIAS) << 1 | (s->ccw < 0);
+    ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
+    ct_v4i key_l1 = __builtin_shufflevector(key, l1, 0, 4, 1, 5), l2_tag = __builtin_shufflevector(l2, v4i((int32_t)tag), 0, 4, 1, 5);
+    f[0] = __builtin_shufflevector(key_l1, l2_tag, 0, 1, 4, 5);
+    f[1] = __builtin_shufflevector(key_l1, l2_tag, 2, 3, 6, 7);
+    key_l1 = __builtin_shufflevector(key, l1, 2, 6, 3, 7);
+    l2_tag = __builtin_shufflevector(l2, v4i((int32_t)tag), 2, 6, 3, 7);
+    f[2] = __builtin_shufflevector(key_l1, l2_tag, 0, 1, 4, 5);
+    f[3] = __builtin_shufflevector(key_l1, l2_tag, 2, 3, 6, 7);
+}
+
+/* The crossings of n rays in a row, from the edge functions at the first. */
+static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n, int64_t e1, int64_t e2, uint32_t tag) {
+    while (t->end - t->next < n)
+        if (!make_room(t)) return;
+    const ct_v4l index = {0, 1, 2, 3};
+    ct_v4l v1 = e1 + index * s->step_u[1], v2 = e2 + index * s->step_u[2];
+    uint32_t *head = t->rays->head + ray;
+    ct_linked_fragment *next = t->next;
+    uint32_t number = (uint32_t)(next - t->rays->fragments);
+    for (int64_t i = 0; i < n; i += 4) {
+        ct_v4i f[4];
+        fragments_at(s, int64_to_double(v1), int64_to_double(v2), tag, f);
+        for (int l = 0; l < 4 && i + l < n; l++) {
+            if (!is_wanted(t, ray + (size_t)(i + l))) continue;
+            memcpy(&next->f, &f[l], sizeof next->f);
+            next->next = head[i + l];
+            head[i + l] = number++;
+            next++;
         }
-        row0 += s->step_v[0];
-        row1 += s->step_v[1];
-        row2 += s->step_v[2];
+        v1 += 4 * s->step_u[1];
+        v2 += 4 * s->step_u[2];
+    }
+    t->next = next;
+}
+
+/* One edge of a triangle along a row of n samples: a linear function, row + i * slope at sample i, covers the samples
+ * at which it is not negative. The quotients are of doubles, whose error is far below 1 for so few samples, and put right
+ * by the integers. */
+struct edge {
+    int64_t row, slope;
+    double inverse; /* 1 / |slope|, or 0 */
+};
+
+static inline int64_t estimate(double quotient, int64_t n) {
+    return (int64_t)(quotient < (double)n ? quotient : (double)n);
+}
+
+/* Narrows [*begin, *end) to the samples that the edge covers. */
+static inline void clip(const struct edge *e, int64_t n, int64_t *begin, int64_t *end) {
+    if (e->row < 0) {
+        int64_t i = n; /* the first that is covered */
+        if (e->slope > 0) {
+            i = estimate((double)-e->row * e->inverse, n);
+            i += e->row + i * e->slope < 0;
+        }
+        if (i > *begin) *begin = i;
+    } else if (e->slope < 0) {
+        int64_t i = estimate((double)e->row * e->inverse, n); /* the last that is covered */
+        i += e->row + (i + 1) * e->slope >= 0;
+        i -= e->row + i * e->slope < 0;
+        if (i + 1 < *end) *end = i + 1;
     }
 }
 
-static inline int64_t ceil_div(int64_t a, int64_t b) { /* a, b > 0 */
-    return (a + b - 1) / b;
-}
-
-/* Many columns: each row's covered interval by division. */
-static void raster_wide(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
-    size_t columns = (size_t)t->rays->columns;
-    int64_t row[3]; /* >= 0 where covered: less one where a sample on the edge is outside */
-    for (int k = 0; k < 3; k++) row[k] = s->edge[k] - !ct_edge_inside(s, k);
+static void raster_rows(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
+    const int64_t n = x.u1 - x.u0;
+    struct edge edge[3];
+    for (int k = 0; k < 3; k++) { /* less one where a sample on the edge is outside */
+        edge[k].row = s->edge[k] - !ct_edge_inside(s, k);
+        edge[k].slope = s->step_u[k];
+        edge[k].inverse = s->step_u[k] ? 1.0 / fabs((double)s->step_u[k]) : 0;
+    }
     int64_t row1 = s->edge[1], row2 = s->edge[2];
-    for (int32_t v = x.v0; v < x.v1; v++, ray += columns) {
-        int64_t i0 = 0, i1 = x.u1 - x.u0;
-        for (int k = 0; k < 3; k++) {
-            int64_t slope = s->step_u[k];
-            if (row[k] < 0) {
-                int64_t i = slope > 0 ? ceil_div(-row[k], slope) : i1;
-                if (i > i0) i0 = i;
-            } else if (slope < 0) {
-                int64_t i = row[k] / -slope + 1;
-                if (i < i1) i1 = i;
-            }
-        }
-        if (i0 < i1) {
-            int64_t e1 = row1 + i0 * s->step_u[1], e2 = row2 + i0 * s->step_u[2];
-            for (int64_t i = i0; i < i1; i++) {
-                cross(t, s, ray + (size_t)i, e1, e2, tag, before);
-                e1 += s->step_u[1];
-                e2 += s->step_u[2];
-            }
-        }
-        for (int k = 0; k < 3; k++) row[k] += s->step_v[k];
+    for (int32_t v = x.v0; v < x.v1; v++, ray += (size_t)t->rays->columns) {
+        int64_t begin = 0, end = n;
+        for (int k = 0; k < 3; k++) clip(&edge[k], n, &begin, &end);
+        if (begin < end && before)
+            for (int64_t i = begin; i < end; i++) count(t, ray + (size_t)i, tag, s->ccw);
+        else if (begin < end)
+            cross_row(t, s, ray + (size_t)begin, end - begin, row1 + begin * s->step_u[1], row2 + begin * s->step_u[2],
+                      tag);
+        for (int k = 0; k < 3; k++) edge[k].row += s->step_v[k];
         row1 += s->step_v[1];
         row2 += s->step_v[2];
     }
 }
-
-enum { NARROW = 8 };
 
 /* One triangle of any size, on the rows of t's band. q: its corners. */
 static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
@@ -339,10 +429,7 @@ static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_l
                        ct_sample_coord(x.v0, lv->shift), lu->shift, lv->shift))
         return;
     size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
-    if (x.u1 - x.u0 <= NARROW)
-        raster_narrow(t, &setup, x, ray, tag, before);
-    else
-        raster_wide(t, &setup, x, ray, tag, before);
+    raster_rows(t, &setup, x, ray, tag, before);
 }
 
 /* ---- four triangles at a time ---- */
@@ -351,34 +438,6 @@ static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_l
  * are below 2^53 where their extent is below 2^25 units, so double arithmetic on them is exact and gives what integers
  * would. */
 enum { SMALL = 4, EXACT_EXTENT = 1 << 25, AHEAD = 8 };
-
-static inline ct_v4i v4i(int32_t x) {
-    return (ct_v4i){x, x, x, x};
-}
-
-#ifdef __SSE4_1__ /* the compiler does not see through pick() */
-static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
-    return (ct_v4i)_mm_min_epi32((__m128i)a, (__m128i)b);
-}
-
-static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
-    return (ct_v4i)_mm_max_epi32((__m128i)a, (__m128i)b);
-}
-#else
-static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
-    ct_v4i less = a < b;
-    return (less & a) | (~less & b);
-}
-
-static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
-    ct_v4i more = a > b;
-    return (more & a) | (~more & b);
-}
-#endif
-
-static inline ct_v4d to_double(ct_v4i x) {
-    return __builtin_convertvector(x, ct_v4d);
-}
 
 /* One axis of a view, as what is needed of it for each triangle. */
 struct side {
@@ -401,31 +460,9 @@ static inline ct_v4i sample_v4i(ct_v4i i, const struct side *s) {
     return (i << s->shift) + (s->half + 1);
 }
 
-/* Bits of the lanes whose mask is set. */
-static inline unsigned bits(ct_v4l mask) {
-#ifdef __AVX__
-    return (unsigned)_mm256_movemask_pd((__m256d)mask);
-#else
-    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
-#endif
-}
-
-static inline unsigned bits_v4i(ct_v4i mask) {
-#ifdef __SSE2__
-    return (unsigned)_mm_movemask_ps((__m128)mask);
-#else
-    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
-#endif
-}
-
 /* Coordinate `axis` of corner j of four triangles. */
 static inline ct_v4i corner(const int32_t *const q[4][3], int j, int axis) {
     return (ct_v4i){q[0][j][axis], q[1][j][axis], q[2][j][axis], q[3][j][axis]};
-}
-
-/* The same as ct_round_i32. */
-static inline ct_v4i round_v4d(ct_v4d x) {
-    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
 }
 
 /* Four small triangles. Edge functions, their steps and the area are positive for a covered sample whatever the

@@ -141,74 +141,38 @@ static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry 
     return ct_group_end(&group, walk);
 }
 
-/* ---- short rays ---- */
+/* ---- simple rays ---- */
 
-/* Nearly all rays have few crossings, all of different keys: those are sorted without a branch and walked on both
- * winding numbers at once. */
-enum { SHORT = 4 };
-
-/* Two winding numbers of small size in one word, 16 bits each, offset so that neither borrows from the other. */
-typedef uint32_t windings;
-
-static const windings OFFSET = 0x40004000;
-
-static inline windings crossing(uint32_t key, int body) {
-    return ((key & 1) * 2 - 1) << (16 * body);
-}
-
-static inline bool both_inside(windings w) {
-    return ((w - 0x00010001) & OFFSET) == OFFSET;
-}
-
-static inline uint32_t clamp(int32_t winding) { /* no more than SHORT crossings follow */
-    return (uint32_t)(winding < -SHORT ? -SHORT : winding > SHORT ? SHORT : winding);
-}
-
-static inline void order(entry *a, entry *b) {
-    entry low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
-    *a = low;
-    *b = high;
-}
-
-/* listed: per body all ones for CT_ENTRY_LISTED, else 0. False: not such a ray, nothing was done. */
-static inline bool walk_short(struct sink *sink, const ct_ray_lists *rays, size_t ray, const windings listed[2],
-                              int64_t *total) {
+/* Nearly all rays cross each body's surface at most twice, once inwards and once outwards: between the later of the
+ * two ways in and the earlier of the two ways out they are inside both. Nothing needs sorting then. False: not such a
+ * ray; nothing was done. */
+static inline bool walk_simple(struct sink *sink, const ct_ray_lists *rays, size_t ray, int64_t *total) {
+    enum { OUT, IN };
     const ct_linked_fragment *fragments = rays->fragments;
-    entry e[SHORT] = {LAST, LAST, LAST, LAST};
-    windings w = OFFSET;
-    if (rays->winding) w += clamp(rays->winding[ray][0]) + (clamp(rays->winding[ray][1]) << 16);
-    int n = 0;
+    entry crossed[2][2] = {{LAST, 0}, {LAST, 0}}; /* per body; where there is none: after all, or before all */
     for (uint32_t i = rays->head[ray]; i != CT_END; i = fragments[i].next) {
-        if (n == SHORT) return false;
-        e[n] = entry_of(&fragments[i].f, i);
-        w -= crossing(key_of(e[n]), body_of(e[n])) & listed[body_of(e[n])];
-        n++;
+        entry new = entry_of(&fragments[i].f, i), *slot = &crossed[body_of(new)][key_of(new) & 1];
+        if (*slot + 1 > 1) return false; /* taken: it is neither 0 nor LAST */
+        *slot = new;
     }
-    order(&e[0], &e[1]);
-    if (n > 2) {
-        order(&e[2], &e[3]);
-        order(&e[0], &e[2]);
-        order(&e[1], &e[3]);
-        order(&e[1], &e[2]);
-    }
-    for (int k = 1; k < n; k++)
-        if (key_of(e[k]) == key_of(e[k - 1])) return false;
-    bool inside = false; /* a span that began before the window cannot be */
-    const ct_fragment *lower = NULL;
-    for (int k = 0; k < n; k++) {
-        w += crossing(key_of(e[k]), body_of(e[k]));
-        bool now = both_inside(w);
-        if (now == inside) continue;
-        inside = now;
-        const ct_fragment *f = &fragments[index_of(e[k])].f;
-        if (now) {
-            lower = f;
-        } else {
-            add_fragment(sink, lower, LOWER, ALONE);
-            add_fragment(sink, f, UPPER, ALONE);
-            *total += ct_fragment_depth(f->key) - ct_fragment_depth(lower->key);
+    for (int b = 0; b < 2; b++) {
+        int in = crossed[b][IN] != 0, out = crossed[b][OUT] != LAST;
+        int32_t winding = rays->entry[b] == CT_ENTRY_LISTED ? out - in : rays->winding ? rays->winding[ray][b] : 0;
+        if (in + out == 0) {
+            if (winding <= 0) return true; /* never inside this body */
+        } else if (winding != (out > in) || crossed[b][IN] > crossed[b][OUT]) {
+            return false;
         }
     }
+    entry lower = crossed[0][IN] > crossed[1][IN] ? crossed[0][IN] : crossed[1][IN];
+    entry upper = crossed[0][OUT] < crossed[1][OUT] ? crossed[0][OUT] : crossed[1][OUT];
+    if (key_of(crossed[0][IN]) == key_of(crossed[1][IN]) || key_of(crossed[0][OUT]) == key_of(crossed[1][OUT]))
+        return false; /* both at once, or neither within the window */
+    if (lower > upper) return true;
+    const ct_fragment *first = &fragments[index_of(lower)].f, *last = &fragments[index_of(upper)].f;
+    add_fragment(sink, first, LOWER, ALONE);
+    add_fragment(sink, last, UPPER, ALONE);
+    *total += ct_fragment_depth(last->key) - ct_fragment_depth(first->key);
     return true;
 }
 
@@ -298,8 +262,6 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
     struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
     for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
     const uint32_t first = (uint32_t)rays->first_body;
-    const windings listed[2] = {rays->entry[0] == CT_ENTRY_LISTED ? UINT32_MAX : 0,
-                                rays->entry[1] == CT_ENTRY_LISTED ? UINT32_MAX : 0};
     int64_t total = 0;
     bool ok = true;
     size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
@@ -309,7 +271,7 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         /* The body rasterised last is at the head of every list that it is in. */
         if (fragments[head].f.tag >> 31 == first && (!rays->winding || rays->winding[ray][1 - first] <= 0)) continue;
         if (fragments[head].next == CT_END) continue; /* a span has two bounds */
-        if (keep || !walk_short(&sink, rays, ray, listed, &total))
+        if (keep || !walk_simple(&sink, rays, ray, &total))
             ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
     }
     for (int kind = 0; kind < KINDS; kind++) {
