@@ -10,8 +10,8 @@
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/snap_cpu.h"
 
-/* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface add
- * up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
+/* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface
+ * add up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
 typedef enum ct_entry {
     CT_ENTRY_OUTSIDE, /* 0: the body has no triangle before the window */
     CT_ENTRY_LISTED,  /* the body has none after it: what the listed crossings lack to 0; those before are left out */
@@ -24,7 +24,7 @@ typedef struct ct_placed {
     const ct_cells *cells;     /* [vertices] */
     const uint32_t *triangles; /* [n_triangles][3] */
     uint32_t n_triangles;
-    uint32_t body; /* 0 or 1 */
+    uint32_t body;    /* 0 or 1 */
     uint8_t entry[3]; /* ct_entry of the view along each axis */
 } ct_placed;
 

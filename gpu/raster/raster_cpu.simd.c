@@ -49,20 +49,20 @@ static inline ct_v4d to_double(ct_v4i x) {
     return __builtin_convertvector(x, ct_v4d);
 }
 
-/* Bits of the lanes whose mask is set. */
-static inline unsigned bits(ct_v4l mask) {
+/* The lanes' sign bits: of a mask, the lanes that are set. */
+static inline unsigned bits(ct_v4l x) {
 #ifdef __AVX__
-    return (unsigned)_mm256_movemask_pd((__m256d)mask);
+    return (unsigned)_mm256_movemask_pd((__m256d)x);
 #else
-    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
 #endif
 }
 
-static inline unsigned bits_v4i(ct_v4i mask) {
+static inline unsigned bits_v4i(ct_v4i x) {
 #ifdef __SSE2__
-    return (unsigned)_mm_movemask_ps((__m128)mask);
+    return (unsigned)_mm_movemask_ps((__m128)x);
 #else
-    return (unsigned)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
 #endif
 }
 
@@ -142,7 +142,8 @@ static inline uint32_t is_in(struct reach r, int w) {
 /* Marks of triangles that are left out, by axis. */
 static inline cells8 dropped_of(const ct_placed *p) {
     cells8 dropped = {0};
-    for (int w = 0; w < 3; w++) dropped[w] = (int16_t)(CT_CELL_AFTER | (p->entry[w] == CT_ENTRY_LISTED ? CT_CELL_BEFORE : 0));
+    for (int w = 0; w < 3; w++)
+        dropped[w] = (int16_t)(CT_CELL_AFTER | (p->entry[w] == CT_ENTRY_LISTED ? CT_CELL_BEFORE : 0));
     return dropped;
 }
 
@@ -316,53 +317,53 @@ static inline bool is_wanted(const struct target *t, size_t ray) {
  * power of two that is taken off again. */
 static inline ct_v4d int64_to_double(ct_v4l x) {
     typedef uint64_t v4u __attribute__((vector_size(32)));
-    v4u low = ((v4u)x & 0xffffffff) | 0x4330000000000000;  /* 2^52 + lower half */
-    v4u high = ((v4u)x >> 32) ^ 0x4530000080000000;        /* 2^84 + 2^63 + upper half * 2^32 */
+    v4u low = ((v4u)x & 0xffffffff) | 0x4330000000000000; /* 2^52 + lower half */
+    v4u high = ((v4u)x >> 32) ^ 0x4530000080000000;       /* 2^84 + 2^63 + upper half * 2^32 */
     return ((ct_v4d)high - (0x1p84 + 0x1p63 + 0x1p52)) + (ct_v4d)low;
 }
 
-/* Four fragments of one triangle, of their edge functions e1 and e2: the same arithmetic as ct_fragment_at. */
-static inline void fragments_at(const ct_setup *s, ct_v4d e1, ct_v4d e2, uint32_t tag, ct_v4i f[4]) {
-    ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
-    ct_v4i key = (s->z0 + round_v4d(w1 * s->dz1 + w2 * s->dz2) + CT_DEPTH_BIAS) << 1 | (s->ccw < 0);
-    ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
-    ct_v4i key_l1 = __builtin_shufflevector(key, l1, 0, 4, 1, 5), l2_tag = __builtin_shufflevector(l2, v4i((int32_t)tag), 0, 4, 1, 5);
-    f[0] = __builtin_shufflevector(key_l1, l2_tag, 0, 1, 4, 5);
-    f[1] = __builtin_shufflevector(key_l1, l2_tag, 2, 3, 6, 7);
-    key_l1 = __builtin_shufflevector(key, l1, 2, 6, 3, 7);
-    l2_tag = __builtin_shufflevector(l2, v4i((int32_t)tag), 2, 6, 3, 7);
-    f[2] = __builtin_shufflevector(key_l1, l2_tag, 0, 1, 4, 5);
-    f[3] = __builtin_shufflevector(key_l1, l2_tag, 2, 3, 6, 7);
-}
-
-/* The crossings of n rays in a row, from the edge functions at the first. */
-static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n, int64_t e1, int64_t e2, uint32_t tag) {
+/* The crossings of n rays in a row, from the edge functions at the first: four fragments at a time, by the same
+ * arithmetic as ct_fragment_at. */
+static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n, int64_t e1, int64_t e2,
+                      uint32_t tag) {
     while (t->end - t->next < n)
         if (!make_room(t)) return;
-    const ct_v4l index = {0, 1, 2, 3};
+    const ct_v4l index = {0, 1, 2, 3}, step1 = (ct_v4l){} + 4 * s->step_u[1], step2 = (ct_v4l){} + 4 * s->step_u[2];
+    const ct_v4d inverse = (ct_v4d){} + s->inverse, dz1 = (ct_v4d){} + s->dz1, dz2 = (ct_v4d){} + s->dz2;
+    const ct_v4i z0 = v4i(s->z0 + CT_DEPTH_BIAS), entering = v4i(s->ccw < 0), tags = v4i((int32_t)tag);
     ct_v4l v1 = e1 + index * s->step_u[1], v2 = e2 + index * s->step_u[2];
+    const bool all = !t->second;
     uint32_t *head = t->rays->head + ray;
+    const int32_t(*winding)[2] = t->rays->winding ? (const int32_t(*)[2])t->rays->winding + ray : NULL;
+    const int first_body = t->rays->first_body;
     ct_linked_fragment *next = t->next;
     uint32_t number = (uint32_t)(next - t->rays->fragments);
     for (int64_t i = 0; i < n; i += 4) {
-        ct_v4i f[4];
-        fragments_at(s, int64_to_double(v1), int64_to_double(v2), tag, f);
-        for (int l = 0; l < 4 && i + l < n; l++) {
-            if (!is_wanted(t, ray + (size_t)(i + l))) continue;
+        ct_v4d w1 = int64_to_double(v1) * inverse, w2 = int64_to_double(v2) * inverse;
+        ct_v4i key = (z0 + round_v4d(w1 * dz1 + w2 * dz2)) << 1 | entering;
+        ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
+        ct_v4i a = __builtin_shufflevector(key, l1, 0, 4, 1, 5), b = __builtin_shufflevector(l2, tags, 0, 4, 1, 5);
+        ct_v4i c = __builtin_shufflevector(key, l1, 2, 6, 3, 7), d = __builtin_shufflevector(l2, tags, 2, 6, 3, 7);
+        const ct_v4i f[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+                             __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+#pragma GCC unroll 4
+        for (int l = 0; l < 4; l++) {
+            if (i + l >= n) break;
+            if (!all && head[i + l] == CT_END && !(winding && winding[i + l][first_body] > 0)) continue;
             memcpy(&next->f, &f[l], sizeof next->f);
             next->next = head[i + l];
             head[i + l] = number++;
             next++;
         }
-        v1 += 4 * s->step_u[1];
-        v2 += 4 * s->step_u[2];
+        v1 += step1;
+        v2 += step2;
     }
     t->next = next;
 }
 
 /* One edge of a triangle along a row of n samples: a linear function, row + i * slope at sample i, covers the samples
- * at which it is not negative. The quotients are of doubles, whose error is far below 1 for so few samples, and put right
- * by the integers. */
+ * at which it is not negative. The quotients are of doubles, whose error is far below 1 for so few samples, and put
+ * right by the integers. */
 struct edge {
     int64_t row, slope;
     double inverse; /* 1 / |slope|, or 0 */
@@ -434,9 +435,9 @@ static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_l
 
 /* ---- four triangles at a time ---- */
 
-/* Most triangles of a fine mesh can cover a few samples at most: up to SMALL x SMALL are tried here. Their edge functions
- * are below 2^53 where their extent is below 2^25 units, so double arithmetic on them is exact and gives what integers
- * would. */
+/* Most triangles of a fine mesh can cover a few samples at most: up to SMALL x SMALL are tried here. Their edge
+ * functions are below 2^53 where their extent is below 2^25 units, so double arithmetic on them is exact and gives what
+ * integers would. */
 enum { SMALL = 4, EXACT_EXTENT = 1 << 25, AHEAD = 8 };
 
 /* One axis of a view, as what is needed of it for each triangle. */
@@ -522,8 +523,7 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
         if (s->before >> l & 1)
             count(t, at, s->tag[l], s->clockwise[l] ? -1 : 1);
         else if (is_wanted(t, at))
-            put(t, &t->rays->head[at],
-                (ct_fragment){(uint32_t)key[l], (uint32_t)l1[l], (uint32_t)l2[l], s->tag[l]});
+            put(t, &t->rays->head[at], (ct_fragment){(uint32_t)key[l], (uint32_t)l1[l], (uint32_t)l2[l], s->tag[l]});
     }
 }
 

@@ -143,33 +143,69 @@ static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry 
 
 /* ---- simple rays ---- */
 
-/* Nearly all rays cross each body's surface at most twice, once inwards and once outwards: between the later of the
- * two ways in and the earlier of the two ways out they are inside both. Nothing needs sorting then. False: not such a
- * ray; nothing was done. */
-static inline bool walk_simple(struct sink *sink, const ct_ray_lists *rays, size_t ray, int64_t *total) {
-    enum { OUT, IN };
-    const ct_linked_fragment *fragments = rays->fragments;
-    entry crossed[2][2] = {{LAST, 0}, {LAST, 0}}; /* per body; where there is none: after all, or before all */
-    for (uint32_t i = rays->head[ray]; i != CT_END; i = fragments[i].next) {
-        entry new = entry_of(&fragments[i].f, i), *slot = &crossed[body_of(new)][key_of(new) & 1];
-        if (*slot + 1 > 1) return false; /* taken: it is neither 0 nor LAST */
-        *slot = new;
-    }
+/* Nearly all rays cross each body's surface at most twice, once outwards and once inwards: between the later of the two
+ * ways in and the earlier of the two ways out they are inside both. Nothing needs sorting then.
+ *
+ * What a body's crossings, bit OUT and bit IN of an index, tell of it is looked up in a table of four bytes. */
+enum { OUT, IN };
+enum { FITS = 0, NEVER_INSIDE = 1, IS_OTHER = 2 };
+typedef uint32_t verdicts;
+#define VERDICTS(neither, out, in, both)                                                                               \
+    ((verdicts)(neither) | (verdicts)(out) << 8 | (verdicts)(in) << 16 | (verdicts)(both) << 24)
+
+/* For a ray that enters the window with that winding number. */
+static inline verdicts verdicts_of(int32_t winding) {
+    return winding == 0   ? VERDICTS(NEVER_INSIDE, IS_OTHER, FITS, FITS)
+           : winding == 1 ? VERDICTS(FITS, FITS, IS_OTHER, IS_OTHER)
+           : winding > 1  ? VERDICTS(FITS, IS_OTHER, IS_OTHER, IS_OTHER)
+                          : VERDICTS(NEVER_INSIDE, IS_OTHER, IS_OTHER, IS_OTHER);
+}
+
+/* For one that enters with what its crossings lack to 0. */
+static const verdicts LISTED = VERDICTS(NEVER_INSIDE, FITS, IS_OTHER, FITS);
+
+/* What is the same for all rays of a band, copied so that no store can change it. */
+struct band {
+    const ct_linked_fragment *fragments;
+    const int32_t (*winding)[2]; /* may be NULL */
+    verdicts verdicts[2];        /* of bodies that are not counted */
+    bool counted[2];
+};
+
+static struct band band_of(const ct_ray_lists *rays) {
+    struct band band = {.fragments = rays->fragments, .winding = (const int32_t(*)[2])rays->winding};
     for (int b = 0; b < 2; b++) {
-        int in = crossed[b][IN] != 0, out = crossed[b][OUT] != LAST;
-        int32_t winding = rays->entry[b] == CT_ENTRY_LISTED ? out - in : rays->winding ? rays->winding[ray][b] : 0;
-        if (in + out == 0) {
-            if (winding <= 0) return true; /* never inside this body */
-        } else if (winding != (out > in) || crossed[b][IN] > crossed[b][OUT]) {
-            return false;
-        }
+        band.counted[b] = rays->winding && rays->entry[b] == CT_ENTRY_COUNTED;
+        band.verdicts[b] = rays->entry[b] == CT_ENTRY_LISTED ? LISTED : verdicts_of(0);
     }
-    entry lower = crossed[0][IN] > crossed[1][IN] ? crossed[0][IN] : crossed[1][IN];
-    entry upper = crossed[0][OUT] < crossed[1][OUT] ? crossed[0][OUT] : crossed[1][OUT];
-    if (key_of(crossed[0][IN]) == key_of(crossed[1][IN]) || key_of(crossed[0][OUT]) == key_of(crossed[1][OUT]))
+    return band;
+}
+
+/* False: not such a ray; nothing was done. */
+static inline bool walk_simple(struct sink *sink, const struct band *band, size_t ray, uint32_t head, int64_t *total) {
+    const ct_linked_fragment *fragments = band->fragments;
+    /* Key and index of each body's crossings; where there is none: after all, or before all. */
+    uint64_t crossed[4] = {UINT64_MAX, 0, UINT64_MAX, 0};
+    uint32_t have = 0;
+    for (uint32_t i = head; i != CT_END; i = fragments[i].next) {
+        uint32_t key = fragments[i].f.key, slot = fragments[i].f.tag >> 31 << 1 | (key & 1);
+        if (have >> slot & 1) return false;
+        have |= 1u << slot;
+        crossed[slot] = (uint64_t)key << 32 | i;
+    }
+    uint32_t verdict = 0;
+    for (int b = 0; b < 2; b++) {
+        verdicts table = band->counted[b] ? verdicts_of(band->winding[ray][b]) : band->verdicts[b];
+        verdict |= table >> (8 * (have >> (2 * b) & 3));
+    }
+    if (verdict & NEVER_INSIDE) return true;
+    if (verdict & IS_OTHER || crossed[IN] > crossed[OUT] || crossed[2 + IN] > crossed[2 + OUT]) return false;
+    uint64_t lower = crossed[IN] > crossed[2 + IN] ? crossed[IN] : crossed[2 + IN];
+    uint64_t upper = crossed[OUT] < crossed[2 + OUT] ? crossed[OUT] : crossed[2 + OUT];
+    if (crossed[IN] >> 32 == crossed[2 + IN] >> 32 || crossed[OUT] >> 32 == crossed[2 + OUT] >> 32)
         return false; /* both at once, or neither within the window */
     if (lower > upper) return true;
-    const ct_fragment *first = &fragments[index_of(lower)].f, *last = &fragments[index_of(upper)].f;
+    const ct_fragment *first = &fragments[(uint32_t)lower].f, *last = &fragments[(uint32_t)upper].f;
     add_fragment(sink, first, LOWER, ALONE);
     add_fragment(sink, last, UPPER, ALONE);
     *total += ct_fragment_depth(last->key) - ct_fragment_depth(first->key);
@@ -258,20 +294,22 @@ static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct
 static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
                  ct_budget *budget, bool keep) {
     if (!ct_buffer_reserve(&scratch->ray, budget, 4 * INSERTION_MAX * sizeof(entry), 0, false)) return false;
-    const ct_linked_fragment *fragments = rays->fragments;
+    const struct band band = band_of(rays);
+    const ct_linked_fragment *fragments = band.fragments;
     struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
     for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
     const uint32_t first = (uint32_t)rays->first_body;
+    const uint32_t *heads = rays->head;
     int64_t total = 0;
     bool ok = true;
     size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
     for (size_t ray = 0; ray < n_rays && ok; ray++) {
-        uint32_t head = rays->head[ray];
+        uint32_t head = heads[ray];
         if (head == CT_END) continue;
         /* The body rasterised last is at the head of every list that it is in. */
-        if (fragments[head].f.tag >> 31 == first && (!rays->winding || rays->winding[ray][1 - first] <= 0)) continue;
+        if (fragments[head].f.tag >> 31 == first && !(band.winding && band.winding[ray][1 - first] > 0)) continue;
         if (fragments[head].next == CT_END) continue; /* a span has two bounds */
-        if (keep || !walk_simple(&sink, rays, ray, &total))
+        if (keep || !walk_simple(&sink, &band, ray, head, &total))
             ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
     }
     for (int kind = 0; kind < KINDS; kind++) {

@@ -26,7 +26,8 @@ struct cast_fragment {
 struct cast {
     struct cast_fragment *fragments; /* in order of view, row, column, tag */
     size_t n;
-    int32_t (*winding[3])[2]; /* per view [rows][columns] */
+    int32_t (*winding[3])[2]; /* per view [rows][columns]; 0 where none were counted */
+    uint8_t entry[2][3];      /* per body and view, see ct_placed */
 };
 
 struct cast_how {
@@ -71,6 +72,16 @@ static inline void cast_fill_cells(const ct_window *window, struct cast_body *bo
     }
 }
 
+/* By the vertices themselves. */
+static inline ct_entry cast_entry(const struct cast_body *body, int w) {
+    bool before = false, after = false;
+    for (uint32_t v = 0; v < body->shape.n_vertices; v++) {
+        before = before || body->cells[v] >> (16 * w) & CT_CELL_BEFORE;
+        after = after || body->cells[v] >> (16 * w) & CT_CELL_AFTER;
+    }
+    return !before ? CT_ENTRY_OUTSIDE : !after ? CT_ENTRY_LISTED : CT_ENTRY_COUNTED;
+}
+
 static inline int cast_order(const void *x, const void *y) {
     const struct cast_fragment *a = x, *b = y;
     if (a->view != b->view) return a->view < b->view ? -1 : 1;
@@ -94,7 +105,12 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         uint32_t b = n_bodies == 2 && how->first ? 1 - i : i;
         cast_fill_cells(window, &bodies[b]);
         const struct shape *s = &bodies[b].shape;
-        placed[b] = (ct_placed){(const ct_coords *)bodies[b].coords, bodies[b].cells, s->triangles, s->n_triangles, b};
+        placed[b] = (ct_placed){.coords = (const ct_coords *)bodies[b].coords,
+                                .cells = bodies[b].cells,
+                                .triangles = s->triangles,
+                                .n_triangles = s->n_triangles,
+                                .body = b};
+        for (int w = 0; w < 3; w++) out->entry[b][w] = placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
             assert_true(n_bins < 400);
@@ -118,8 +134,9 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         for (int32_t row = 0; row < rays.rows; row++)
             for (int32_t column = 0; column < rays.columns; column++) {
                 size_t ray = (size_t)row * (size_t)rays.columns + (size_t)column;
-                memcpy(out->winding[rays.view][ray + (size_t)rays.first_row * (size_t)rays.columns], rays.winding[ray],
-                       8);
+                if (rays.winding)
+                    memcpy(out->winding[rays.view][ray + (size_t)rays.first_row * (size_t)rays.columns],
+                           rays.winding[ray], 8);
                 for (uint32_t i = rays.head[ray]; i != CT_END; i = rays.fragments[i].next) {
                     assert_true(out->n - before < rays.n_fragments);
                     out->fragments[out->n++] =

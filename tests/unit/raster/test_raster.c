@@ -108,7 +108,8 @@ static void check_ray(const ct_window *window, struct cast_body *bodies, uint32_
             if (stage == 0) kept[b]++;
         }
         assert_int_equal(sum, 0); /* closed: as often in as out */
-        assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], before[b]);
+        bool counted = cast->entry[b][w] == CT_ENTRY_COUNTED;
+        assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], counted ? before[b] : 0);
     }
     for (uint32_t b = 0; b < n_bodies; b++) {
         if (b != first && !kept[first] && before[first] <= 0) continue; /* the first is never entered: no span */
@@ -225,12 +226,12 @@ static void test_exact_and_watertight(void **state) {
     assert_true(fragments > 60000);
 }
 
-/* Crossings before the window's depths are counted, those after it left out: triangle by triangle, all three corners.
- */
+/* Crossings before the window's depths are counted where the body reaches beyond them, else left out, as are those
+ * after it: triangle by triangle, all three corners. */
 static void test_before_and_after(void **state) {
     (void)state;
     uint64_t rng = 12;
-    size_t fragments = 0;
+    size_t fragments = 0, kinds[3] = {0};
     for (int round = 0; round < 80; round++) {
         ct_window window = any_window(&rng);
         for (int k = 0; k < 3; k++) {
@@ -238,6 +239,9 @@ static void test_before_and_after(void **state) {
             int32_t x = between(&rng, 0, (int64_t)a->n << a->shift), y = between(&rng, 0, (int64_t)a->n << a->shift);
             a->lo = x < y ? x : y;
             a->hi = x < y ? y : x;
+            int open = between(&rng, 0, 3);
+            if (open == 1) a->lo = -(1 << 29);
+            if (open == 2) a->hi = 1 << 29;
         }
         struct cast_body bodies[2] = {cast_body_of(shape_icosphere(1, 1)), cast_body_of(shape_cube(1, 3))};
         for (int b = 0; b < 2; b++) scatter(&rng, &window, &bodies[b], 2 * (round % 2));
@@ -246,9 +250,12 @@ static void test_before_and_after(void **state) {
         how.first = (uint32_t)round % 2;
         assert_true(cast_run(&window, bodies, 2, &how, &cast));
         fragments += check_all(&window, bodies, 2, &cast, how.first);
+        for (int b = 0; b < 2; b++)
+            for (int w = 0; w < 3; w++) kinds[cast.entry[b][w]]++;
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
+    assert_true(kinds[CT_ENTRY_OUTSIDE] > 20 && kinds[CT_ENTRY_LISTED] > 20 && kinds[CT_ENTRY_COUNTED] > 20);
     assert_true(fragments > 4000);
 }
 

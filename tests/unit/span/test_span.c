@@ -57,7 +57,7 @@ struct outcome {
 /* `seed` shuffles the lists and picks the body rasterised first; 0 leaves them. Rays are those of a row of view `view`,
  * the last of three rows. */
 static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_rays, int view, uint64_t seed,
-                          bool keep, size_t limit) {
+                          bool keep, size_t limit, bool listed) {
     static uint8_t touched[2][VERTICES / CT_TOUCHED_VERTICES + 1];
     struct outcome out;
     int first_body = (int)(seed % 2);
@@ -90,11 +90,16 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
                           .fragments = links,
                           .n_fragments = (uint32_t)total,
                           .winding = winding,
+                          .entry = {CT_ENTRY_COUNTED, CT_ENTRY_COUNTED},
                           .view = view,
                           .first_row = 10,
                           .rows = 3,
                           .columns = n_rays,
                           .first_body = first_body};
+    if (listed) { /* nothing was counted: what a ray enters with is what its crossings lack to 0 */
+        lists.winding = NULL;
+        lists.entry[0] = lists.entry[1] = CT_ENTRY_LISTED;
+    }
     ct_sums sums = {.gradient = {out.gradient[0], out.gradient[1]}, .touched = {touched[0], touched[1]}};
     sums.length[view] = 1000; /* added to */
     const uint32_t *const of[2] = {triangles[0], triangles[1]};
@@ -199,13 +204,28 @@ static struct outcome reference(const struct ray *rays, int n_rays, int view) {
     return out;
 }
 
+/* Do the crossings of every ray add up to what its winding numbers lack to 0? */
+static bool can_be_listed(const struct ray *rays, int n_rays) {
+    for (int i = 0; i < n_rays; i++) {
+        int sum[2] = {rays[i].winding[0], rays[i].winding[1]};
+        for (uint32_t k = 0; k < rays[i].n; k++) sum[rays[i].f[k].tag >> 31] += rays[i].f[k].key & 1 ? 1 : -1;
+        if (sum[0] || sum[1]) return false;
+    }
+    return true;
+}
+
+static int checked_listed; /* how often, with something to enter */
+
 static void check(const struct ray *rays, int n_rays) {
     uint64_t seed = 99;
+    bool both_ways = can_be_listed(rays, n_rays);
+    checked_listed += both_ways && (rays[0].winding[0] || rays[0].winding[1]);
     for (int view = 0; view < 3; view++) {
         struct outcome expected = reference(rays, n_rays, view);
         for (int s = 0; s < n_sets; s++)
             for (int shuffle = 0; shuffle < 3; shuffle++) {
-                struct outcome o = run(sets[s], rays, n_rays, view, shuffle ? seed++ : 0, true, 0);
+                struct outcome o =
+                    run(sets[s], rays, n_rays, view, shuffle ? seed++ : 0, true, 0, both_ways && shuffle == 1);
                 assert_true(o.ok);
                 assert_memory_equal(o.gradient, expected.gradient, sizeof o.gradient);
                 assert_memory_equal(o.length, expected.length, sizeof o.length);
@@ -221,9 +241,12 @@ static void check(const struct ray *rays, int n_rays) {
                 for (uint32_t k = 0; k < 3 * VERTICES; k++) sum += o.gradient[0][k] + o.gradient[1][k];
                 assert_int_equal(sum, 0); /* what one end gives the other takes */
                 free(o.spans);
-                o = run(sets[s], rays, n_rays, view, 0, false, 0);
-                assert_memory_equal(o.gradient, expected.gradient, sizeof o.gradient);
-                assert_int_equal(o.n_spans, 0);
+                for (int listed = 0; listed <= both_ways; listed++) {
+                    o = run(sets[s], rays, n_rays, view, shuffle ? seed : 0, false, 0, listed);
+                    assert_memory_equal(o.gradient, expected.gradient, sizeof o.gradient);
+                    assert_memory_equal(o.length, expected.length, sizeof o.length);
+                    assert_int_equal(o.n_spans, 0);
+                }
             }
     }
 }
@@ -253,7 +276,7 @@ static struct ray ray_of(const char *text) {
 static void expect(const char *text, int64_t length, size_t n_spans, const int32_t (*ends)[3]) {
     struct ray ray = ray_of(text);
     check(&ray, 1);
-    struct outcome o = run(sets[0], &ray, 1, 1, 0, true, 0);
+    struct outcome o = run(sets[0], &ray, 1, 1, 0, true, 0, false);
     if (o.length[1] != length || o.n_spans != n_spans)
         fail_msg("%s: %lld in %zu spans, expected %lld in %zu", text, (long long)o.length[1], o.n_spans,
                  (long long)length, n_spans);
@@ -296,7 +319,7 @@ static void test_shares(void **state) {
     cross(&ray, B, IN, 0, THIRD, THIRD);
     cross(&ray, A, OUT, 9, 0, 0);
     cross(&ray, B, OUT, 12, 0, 0);
-    struct outcome o = run(sets[0], &ray, 1, 2, 0, false, 0);
+    struct outcome o = run(sets[0], &ray, 1, 2, 0, false, 0, false);
     const uint32_t *a = triangles[A], *b = triangles[B] + 3;
     assert_int_equal(o.gradient[A][3 * a[1] + 2], -1);
     assert_int_equal(o.gradient[A][3 * a[2] + 2], -2);
@@ -312,20 +335,21 @@ static void test_winding_before_the_window(void **state) {
     struct ray ray = ray_of("B(3 )B7 )A10");
     ray.winding[A] = 1;
     check(&ray, 1);
-    struct outcome o = run(sets[0], &ray, 1, 0, 0, false, 0);
+    struct outcome o = run(sets[0], &ray, 1, 0, 0, false, 0, false);
     assert_int_equal(o.length[0], 4);
     ray.winding[A] = 2;
     check(&ray, 1);
     ray.winding[A] = 0;
     check(&ray, 1);
-    o = run(sets[0], &ray, 1, 0, 0, false, 0);
+    o = run(sets[0], &ray, 1, 0, 0, false, 0, false);
     assert_int_equal(o.length[0], 0);
     ray.winding[A] = -1;
     check(&ray, 1);
     free(ray.f);
 }
 
-static struct ray random_ray(uint64_t *rng, uint32_t n, int32_t depths) {
+/* open: the crossings of a body need not add up to nothing, and the ray enters with what they lack. */
+static struct ray random_ray(uint64_t *rng, uint32_t n, int32_t depths, bool open) {
     struct ray ray = {0};
     int balance[2] = {0, 0};
     for (uint32_t k = 0; k < n; k++) {
@@ -335,6 +359,11 @@ static struct ray random_ray(uint64_t *rng, uint32_t n, int32_t depths) {
         uint32_t l2 = (uint32_t)(shape_random(rng) % (CT_WEIGHT_ONE / 2));
         cross(&ray, body, in, (int32_t)(shape_random(rng) % (uint64_t)depths) - depths / 2, l1, l2);
     }
+    for (int b = 0; b < 2; b++)
+        if (open && balance[b] < 0 && !ray.winding[1 - b]) { /* inside both it cannot be */
+            ray.winding[b] = -balance[b];
+            balance[b] = 0;
+        }
     for (int b = 0; b < 2; b++)
         for (; balance[b]; balance[b] += balance[b] > 0 ? -1 : 1)
             cross(&ray, b, balance[b] > 0 ? OUT : IN, depths / 2 + (int32_t)ray.n, 1, 2);
@@ -349,12 +378,14 @@ static void test_random_rays(void **state) {
         struct ray rays[RAYS];
         const int32_t depths[] = {4, 20, 300, 1 << 28};
         for (int i = 0; i < RAYS; i++) {
-            rays[i] = random_ray(&rng, (uint32_t)(shape_random(&rng) % (round % 3 ? 10 : 60)), depths[round % 4]);
-            if (round % 5 == 0) rays[i].winding[round / 5 % 2] = (int32_t)(shape_random(&rng) % 3);
+            rays[i] =
+                random_ray(&rng, (uint32_t)(shape_random(&rng) % (round % 3 ? 7 : 60)), depths[round % 4], round % 2);
+            if (round % 10 == 0) rays[i].winding[round / 5 % 2] = (int32_t)(shape_random(&rng) % 3);
         }
         check(rays, RAYS);
         for (int i = 0; i < RAYS; i++) free(rays[i].f);
     }
+    assert_true(checked_listed > 50);
 }
 
 /* Around the length at which another sort takes over, and far beyond. */
@@ -362,17 +393,18 @@ static void test_long_rays(void **state) {
     (void)state;
     uint64_t rng = 22;
     for (uint32_t n = 30; n < 36; n++) {
-        struct ray ray = random_ray(&rng, n, 40);
+        struct ray ray = random_ray(&rng, n, 40, n % 2);
         check(&ray, 1);
         free(ray.f);
     }
-    struct ray rays[3] = {{0}, random_ray(&rng, 1500, 1000), {0}};
+    struct ray rays[3] = {{0}, random_ray(&rng, 1500, 1000, false), {0}};
     for (int i = 0; i < 3; i += 2) {
         cross(&rays[i], A, IN, -5, 1, 2);
         for (int32_t k = 0; k < 2000; k++) cross(&rays[i], B, k % 2 ? OUT : IN, 3 * (k / 2) + k % 2, THIRD, 7);
         cross(&rays[i], A, OUT, 10000, 3, 4);
     }
-    struct outcome o = run(sets[0], rays, 3, 1, 5, true, 0), alone = run(sets[0], &rays[1], 1, 1, 0, true, 0);
+    struct outcome o = run(sets[0], rays, 3, 1, 5, true, 0, false),
+                   alone = run(sets[0], &rays[1], 1, 1, 0, true, 0, false);
     assert_int_equal(o.length[1] - alone.length[1], 2 * 1000);
     assert_int_equal(o.n_spans - alone.n_spans, 2 * 1000);
     free(o.spans);
@@ -389,8 +421,8 @@ static void test_too_little_memory(void **state) {
     cross(&ray, A, OUT, 10000, 3, 4);
     bool keep_failed = false, sort_failed = false, kept = false;
     for (size_t limit = 1000; limit < 200000; limit += 5000) {
-        struct outcome with = run(sets[0], &ray, 1, 0, 0, true, limit),
-                       without = run(sets[0], &ray, 1, 0, 0, false, limit);
+        struct outcome with = run(sets[0], &ray, 1, 0, 0, true, limit, false),
+                       without = run(sets[0], &ray, 1, 0, 0, false, limit, false);
         sort_failed = sort_failed || !without.ok;
         keep_failed = keep_failed || (without.ok && !with.ok);
         kept = kept || with.ok;
