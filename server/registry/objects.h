@@ -62,6 +62,7 @@ struct scene {
     bool ready;            /* [scheduler] it is in its session's list */
     bool closing;          /* [scheduler] a CLOSE was admitted */
     double cost_s;         /* [scheduler] a step's processor time: it rises at once and falls slowly; 0: unknown */
+    double last_cost_s;    /* [scheduler] of the last step; 0: unknown */
     uint32_t runner;       /* [scheduler] in whose queue it was last */
     sequence sequence;     /* [scheduler] */
     scene *next_ready;     /* [scheduler] */

@@ -73,7 +73,7 @@ void scheduler_take(runner *runner);
 /* Everything in the queue is so little that the I/O thread may do it. */
 bool scheduler_is_little(const runner *runner);
 /* Notes what a command tells of the cost of the scene's steps. */
-void scheduler_note_cost(scene *scene, const command *command);
+void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *command);
 /* Takes all that waits out of all queues; the commands in a list. */
 command *scheduler_empty_queues(scheduler *scheduler);
 

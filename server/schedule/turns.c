@@ -29,17 +29,19 @@ static double rays_of(const scene *scene) {
     return (double)n[0] * n[1] + (double)n[1] * n[2] + (double)n[2] * n[0];
 }
 
+/* On the high side. */
+static double guess(const scene *scene, double speed) {
+    double pairs = scene->n_uses > 2 ? (double)scene->n_uses - 1 : 1;
+    return 30e-6 + (100e-9 * (double)scene->triangles + 5e-9 * rays_of(scene) * pairs) / speed;
+}
+
 /* A scene that was not stepped since its bodies or settings changed is thought slow, so that no huge step slips in
  * among the small ones; one that was is never thought much faster than its size suggests, as its bodies may come close
  * in the next step. */
 static double cost_of_step(const scene *scene, double speed) {
-    double triangles = (double)scene->triangles, rays = rays_of(scene);
-    if (scene->cost_s > 0) {
-        double least = (10e-9 * triangles + 1e-9 * rays) / speed;
-        return scene->cost_s > least ? scene->cost_s : least;
-    }
-    double pairs = scene->n_uses > 2 ? (double)scene->n_uses - 1 : 1;
-    return 30e-6 + (100e-9 * triangles + 5e-9 * rays * pairs) / speed;
+    if (!(scene->cost_s > 0)) return guess(scene, speed);
+    double least = (10e-9 * (double)scene->triangles + 1e-9 * rays_of(scene)) / speed;
+    return scene->cost_s > least ? scene->cost_s : least;
 }
 
 static double cost_of_control(const scene *scene, const command *command, double speed) {
@@ -80,12 +82,22 @@ static portion next_portion(const scene *scene, double speed) {
     return portion;
 }
 
-void scheduler_note_cost(scene *scene, const command *command) {
-    if (command->kind == COMMAND_STEP) {
-        double cost = command->answer->cost_s;
-        if (cost > 0) scene->cost_s = cost > scene->cost_s ? cost : 0.95 * scene->cost_s + 0.05 * cost;
+/* A step that others kept from its core looks costly too: what counts is what two in a row came to, and no more than
+ * the scene can possibly cost. */
+static double believable(const scene *scene, double cost, double speed) {
+    double most = 10 * guess(scene, speed), least = scene->last_cost_s > 0 ? scene->last_cost_s : most;
+    if (cost > most) cost = most;
+    return cost < least ? cost : least;
+}
+
+void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *command) {
+    double cost = command->kind == COMMAND_STEP ? command->answer->cost_s : 0;
+    if (cost > 0) {
+        double now = believable(scene, cost, scheduler->runners[command->runner].speed);
+        scene->cost_s = now > scene->cost_s ? now : 0.9 * scene->cost_s + 0.1 * now;
+        scene->last_cost_s = cost;
     } else if (changes_cost(command)) {
-        scene->cost_s = 0;
+        scene->cost_s = scene->last_cost_s = 0;
     }
 }
 

@@ -129,7 +129,7 @@ static void end_command(scheduler *scheduler, command *command) {
             scene->closing = false; /* its deadline had passed */
         }
     }
-    scheduler_note_cost(scene, command);
+    scheduler_note_cost(scheduler, scene, command);
     atomic_fetch_sub(&command->asker->pending, 1);
     atomic_fetch_sub(&scene->pending, 1);
     scheduler->runners[command->runner].depth--;

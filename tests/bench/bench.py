@@ -28,6 +28,8 @@ FIGURES = [
     ("huge", "4.4M triangles in two bodies, 512^2, 2 threads", "ms", 400.0, True),
     ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
     ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
+    ("small_beside_large", "the same beside a client that steps two 346k bodies all the time, p50", "us", 300.0, True),
+    ("small_beside_large_p99", "the same, p99", "us", 6000.0, True),
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
@@ -92,19 +94,16 @@ def default_of(build, option):
     return dict(pairs)[option]
 
 
-def stream_runs(build, seconds, client_spin, server_spin, backend="cpu"):
+def served_runs(build, flags, bench):
+    """What a bench printed that got the endpoint and the process of a contactd of its own."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
         log_path = pathlib.Path(folder) / "contactd.log"
-        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}",
-                   "--spin-us", server_spin, "--backend", backend]
+        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}", *flags]
         with log_path.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
         try:
-            bench = [str(build / "tests/bench/bench_stream"), endpoint, str(server.pid), server_spin, str(seconds)]
-            if client_spin is not None:
-                bench.append(client_spin)
-            return json_lines(bench, 120)
+            return json_lines(bench(endpoint, str(server.pid)), 120)
         except SystemExit:
             sys.stderr.write(log_path.read_text())
             raise
@@ -115,6 +114,17 @@ def stream_runs(build, seconds, client_spin, server_spin, backend="cpu"):
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+def stream_runs(build, seconds, client_spin, server_spin, backend="cpu"):
+    more = [] if client_spin is None else [client_spin]
+    return served_runs(build, ["--spin-us", server_spin, "--backend", backend], lambda endpoint, pid: [
+        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), *more])
+
+
+def neighbour_runs(build, seconds, meshes, backend="cpu"):
+    return served_runs(build, ["--backend", backend], lambda endpoint, _: [
+        str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])
 
 
 def spread(samples, scale=lambda x: x):
@@ -136,6 +146,9 @@ def measure(engine, stream):
     step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
     found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
     found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same echo")
+    beside, alone = by_name["small_beside_large"]["us"], by_name["small_alone"]["us"]
+    found["small_beside_large"] = (beside["p50"], spread(beside), alone["p50"], "without the neighbour")
+    found["small_beside_large_p99"] = (beside["p99"], (beside["p50"], beside["max"]), alone["p99"], "the same")
     memory = by_name["memory"]
     found["bytes_per_triangle"] = (memory["rss_per_triangle"],
                                    sorted((memory["accounted_per_triangle"], memory["rss_per_triangle"])),
@@ -251,6 +264,7 @@ def main():
                          "--seconds", str(options.seconds)], 600)
     spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
     stream = stream_runs(build, options.seconds, *spins)
+    stream += neighbour_runs(build, options.seconds, options.meshes)
     rows = list(figures(FIGURES, measure(engine, stream)))
     cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                        "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
