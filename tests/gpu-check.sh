@@ -109,12 +109,12 @@ round_trips() {
     "$service/contactd" --backend cuda --http off --stream "tcp://127.0.0.1:$port" >"$out/contactd.log" 2>&1 &
     pid=$!
     sleep 2
-    if kill -0 $pid 2>/dev/null; then
+    if kill -0 "$pid" 2>/dev/null; then
         timeout 120 "$service/tests/bench/bench_stream" "tcp://127.0.0.1:$port" "$pid" 300 "$seconds" >"$out/stream.json"
         rc=$?
-        kill -TERM $pid
+        kill -TERM "$pid"
     fi
-    wait $pid || rc=$?
+    wait "$pid" || rc=$?
     cat "$out/contactd.log"
     [ "$rc" = 0 ] || return "$rc"
     sed -n 's/.*"round_trip_boxes".*"p50": *\([0-9.]*\).*"p99": *\([0-9.]*\).*/two boxes: p50 \1 us, p99 \2 us/p' "$out/stream.json"
