@@ -71,6 +71,13 @@ static inline ct_v4i round_v4d(ct_v4d x) {
     return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
 }
 
+/* Keys of fragments at a depth relative to z0, which has the bias in it. Lanes that no fragment is made of may hold
+ * anything. */
+static inline ct_v4i key_of(ct_v4i z0, ct_v4d depth, ct_v4i entering) {
+    typedef uint32_t v4u __attribute__((vector_size(16)));
+    return (ct_v4i)(((v4u)z0 + (v4u)round_v4d(depth)) << 1) | entering;
+}
+
 /* ---- binning ---- */
 
 /* Cells of one vertex: lanes x, y, z; the others are not looked at. */
@@ -340,7 +347,7 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
     uint32_t number = (uint32_t)(next - t->rays->fragments);
     for (int64_t i = 0; i < n; i += 4) {
         ct_v4d w1 = int64_to_double(v1) * inverse, w2 = int64_to_double(v2) * inverse;
-        ct_v4i key = (z0 + round_v4d(w1 * dz1 + w2 * dz2)) << 1 | entering;
+        ct_v4i key = key_of(z0, w1 * dz1 + w2 * dz2, entering);
         ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
         ct_v4i a = __builtin_shufflevector(key, l1, 0, 4, 1, 5), b = __builtin_shufflevector(l2, tags, 0, 4, 1, 5);
         ct_v4i c = __builtin_shufflevector(key, l1, 2, 6, 3, 7), d = __builtin_shufflevector(l2, tags, 2, 6, 3, 7);
@@ -512,8 +519,7 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
                       ct_v4d e2) {
     const unsigned on_edge = bits((e0 == 0.0) | (e1 == 0.0) | (e2 == 0.0));
     ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
-    ct_v4i depth = s->z0 + round_v4d(w1 * s->dz1 + w2 * s->dz2);
-    ct_v4i key = (depth + CT_DEPTH_BIAS) << 1 | s->clockwise;
+    ct_v4i key = key_of(s->z0 + CT_DEPTH_BIAS, w1 * s->dz1 + w2 * s->dz2, s->clockwise);
     ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
     ct_v4i ray = s->ray + offset;
     for (; hits; hits &= hits - 1) {
