@@ -12,11 +12,16 @@
 #define BIT(option) (1u << (option))
 #define SETTINGS    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS))
 
+#define PICTURE                                                                                                        \
+    (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
+     BIT(OPT_ELEVATION) | BIT(OPT_UP) | BIT(OPT_EYE) | BIT(OPT_TARGET) | BIT(OPT_ZOOM) | BIT(OPT_FIELD_OF_VIEW) |      \
+     BIT(OPT_OPACITY) | BIT(OPT_BACKGROUND))
+
 static const struct option {
     const char *name, *value, *text;
 } options[OPT_COUNT] = {
     [OPT_SERVER] = {"--server", "ADDRESS", "default: CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
-    [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table"},
+    [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},
     [OPT_TIMEOUT] = {"--timeout", "SECONDS", "of each request; default: 10"},
     [OPT_HELP] = {"--help", NULL, "this text"},
     [OPT_VERSION] = {"--version", NULL, "the version"},
@@ -29,6 +34,19 @@ static const struct option {
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
+    [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
+    [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
+    [OPT_CONTACT] = {"--contact", "\"BODY BODY\"", "show these two bodies alone, and where they touch"},
+    [OPT_SHOW] = {"--show", "WHAT", "some of bodies,samples,axes; default: all"},
+    [OPT_AZIMUTH] = {"--azimuth", "DEGREES", "about up, from where the camera looks; default: -60"},
+    [OPT_ELEVATION] = {"--elevation", "DEGREES", "above the plane across up; default: 20"},
+    [OPT_UP] = {"--up", "\"X Y Z\"", "what is up in the picture; default: 0 0 1"},
+    [OPT_EYE] = {"--eye", "\"X Y Z\"", "where the camera is, in m, instead of azimuth, elevation and zoom"},
+    [OPT_TARGET] = {"--target", "\"X Y Z\"", "where it looks, in m; default: the middle of what is shown"},
+    [OPT_ZOOM] = {"--zoom", "FACTOR", "default: 1, all that is shown fits"},
+    [OPT_FIELD_OF_VIEW] = {"--field-of-view", "DEGREES", "from the lower to the upper edge; default: 30"},
+    [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
+    [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
     [OPT_SPIN] = {"--spin-us", "N",
                   "microseconds to look for an answer before sleeping; 0: sleep at once; default: 500"},
 };
@@ -47,6 +65,8 @@ static const struct verb {
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list},
     {"scene", "show", "ID", "one scene", 1, 1, 0, ctl_scene_show},
     {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS, ctl_scene_set},
+    {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
+     PICTURE, ctl_snapshot},
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
     {"doctor", NULL, "", "check connection, versions, readiness and a real step, and say what to do", 0, 0, 0,
      ctl_doctor},
@@ -131,12 +151,12 @@ static int parse(ctl *ctl, int argc, char **argv, const char **words, int *n_wor
     return EXIT_OK;
 }
 
-static int common_options(ctl *ctl) {
+static int common_options(ctl *ctl, bool to_file) {
     const char *output = ctl->options[OPT_OUTPUT], *environment = getenv("CONTACTD_SERVER");
     double seconds = 10;
-    if (output && strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
+    if (!to_file && output && strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
         return ctl_mistake("--output is \"%s\", expected json or table", output);
-    ctl->json = output && strcmp(output, "json") == 0;
+    ctl->json = !to_file && output && strcmp(output, "json") == 0;
     ctl->server = ctl->options[OPT_SERVER];
     if (!ctl->server) ctl->server = environment && *environment ? environment : "tcp://127.0.0.1:5555";
     if (!ctl_number(ctl, OPT_TIMEOUT, &seconds)) return EXIT_USAGE;
@@ -194,7 +214,7 @@ static int run(ctl *ctl, const char **words, int n_words) {
         if (ctl->options[o] && !(v->allowed & BIT(o)))
             return ctl_mistake("%s is not an option of %s%s%s", options[o].name, v->noun, v->verb ? " " : "",
                                v->verb ? v->verb : "");
-    int code = common_options(ctl);
+    int code = common_options(ctl, v->run == ctl_snapshot);
     return code == EXIT_OK ? v->run(ctl) : code;
 }
 

@@ -301,6 +301,35 @@ contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out);
 
+/* ---- pictures ---- */
+
+enum { /* what a picture shows */
+       CONTACTD_SHOW_BODIES = 1,
+       CONTACTD_SHOW_SAMPLES = 2, /* the ends of the intersections' rays: red, green, blue along x, y, z */
+       CONTACTD_SHOW_AXES = 4,
+};
+
+typedef struct contactd_snapshot_options { /* the server's default: 0, or NaN for a double */
+    uint32_t cookie;                       /* set by contactd_snapshot_options_init: every field default */
+    uint32_t width, height;                /* pixels, 16..4096; 960 x 720 */
+    uint32_t contact[2];                   /* two bodies: only they, and where they touch */
+    uint32_t show;                         /* CONTACTD_SHOW_...; all */
+    uint32_t resolution;                   /* ray samples across the window; the scene's */
+    double azimuth, elevation;             /* degrees about and above the plane across `up`; -60, 20 */
+    double zoom, field_of_view, opacity;   /* 1, 30 degrees, 0.3 */
+    const double *up, *eye, *target;       /* [3], m, or NULL: 0 0 1, a place from which all is seen, the middle */
+    const double *background;              /* [4] red, green, blue, alpha in 0..1, or NULL: white */
+} contactd_snapshot_options;
+
+void contactd_snapshot_options_init(contactd_snapshot_options *options);
+/* A PNG file, valid until the next call. options may be NULL. The scene is as its last step left it, and stays so.
+ * UNSUPPORTED: the server has no OpenGL. */
+contactd_code contactd_snapshot(contactd_client *client, contactd_scene scene, const contactd_snapshot_options *options,
+                                const void **png, size_t *size);
+/* Of any scene, by the server's handle; then `contact` holds the server's numbers of bodies too. */
+contactd_code contactd_snapshot_by_id(contactd_client *client, uint64_t id, const contactd_snapshot_options *options,
+                                      const void **png, size_t *size);
+
 /* out += -k g (g . in) with g = dV/dx of the contact: the stiffness product of implicit integration, never assembled.
  * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. Needs
  * GRADIENT. */

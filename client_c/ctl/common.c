@@ -20,6 +20,19 @@ static const char *const names[OPT_COUNT] = {
     [OPT_STIFFNESS] = "--stiffness",
     [OPT_NAME] = "--name",
     [OPT_SECONDS] = "--seconds",
+    [OPT_WIDTH] = "--width",
+    [OPT_HEIGHT] = "--height",
+    [OPT_CONTACT] = "--contact",
+    [OPT_SHOW] = "--show",
+    [OPT_AZIMUTH] = "--azimuth",
+    [OPT_ELEVATION] = "--elevation",
+    [OPT_UP] = "--up",
+    [OPT_EYE] = "--eye",
+    [OPT_TARGET] = "--target",
+    [OPT_ZOOM] = "--zoom",
+    [OPT_FIELD_OF_VIEW] = "--field-of-view",
+    [OPT_OPACITY] = "--opacity",
+    [OPT_BACKGROUND] = "--background",
     [OPT_SPIN] = "--spin-us",
 };
 
@@ -61,17 +74,32 @@ bool ctl_number(const ctl *ctl, ctl_option option, double *out) {
     return false;
 }
 
-bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]) {
+bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const char *what) {
     const char *text = ctl->options[option];
     double numbers[12];
     if (!text) return true;
-    int n = numbers_of(text, numbers, 12);
-    if (n != 12) {
-        ctl_mistake("%s is \"%s\", expected 12 numbers: a row-major 3x4 [R|t]", names[option], text);
+    if (numbers_of(text, numbers, n) != n) {
+        ctl_mistake("%s is \"%s\", expected %s", names[option], text, what);
         return false;
     }
-    memcpy(pose, numbers, sizeof numbers);
+    memcpy(out, numbers, (size_t)n * sizeof *out);
     return true;
+}
+
+bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]) {
+    return ctl_numbers(ctl, option, pose, 12, "12 numbers: a row-major 3x4 [R|t]");
+}
+
+bool ctl_scene_id(const ctl *ctl, uint64_t *out) {
+    char *end;
+    *out = strtoull(ctl->args[0], &end, 10);
+    if (!*end && end != ctl->args[0] && ctl->args[0][0] != '-') return true;
+    ctl_mistake("\"%s\" is no scene: expected the number in the first column of contactctl scene list", ctl->args[0]);
+    return false;
+}
+
+const char *ctl_option_name(ctl_option option) {
+    return names[option];
 }
 
 static bool resolution_of(const ctl *ctl, contactd_settings *out) {

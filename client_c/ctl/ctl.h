@@ -27,6 +27,19 @@ typedef enum ctl_option {
     OPT_NAME,
     OPT_SECONDS,
     OPT_SPIN,
+    OPT_WIDTH,
+    OPT_HEIGHT,
+    OPT_CONTACT,
+    OPT_SHOW,
+    OPT_AZIMUTH,
+    OPT_ELEVATION,
+    OPT_UP,
+    OPT_EYE,
+    OPT_TARGET,
+    OPT_ZOOM,
+    OPT_FIELD_OF_VIEW,
+    OPT_OPACITY,
+    OPT_BACKGROUND,
     OPT_COUNT
 } ctl_option;
 
@@ -44,8 +57,12 @@ typedef struct ctl {
 /* ---- options: on a mistake a message and false, and the command ends with EXIT_USAGE ---- */
 
 bool ctl_number(const ctl *ctl, ctl_option option, double *out); /* unchanged where not given */
+bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const char *what); /* exactly n */
 bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]);
 bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolution --pixel-size --stiffness */
+
+bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
+const char *ctl_option_name(ctl_option option);
 
 /* ---- server: an exit code; EXIT_OK is 0 ---- */
 
@@ -69,6 +86,7 @@ int ctl_mesh_rm(ctl *ctl);
 int ctl_scene_list(ctl *ctl);
 int ctl_scene_show(ctl *ctl);
 int ctl_scene_set(ctl *ctl);
+int ctl_snapshot(ctl *ctl);
 int ctl_status(ctl *ctl);
 int ctl_doctor(ctl *ctl);
 int ctl_bench(ctl *ctl);

@@ -163,11 +163,8 @@ int ctl_scene_list(ctl *ctl) {
 }
 
 static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
-    char *end;
-    unsigned long long id = strtoull(ctl->args[0], &end, 10);
-    if (*end || end == ctl->args[0] || ctl->args[0][0] == '-')
-        return ctl_mistake("\"%s\" is no scene: expected the number in the first column of contactctl scene list",
-                           ctl->args[0]);
+    uint64_t id;
+    if (!ctl_scene_id(ctl, &id)) return EXIT_USAGE;
     int code = ctl_connect(ctl);
     if (code != EXIT_OK) return code;
     contactd_scene_info info;

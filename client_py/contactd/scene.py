@@ -282,6 +282,57 @@ class Scene:
         request.scene, request.updates, request.want = self._state, updates, want_bits(want)
         return request
 
+    # ---- pictures ----
+
+    def snapshot(self, *, contact: Sequence[Body] | None = None, width: int | None = None, height: int | None = None,
+                 show: str | Sequence[str] | None = None, resolution: int | None = None, azimuth: float | None = None,
+                 elevation: float | None = None, up: ArrayLike | None = None, eye: ArrayLike | None = None,
+                 target: ArrayLike | None = None, zoom: float | None = None, field_of_view: float | None = None,
+                 opacity: float | None = None, background: ArrayLike | None = None,
+                 timeout: float | None = None) -> bytes:
+        """A picture of the scene as its last step left it: the bytes of a PNG file. The scene is not changed.
+
+        Bodies are drawn as tinted glass, and in them the ends of the intersection's rays: red, green and blue for rays
+        along x, y and z. What is None has the server's default.
+
+        Args:
+            contact: two bodies; only they are shown, and the picture is of where they touch.
+            width, height: pixels, 16 to 4096; 960 x 720.
+            show: some of "bodies", "samples", "axes"; all.
+            resolution: ray samples across the window, to see another than the scene's.
+            azimuth: degrees about `up`, from where the camera looks; -60.
+            elevation: degrees above the plane across `up`; 20.
+            up: (3,) direction; z.
+            eye: (3,) m, where the camera is, instead of azimuth, elevation and zoom.
+            target: (3,) m, where it looks; the middle of what is shown.
+            zoom: 1 shows all that is there.
+            field_of_view: degrees from the lower to the upper edge; 30.
+            opacity: of bodies seen face on; 0.3.
+            background: (3,) or (4,) red, green, blue and alpha in 0..1; white.
+        Raises: UnsupportedError where the server has no OpenGL; NotFoundError, OutOfRangeError, InvalidArgumentError.
+        """
+        self._check_open()
+        bodies = None if contact is None else [self._own(body, "contact") for body in contact]
+        given = {"width": width, "height": height, "resolution": resolution}
+        fields: dict[str, Any] = {name: _arrays.unsigned(value, field=name) for name, value in given.items()
+                                  if value is not None}
+        fields |= {name: _arrays.real(value, field=name) for name, value in (
+            ("azimuth", azimuth), ("elevation", elevation), ("zoom", zoom), ("field_of_view", field_of_view),
+            ("opacity", opacity)) if value is not None}
+        fields |= {name: _vector(value, (3,), name) for name, value in (("up", up), ("eye", eye), ("target", target))
+                   if value is not None}
+        if background is not None:
+            fields["background"] = (_vector(background, (3, 4), "background") + [1.0])[:4]
+        if show is not None:
+            fields["show"] = _show_bits(show)
+
+        def message() -> tuple[dict[str, Any], None]:
+            pair = {} if bodies is None else {"contact": [body.id for body in bodies]}
+            return {"scene": self._state.id} | fields | pair, None
+
+        return self.client._link.call(Request("GetSnapshot", message, lambda answer: answer.array("png").tobytes(),
+                                              timeout=self.client._timeout(timeout)))
+
     # ---- the end ----
 
     def close(self, timeout: float | None = None) -> None:
@@ -365,3 +416,19 @@ def _check_range(end: int, state: BodyState, body: Body, field: str) -> None:
     if end > state.vertices:
         raise error_for(ErrorCode.OUT_OF_RANGE, f"expected vertices 0 to {state.vertices - 1}, got {end - 1}",
                         object=str(body), field=field)
+
+
+def _vector(value: ArrayLike, sizes: tuple[int, ...], field: str) -> list[float]:
+    numbers = np.asarray(value, np.float64)
+    if numbers.ndim != 1 or numbers.size not in sizes:
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected {' or '.join(map(str, sizes))} numbers, got {value!r}",
+                        field=field)
+    return numbers.tolist()
+
+
+def _show_bits(show: str | Sequence[str]) -> int:
+    names = ("bodies", "samples", "axes")
+    words = [show] if isinstance(show, str) else list(show)
+    if not words or any(word not in names for word in words):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(names)}, got {show!r}", field="show")
+    return sum(1 << names.index(word) for word in set(words))

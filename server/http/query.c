@@ -22,7 +22,8 @@ static bool numbers(const parameter *p, double *out, int n, const char *what) {
     const char *at = p->text;
     for (int i = 0; i < n; i++) {
         char *end;
-        if (!strchr("+-.0123456789", *at) || !*at) return expected(p, what);
+        if (strspn(at, "+-.0123456789eE") < strcspn(at, ","))
+            return expected(p, what); /* nor hexadecimal, nor blanks */
         out[i] = strtod(at, &end);
         if (end == at || *end != (i + 1 < n ? ',' : 0) || !isfinite(out[i])) return expected(p, what);
         at = end + 1;

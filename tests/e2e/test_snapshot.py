@@ -1,0 +1,252 @@
+"""Pictures of scenes: over HTTP, by contactctl, by the Python client."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+
+import contactd
+import numpy as np
+import pytest
+from contactd import errors
+from conftest import BUILD, SLOW
+from geometry import UNIT_BOX, icosphere, moved
+from http_api import Api
+from png import hues, read_png
+
+DRAWS = "CT_HAVE_EGL" in (BUILD / "flags").read_text()
+drawn = pytest.mark.skipif(not DRAWS, reason="this build has no EGL")
+SMALL = {"width": 200, "height": 150}
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        yield client
+
+
+@pytest.fixture
+def scene(client):
+    """Two unit boxes that have a cube of half the size around (0.25, 0.25, 0.25) in common."""
+    box = client.register_mesh(*UNIT_BOX)
+    scene = client.open_scene(resolution=16)
+    scene.add_body(box, pose=np.eye(4))
+    scene.add_body(box, pose=moved(0.5, 0.5, 0.5))
+    yield scene
+    scene.close()
+
+
+def get(server, path: str, status: int = 200):
+    """The body of an answer; of a problem, what it says."""
+    answer = Api(server.http, timeout=60 * SLOW)("GET", path)
+    assert answer.status == status, (answer.status, answer.body[:300])
+    assert answer.headers["Cache-Control"] == "no-store"
+    return answer.body if status == 200 else answer.json
+
+
+@drawn
+def test_http(server, scene):
+    before = scene.info()
+    pixels = read_png(get(server, f"/v1/scenes/{scene.id}/snapshot.png?width=320&height=200&background=ffffff"))
+    assert pixels.shape == (200, 320, 3)
+    found = hues(pixels[:130])  # the legend stands below
+    assert all((found == hue).sum() > 50 for hue in (1, 2, 3))
+    assert (pixels[0] == 255).all() and (pixels[:, 0] == 255).all()  # what is shown leaves the edge free
+    after = scene.info()
+    assert {**after, "bytes": 0} == {**before, "bytes": 0}  # a look is no step
+
+
+@drawn
+def test_the_three_directions(scene):
+    """Straight along an axis one sees the ends of the rays along it, in their colour, and nothing of the others'."""
+    eyes = {1: (9, 0.25, 0.25), 2: (0.25, 9, 0.25), 3: (0.25, 0.25, 9)}
+    for hue, eye in eyes.items():
+        up = (0, 1, 0) if hue == 3 else (0, 0, 1)
+        pixels = read_png(scene.snapshot(eye=eye, target=(0.25, 0.25, 0.25), up=up, field_of_view=15, show="samples", **SMALL))
+        found = hues(pixels)
+        assert found[75, 100] == hue  # the middle of the contact is the middle of the picture
+        assert (found == hue).sum() > 500 and not ((found != 0) & (found != hue)).any()
+        # 0.5 m at 8.5 m from the eye, which sees 2 tan(7.5 deg) 8.5 m over 150 rows
+        rows = np.flatnonzero((found == hue).any(1))
+        assert rows[-1] - rows[0] + 1 == pytest.approx(0.5 / (2 * np.tan(np.radians(7.5)) * 8.5) * 150, abs=2)
+
+
+@drawn
+def test_one_contact(client, scene):
+    far = scene.add_body(client.register_mesh(*icosphere(1.0, 2)), pose=moved(6, 0, 0))
+    a, b, _ = scene.bodies
+    assert far in scene.bodies
+    whole, close = (hues(read_png(scene.snapshot(contact=c, show=("bodies", "samples"), **SMALL))) for c in (None, (a, b)))
+    assert (close > 0).sum() > 4 * (whole > 0).sum() > 0
+    assert close[75, 100] > 0
+    # Two that do not touch are shown all the same.
+    apart = read_png(scene.snapshot(contact=(a, far), show=("bodies", "samples"), **SMALL))
+    assert not hues(apart).any() and (apart < 250).any()
+    with pytest.raises(contactd.ContactdError):
+        scene.remove_body(far)
+        scene.snapshot(contact=(a, far))
+
+
+@drawn
+def test_positions_are_those_of_the_last_step(client):
+    vertices, triangles = UNIT_BOX
+    scene = client.open_scene(resolution=8)
+    mesh = client.register_mesh(vertices, triangles)
+    soft = scene.add_body(mesh)
+    scene.add_body(mesh, pose=moved(0.25))
+    view = {"eye": (0, -20, 0), "target": (0, 0, 0), "show": "samples", **SMALL}
+    here = hues(read_png(scene.snapshot(**view)))
+    scene.step(positions={soft: vertices + (2, 0, 0)})
+    assert here.any() and not hues(read_png(scene.snapshot(**view))).any()
+    scene.step(positions={soft: vertices + (0.125, 0, 0.125)})
+    assert hues(read_png(scene.snapshot(**view))).any()
+    scene.close()
+
+
+@drawn
+def test_the_same_picture_again(scene):
+    assert scene.snapshot(**SMALL) == scene.snapshot(**SMALL)
+    assert scene.snapshot(**SMALL) != scene.snapshot(azimuth=10, **SMALL)
+
+
+@drawn
+def test_resolution_and_opacity(scene):
+    coarse = read_png(scene.snapshot(resolution=1, show="samples", **SMALL))
+    fine = read_png(scene.snapshot(show="samples", **SMALL))
+    assert (coarse != fine).any() and hues(coarse).any()
+    solid = read_png(scene.snapshot(opacity=1, show="bodies", background=(1, 1, 1, 0), **SMALL))
+    assert solid.shape[2] == 4 and solid[75, 100, 3] == 255 and solid[0, 0, 3] == 0
+    assert read_png(scene.snapshot(background=(0, 0, 0), **SMALL))[0, 0].tolist() == [0, 0, 0]
+
+
+@drawn
+def test_an_empty_scene(client, server):
+    scene = client.open_scene()
+    pixels = read_png(scene.snapshot(**SMALL))
+    assert (pixels[:80] == 255).all() and len(set(hues(pixels).ravel())) == 4  # the legend alone
+    assert (read_png(scene.snapshot(show="bodies", **SMALL)) == 255).all()
+    scene.close()
+
+
+@drawn
+def test_in_parts(scene):
+    """A picture larger than what is drawn at once has no seams: it is the small one, enlarged."""
+    large = read_png(scene.snapshot(width=1200, height=60, show="samples", zoom=0.5)).astype(float)
+    small = read_png(scene.snapshot(width=400, height=20, show="samples", zoom=0.5)).astype(float)
+    assert np.abs(large.reshape(20, 3, 400, 3, 3).mean((1, 3)) - small).mean() < 2
+
+
+@pytest.mark.parametrize("query, status, field", [
+    ("width=0", 422, "width"), ("height=4097", 422, "height"), ("width=1e9", 422, "width"), ("width=-5", 400, "width"),
+    ("width=64.5", 400, "width"), ("width=", 400, "width"), ("width=64&width=64", 400, "width"),
+    ("contact=1", 400, "contact"), ("contact=1,1", 400, "contact"), ("contact=0,1", 400, "contact"),
+    ("contact=1,2,3", 400, "contact"), ("contact=1,77", 404, "body"), ("show=", 400, "show"), ("show=all", 400, "show"),
+    ("resolution=4097", 422, "resolution"), ("azimuth=nan", 400, "azimuth"), ("azimuth=inf", 400, "azimuth"),
+    ("azimuth=1e999", 400, "azimuth"), ("elevation=91", 422, "elevation"), ("up=0,0,0", 400, "up"), ("up=0,1", 400, "up"),
+    ("eye=1,2,3&target=1,2,3", 400, "eye"), ("eye=1,2,x", 400, "eye"), ("zoom=0", 422, "zoom"), ("zoom=0x1", 400, "zoom"),
+    ("field_of_view=180", 422, "field_of_view"), ("opacity=2", 422, "opacity"), ("background=fff", 400, "background"),
+    ("background=gggggg", 400, "background"), ("frob=1", 400, "query"), ("%00=1", 400, "query"),
+    ("background=%ff%fe%00", 400, "background"), ("up=" + "1" * 500, 400, "up")])
+def test_refused_queries(server, scene, query, status, field):
+    problem = get(server, f"/v1/scenes/{scene.id}/snapshot.png?{query}", status)
+    assert problem["field"] == field and problem["detail"]
+
+
+def test_refused_scenes_and_methods(server):
+    assert get(server, "/v1/scenes/4000000/snapshot.png", 404)["code"] == "NOT_FOUND"
+    assert get(server, "/v1/scenes/x/snapshot.png", 404)["code"] == "NOT_FOUND"
+    Api(server.http).refused("POST", "/v1/scenes/1/snapshot.png", 405, "METHOD_NOT_ALLOWED")
+
+
+@pytest.mark.parametrize("options, error", [
+    ({"width": 3}, errors.OutOfRangeError), ({"zoom": float("inf")}, contactd.ContactdError),
+    ({"show": "all"}, errors.InvalidArgumentError), ({"up": (0, 1)}, errors.WrongLengthError),
+    ({"up": (0, 0, 0)}, errors.InvalidArgumentError), ({"background": (2, 0, 0)}, errors.OutOfRangeError)])
+def test_python_refusals(scene, options, error):
+    with pytest.raises(error):
+        scene.snapshot(**options)
+
+
+# ---- without OpenGL ----
+
+
+def test_without_egl(make_server):
+    """A driver that cannot be found (or a build without EGL): steps go on, pictures say what is missing."""
+    server = make_server(env={"__EGL_VENDOR_LIBRARY_DIRS": "/nonexistent", "LIBGL_DRIVERS_PATH": "/nonexistent"})
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(resolution=8)
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene.add_body(mesh, pose=np.eye(4))
+        scene.add_body(mesh, pose=moved(0.5))
+        with pytest.raises(errors.UnsupportedError) as caught:
+            scene.snapshot()
+        problem = get(server, f"/v1/scenes/{scene.id}/snapshot.png", 501)
+        assert problem["code"] == "UNSUPPORTED" and problem["detail"] in str(caught.value)
+        assert "libegl" in problem["detail"] if DRAWS else "EGL=1" in problem["detail"]
+        assert scene.step().contacts[0].volume == pytest.approx(0.5)
+
+
+# ---- contactctl ----
+
+
+@pytest.fixture
+def ctl(server, binaries):
+    def run(*arguments, expect=0):
+        command = [binaries / "contactctl", "--server", server.stream, "--timeout", str(60 * SLOW), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=90 * SLOW)
+        assert done.returncode == expect, (done.returncode, done.stderr)
+        return done.stdout if expect == 0 else done.stderr.decode()
+
+    return run
+
+
+@drawn
+def test_contactctl(ctl, scene, tmp_path):
+    a, b = scene.bodies
+    out = tmp_path / "picture.png"
+    assert ctl("snapshot", scene.id, "-o", out, "--width", 200, "--height", 150) == b""
+    assert out.read_bytes() == scene.snapshot(**SMALL) == ctl("snapshot", scene.id, "--width=200", "--height=150", "-o", "-")
+    options = dict(contact=(a, b), show=("samples", "axes"), resolution=4, azimuth=30, elevation=-10, up=(0, 1, 0), zoom=2,
+                   field_of_view=50, opacity=0.5, background=(1, 0, 0, 1))
+    ctl("snapshot", scene.id, "-o", out, "--width", 200, "--height", 150, "--contact", f"{a.id} {b.id}", "--show",
+        "samples,axes", "--resolution", 4, "--azimuth", 30, "--elevation", -10, "--up", "0 1 0", "--zoom", 2,
+        "--field-of-view", 50, "--opacity", 0.5, "--background", "ff0000")
+    assert out.read_bytes() == scene.snapshot(**options, **SMALL)
+    ctl("snapshot", scene.id, "-o", out, "--eye", "5 5 5", "--target", "0,0,0", "--width", 200, "--height", 150)
+    assert out.read_bytes() == scene.snapshot(eye=(5, 5, 5), target=(0, 0, 0), **SMALL)
+    assert list(tmp_path.iterdir()) == [out]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert out.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (("x",), "no scene"), (("1", "--width", "wide"), "--width"), (("1", "--contact", "1"), "--contact"),
+    (("1", "--show", "all"), "--show"), (("1", "--background", "red"), "--background"), (("1", "--up", "1 2"), "--up"),
+    (("1", "--pose-a", "1"), "--pose-a"), ((), "takes")])
+def test_contactctl_usage(ctl, arguments, says):
+    assert says in ctl("snapshot", *arguments, "-o", "/dev/null", expect=2)
+
+
+def test_contactctl_refusals(ctl, scene, tmp_path):
+    out = tmp_path / "picture.png"
+    assert "width" in ctl("snapshot", scene.id, "-o", out, "--width", 5000, expect=3)
+    assert "body 99" in ctl("snapshot", scene.id, "-o", out, "--contact", "98 99", expect=3).replace("body 98", "body 99")
+    assert "NOT_FOUND" in ctl("snapshot", 4000000, "-o", out, expect=3)
+    assert list(tmp_path.iterdir()) == []
+    if DRAWS:
+        nowhere = ctl("snapshot", scene.id, "-o", tmp_path / "no" / "picture.png", expect=2)
+        assert "picture.png" in nowhere and "No such file" in nowhere
+
+
+def test_contactctl_spares_the_terminal(server, binaries, scene):
+    ours, theirs = pty.openpty()
+    try:
+        for arguments in ((), ("-o", "-")):
+            done = subprocess.run([binaries / "contactctl", "--server", server.stream, "snapshot", str(scene.id), *arguments],
+                                  stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=30 * SLOW)
+            assert done.returncode == 2 and "-o FILE" in done.stderr
+    finally:
+        os.close(ours)
+        os.close(theirs)
