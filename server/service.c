@@ -37,6 +37,8 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics_set(metrics, METRICS_GAUGE_SCRATCH_BYTES, (double)status.scratch_bytes);
     metrics_set(metrics, METRICS_GAUGE_SCRATCH_PEAK, (double)status.scratch_peak);
     metrics_set(metrics, METRICS_GAUGE_QUEUE_DEPTH, status.queue.queue_depth);
+    metrics_set(metrics, METRICS_GAUGE_LARGE_DEPTH, status.queue.lanes[SCHEDULE_LARGE].depth);
+    metrics_set(metrics, METRICS_GAUGE_SMALL_DEPTH, status.queue.lanes[SCHEDULE_SMALL].depth);
     metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
     return metrics_text(metrics, status.devices, status.n_devices, size);
 }

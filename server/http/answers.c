@@ -153,6 +153,15 @@ static void devices(json_out *out, const service_status *status) {
     json_out_array_end(out);
 }
 
+static void lane(json_out *out, const char *name, const lane_facts *lane) {
+    json_out_object(out, name);
+    json_out_integer(out, "depth", lane->depth);
+    json_out_integer(out, "running", lane->busy);
+    json_out_integer(out, "batches", lane->batches);
+    json_out_integer(out, "steps", lane->steps);
+    json_out_object_end(out);
+}
+
 void answer_status(json_out *out, const service *service, const service_status *status) {
     char epoch[24];
     snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
@@ -177,6 +186,10 @@ void answer_status(json_out *out, const service *service, const service_status *
     json_out_integer(out, "scratch_bytes", status->scratch_bytes);
     json_out_integer(out, "queue_depth", status->queue.queue_depth);
     json_out_integer(out, "queue_capacity", status->queue.queue_capacity);
+    json_out_object(out, "lanes");
+    lane(out, "small", &status->queue.lanes[SCHEDULE_SMALL]);
+    lane(out, "large", &status->queue.lanes[SCHEDULE_LARGE]);
+    json_out_object_end(out);
     json_out_bool(out, "draining", status->queue.draining);
     json_out_integer(out, "steps", status->steps);
     json_out_integer(out, "contacts", status->contacts);

@@ -81,8 +81,8 @@ void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
     add(&metrics->phases[phase].sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
 }
 
-void metrics_count_batch(metrics *metrics, int large, uint64_t steps) {
-    sizes *sizes = &metrics->batches[large != 0];
+void metrics_count_batch(metrics *metrics, bool large, uint64_t steps) {
+    sizes *sizes = &metrics->batches[large];
     unsigned i = 0;
     while (i < N_SIZES && steps > UINT64_C(1) << i) i++;
     add(&sizes->buckets[i], 1);

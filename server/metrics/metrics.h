@@ -6,6 +6,7 @@
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,8 @@
     X(SCRATCH_BYTES, "contactd_scratch_bytes", "", "Scratch memory held by the engine")                                \
     X(SCRATCH_PEAK, "contactd_scratch_peak_bytes", "", "Most scratch memory held by the engine so far")                \
     X(QUEUE_DEPTH, "contactd_queue_depth", "", "Commands waiting or running")                                          \
+    X(LARGE_DEPTH, "contactd_lane_depth", "lane=\"large\"", "Commands waiting or running, by lane")                    \
+    X(SMALL_DEPTH, "contactd_lane_depth", "lane=\"small\"", "Commands waiting or running, by lane")                    \
     X(QUEUE_CAPACITY, "contactd_queue_capacity", "", "Commands that may wait")
 
 typedef enum metrics_counter {
@@ -77,7 +80,7 @@ void metrics_count_error(metrics *metrics,
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
-void metrics_count_batch(metrics *metrics, int large, uint64_t steps);
+void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
 
 /* X(member of ct_engine_facts, metric's name, type, help), a row for each device with the label device="0". */

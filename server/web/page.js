@@ -82,6 +82,7 @@ function showStatus(s, seconds) {
     ...s.devices.map(device), ["Threads", count(s.threads)],
     ["Steps/s", number(Math.max(0, rate))], ["Steps", count(s.steps)], ["Contacts", count(s.contacts)],
     ["Clients", count(s.sessions)], ["Queue", `${count(s.queue_depth)} of ${count(s.queue_capacity)}`],
+    ["Small, large steps", `${count(s.lanes.small.steps)}, ${count(s.lanes.large.steps)}`],
     ["Scenes, bodies", `${count(s.scenes)}, ${count(s.bodies)}`], ["Memory of scenes", bytes(s.scene_bytes)],
     ["Memory of meshes", `${bytes(s.mesh_bytes)} of ${bytes(s.mesh_bytes_limit)}`],
     ["Scratch", bytes(s.scratch_bytes)], ["Up", `${count(Math.round(s.uptime_s))} s`],

@@ -94,6 +94,32 @@ static void test_devices(void **state) {
     metrics_free(&metrics);
 }
 
+static void test_batches(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    const uint64_t sizes[] = {1, 1, 3, 512};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) metrics_count_batch(metrics, false, sizes[i]);
+    metrics_count_batch(metrics, true, 2);
+    size_t size;
+    char *text = metrics_text(metrics, devices, 2, &size);
+    const char *const lines[] = {
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"1\"} 2\n",
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"2\"} 2\n",
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"4\"} 3\n",
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"256\"} 3\n",
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"512\"} 4\n",
+        "\ncontactd_batch_steps_bucket{lane=\"small\",le=\"+Inf\"} 4\n",
+        "\ncontactd_batch_steps_sum{lane=\"small\"} 517\n",
+        "\ncontactd_batch_steps_count{lane=\"large\"} 1\n",
+        "\ncontactd_lane_steps_total{lane=\"small\"} 517\n",
+        "\ncontactd_lane_steps_total{lane=\"large\"} 2\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i])) fail_msg("there is no line%s", lines[i]);
+    free(text);
+    metrics_free(&metrics);
+}
+
 /* Every metric has one HELP and one TYPE, before its samples, and no metric's samples are scattered. */
 static void test_exposition_is_well_formed(void **state) {
     (void)state;
@@ -126,11 +152,9 @@ static void test_exposition_is_well_formed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_threads),
-        cmocka_unit_test(test_buckets_are_cumulative),
-        cmocka_unit_test(test_values_and_labels),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_exposition_is_well_formed),
+        cmocka_unit_test(test_many_threads),      cmocka_unit_test(test_buckets_are_cumulative),
+        cmocka_unit_test(test_values_and_labels), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_batches),           cmocka_unit_test(test_exposition_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

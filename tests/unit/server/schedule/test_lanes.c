@@ -29,7 +29,8 @@ typedef struct world {
 /* ---- the gate: batches with a scene of LARGE rays across stop in it while it is shut ---- */
 
 static const ct_backend *real;
-static atomic_bool shut;
+static atomic_bool shut; /* on the first device */
+static ct_device *first_device;
 static atomic_int inside, most_inside, passed;
 
 static bool is_large(const ct_step *step) {
@@ -39,7 +40,7 @@ static bool is_large(const ct_step *step) {
 static void gated_run(ct_device *device, ct_step *steps, size_t n_steps) {
     bool large = false;
     for (size_t i = 0; i < n_steps; i++) large = large || is_large(&steps[i]);
-    if (large) {
+    if (large && device == first_device) {
         int now = atomic_fetch_add(&inside, 1) + 1;
         if (now > atomic_load(&most_inside)) atomic_store(&most_inside, now);
         while (atomic_load(&shut)) usleep(NAP_US);
@@ -54,6 +55,7 @@ static ct_backend gated;
 /* ---- set-up ---- */
 
 static uint64_t window_us;
+static size_t n_devices = 1;
 
 static int setup(void **state) {
     world *world = calloc(1, sizeof *world);
@@ -66,6 +68,11 @@ static int setup(void **state) {
     gated = *real;
     gated.run = gated_run;
     world->engine->backend = &gated;
+    first_device = world->engine->sites[0].device;
+    while (world->engine->n_sites < n_devices) {
+        ct_site *site = &world->engine->sites[world->engine->n_sites++];
+        assert_int_equal(real->create(&engine, 0, &site->device, NULL), CT_OK);
+    }
     shut = false;
     inside = most_inside = passed = 0;
 
@@ -90,6 +97,13 @@ static int setup_with_window(void **state) {
     window_us = UINT64_C(3600000000);
     int rc = setup(state);
     window_us = 0;
+    return rc;
+}
+
+static int setup_two_devices(void **state) {
+    n_devices = 2;
+    int rc = setup(state);
+    n_devices = 1;
     return rc;
 }
 
@@ -374,6 +388,27 @@ static void test_window_ends_with_a_control(void **state) {
     check_and_forget(&step, 1);
 }
 
+/* Each device has lanes of its own: one's large step waits for none of the other's. */
+static void test_devices_side_by_side(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scenes[4];
+    asked held, others[4];
+    for (int i = 0; i < 2; i++) scenes[i] = open_boxes(world, session, LARGE);
+    for (int i = 2; i < 4; i++) scenes[i] = open_boxes(world, session, SMALL);
+    assert_int_equal(world->scheduler->n_runners, 2 * SCHEDULE_LANES);
+    hold_large(world, &held, session, scenes[0]); /* a new scene goes to the device with least on it */
+    for (int i = 1; i < 4; i++) ask(world, &others[i], session, scenes[i], 1);
+    scheduler_kick(world->scheduler);
+    wait_until(&n_done, 3, "the others");
+    assert_int_equal(held.place, 0);
+    for (uint32_t i = 0; i < 2 * SCHEDULE_LANES; i++)
+        assert_int_equal(world->scheduler->runners[i].steps, i != SCHEDULE_LARGE);
+    atomic_store(&shut, false);
+    wait_until(&n_done, 4, "the held one");
+    check_and_forget(&others[1], 3);
+    check_and_forget(&held, 1);
+}
+
 #define WITH_WORLD(test)  cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define WITH_WINDOW(test) cmocka_unit_test_setup_teardown(test, setup_with_window, teardown)
 
@@ -384,6 +419,7 @@ int main(void) {
         WITH_WORLD(test_change_before_a_step),
         WITH_WORLD(test_lanes_alternate),
         WITH_WORLD(test_end_in_the_middle),
+        cmocka_unit_test_setup_teardown(test_devices_side_by_side, setup_two_devices, teardown),
         WITH_WINDOW(test_window),
         WITH_WINDOW(test_window_ends_with_a_control),
     };
