@@ -12,6 +12,10 @@ typedef struct ct_budget {
     size_t limit;             /* bytes; 0: none */
 } ct_budget;
 
+/* For memory that is not a ct_buffer. False: over the budget, nothing taken. */
+bool ct_budget_take(ct_budget *budget, size_t bytes);
+void ct_budget_give(ct_budget *budget, size_t bytes);
+
 typedef struct ct_buffer {
     void *data;
     size_t capacity; /* bytes */

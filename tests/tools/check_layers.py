@@ -29,6 +29,7 @@ RULES = [
     # Each stage may read the contracts of those before it.
     ("gpu/broadphase/*", STAGE),
     ("gpu/view/*", STAGE),
+    ("gpu/raster/*_gl.c", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
     ("gpu/raster/*", STAGE + ["gpu/view/*"]),
     ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),
     ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),

@@ -1,0 +1,127 @@
+/* proof_gl.c - draws triangles for which the answer is known and compares every bit. */
+#include "gpu/raster/proof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/view/view_k.h"
+
+enum { COLUMNS = 24, ROWS = 20, RAYS = COLUMNS * ROWS, EACH = 40, SHIFT = 20, W = 2, U = 0, V = 1 };
+
+/* Two bodies, which are no more than triangles that have nothing to do with each other. */
+struct scene {
+    ct_window window;
+    ct_coords coords[2][3 * EACH];
+    uint32_t triangles[2][3 * EACH];
+};
+
+static uint32_t random_bits(uint64_t *state, int bits) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> (64 - bits));
+}
+
+/* Of three kinds: from end to end of all coordinates, so that edge functions have more bits than a double; within the
+ * window; and with corners right on samples, where only the tie rule tells who covers them. */
+static int32_t coordinate(uint64_t *state, int kind) {
+    switch (kind) {
+    case 0:
+        return (int32_t)random_bits(state, 29) - (1 << 28);
+    case 1:
+        return (int32_t)random_bits(state, 25);
+    default:
+        return ct_sample_coord((int32_t)random_bits(state, 4), SHIFT);
+    }
+}
+
+static void fill(struct scene *scene) {
+    uint64_t state = 1;
+    const int32_t n[3] = {COLUMNS, ROWS, 1};
+    for (int k = 0; k < 3; k++)
+        scene->window.axis[k] = (ct_lattice){0, 1, 1, 1, SHIFT, n[k], k == W ? -(1 << 23) : 0, 1 << 28};
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < 3 * EACH; i++) {
+            int kind = (int)(i / 3 % 3);
+            scene->triangles[b][i] = i;
+            for (int k = 0; k < 3; k++) scene->coords[b][i][k] = coordinate(&state, k == W ? 0 : kind);
+            scene->coords[b][i][3] = 0;
+        }
+}
+
+/* One ray of the answer against all triangles, in the order in which they are drawn. Counts the fragments. */
+static bool ray_agrees(const struct scene *scene, const ct_drawing *d, int32_t row, int32_t column, uint32_t *total) {
+    uint32_t ray = (uint32_t)(row * COLUMNS + column), n = 0;
+    int32_t winding[2] = {0, 0};
+    for (uint32_t b = 0; b < 2; b++) {
+        bool wanted = b == 0 || n > 0 || winding[0] > 0;
+        for (uint32_t t = 0; t < EACH; t++) {
+            const ct_coords *q = scene->coords[b] + 3 * t;
+            ct_setup s;
+            if (!ct_make_setup(&s, q[0], q[1], q[2], U, V, W, ct_sample_coord(column, SHIFT),
+                               ct_sample_coord(row, SHIFT), SHIFT, SHIFT) ||
+                !ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]))
+                continue;
+            int32_t lo = scene->window.axis[W].lo;
+            if (q[0][W] < lo && q[1][W] < lo && q[2][W] < lo) {
+                winding[b] -= s.ccw;
+                continue;
+            }
+            if (!wanted) continue;
+            ct_fragment f = ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], b << 31 | t);
+            uint32_t at = d->head[ray], steps = 0;
+            while (at < d->n_fragments && steps < 2 * EACH && memcmp(&d->fragments[at].f, &f, sizeof f) != 0) {
+                at = d->fragments[at].next;
+                steps++;
+            }
+            if (at >= d->n_fragments || steps == 2 * EACH) return false;
+            n++;
+        }
+    }
+    *total += n;
+    return d->winding[ray][0] == winding[0] && d->winding[ray][1] == winding[1];
+}
+
+static bool agrees(const struct scene *scene, const ct_drawing *d) {
+    uint32_t total = 0;
+    for (int32_t row = 0; row < ROWS; row++)
+        for (int32_t column = 0; column < COLUMNS; column++)
+            if (!ray_agrees(scene, d, row, column, &total)) return false;
+    return total == d->n_fragments;
+}
+
+static bool add_patches(const struct scene *scene, const ct_bands *bands, ct_patches patches[2], ct_budget *budget) {
+    uint32_t entries[EACH], offsets[4];
+    for (uint32_t i = 0; i < EACH; i++) entries[i] = i;
+    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? EACH : 0; /* all in the one band of the last view */
+    for (uint32_t b = 0; b < 2; b++) {
+        const ct_placed placed = {
+            .coords = scene->coords[b], .triangles = scene->triangles[b], .body = b, .entry = {0, 0, CT_ENTRY_COUNTED}};
+        const ct_bin bin = {.placed = &placed, .entries = entries, .offset = offsets};
+        if (!ct_patches_add(&patches[b], budget, &scene->window, bands, &bin, W, W, W + 1, 0)) return false;
+    }
+    return true;
+}
+
+ct_status ct_raster_gl_prove(ct_raster_gl *gl, const char *renderer, ct_error *error) {
+    struct scene *scene = malloc(sizeof *scene);
+    if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to try OpenGL with");
+    fill(scene);
+    ct_budget budget = {0};
+    const ct_bands bands = ct_bands_plan(&scene->window, 1 << 20); /* one a view */
+    ct_patches patches[2] = {{.n = 0}, {.n = 0}};
+    ct_tile tile = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
+    const ct_patches *parts[2] = {&patches[0], &patches[1]};
+    ct_drawing drawing = {.tiles = &tile, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
+    ct_status status = add_patches(scene, &bands, patches, &budget)
+                           ? ct_raster_gl_draw(gl, &budget, &drawing, error)
+                           : ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to try OpenGL with");
+    if (!status && !agrees(scene, &drawing))
+        status = ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                         "%s does not compute exactly: it drew other bits than the CPU. Use the native rasterizer, or "
+                         "another driver",
+                         renderer);
+    ct_raster_gl_release(gl, &budget);
+    for (int b = 0; b < 2; b++) ct_buffer_free(&patches[b].memory, &budget);
+    free(scene);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* raster_gl.c - draws patches: tiles side by side in one picture that is never stored, two draw calls, one for the
+ * bodies that come first and one for the others. */
+#include "gpu/raster/raster_gl.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <epoxy/gl.h>
+
+#include "gpu/backend/gl/context.h"
+#include "gpu/base/fail.h"
+#include "gpu/raster/proof.h"
+
+#include "patch_fragment_glsl.h"
+#include "patch_vertex_glsl.h"
+
+/* As the shaders number them. */
+enum { PATCHES, TILES, HEADS, WINDINGS, FRAGMENTS, COUNTER, BUFFERS };
+enum { UNIFORM_PIXEL, UNIFORM_CAPACITY, UNIFORM_SECOND };
+
+struct buffer {
+    GLuint name;
+    size_t capacity; /* bytes */
+    bool mapped;
+};
+
+struct ct_raster_gl {
+    ct_gl_context *context;
+    GLuint program, framebuffer, vertices;
+    struct buffer buffers[BUFFERS];
+    size_t max_block; /* bytes of a buffer that a shader can reach */
+    int32_t max_side; /* pixels */
+};
+
+/* ---- buffers ---- */
+
+/* Room for at least so many bytes, whose content is undefined. */
+static ct_status reserve(ct_raster_gl *gl, int which, ct_budget *budget, size_t bytes, ct_error *error) {
+    struct buffer *buffer = &gl->buffers[which];
+    if (bytes <= buffer->capacity) return CT_OK;
+    if (bytes > gl->max_block)
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%zu bytes, of which a shader reaches %zu", bytes,
+                       gl->max_block);
+    glDeleteBuffers(1, &buffer->name); /* ends its mapping, too */
+    ct_budget_give(budget, buffer->capacity);
+    *buffer = (struct buffer){0};
+    size_t capacity = bytes + bytes / 4;
+    if (capacity > gl->max_block) capacity = gl->max_block;
+    if (!ct_budget_take(budget, capacity)) {
+        capacity = bytes;
+        if (!ct_budget_take(budget, capacity))
+            return ct_fail(error, CT_OUT_OF_MEMORY, "scratch", "no memory for %zu bytes of OpenGL buffers", bytes);
+    }
+    buffer->capacity = capacity;
+    glCreateBuffers(1, &buffer->name);
+    glNamedBufferStorage(buffer->name, (GLsizeiptr)capacity, NULL, GL_MAP_READ_BIT | GL_DYNAMIC_STORAGE_BIT);
+    return ct_gl_check(gl->context, "making a buffer", error);
+}
+
+static void unmap_all(ct_raster_gl *gl) {
+    for (int i = 0; i < BUFFERS; i++) {
+        if (gl->buffers[i].mapped) glUnmapNamedBuffer(gl->buffers[i].name);
+        gl->buffers[i].mapped = false;
+    }
+}
+
+static void *map(ct_raster_gl *gl, int which, size_t bytes) {
+    struct buffer *buffer = &gl->buffers[which];
+    if (!bytes) return NULL;
+    buffer->mapped = true;
+    return glMapNamedBufferRange(buffer->name, 0, (GLsizeiptr)bytes, GL_MAP_READ_BIT);
+}
+
+/* ---- drawing ---- */
+
+/* Puts the tiles side by side in rows, into a picture that is about square, so that OpenGL has work all over it. */
+static bool arrange(const ct_raster_gl *gl, ct_drawing *d, int32_t *width, int32_t *height) {
+    int32_t side = (int32_t)fmin(ceil(sqrt(d->n_rays)), gl->max_side);
+    for (uint32_t i = 0; i < d->n_tiles; i++)
+        if (d->tiles[i].columns > side) side = d->tiles[i].columns;
+    int32_t left = 0, bottom = 0, top = 0;
+    for (uint32_t i = 0; i < d->n_tiles; i++) {
+        ct_tile *tile = &d->tiles[i];
+        if (left + tile->columns > side) {
+            left = 0;
+            bottom = top;
+        }
+        tile->left = left;
+        tile->bottom = bottom;
+        left += tile->columns;
+        if (bottom + tile->rows > top) top = bottom + tile->rows;
+    }
+    *width = side;
+    *height = top;
+    return side <= gl->max_side && top <= gl->max_side;
+}
+
+static void set_state(const ct_raster_gl *gl, int32_t width, int32_t height, uint32_t capacity) {
+    static const GLenum off[] = {GL_CULL_FACE, GL_DEPTH_TEST,         GL_STENCIL_TEST, GL_SCISSOR_TEST,     GL_BLEND,
+                                 GL_DITHER,    GL_RASTERIZER_DISCARD, GL_MULTISAMPLE,  GL_PRIMITIVE_RESTART};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) glDisable(off[i]);
+    glPolygonMode(GL_FRONT_AND_BACK, GL_FILL);
+    glClipControl(GL_LOWER_LEFT, GL_NEGATIVE_ONE_TO_ONE);
+    glBindFramebuffer(GL_FRAMEBUFFER, gl->framebuffer);
+    glNamedFramebufferParameteri(gl->framebuffer, GL_FRAMEBUFFER_DEFAULT_WIDTH, width);
+    glNamedFramebufferParameteri(gl->framebuffer, GL_FRAMEBUFFER_DEFAULT_HEIGHT, height);
+    glViewport(0, 0, width, height);
+    glBindVertexArray(gl->vertices);
+    glUseProgram(gl->program);
+    glUniform2f(UNIFORM_PIXEL, 2.0f / (float)width, 2.0f / (float)height);
+    glUniform1ui(UNIFORM_CAPACITY, capacity);
+    for (GLuint i = 0; i < BUFFERS; i++) glBindBufferBase(GL_SHADER_STORAGE_BUFFER, i, gl->buffers[i].name);
+}
+
+static size_t count_patches(const ct_drawing *d, int order) {
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_parts; i++) n += d->parts[order][i]->n;
+    return n;
+}
+
+/* All patches of the bodies that come first, or of those that come second; in one draw call if the buffer has room. */
+static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
+    const struct buffer *buffer = &gl->buffers[PATCHES];
+    size_t room = buffer->capacity / sizeof(ct_patch), used = 0;
+    for (size_t i = 0; i < d->n_parts; i++) {
+        const ct_patches *part = d->parts[order][i];
+        const ct_patch *patches = part->memory.data;
+        for (size_t done = 0; done < part->n;) {
+            size_t n = part->n - done < room - used ? part->n - done : room - used;
+            glNamedBufferSubData(buffer->name, (GLintptr)(used * sizeof(ct_patch)), (GLsizeiptr)(n * sizeof(ct_patch)),
+                                 patches + done);
+            done += n;
+            used += n;
+            if (used < room) continue;
+            glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(6 * used));
+            used = 0;
+        }
+    }
+    if (used) glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(6 * used));
+}
+
+static void clear(ct_raster_gl *gl, int which, size_t bytes, uint32_t value) {
+    glClearNamedBufferSubData(gl->buffers[which].name, GL_R32UI, 0, (GLsizeiptr)bytes, GL_RED_INTEGER, GL_UNSIGNED_INT,
+                              &value);
+}
+
+/* Draws everything once and tells how many fragments there are, for all of which there may not have been room. */
+static uint32_t draw_once(ct_raster_gl *gl, const ct_drawing *d, int32_t width, int32_t height) {
+    clear(gl, HEADS, d->n_rays * sizeof *d->head, CT_END);
+    clear(gl, WINDINGS, d->n_rays * sizeof *d->winding, 0);
+    clear(gl, COUNTER, sizeof(uint32_t), 0);
+    set_state(gl, width, height, (uint32_t)(gl->buffers[FRAGMENTS].capacity / sizeof *d->fragments));
+    const GLbitfield barriers =
+        GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
+    for (int order = 0; order < 2; order++) {
+        glUniform1ui(UNIFORM_SECOND, (GLuint)order);
+        draw_patches(gl, d, order);
+        glMemoryBarrier(barriers);
+    }
+    uint32_t n = 0;
+    glGetNamedBufferSubData(gl->buffers[COUNTER].name, 0, sizeof n, &n);
+    return n;
+}
+
+static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawing *d, ct_error *error) {
+    size_t first = count_patches(d, 0), second = count_patches(d, 1), most = (first > second ? first : second);
+    size_t patches = most ? most * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
+    if (patches > gl->max_block) patches = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
+    ct_status status = reserve(gl, PATCHES, budget, patches, error);
+    if (!status) status = reserve(gl, TILES, budget, d->n_tiles * sizeof *d->tiles, error);
+    if (!status) status = reserve(gl, HEADS, budget, d->n_rays * sizeof *d->head, error);
+    if (!status) status = reserve(gl, WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
+    if (!status) status = reserve(gl, FRAGMENTS, budget, 1024 * sizeof *d->fragments, error);
+    if (!status) status = reserve(gl, COUNTER, budget, sizeof(uint32_t), error);
+    return status;
+}
+
+static ct_status draw_inside(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_error *error) {
+    unmap_all(gl);
+    int32_t width, height;
+    if (!arrange(gl, d, &width, &height))
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%u tiles in %d x %d pixels, of which OpenGL takes %d",
+                       d->n_tiles, width, height, gl->max_side);
+    uint64_t samples = 0; /* at least as many as fragments, which are counted in 32 bits */
+    for (int order = 0; order < 2; order++)
+        for (size_t i = 0; i < d->n_parts; i++) samples += d->parts[order][i]->samples;
+    if (samples > UINT32_MAX)
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%llu samples to try, of which 2^32 can be at a time",
+                       (unsigned long long)samples);
+    ct_status status = reserve_all(gl, budget, d, error);
+    if (status) return status;
+    glNamedBufferSubData(gl->buffers[TILES].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
+    d->n_fragments = draw_once(gl, d, width, height);
+    size_t bytes = d->n_fragments * sizeof *d->fragments;
+    if (bytes > gl->buffers[FRAGMENTS].capacity) {
+        status = reserve(gl, FRAGMENTS, budget, bytes, error);
+        if (status) return status;
+        d->n_fragments = draw_once(gl, d, width, height);
+    }
+    d->head = map(gl, HEADS, d->n_rays * sizeof *d->head);
+    d->winding = map(gl, WINDINGS, d->n_rays * sizeof *d->winding);
+    d->fragments = map(gl, FRAGMENTS, d->n_fragments * sizeof *d->fragments);
+    return ct_gl_check(gl->context, "drawing views", error);
+}
+
+ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *drawing, ct_error *error) {
+    ct_status status = ct_gl_enter(gl->context, error);
+    if (status) return status;
+    status = draw_inside(gl, budget, drawing, error);
+    ct_gl_leave(gl->context);
+    return status;
+}
+
+/* ---- making one ---- */
+
+static ct_status make(ct_raster_gl *gl, ct_error *error) {
+    const char *renderer = ct_gl_context_facts(gl->context)->renderer;
+    GLint blocks = 0, width = 0, height = 0, viewport[2] = {0, 0};
+    GLint64 bytes = 0;
+    glGetIntegerv(GL_MAX_VERTEX_SHADER_STORAGE_BLOCKS, &blocks); /* OpenGL 4.5 need not have any here */
+    if (blocks <= TILES)
+        return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                       "the vertex shaders of %s reach %d storage buffers, 2 are needed: use the native rasterizer",
+                       renderer, blocks);
+    glGetInteger64v(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &bytes);
+    glGetIntegerv(GL_MAX_FRAMEBUFFER_WIDTH, &width);
+    glGetIntegerv(GL_MAX_FRAMEBUFFER_HEIGHT, &height);
+    glGetIntegerv(GL_MAX_VIEWPORT_DIMS, viewport);
+    gl->max_side = 16384; /* up to which float32 places pixels well, and which OpenGL 4.5 has */
+    const GLint sides[] = {width, height, viewport[0], viewport[1]};
+    for (int i = 0; i < 4; i++)
+        if (sides[i] < gl->max_side) gl->max_side = sides[i];
+    const size_t most = (size_t)1 << 30; /* 6 vertices to a patch are counted in 31 bits */
+    gl->max_block = (uint64_t)bytes < most ? (size_t)bytes : most;
+    glCreateFramebuffers(1, &gl->framebuffer);
+    glCreateVertexArrays(1, &gl->vertices);
+    ct_status status = ct_gl_program(gl->context, "patch", patch_vertex_glsl, patch_fragment_glsl, &gl->program, error);
+    return status ? status : ct_gl_check(gl->context, "preparing to draw", error);
+}
+
+ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_error *error) {
+    *out = NULL;
+    ct_raster_gl *gl = calloc(1, sizeof *gl);
+    if (!gl) return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory for a rasterizer");
+    gl->context = context;
+    ct_budget none = {0};
+    ct_status status = ct_gl_enter(context, error);
+    if (!status) {
+        status = make(gl, error);
+        ct_gl_leave(context);
+    }
+    if (!status) status = ct_raster_gl_prove(gl, ct_gl_context_facts(context)->renderer, error);
+    if (status)
+        ct_raster_gl_destroy(&gl, &none);
+    else
+        *out = gl;
+    return status;
+}
+
+void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget) {
+    bool inside = !ct_gl_enter(gl->context, NULL); /* a lost context has lost its memory */
+    for (int i = 0; i < BUFFERS; i++) {
+        if (inside) glDeleteBuffers(1, &gl->buffers[i].name);
+        ct_budget_give(budget, gl->buffers[i].capacity);
+        gl->buffers[i] = (struct buffer){0};
+    }
+    if (inside) ct_gl_leave(gl->context);
+}
+
+void ct_raster_gl_destroy(ct_raster_gl **handle, ct_budget *budget) {
+    ct_raster_gl *gl = *handle;
+    if (!gl) return;
+    ct_raster_gl_release(gl, budget);
+    if (!ct_gl_enter(gl->context, NULL)) {
+        glDeleteProgram(gl->program);
+        glDeleteFramebuffers(1, &gl->framebuffer);
+        glDeleteVertexArrays(1, &gl->vertices);
+        ct_gl_leave(gl->context);
+    }
+    free(gl);
+    *handle = NULL;
+}
