@@ -56,7 +56,14 @@ static void fill_spans(ct_result *r, const ct_job *job, uint64_t first) {
     }
 }
 
-static ct_status job_error(const ct_device *device, const ct_job *job, ct_error *error) {
+static ct_status job_error(ct_device *device, const ct_job *job, ct_error *error) {
+    if (job->status == CT_DEVICE_ERROR) {
+        pthread_mutex_lock(&device->mutex);
+        ct_error lost = device->lost;
+        pthread_mutex_unlock(&device->mutex);
+        return ct_fail(error, job->status, lost.field, "bodies %u and %u: %.380s", job->body[0]->id, job->body[1]->id,
+                       lost.message);
+    }
     return ct_fail(error, job->status, "scratch",
                    "bodies %u and %u need more working memory than there is (%zu bytes are in use%s): use a lower "
                    "resolution or a larger pixel_size, or raise the limit",

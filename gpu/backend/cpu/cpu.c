@@ -23,18 +23,37 @@ static void destroy(ct_device **handle) {
     ct_device *device = *handle;
     if (!device) return;
     ct_pool_destroy(&device->pool);
+    if (device->drawer) device->drawer->close(device);
     ct_lanes_destroy(device);
     free(device);
     *handle = NULL;
 }
 
+static const ct_drawer *const drawers[] = {
+#ifdef CT_HAVE_EGL
+    &ct_drawer_egl,
+#endif
+    NULL};
+
+/* NULL with *error empty: none, the CPU rasterises. */
+static const ct_drawer *find_drawer(const char *name, ct_error *error) {
+    if (!name || !strcmp(name, "auto") || !strcmp(name, "native")) return NULL;
+    for (const ct_drawer *const *d = drawers; *d; d++)
+        if (!strcmp(name, (*d)->name)) return *d;
+    if (strcmp(name, "egl") != 0)
+        ct_fail(error, CT_UNSUPPORTED, "rasterizer", "there is no rasterizer \"%s\": choose native or egl", name);
+    else
+        ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                "rasterizer \"egl\" is not in this build, which has: native. Install libepoxy-dev and libpng-dev, and "
+                "build without EGL=0");
+    return NULL;
+}
+
 static size_t count(const ct_engine_options *options, ct_error *error) {
-    if (options->rasterizer && strcmp(options->rasterizer, "auto") != 0 && strcmp(options->rasterizer, "native") != 0) {
-        ct_fail(error, CT_UNSUPPORTED, "rasterizer", "rasterizer \"%s\" is not in this build, which has: native",
-                options->rasterizer);
-        return 0;
-    }
-    return 1;
+    ct_error why = {0};
+    find_drawer(options->rasterizer, &why);
+    if (why.status && error) *error = why;
+    return why.status ? 0 : 1;
 }
 
 static ct_status create(const ct_engine_options *options, size_t index, ct_device **out, ct_error *error) {
@@ -51,8 +70,10 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     device->threads = threads;
     device->kernels = kernels;
     device->budget.limit = options->max_scratch_bytes;
+    device->drawer = find_drawer(options->rasterizer, NULL);
     ct_status status = ct_lanes_create(device, error);
     if (!status) status = ct_pool_create(threads, &device->pool, error);
+    if (!status && device->drawer) status = device->drawer->open(device, error);
     if (status) destroy(&device);
     *out = device;
     return status;
@@ -73,15 +94,29 @@ static void processor_name(char *name, size_t size) {
     fclose(f);
 }
 
+static bool is_lost(const ct_device *device, char *reason, size_t size) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&device->mutex;
+    pthread_mutex_lock(mutex);
+    bool lost = device->lost.status;
+    if (lost) snprintf(reason, size, "%.127s", device->lost.message);
+    pthread_mutex_unlock(mutex);
+    return lost;
+}
+
 static void facts(const ct_device *device, ct_engine_facts *f) {
     snprintf(f->backend, sizeof f->backend, "cpu");
-    snprintf(f->rasterizer, sizeof f->rasterizer, "native");
+    snprintf(f->rasterizer, sizeof f->rasterizer, "%s", device->drawer ? device->drawer->name : "native");
     processor_name(f->device, sizeof f->device);
+    if (device->drawer) {
+        size_t used = strlen(f->device);
+        snprintf(f->device + used, sizeof f->device - used, " + %s", device->drawer->renderer(device));
+    }
     snprintf(f->simd, sizeof f->simd, "%s", device->kernels->name);
     ct_kernels_list(f->simd_available, sizeof f->simd_available);
     f->threads = device->threads;
     f->scratch_bytes = atomic_load(&device->budget.used);
     f->scratch_peak = atomic_load(&device->budget.peak);
+    f->lost = is_lost(device, f->lost_reason, sizeof f->lost_reason);
 }
 
 /* ---- bodies ---- */
@@ -161,6 +196,10 @@ static double cost_of(const ct_job *job) {
 /* A band's fragments should stay in a core's cache: at a few layers of 20 bytes that is some thousand samples. */
 enum { BAND_SAMPLES = 16384 };
 
+/* Where OpenGL draws, a band is the height of the rectangles that a large triangle is drawn as: the lower it is, the
+ * fewer samples beside the triangle are tried. */
+enum { DRAWN_BAND_SAMPLES = 2048 };
+
 static bool reserve_jobs(ct_lane *lane, size_t n) {
     ct_budget *budget = &lane->device->budget;
     if (ct_buffer_reserve(&lane->jobs, budget, n * sizeof(ct_job), 0, false)) return true;
@@ -200,7 +239,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
                 n = state->first_job;
                 break;
             }
-            job->bands = ct_bands_plan(&job->window, BAND_SAMPLES);
+            job->bands = ct_bands_plan(&job->window, lane->device->drawer ? DRAWN_BAND_SAMPLES : BAND_SAMPLES);
             job->number = lane->next_job++;
             job->want = step->want;
             job->cost = cost_of(job);
@@ -238,7 +277,9 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
             order[n_small++] = (uint32_t)i;
     }
     batch->order = order;
-    if (several)
+    if (device->drawer)
+        ct_cpu_draw_jobs(batch->lane, batch->jobs, order, n_small, several);
+    else if (several)
         ct_pool_run(device->pool, n_small, small_job, batch);
     else
         for (uint32_t i = 0; i < n_small; i++) small_job(batch, i, 0);

@@ -9,7 +9,9 @@
 #include "gpu/backend/cpu/pool.h"
 #include "gpu/base/scratch.h"
 #include "gpu/contact/frame.h"
+#include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
+#include "gpu/raster/raster_gl.h"
 #include "gpu/span/span_cpu.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/view.h"
@@ -37,7 +39,8 @@ typedef struct ct_worker {
     /* A pair on its lattice, used by whoever drives the job: */
     ct_buffer coords[2], cells[2], bins_memory;
     ct_bin *bins;
-    size_t n_bins; /* whose memory is to be freed in the end */
+    size_t n_bins;         /* whose memory is to be freed in the end */
+    ct_patches patches[2]; /* for OpenGL: those that this thread made of bodies drawn first, and second */
     /* A band: */
     ct_ray_lists rays;
     ct_span_scratch span;
@@ -58,6 +61,11 @@ typedef struct ct_job {
     uint64_t number; /* unique and non-zero */
     double cost;     /* ns, roughly */
     uint32_t want;
+    /* Of bands [first_band, end_band), rays were drawn by OpenGL, if it draws: by view, the index in the drawing that
+     * the ray of the view's first row has, or would have. */
+    const ct_drawing *drawing;
+    uint32_t first_band, end_band;
+    int64_t first_ray[3];
     /* out: */
     ct_status status;
     bool found; /* a contact */
@@ -77,15 +85,32 @@ typedef struct ct_lane {
     ct_worker *workers; /* [device->threads] */
     ct_buffer jobs;
     uint64_t next_job;
+    ct_raster_gl *gl;    /* of the device's drawer */
+    ct_buffer tiles;     /* of a drawing of several pairs */
     bool taken, waiting; /* guarded by the device's mutex. waiting: to be alone; it computes nothing meanwhile */
 } ct_lane;
 
+/* What lets the views of pairs be drawn by OpenGL; NULL in a device: the CPU rasterises them itself. */
+typedef struct ct_drawer {
+    const char *name;                                      /* as ct_engine_options.rasterizer has it: "egl" */
+    ct_status (*open)(ct_device *device, ct_error *error); /* after its lanes were made */
+    void (*close)(ct_device *device);                      /* harmless after a failed open */
+    void (*release)(ct_lane *lane);                        /* gives back the lane's buffers */
+    ct_status (*draw)(ct_lane *lane, ct_drawing *drawing, ct_error *error); /* as ct_raster_gl_draw */
+    const char *(*renderer)(const ct_device *device); /* the OpenGL driver's name for what draws */
+} ct_drawer;
+
+extern const ct_drawer ct_drawer_egl; /* only with CT_HAVE_EGL */
+
 struct ct_device {
+    const ct_drawer *drawer;
+    struct ct_gl_context *gl; /* the drawer's */
     ct_pool *pool;
     uint32_t threads;
     const ct_kernels *kernels;
     ct_budget budget;
     ct_lane lanes[CT_LANES];
+    ct_error lost; /* guarded by mutex: why OpenGL failed for good */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* a lane was left, or waits, or is no longer alone */
     ct_lane *alone;         /* guarded by mutex */
@@ -113,8 +138,20 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 /* Frees what a job's answer holds. */
 void ct_cpu_job_clear(ct_job *job);
 
-/* job.c: computes one pair, on the calling worker alone or spread over the pool. */
+/* job.c: computes one pair, on the calling worker alone or spread over the pool. With a drawer: what of its bands lies
+ * in job->drawing, which holds all of them, or else by drawings of its own, on worker 0 or spread. */
 void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool spread);
+/* Gives the job's bands, from first_band up to end_band, their tiles (3 at most) and rays in a drawing that has n_tiles
+ * and n_rays so far. */
+void ct_cpu_job_tiles(ct_job *job, ct_drawing *drawing);
+/* Makes the patches of a job that has its tiles, the first of which is number `tile`. False: out of memory. */
+bool ct_cpu_job_patches(ct_lane *lane, ct_job *job, uint32_t worker, uint32_t tile);
+
+/* drawn.c, for a device with a drawer: draws what the patches of all workers of the lane make, and forgets them. A
+ * DEVICE_ERROR is kept in the device. */
+ct_status ct_cpu_draw(ct_lane *lane, ct_drawing *drawing);
+/* Computes jobs[order[0..n-1]], many of them in a drawing. */
+void ct_cpu_draw_jobs(ct_lane *lane, ct_job *jobs, const uint32_t *order, uint32_t n, bool spread);
 
 /* answer.c: makes a step's result of its jobs. On failure the step has its error and no result. */
 void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t n_jobs);

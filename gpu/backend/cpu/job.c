@@ -26,8 +26,10 @@ struct run {
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
-    int first; /* the body that is rasterised first: the finer one, as it tells best where the other matters */
-    atomic_bool failed;
+    int first;          /* the body that is rasterised first: the finer one, as it tells best where the other matters */
+    atomic_bool failed; /* for want of memory, unless status says otherwise */
+    ct_status status;
+    uint32_t tile;      /* of the first of the job's tiles, when patches are made */
     struct parts parts; /* when the bands are done, and what is made of them for each body: */
     uint32_t *to_vertices[2];
     int64_t (*to_sums[2])[3];
@@ -61,7 +63,8 @@ static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
     size_t first = (size_t)i * VERTEX_CHUNK, last = first + VERTEX_CHUNK;
     if (last > run->vertices[b]) last = run->vertices[b];
     run->device->kernels->snap->snap(&run->job->window, positions_of(body), pose_of(body), first, last,
-                                     run->sparse ? NULL : driver->coords[b].data, driver->cells[b].data);
+                                     run->sparse ? NULL : driver->coords[b].data,
+                                     run->job->drawing ? NULL : driver->cells[b].data);
 }
 
 /* Where there are far fewer samples than vertices, few triangles are binned, and writing the coordinates of all
@@ -106,6 +109,82 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->bands, first, last)) run->failed = true;
 }
 
+/* All triangles in bins, and where they are. */
+static void place(struct run *run) {
+    run->sparse = is_sparse(run);
+    spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], snap_chunk);
+    spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], bin_chunk);
+    if (run->sparse && !run->failed) snap_binned(run);
+}
+
+/* ---- bands to patches, for OpenGL ---- */
+
+/* The bands of view w that are to be drawn, [*first, *end). False: none. */
+static bool bands_to_draw(const ct_job *job, int w, uint32_t *first, uint32_t *end) {
+    *first = job->bands.first[w];
+    *end = *first + job->bands.count[w];
+    if (*first < job->first_band) *first = job->first_band;
+    if (*end > job->end_band) *end = job->end_band;
+    return *first < *end;
+}
+
+void ct_cpu_job_tiles(ct_job *job, ct_drawing *drawing) {
+    for (int w = 0; w < 3; w++) {
+        uint32_t first, end;
+        if (!bands_to_draw(job, w, &first, &end)) continue;
+        const ct_lattice *lu = &job->window.axis[ct_view_u(w)], *lv = &job->window.axis[ct_view_v(w)];
+        int32_t first_row = (int32_t)(first - job->bands.first[w]) << job->bands.shift[w];
+        int32_t end_row = (int32_t)(end - job->bands.first[w]) << job->bands.shift[w];
+        if (end_row > lv->n) end_row = lv->n;
+        drawing->tiles[drawing->n_tiles++] = (ct_tile){.columns = lu->n,
+                                                       .first_row = first_row,
+                                                       .rows = end_row - first_row,
+                                                       .first_ray = (int32_t)drawing->n_rays,
+                                                       .shift_u = lu->shift,
+                                                       .shift_v = lv->shift};
+        job->first_ray[w] = (int64_t)drawing->n_rays - (int64_t)first_row * lu->n;
+        drawing->n_rays += (uint32_t)(end_row - first_row) * (uint32_t)lu->n;
+    }
+}
+
+static void patch_chunk(void *context, uint32_t i, uint32_t index) {
+    struct run *run = context;
+    const ct_job *job = run->job;
+    const ct_bin *bin = &run->lane->workers[run->driver].bins[i];
+    ct_patches *to = &run->lane->workers[index].patches[(int)bin->placed->body != run->first];
+    uint32_t tile = run->tile, first, end;
+    for (int w = 0; w < 3 && !run->failed; w++)
+        if (bands_to_draw(job, w, &first, &end) &&
+            !ct_patches_add(to, &run->device->budget, &job->window, &job->bands, bin, w, first, end, tile++))
+            run->failed = true;
+}
+
+/* What OpenGL drew of band i. */
+static void take_rays(const struct run *run, uint32_t i, ct_ray_lists *rays) {
+    const ct_job *job = run->job;
+    const ct_drawing *d = job->drawing;
+    int w = i >= job->bands.first[2] ? 2 : i >= job->bands.first[1] ? 1 : 0;
+    int32_t n_rows = job->window.axis[ct_view_v(w)].n;
+    rays->view = w;
+    rays->columns = job->window.axis[ct_view_u(w)].n;
+    rays->first_row = (int32_t)(i - job->bands.first[w]) << job->bands.shift[w];
+    rays->rows = 1 << job->bands.shift[w];
+    if (rays->rows > n_rows - rays->first_row) rays->rows = n_rows - rays->first_row;
+    int64_t first = job->first_ray[w] + (int64_t)rays->first_row * rays->columns;
+    bool counted = false;
+    for (int b = 0; b < 2; b++) {
+        rays->entry[b] = run->placed[b].entry[w];
+        counted = counted || rays->entry[b] == CT_ENTRY_COUNTED;
+    }
+    rays->head = d->head + first;
+    rays->winding = counted ? d->winding + first : NULL;
+    rays->fragments = d->fragments;
+    rays->first_body = run->first;
+    rays->n_fragments = 0;
+    for (int64_t ray = 0; ray < (int64_t)rays->rows * rays->columns; ray++)
+        for (uint32_t f = rays->head[ray]; f != CT_END; f = rays->fragments[f].next) rays->n_fragments++;
+}
+
 /* ---- bands to spans to sums ---- */
 
 /* Whole words, so that they can be looked through eight at a time. */
@@ -138,9 +217,13 @@ static void band(void *context, uint32_t i, uint32_t index) {
     const ct_kernels *k = device->kernels;
     if (run->failed) return;
     double start = ct_now();
-    if (!prepare_sums(run, worker) ||
-        !k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i, driver->bins,
-                           run->triangle_chunks[0] + run->triangle_chunks[1])) {
+    bool ok = prepare_sums(run, worker);
+    if (ok && run->job->drawing)
+        take_rays(run, i, &worker->rays);
+    else
+        ok = ok && k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i,
+                                     driver->bins, run->triangle_chunks[0] + run->triangle_chunks[1]);
+    if (!ok) {
         run->failed = true;
         return;
     }
@@ -354,31 +437,81 @@ static bool prepare(struct run *run) {
     return true;
 }
 
+static void drawn_band(void *context, uint32_t i, uint32_t index) {
+    const struct run *run = context;
+    band(context, run->job->first_band + i, index);
+}
+
+/* Draws the job's bands and takes their spans: all at once, or as many at a time as OpenGL, or memory, has room for. */
+static void draw_bands(struct run *run) {
+    ct_job *job = run->job;
+    uint32_t most = job->bands.total;
+    for (job->first_band = 0; job->first_band < job->bands.total && !run->failed;) {
+        ct_tile tiles[3];
+        ct_drawing drawing = {.tiles = tiles};
+        uint32_t left = job->bands.total - job->first_band;
+        job->end_band = job->first_band + (left < most ? left : most);
+        double start = ct_now();
+        ct_cpu_job_tiles(job, &drawing);
+        spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], patch_chunk);
+        ct_status status = ct_cpu_draw(run->lane, run->failed ? NULL : &drawing);
+        job->seconds[CT_PHASE_RASTER] += ct_now() - start;
+        uint32_t n = job->end_band - job->first_band;
+        run->failed = status && (status == CT_DEVICE_ERROR || n == 1);
+        if (run->failed) run->status = status;
+        if (status) {
+            most = n / 2;
+            continue;
+        }
+        job->drawing = &drawing;
+        spread(run, n, drawn_band);
+        job->drawing = NULL;
+        job->first_band = job->end_band;
+    }
+}
+
+static struct run run_of(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
+    return (struct run){.device = lane->device,
+                        .lane = lane,
+                        .job = job,
+                        .driver = worker,
+                        .spread = wide,
+                        .first_worker = wide ? 0 : worker,
+                        .end_worker = wide ? lane->device->threads : worker + 1};
+}
+
+bool ct_cpu_job_patches(ct_lane *lane, ct_job *job, uint32_t worker, uint32_t tile) {
+    struct run run = run_of(lane, job, worker, false);
+    if (!prepare(&run)) return false;
+    run.tile = tile;
+    place(&run);
+    if (!run.failed) spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], patch_chunk);
+    return !run.failed;
+}
+
 void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
-    struct run run = {.device = lane->device,
-                      .lane = lane,
-                      .job = job,
-                      .driver = worker,
-                      .spread = wide,
-                      .first_worker = wide ? 0 : worker,
-                      .end_worker = wide ? lane->device->threads : worker + 1};
-    double start = ct_now(), binned = start;
+    struct run run = run_of(lane, job, worker, wide);
+    double start = ct_now(), placed = start;
     if (!prepare(&run)) {
         run.failed = true;
-    } else {
-        run.sparse = is_sparse(&run);
+    } else if (job->drawing) { /* by ct_cpu_draw_jobs; where vertices are is asked for once more, by the frames */
         spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
-        spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], bin_chunk);
-        if (run.sparse && !run.failed) snap_binned(&run);
-        binned = ct_now();
-        if (!run.failed) spread(&run, job->bands.total, band);
+        placed = ct_now();
+        spread(&run, job->bands.total, band);
+    } else {
+        place(&run);
+        placed = ct_now();
+        if (lane->device->drawer && !run.failed)
+            draw_bands(&run);
+        else if (!run.failed)
+            spread(&run, job->bands.total, band);
     }
     double summed = ct_now();
     finish(&run);
-    job->seconds[CT_PHASE_RASTER] += binned - start;
+    job->seconds[CT_PHASE_RASTER] += placed - start;
     job->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     if (run.failed) {
-        job->status = CT_OUT_OF_MEMORY;
+        job->status = run.status == CT_DEVICE_ERROR ? CT_DEVICE_ERROR : CT_OUT_OF_MEMORY;
         ct_cpu_job_clear(job);
     }
 }

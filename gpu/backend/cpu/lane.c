@@ -16,6 +16,8 @@ static void free_scratch(ct_device *device, ct_worker *w) {
                             &w->cells[0],
                             &w->cells[1],
                             &w->bins_memory,
+                            &w->patches[0].memory,
+                            &w->patches[1].memory,
                             &w->rays.head_memory,
                             &w->rays.fragment_memory,
                             &w->rays.winding_memory,
@@ -32,6 +34,8 @@ void ct_lanes_free_scratch(ct_device *device) {
     for (int i = 0; i < CT_LANES; i++) {
         ct_lane *lane = &device->lanes[i];
         for (uint32_t w = 0; lane->workers && w < device->threads; w++) free_scratch(device, &lane->workers[w]);
+        if (device->drawer) device->drawer->release(lane);
+        ct_buffer_free(&lane->tiles, &device->budget);
         if (!lane->taken) ct_buffer_free(&lane->jobs, &device->budget);
     }
 }
