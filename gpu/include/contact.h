@@ -160,6 +160,7 @@ typedef struct ct_engine_facts {
     uint64_t memory_meshes, memory_bodies;
     uint64_t uploaded, downloaded; /* bytes moved since the start */
     uint64_t launches;             /* kernels started since the start */
+    uint64_t reruns;               /* batches computed again because a list had to grow: none once all have grown */
 
     uint64_t scenes, triangles; /* opened on this device; of the bodies in them. New scenes go where least is */
     bool lost;                  /* the device failed for good: every step on it is a DEVICE_ERROR from now on */

@@ -5,6 +5,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/scene/rows.h"
 #include "gpu/scene/scene.h"
 
 ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
@@ -30,12 +31,6 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
-static uint32_t index_at(const void *indices, uint64_t i) {
-    uint32_t value;
-    memcpy(&value, (const char *)indices + 4 * i, 4);
-    return value;
-}
-
 static ct_status check_ranges(const ct_update *u, uint32_t vertices, ct_error *error) {
     if (u->n_indices % 2)
         return ct_fail(error, CT_WRONG_LENGTH, "indices",
@@ -43,7 +38,7 @@ static ct_status check_ranges(const ct_update *u, uint32_t vertices, ct_error *e
                        (unsigned long long)u->n_indices);
     uint64_t total = 0;
     for (uint64_t i = 0; i < u->n_indices; i += 2) {
-        uint64_t first = index_at(u->indices, i), count = index_at(u->indices, i + 1);
+        uint64_t first = ct_update_index(u, i), count = ct_update_index(u, i + 1);
         if (first + count > vertices)
             return ct_fail(error, CT_OUT_OF_RANGE, "indices",
                            "body %u: range %llu ends before vertex %llu, but the body has %u", u->body,
@@ -62,7 +57,7 @@ static ct_status check_indexed(const ct_update *u, uint32_t vertices, ct_error *
         return ct_fail(error, CT_WRONG_LENGTH, "indices", "body %u: %llu indices for %llu positions", u->body,
                        (unsigned long long)u->n_indices, (unsigned long long)u->count);
     for (uint64_t i = 0; i < u->n_indices; i++) {
-        uint32_t vertex = index_at(u->indices, i);
+        uint32_t vertex = ct_update_index(u, i);
         if (vertex >= vertices)
             return ct_fail(error, CT_OUT_OF_RANGE, "indices", "body %u: index %llu is vertex %u, but the body has %u",
                            u->body, (unsigned long long)i, vertex, vertices);
@@ -95,5 +90,18 @@ ct_status ct_update_check(const ct_scene *scene, const ct_update *u, ct_error *e
     if (u->count != vertices)
         return ct_fail(error, CT_WRONG_LENGTH, "positions", "body %u: positions of %llu vertices, expected %u", u->body,
                        (unsigned long long)u->count, vertices);
+    return CT_OK;
+}
+
+ct_status ct_update_name_offender(const ct_update *u, ct_error *error) {
+    for (uint64_t k = 0; k < u->count; k++) {
+        float p[3];
+        ct_update_row(u, k, p);
+        for (int i = 0; i < 3; i++)
+            if (!isfinite(p[i]))
+                return ct_fail(error, CT_NON_FINITE, "positions", "body %u: position %llu has %c = %g%s", u->body,
+                               (unsigned long long)k, "xyz"[i], (double)p[i],
+                               u -> dtype == CT_F64 ? " as float32" : "");
+    }
     return CT_OK;
 }

@@ -1,51 +1,15 @@
 /* upload.c - what a step sends becomes the bodies' state: first every number is looked at, then all is applied. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
-
-static size_t row_bytes(ct_dtype dtype) {
-    return dtype == CT_F64 ? 24 : 12;
-}
-
-/* Position k of an update, as float32. */
-static inline void read_row(const ct_update *u, uint64_t k, float out[3]) {
-    const char *row = (const char *)u->positions + k * row_bytes(u->dtype);
-    if (u->dtype == CT_F32) {
-        memcpy(out, row, 12);
-    } else {
-        double p[3];
-        memcpy(p, row, 24);
-        for (int i = 0; i < 3; i++) out[i] = (float)p[i];
-    }
-}
-
-static uint32_t index_at(const ct_update *u, uint64_t i) {
-    uint32_t value;
-    memcpy(&value, (const char *)u->indices + 4 * i, 4);
-    return value;
-}
-
-static ct_status name_offender(const ct_update *u, ct_error *error) {
-    for (uint64_t k = 0; k < u->count; k++) {
-        float p[3];
-        read_row(u, k, p);
-        for (int i = 0; i < 3; i++)
-            if (!isfinite(p[i]))
-                return ct_fail(error, CT_NON_FINITE, "positions", "body %u: position %llu has %c = %g%s", u->body,
-                               (unsigned long long)k, "xyz"[i], (double)p[i],
-                               u -> dtype == CT_F64 ? " as float32" : "");
-    }
-    return CT_OK;
-}
+#include "gpu/scene/rows.h"
 
 static ct_status check_finite(const ct_device *device, ct_body *body, const ct_update *u, ct_error *error) {
     if (u->kind == CT_UPDATE_POSE) return CT_OK;
     if (u->dtype == CT_F32 && device->kernels->snap->box(u->positions, u->count, NULL, &body->next_box)) return CT_OK;
-    return name_offender(u, error);
+    return ct_update_name_offender(u, error);
 }
 
 static void apply(ct_body *body, const ct_update *u) {
@@ -58,18 +22,18 @@ static void apply(ct_body *body, const ct_update *u) {
     switch (u->kind) {
     case CT_UPDATE_RANGES:
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
-            uint64_t first = index_at(u, i), count = index_at(u, i + 1);
-            for (uint64_t k = 0; k < count; k++) read_row(u, row++, positions + 3 * (first + k));
+            uint64_t first = ct_update_index(u, i), count = ct_update_index(u, i + 1);
+            for (uint64_t k = 0; k < count; k++) ct_update_row(u, row++, positions + 3 * (first + k));
         }
         break;
     case CT_UPDATE_INDEXED:
-        for (uint64_t k = 0; k < u->n_indices; k++) read_row(u, k, positions + 3 * (size_t)index_at(u, k));
+        for (uint64_t k = 0; k < u->n_indices; k++) ct_update_row(u, k, positions + 3 * (size_t)ct_update_index(u, k));
         break;
     default:
         if (u->dtype == CT_F32)
             memcpy(positions, u->positions, u->count * 12);
         else
-            for (uint64_t k = 0; k < u->count; k++) read_row(u, k, positions + 3 * k);
+            for (uint64_t k = 0; k < u->count; k++) ct_update_row(u, k, positions + 3 * k);
     }
 }
 

@@ -1,0 +1,107 @@
+/* answer.cu - results of a batch that has been computed, from what the device wrote into the host's memory. */
+#include "gpu/backend/cuda/device.cuh"
+
+/* In the order of contacts and, within one, of views, rays and depth. */
+static int by_place(const void *a, const void *b) {
+    const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
+    if (x->body[0] != y->body[0]) return x->body[0] < y->body[0] ? -1 : 1;
+    if (x->body[1] != y->body[1]) return x->body[1] < y->body[1] ? -1 : 1;
+    if (x->view != y->view) return x->view < y->view ? -1 : 1;
+    if (x->ray != y->ray) return x->ray < y->ray ? -1 : 1;
+    return (x->lower > y->lower) - (x->lower < y->lower);
+}
+
+/* Why the first pair without a window has none, as the host works it out. */
+static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share) {
+    const ct_scene *scene = step->scene;
+    const ct_body *bodies[2] = {scene->bodies[share->body[0] - sent->first_body],
+                                scene->bodies[share->body[1] - sent->first_body]};
+    ct_window window;
+    ct_error why = {};
+    if (ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, &why))
+        ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
+    else
+        ct_fail(&step->error, CT_DEVICE_ERROR, "device", "bodies %u and %u: the device refused a window that fits",
+                bodies[0]->id, bodies[1]->id);
+}
+
+struct spans {
+    const ct_gpu_span *at, *end;
+};
+
+/* Those of one pair, which come next. */
+static uint64_t count_spans(const spans *s, const ct_gpu_found *found) {
+    const ct_gpu_span *p = s->at;
+    while (p < s->end && p->body[0] == found->body[0] && p->body[1] == found->body[1]) p++;
+    return (uint64_t)(p - s->at);
+}
+
+static void answer(ct_lane *lane, ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share, spans *shown) {
+    if (share->refused != CT_GPU_NONE) {
+        refuse(step, sent, share);
+        return;
+    }
+    ct_gpu_found *found = (ct_gpu_found *)lane->found.host + share->first_contact;
+    const int64_t(*sums)[3] = (const int64_t(*)[3])lane->out_entries.host;
+    const uint32_t *vertices = (const uint32_t *)(sums + lane->room.entries);
+    uint64_t n_entries = 0, n_spans = 0, entry = 0, span = 0;
+    for (uint64_t i = 0; i < share->n_contacts; i++) {
+        n_entries += found[i].contact.count[0] + found[i].contact.count[1];
+        if (!(step->want & CT_WANT_SPANS)) continue;
+        const spans rest = {shown->at + n_spans, shown->end};
+        n_spans += found[i].contact.n_spans = count_spans(&rest, &found[i]);
+    }
+    ct_result *r = ct_result_new(step->want, share->n_contacts, n_entries, n_spans, &step->error);
+    if (!r) {
+        shown->at += n_spans;
+        return;
+    }
+    r->method = step->scene->settings.method;
+    r->pairs = share->pairs;
+    r->rays = share->rays;
+    r->fragments = share->fragments;
+    for (uint64_t i = 0; i < share->n_contacts; i++) {
+        for (int k = 0; k < 2; k++)
+            found[i].contact.body[k] = step->scene->bodies[found[i].body[k] - sent->first_body]->id;
+        const ct_contact *c = ct_result_add(r, &found[i].contact, &entry, &span);
+        if (r->vertices)
+            ct_result_entries(r, c, &found[i].units, step->scene->settings.stiffness, vertices + found[i].first_entry,
+                              sums + found[i].first_entry);
+        for (uint64_t k = 0; r->spans && k < c->n_spans; k++) r->spans[c->first_span + k] = shown->at++->span;
+    }
+    step->result = r;
+}
+
+static void share_times(ct_device *device, ct_lane *lane, double download) {
+    ct_step **steps = (ct_step **)lane->members.data;
+    double seconds[CT_PHASES];
+    for (int p = 0; p + 1 < CT_PHASES; p++) {
+        float ms = 0;
+        if (!ct_gpu_ok(device, cudaEventElapsedTime(&ms, lane->events[p], lane->events[p + 1]), "reading the time"))
+            return;
+        seconds[p] = 1e-3 * ms;
+    }
+    seconds[CT_PHASE_DOWNLOAD] = download;
+    for (uint64_t i = 0; i < lane->members.n; i++)
+        for (int p = 0; p < CT_PHASES && steps[i]->result; p++)
+            steps[i]->result->seconds[p] = seconds[p] / (double)lane->members.n;
+}
+
+void ct_gpu_answer(ct_device *device, ct_lane *lane, const ct_batch *batch) {
+    const double start = ct_gpu_now();
+    ct_step **steps = (ct_step **)lane->members.data;
+    const ct_gpu_counts *counts = (const ct_gpu_counts *)lane->head.host;
+    const ct_gpu_share *shares = (const ct_gpu_share *)(counts + 1);
+    const ct_gpu_step *sent = (const ct_gpu_step *)lane->steps.data;
+    ct_gpu_span *spans_host = (ct_gpu_span *)lane->spans.host;
+    spans shown = {spans_host, spans_host + counts->spans};
+    if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, by_place);
+    uint64_t entries = 0;
+    for (uint64_t i = 0; i < lane->members.n; i++) {
+        answer(lane, steps[i], &sent[i], &shares[i], &shown);
+        if (steps[i]->result) entries += steps[i]->result->n_entries;
+    }
+    device->downloaded += sizeof *counts + batch->n_steps * sizeof *shares + counts->contacts * sizeof(ct_gpu_found) +
+                          entries * (sizeof(int64_t[3]) + sizeof(uint32_t)) + counts->spans * sizeof(ct_gpu_span);
+    share_times(device, lane, ct_gpu_now() - start);
+}

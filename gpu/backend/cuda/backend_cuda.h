@@ -1,0 +1,15 @@
+/* backend_cuda.h - the CUDA backend, for the list of backends. */
+#ifndef CT_BACKEND_CUDA_H
+#define CT_BACKEND_CUDA_H
+
+#include "gpu/backend/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern const ct_backend ct_backend_cuda;
+#ifdef __cplusplus
+}
+#endif
+
+#endif

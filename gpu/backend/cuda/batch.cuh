@@ -1,0 +1,251 @@
+/* batch.cuh - what a batch is on the device: the tables that kernels read and write, for the stages' *_cuda.cu files
+ * and for the host code that sets them up.
+ *
+ * One set of launches computes a batch, however many scenes, pairs and views it has. No kernel's size depends on what
+ * an earlier one found: each spreads over a grid of fixed size and reads its counts from device memory, so the host
+ * waits once, at the end. In the order of their launches:
+ *
+ *    1 apply    positions and poses sent          (left out, with 2, where nothing was)
+ *    2 boxes    of the bodies that moved
+ *    3 count    pairs of each body; then sums them up
+ *    4 fill     the list of pairs, in rising order
+ *    5 plan     windows; then offsets of all that a pair needs
+ *    6 raster   triangles; those that cover many samples are set aside
+ *    7 tiles    of these
+ *    8 spans    rays in order, spans, sums
+ *    9 sift     counts vertices with a sum; then offsets of entries and contacts
+ *   10 gather   entries, forces, torques
+ *   11 weigh    friction weights and their barycentres
+ *   12 finish   contacts, and each step's share
+ *
+ * Where a list turns out longer than its memory nothing is written beyond it, the need is counted all the same, and
+ * what comes after does nothing: the host makes room and starts again at 3.
+ */
+#ifndef CT_BATCH_CUH
+#define CT_BATCH_CUH
+
+#include "gpu/backend/cuda/cuda.cuh"
+#include "gpu/contact/frame_k.h"
+#include "gpu/raster/raster_k.h"
+#include "gpu/span/span_k.h"
+#include "gpu/view/view_k.h"
+
+enum { CT_GPU_LAUNCHES = 12 };
+
+/* ---- resident ---- */
+
+struct ct_gpu_body {
+    float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid one's mesh */
+    const uint32_t *triangles;
+    uint32_t n_vertices, n_triangles;
+    uint32_t group, mask;
+    uint32_t rigid, unused;
+    double pose[12];
+    uint64_t box[6]; /* world, lo then hi, as ct_order_key */
+};
+
+/* Numbers whose unsigned order is that of the doubles: minima and maxima of them need no lock. */
+CT_FN uint64_t ct_order_key(double x) {
+    union {
+        double d;
+        uint64_t u;
+    } bits;
+    bits.d = x + 0.0; /* there is but one zero */
+    return bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
+}
+
+CT_FN double ct_order_value(uint64_t key) {
+    union {
+        double d;
+        uint64_t u;
+    } bits;
+    bits.u = key >> 63 ? key & ~((uint64_t)1 << 63) : ~key;
+    return bits.d;
+}
+
+CT_FN ct_box ct_gpu_box(const ct_gpu_body *body) {
+    ct_box box;
+    for (int k = 0; k < 3; k++) {
+        box.lo[k] = ct_order_value(body->box[k]);
+        box.hi[k] = ct_order_value(body->box[3 + k]);
+    }
+    return box;
+}
+
+/* ---- sent with a batch ---- */
+
+struct ct_gpu_step {
+    uint32_t first_body, n_bodies; /* among the batch's */
+    uint32_t first_ignored, n_ignored;
+    uint32_t want;
+    uint32_t resolution[3];
+    double pixel_size;
+};
+
+/* Rows [first_row, of the next write) of the positions sent go to `to`: to vertices from first_vertex on, or to those
+ * that `indices` names from first_index on. No vertex is written twice. */
+struct ct_gpu_write {
+    float *to;
+    uint64_t first_row;
+    uint32_t first_vertex, first_index; /* CT_GPU_NONE: none */
+};
+#define CT_GPU_NONE UINT32_MAX
+
+struct ct_gpu_pose {
+    ct_gpu_body *body;
+    double pose[12];
+};
+
+/* A body whose box is to be made anew; its vertices are taken in chunks of CT_BOX_CHUNK. */
+struct ct_gpu_boxed {
+    ct_gpu_body *body;
+    uint64_t first_chunk;
+};
+enum { CT_BOX_CHUNK = 2048, CT_VERTEX_CHUNK = 1024 };
+
+/* ---- found on the way ---- */
+
+struct ct_gpu_counts {
+    uint64_t pairs, rays, slots, triangle_chunks, vertex_chunks, ray_chunks;
+    uint64_t fragments;
+    uint64_t large; /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
+    uint64_t contacts, entries, spans;
+    uint32_t done[3]; /* blocks that have finished counting */
+};
+enum { CT_TILE_BITS = 34, CT_TILE = 32 };
+
+/* How much of each there is room for. */
+struct ct_gpu_room {
+    uint64_t pairs, rays, slots, vertex_chunks, fragments, large, contacts, entries, spans;
+};
+
+constexpr uint32_t CT_LACK_PAIRS = 1, CT_LACK_RAYS = 2, CT_LACK_SLOTS = 4, CT_LACK_CHUNKS = 8, CT_LACK_FRAGMENTS = 16,
+                   CT_LACK_LARGE = 32, CT_LACK_CONTACTS = 64, CT_LACK_ENTRIES = 128, CT_LACK_SPANS = 256;
+
+/* What lists turned out too short. Before the stage that counts them, lists are empty. */
+CT_FN uint32_t ct_gpu_planned_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
+    return (n->pairs > room->pairs ? CT_LACK_PAIRS : 0u) | (n->rays > room->rays ? CT_LACK_RAYS : 0u) |
+           (n->slots > room->slots ? CT_LACK_SLOTS : 0u) |
+           (n->vertex_chunks > room->vertex_chunks ? CT_LACK_CHUNKS : 0u);
+}
+CT_FN uint32_t ct_gpu_raster_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
+    return ct_gpu_planned_lack(n, room) | (n->fragments > room->fragments ? CT_LACK_FRAGMENTS : 0u) |
+           (n->large >> CT_TILE_BITS > room->large ? CT_LACK_LARGE : 0u);
+}
+CT_FN uint32_t ct_gpu_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
+    return ct_gpu_raster_lack(n, room) | (n->contacts > room->contacts ? CT_LACK_CONTACTS : 0u) |
+           (n->entries > room->entries ? CT_LACK_ENTRIES : 0u) | (n->spans > room->spans ? CT_LACK_SPANS : 0u);
+}
+
+struct ct_gpu_pair {
+    uint32_t step;
+    uint32_t body[2]; /* among the batch's */
+    uint32_t plan;    /* ct_plan */
+    ct_window window;
+    int64_t length[3]; /* per view, sum of span lengths */
+};
+
+/* Wide sums as two words each, so that they can be added to without a lock: high * 2^32 + low. First those of
+ * ct_moments, then those of ct_barycentre. */
+enum { CT_MOMENTS = 12, CT_BARYCENTRE = 8, CT_WIDES = CT_MOMENTS + CT_BARYCENTRE };
+
+/* One body of a pair: 2 * pair + 0 or 1. */
+struct ct_gpu_side {
+    int64_t high[CT_WIDES], low[CT_WIDES];
+};
+
+CT_FN ct_wide ct_gpu_wide(const ct_gpu_side *side, int k) {
+    return (ct_wide)side->high[k] * ((int64_t)1 << 32) + side->low[k];
+}
+
+struct ct_gpu_ray {
+    uint32_t head; /* 1 + the index of its first fragment, or 0 */
+    int32_t winding[2];
+    uint32_t unused;
+};
+
+/* A triangle that covers many samples of a view, in tiles of CT_TILE x CT_TILE samples. */
+struct ct_gpu_large {
+    uint64_t first_tile;
+    uint32_t side, triangle, view, unused;
+};
+
+/* ---- answers, in memory that the host reads ---- */
+
+struct ct_gpu_share {
+    uint64_t pairs, rays, fragments, first_contact, n_contacts;
+    uint32_t refused; /* the first pair without a window, or CT_GPU_NONE */
+    uint32_t body[2]; /* its bodies, among the batch's */
+};
+
+struct ct_gpu_found {
+    uint32_t body[2]; /* among the batch's */
+    uint64_t first_entry;
+    ct_weight_units units;
+    ct_contact contact; /* all but body[], first[], first_span */
+};
+
+struct ct_gpu_span {
+    uint32_t body[2], view; /* among the batch's */
+    uint64_t ray;
+    int32_t lower, upper; /* depths */
+    ct_span span;
+};
+
+struct ct_batch {
+    /* Sent: */
+    const ct_gpu_step *steps;
+    ct_gpu_body *const *bodies; /* [n_bodies], step after step */
+    const uint64_t *ignored;    /* ct_pair_key of a step's bodies, sorted within it */
+    const ct_gpu_boxed *boxed;
+    const ct_gpu_pose *poses;
+    const ct_gpu_write *writes;
+    const uint32_t *indices;
+    const float *rows; /* [n_rows][3] */
+    uint64_t n_rows, n_box_chunks;
+    uint32_t n_steps, n_bodies, n_boxed, n_poses, n_writes;
+
+    /* Scratch: */
+    ct_gpu_room room;
+    ct_gpu_counts *counts;
+    uint32_t *row_count;      /* [n_bodies] pairs of which it is the first body */
+    uint64_t *row_first;      /* [n_bodies + 1] */
+    uint32_t *step_refused;   /* [n_steps], inverted: the first pair without a window; 0: none */
+    uint64_t *step_fragments; /* [n_steps] */
+    ct_gpu_pair *pairs;       /* [room.pairs] */
+    ct_gpu_side *sides;       /* [2 room.pairs] */
+    uint64_t *triangle_chunk; /* [2 room.pairs + 1] first of the side's, in chunks of CT_BLOCK triangles */
+    uint64_t *vertex_chunk;   /* [2 room.pairs + 1] in chunks of CT_VERTEX_CHUNK vertices */
+    uint64_t *slot;           /* [2 room.pairs + 1] first vertex's place in slots */
+    uint64_t *ray_chunk;      /* [3 room.pairs + 1] per view, in chunks of CT_BLOCK rays */
+    uint64_t *ray;            /* [3 room.pairs + 1] per view, first ray */
+    uint64_t *contact;        /* [room.pairs + 1] contacts before it */
+    ct_gpu_ray *rays;         /* [room.rays], all zero between batches */
+    int64_t *slots;           /* [room.slots][3], sums of a vertex; all zero between batches */
+    uint32_t *chunk_count;    /* [room.vertex_chunks] */
+    uint64_t *chunk_first;    /* [room.vertex_chunks + 1] entries before the chunk's */
+    ct_fragment *fragments;   /* [room.fragments] */
+    uint32_t *next;           /* [room.fragments], as ct_gpu_ray.head */
+    ct_gpu_large *large;      /* [room.large] */
+    uint32_t *vertices;       /* [room.entries] */
+    int64_t *sums;            /* [room.entries][3] */
+
+    /* Answers: */
+    ct_gpu_counts *out_counts;
+    ct_gpu_share *out_shares; /* [n_steps] */
+    ct_box *out_boxes;        /* [n_boxed] */
+    ct_gpu_found *out_found;  /* [room.contacts] */
+    uint32_t *out_vertices;   /* [room.entries], those of steps that asked for them */
+    int64_t *out_sums;        /* [room.entries][3] */
+    ct_gpu_span *out_spans;   /* [room.spans], in no order */
+};
+
+/* ---- the stages' launches; each returns how many ---- */
+
+unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 1, 2 */
+unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 3, 4, 5 */
+unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 6, 7 */
+unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 8 */
+unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9 to 12 */
+
+#endif

@@ -1,0 +1,152 @@
+/* device.cuh - the CUDA backend's host side: a device with what is resident on it, and its lanes, each of which runs
+ * one batch at a time on a stream of its own. */
+#ifndef CT_CUDA_DEVICE_CUH
+#define CT_CUDA_DEVICE_CUH
+
+#include "gpu/backend/cuda/batch.cuh"
+
+#include <atomic>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+extern "C" {
+#include "gpu/backend/backend.h"
+#include "gpu/backend/cuda/backend_cuda.h"
+#include "gpu/base/fail.h"
+#include "gpu/contact/result.h"
+#include "gpu/view/view.h"
+}
+
+/* Device memory, counted against the budget. */
+struct ct_gpu_buffer {
+    void *data;
+    uint64_t bytes;
+};
+
+/* Host memory that the device reads and writes. */
+struct ct_gpu_pinned {
+    void *host, *device;
+    uint64_t bytes;
+};
+
+/* A list on the host that is kept for the next batch. */
+struct ct_host_list {
+    void *data;
+    uint64_t n, capacity; /* elements */
+};
+
+/* A mesh's one copy on the device. */
+struct ct_mesh_copy {
+    char hash[33];
+    void *memory; /* positions, then triangles */
+    uint32_t *triangles;
+    uint64_t bytes;
+    uint32_t users; /* bodies; with none it stays until memory is short or it is forgotten */
+    ct_mesh_copy *next;
+};
+
+struct ct_resident {
+    ct_mesh_copy *mesh;
+    ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
+    uint64_t bytes;
+};
+
+struct ct_lane {
+    bool busy;
+    bool is_clean; /* rays and slots are all zero */
+    cudaStream_t stream;
+    cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
+    ct_gpu_room room;
+    /* What is sent: lists of ct_gpu_step, ct_gpu_body *, uint64_t, ct_gpu_boxed, ct_gpu_pose, ct_gpu_write, uint32_t;
+     * and for whom: ct_body * of boxed and poses, ct_step * of steps. */
+    ct_host_list steps, bodies, ignored, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members;
+    uint64_t n_rows, n_box_chunks;
+    ct_gpu_pinned tables_staging, rows_staging;
+    ct_gpu_buffer tables, rows;
+    /* Scratch, see ct_batch: */
+    ct_gpu_buffer small, pairs, rays, slots, chunks, fragments, large, entries;
+    ct_gpu_pinned head, found, out_entries, spans;
+};
+
+struct ct_device {
+    int ordinal;
+    unsigned grid; /* blocks of a launch */
+    char name[96];
+    pthread_mutex_t mutex; /* recursive: of meshes, memory and lanes */
+    pthread_cond_t lane_free;
+    ct_mesh_copy *meshes;
+    cudaStream_t setup;
+    ct_lane lanes[CT_LANES];
+    uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
+    std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
+    std::atomic<bool> lost;
+    char lost_reason[128]; /* written before lost is set */
+};
+
+/* ---- device.cu ---- */
+
+/* False, and the device is lost, if `error` is one. */
+bool ct_gpu_ok(ct_device *device, cudaError_t error, const char *what);
+ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of a lost device */
+double ct_gpu_now(void);                                         /* s */
+
+/* ---- memory.cu ---- */
+
+struct ct_guard { /* holds the device's mutex */
+    ct_device *device;
+    explicit ct_guard(ct_device *d) : device(d) {
+        pthread_mutex_lock(&d->mutex);
+    }
+    ~ct_guard() {
+        pthread_mutex_unlock(&device->mutex);
+    }
+};
+
+/* NULL: over the budget, or there is none left, even after dropping what nobody uses (`mine`, which may be NULL, is the
+ * lane whose scratch is in use); or the device is lost. */
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine);
+void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes);
+
+/* Makes room, and some more where there is; what was in the buffer is gone if it had to grow. */
+bool ct_gpu_reserve(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes);
+bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes);
+void ct_gpu_free_scratch(ct_device *device, ct_lane *lane); /* all that a lane keeps */
+void ct_gpu_free_lane(ct_device *device, ct_lane *lane);
+
+/* Room for n more elements of `size` bytes after those there are; NULL: no memory. */
+void *ct_host_add(ct_host_list *list, uint64_t n, size_t size);
+
+/* ---- body.cu ---- */
+
+ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error);
+void ct_gpu_body_destroy(ct_device *device, ct_body *body);
+ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error);
+void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
+bool ct_gpu_evict_meshes(ct_device *device); /* those without users; false: there were none */
+void ct_gpu_free_meshes(ct_device *device);
+
+/* ---- stage.cu ---- */
+
+enum ct_staged { CT_STAGED, CT_STAGED_NOTHING, CT_STAGE_NO_MEMORY };
+
+/* Puts together what a batch of these steps needs; refuses those that send numbers that are not finite. With
+ * `updates` unset, what they send has been applied before. */
+ct_staged ct_gpu_stage(ct_device *device, ct_lane *lane, ct_step *const *steps, size_t n_steps, bool updates);
+
+/* Copies it to the device. False: no memory, or lost. */
+bool ct_gpu_send(ct_device *device, ct_lane *lane, ct_batch *batch);
+
+/* ---- answer.cu ---- */
+
+/* Results of the lane's batch, which has been computed. */
+void ct_gpu_answer(ct_device *device, ct_lane *lane, const ct_batch *batch);
+
+/* ---- run.cu ---- */
+
+void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps);
+
+#endif

@@ -1,0 +1,129 @@
+/* memory.cu - device memory within the budget, pinned host memory, lists. */
+#include "gpu/backend/cuda/device.cuh"
+
+/* The driver gives memory in pieces of this size. */
+static uint64_t rounded(uint64_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
+    if (device->used + bytes > device->limit) return NULL;
+    if (is_scratch && device->scratch_limit &&
+        device->used - device->mesh_bytes - device->body_bytes + bytes > device->scratch_limit)
+        return NULL;
+    void *memory = NULL;
+    cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError(); /* this one does not stick */
+        return NULL;
+    }
+    if (!ct_gpu_ok(device, error, "allocating memory")) return NULL;
+    device->used += bytes;
+    uint64_t scratch = device->used - device->mesh_bytes - device->body_bytes;
+    if (scratch > device->peak_scratch) device->peak_scratch = scratch;
+    return memory;
+}
+
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine) {
+    ct_guard guard(device);
+    if (device->lost) return NULL;
+    bytes = rounded(bytes);
+    void *memory = try_alloc(device, bytes, mine);
+    if (!memory && !device->lost && ct_gpu_evict_meshes(device)) memory = try_alloc(device, bytes, mine);
+    for (int i = 0; i < CT_LANES && !memory && !device->lost; i++) {
+        ct_lane *lane = &device->lanes[i];
+        if (lane == mine || lane->busy) continue;
+        ct_gpu_free_scratch(device, lane);
+        memory = try_alloc(device, bytes, mine);
+    }
+    return memory;
+}
+
+void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes) {
+    if (!memory) return;
+    ct_guard guard(device);
+    ct_gpu_ok(device, cudaFree(memory), "freeing memory");
+    device->used -= rounded(bytes);
+}
+
+static void free_buffer(ct_device *device, ct_gpu_buffer *buffer) {
+    ct_gpu_free(device, buffer->data, buffer->bytes);
+    buffer->data = NULL;
+    buffer->bytes = 0;
+}
+
+bool ct_gpu_reserve(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes) {
+    if (bytes <= buffer->bytes && buffer->data) return true;
+    free_buffer(device, buffer);
+    uint64_t more = bytes + bytes / 4 + 4096;
+    buffer->data = ct_gpu_alloc(device, more, lane);
+    if (!buffer->data) buffer->data = ct_gpu_alloc(device, more = bytes, lane);
+    if (buffer->data) buffer->bytes = more;
+    return buffer->data;
+}
+
+static void free_pinned(ct_device *device, ct_gpu_pinned *pinned) {
+    if (pinned->host) ct_gpu_ok(device, cudaFreeHost(pinned->host), "freeing pinned memory");
+    pinned->host = pinned->device = NULL;
+    pinned->bytes = 0;
+}
+
+bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes) {
+    if (bytes <= pinned->bytes && pinned->host) return true;
+    free_pinned(device, pinned);
+    uint64_t more = bytes + bytes / 4 + 4096;
+    cudaError_t error = cudaHostAlloc(&pinned->host, more, cudaHostAllocMapped | cudaHostAllocPortable);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        pinned->host = NULL;
+        return false;
+    }
+    if (!ct_gpu_ok(device, error, "allocating pinned memory")) {
+        pinned->host = NULL;
+        return false;
+    }
+    pinned->bytes = more;
+    return ct_gpu_ok(device, cudaHostGetDevicePointer(&pinned->device, pinned->host, 0), "mapping pinned memory");
+}
+
+void ct_gpu_free_scratch(ct_device *device, ct_lane *lane) {
+    ct_gpu_buffer *buffers[] = {&lane->tables, &lane->rows,   &lane->small,     &lane->pairs, &lane->rays,
+                                &lane->slots,  &lane->chunks, &lane->fragments, &lane->large, &lane->entries};
+    for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
+    lane->is_clean = false;
+    const ct_gpu_room none = {};
+    lane->room = none;
+}
+
+void ct_gpu_free_lane(ct_device *device, ct_lane *lane) {
+    ct_gpu_free_scratch(device, lane);
+    ct_gpu_pinned *pinned[] = {&lane->tables_staging, &lane->rows_staging, &lane->head,
+                               &lane->found,          &lane->out_entries,  &lane->spans};
+    for (ct_gpu_pinned *p : pinned) free_pinned(device, p);
+    ct_host_list *lists[] = {&lane->steps,  &lane->bodies,  &lane->ignored,      &lane->boxed,       &lane->poses,
+                             &lane->writes, &lane->indices, &lane->boxed_bodies, &lane->pose_bodies, &lane->members};
+    for (ct_host_list *list : lists) {
+        free(list->data);
+        list->data = NULL;
+        list->n = list->capacity = 0;
+    }
+    for (cudaEvent_t &event : lane->events) {
+        if (event) cudaEventDestroy(event);
+        event = NULL;
+    }
+    if (lane->stream) cudaStreamDestroy(lane->stream);
+    lane->stream = NULL;
+}
+
+void *ct_host_add(ct_host_list *list, uint64_t n, size_t size) {
+    if (!list->data || list->n + n > list->capacity) {
+        uint64_t capacity = 2 * (list->n + n) + 16;
+        void *data = realloc(list->data, capacity * size);
+        if (!data) return NULL;
+        list->data = data;
+        list->capacity = capacity;
+    }
+    void *at = (char *)list->data + list->n * size;
+    list->n += n;
+    return at;
+}

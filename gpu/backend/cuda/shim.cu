@@ -1,0 +1,328 @@
+/* shim.cu - the shim's runtime: devices made of the environment, memory that only streams may touch. See shim.cuh. */
+#ifdef CT_CUDA_SHIM
+#include "gpu/backend/cuda/cuda.cuh"
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CT_POISON 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CT_POISON 1
+#endif
+#endif
+#ifdef CT_POISON
+#include <sanitizer/asan_interface.h>
+#define poison(p, n)   __asan_poison_memory_region(p, n)
+#define unpoison(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define poison(p, n)   ((void)(p), (void)(n))
+#define unpoison(p, n) ((void)(p), (void)(n))
+#endif
+
+thread_local ct_shim_position ct_shim_at;
+
+struct ct_shim_stream {
+    std::deque<std::function<void()>> queue;
+    cudaError_t failure = cudaSuccess; /* of a launch, told at the next synchronisation */
+};
+struct ct_shim_event {
+    double at = 0;
+};
+
+namespace {
+
+struct block {
+    size_t size, rounded;
+    int device;
+};
+
+struct world {
+    std::mutex mutex;
+    std::map<char *, block> blocks; /* of device memory */
+    size_t used[64] = {};
+    int open = 0; /* streams that run now */
+    cudaError_t sticky = cudaSuccess;
+    std::string injected; /* CT_SHIM_FAIL as last seen, and what has been called since */
+    std::map<std::string, int> calls;
+};
+
+/* Never destroyed: an engine may outlive it otherwise. */
+world &the() {
+    static world *w = new world;
+    return *w;
+}
+
+thread_local int current;
+thread_local cudaError_t last;
+
+uint64_t setting(const char *name, uint64_t otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+uint64_t memory_size() {
+    return setting("CT_SHIM_MEMORY", (uint64_t)4 << 30);
+}
+
+cudaError_t give(cudaError_t error) {
+    if (error) last = error;
+    return error;
+}
+
+/* Is this call the one that is to fail? Errors that stick are given by every later call as well. */
+cudaError_t trouble(const char *name) {
+    std::lock_guard<std::mutex> lock(the().mutex);
+    world &w = the();
+    const char *wish = getenv("CT_SHIM_FAIL");
+    if (!wish) wish = "";
+    if (w.injected != wish) {
+        w.injected = wish;
+        w.calls.clear();
+        if (!*wish) w.sticky = cudaSuccess; /* a new world */
+    }
+    if (w.sticky) return w.sticky;
+    char function[64];
+    int nth, code;
+    if (sscanf(wish, "%63[^:]:%d:%d", function, &nth, &code) != 3 || strcmp(function, name) != 0) return cudaSuccess;
+    if (++w.calls[name] != nth) return cudaSuccess;
+    if (code >= 700) w.sticky = (cudaError_t)code;
+    return (cudaError_t)code;
+}
+
+void protect(int how) {
+    for (auto &b : the().blocks) mprotect(b.first, b.second.rounded, how);
+}
+
+void run(ct_shim_stream *stream) {
+    {
+        std::lock_guard<std::mutex> lock(the().mutex);
+        if (the().open++ == 0) protect(PROT_READ | PROT_WRITE);
+    }
+    while (!stream->queue.empty()) {
+        stream->queue.front()();
+        stream->queue.pop_front();
+    }
+    std::lock_guard<std::mutex> lock(the().mutex);
+    if (--the().open == 0) protect(PROT_NONE);
+}
+
+} // namespace
+
+#define TRY(name)                                                                                                      \
+    if (cudaError_t wrong = trouble(name)) return give(wrong)
+
+const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+    case cudaSuccess:
+        return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+        return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver:
+        return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice:
+        return "cudaErrorNoDevice";
+    case cudaErrorECCUncorrectable:
+        return "cudaErrorECCUncorrectable";
+    case cudaErrorIllegalAddress:
+        return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchFailure:
+        return "cudaErrorLaunchFailure";
+    default:
+        return "cudaErrorUnknown";
+    }
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaSuccess ? "no error" : error == cudaErrorMemoryAllocation ? "out of memory" : "injected";
+}
+
+cudaError_t cudaGetLastError(void) {
+    cudaError_t error = last;
+    last = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = (int)setting("CT_SHIM_DRIVER", 13000);
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    TRY("cudaGetDeviceCount");
+    *count = (int)setting("CT_SHIM_DEVICES", 1);
+    if (setting("CT_SHIM_DRIVER", 13000) < 13000) return give(cudaErrorInsufficientDriver);
+    return give(*count ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
+    TRY("cudaGetDeviceProperties");
+    if (device < 0 || (uint64_t)device >= setting("CT_SHIM_DEVICES", 1)) return give(cudaErrorInvalidDevice);
+    memset(properties, 0, sizeof *properties);
+    snprintf(properties->name, sizeof properties->name, "CPU shim (no GPU)");
+    properties->totalGlobalMem = memory_size();
+    properties->major = (int)setting("CT_SHIM_CAPABILITY", 90) / 10;
+    properties->minor = (int)setting("CT_SHIM_CAPABILITY", 90) % 10;
+    properties->multiProcessorCount = 2;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+    TRY("cudaSetDevice");
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+    TRY("cudaMemGetInfo");
+    std::lock_guard<std::mutex> lock(the().mutex);
+    size_t taken = (size_t)setting("CT_SHIM_USED", 0) + the().used[current];
+    *total = memory_size();
+    *free = taken < *total ? *total - taken : 0;
+    return cudaSuccess;
+}
+
+cudaError_t ct_shim_malloc(void **memory, size_t size) {
+    *memory = nullptr;
+    TRY("cudaMalloc");
+    std::lock_guard<std::mutex> lock(the().mutex);
+    if (the().used[current] + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + page - 1) / page * page;
+    void *at = mmap(nullptr, rounded + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return give(cudaErrorMemoryAllocation);
+    mprotect(at, rounded, PROT_READ | PROT_WRITE);
+    memset(at, 0xa5, rounded);
+    poison((char *)at + size, rounded - size);
+    if (!the().open) mprotect(at, rounded, PROT_NONE);
+    the().blocks[(char *)at] = {size, rounded, current};
+    the().used[current] += size;
+    *memory = at;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory) {
+    if (!memory) return cudaSuccess;
+    cudaError_t wrong = trouble("cudaFree");
+    std::lock_guard<std::mutex> lock(the().mutex);
+    auto at = the().blocks.find((char *)memory);
+    if (at == the().blocks.end()) abort(); /* nothing of ours, or freed already */
+    the().used[at->second.device] -= at->second.size;
+    unpoison(memory, at->second.rounded);
+    munmap(memory, at->second.rounded + (size_t)sysconf(_SC_PAGESIZE));
+    the().blocks.erase(at);
+    return give(wrong);
+}
+
+cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned) {
+    *memory = nullptr;
+    TRY("cudaHostAlloc");
+    *memory = malloc(size ? size : 1);
+    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+    free(memory);
+    return give(trouble("cudaFreeHost"));
+}
+
+cudaError_t ct_shim_host_pointer(void **device, void *host, unsigned) {
+    *device = host;
+    TRY("cudaHostGetDevicePointer");
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
+    TRY("cudaMemcpyAsync");
+    stream->queue.push_back([=] { memcpy(to, from, size); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
+    TRY("cudaMemsetAsync");
+    stream->queue.push_back([=] { memset(memory, value, size); });
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    *stream = nullptr;
+    TRY("cudaStreamCreateWithFlags");
+    *stream = new ct_shim_stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    delete stream;
+    return give(trouble("cudaStreamDestroy"));
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    cudaError_t wrong = trouble("cudaStreamSynchronize");
+    if (!wrong) wrong = stream->failure;
+    stream->failure = cudaSuccess;
+    if (wrong)
+        stream->queue.clear();
+    else
+        run(stream);
+    return give(wrong);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    *event = nullptr;
+    TRY("cudaEventCreate");
+    *event = new ct_shim_event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    TRY("cudaEventRecord");
+    stream->queue.push_back([=] {
+        timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        event->at = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
+    *milliseconds = (float)(1e3 * (to->at - from->at));
+    return cudaSuccess;
+}
+
+void ct_shim_launch(unsigned grid, cudaStream_t stream, std::function<void()> block) {
+    if (cudaError_t wrong = trouble("launch")) {
+        stream->failure = wrong;
+        return;
+    }
+    stream->queue.push_back([=] {
+        const ct_shim_position before = ct_shim_at;
+        unsigned flip = (unsigned)setting("CT_SHIM_ORDER", 0) % CT_BLOCK;
+        for (unsigned b = 0; b < grid; b++) {
+            ct_shim_at = {flip ? grid - 1 - b : b, grid, flip};
+            block();
+        }
+        ct_shim_at = before;
+    });
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* result.h - a step's result as its caller gets it, for every backend. */
+#ifndef CT_RESULT_H
+#define CT_RESULT_H
+
+#include <stddef.h>
+
+#include "gpu/contact/frame_k.h"
+
+/* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
+ * by n_contacts, and the arrays are still to be filled. */
+ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_error *error);
+
+/* Adds a contact whose count[] and n_spans are set and gives it its place in the arrays: *entry and *span are where the
+ * next one's begin. */
+ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
+
+/* Fills the arrays of a contact's entries, both bodies' one after the other, from their sums. */
+void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_weight_units *units, double stiffness,
+                       const uint32_t *vertices, const int64_t (*sums)[3]);
+
+#endif

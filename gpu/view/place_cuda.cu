@@ -1,0 +1,61 @@
+/* place_cuda.cu - what a step sends becomes the bodies' state: positions, poses, and boxes around them. */
+#include "gpu/backend/cuda/collective.cuh"
+
+CT_KERNEL apply(const ct_batch b) {
+    CT_FOR(row, b.n_rows) {
+        const ct_gpu_write w = b.writes[ct_find(b.n_writes, row, [&](uint64_t i) { return b.writes[i].first_row; })];
+        const uint64_t k = row - w.first_row;
+        const uint64_t vertex = w.first_index == CT_GPU_NONE ? w.first_vertex + k : b.indices[w.first_index + k];
+        for (int i = 0; i < 3; i++) w.to[3 * vertex + i] = b.rows[3 * row + i];
+    }
+    CT_FOR(i, 12 * (uint64_t)b.n_poses) b.poses[i / 12].body->pose[i % 12] = b.poses[i / 12].pose[i % 12];
+    CT_FOR(i, 6 * (uint64_t)b.n_boxed) b.boxed[i / 6].body->box[i % 6] = i % 6 < 3 ? UINT64_MAX : 0;
+}
+
+CT_KERNEL boxes(const ct_batch b) {
+    CT_SHARED uint64_t key[6][CT_BLOCK];
+    CT_EACH_BLOCK(chunk, b.n_box_chunks) {
+        const ct_gpu_boxed *boxed =
+            &b.boxed[ct_find(b.n_boxed, chunk, [&](uint64_t i) { return b.boxed[i].first_chunk; })];
+        ct_gpu_body *body = boxed->body;
+        const uint64_t first = (chunk - boxed->first_chunk) * CT_BOX_CHUNK;
+        CT_THREADS(t) {
+            uint64_t mine[6] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, 0};
+            for (uint64_t v = first + t; v < first + CT_BOX_CHUNK && v < body->n_vertices; v += CT_BLOCK) {
+                const float x = body->positions[3 * v], y = body->positions[3 * v + 1], z = body->positions[3 * v + 2];
+                for (int k = 0; k < 3; k++) {
+                    const double p = body->rigid ? ct_pose_coord(body->pose + 4 * k, x, y, z)
+                                                 : (double)(k == 0   ? x
+                                                            : k == 1 ? y
+                                                                     : z);
+                    const uint64_t at = ct_order_key(p);
+                    if (at < mine[k]) mine[k] = at;
+                    if (at > mine[3 + k]) mine[3 + k] = at;
+                }
+            }
+            for (int k = 0; k < 6; k++) key[k][t] = mine[k];
+        }
+        CT_BARRIER();
+        for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {
+            CT_THREADS(t) {
+                if (t >= d) continue;
+                for (int k = 0; k < 6; k++) {
+                    const uint64_t a = key[k][t], c = key[k][t + d];
+                    key[k][t] = (k < 3) == (a < c) ? a : c;
+                }
+            }
+            CT_BARRIER();
+        }
+        CT_THREADS(t) {
+            if (t < 3) ct_atomic_min(&body->box[t], key[t][0]);
+            if (t >= 3 && t < 6) ct_atomic_max(&body->box[t], key[t][0]);
+        }
+        CT_BARRIER();
+    }
+}
+
+unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream) {
+    unsigned n = CT_LAUNCH(apply, grid, stream, *batch);
+    n += CT_LAUNCH(boxes, grid, stream, *batch);
+    return n;
+}
