@@ -21,8 +21,9 @@ typedef struct runner {
     pthread_t thread;
 
     /* Guarded by the scheduler's lock: */
-    pthread_cond_t wake; /* its thread: something is ready, or the end */
-    bool busy;           /* somebody runs a batch of it */
+    pthread_cond_t wake;   /* its thread: something is ready, or the end */
+    uint64_t asleep_until; /* when its thread will look by itself; UINT64_MAX: never; 0: it is awake or was woken */
+    bool busy;             /* somebody runs a batch of it */
     session *first_turn, *last_turn;
     uint64_t since_ns; /* when the steps that wait for others began to; 0: they need not */
     double queued_s;   /* processor time of what was queued since a batch was last taken */
@@ -79,6 +80,7 @@ command *scheduler_empty_queues(scheduler *scheduler);
 
 /* worker.c */
 void *scheduler_worker(void *runner);
+void scheduler_wake(runner *runner);                /* with the lock held: if something is ready and nobody runs it */
 bool scheduler_is_idle(const scheduler *scheduler); /* with the lock held: nobody runs anything */
 void command_let_go(command *command);              /* drops what an admitted command held */
 

@@ -322,8 +322,6 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     atomic_fetch_add(&command->asker->pending, 1);
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
-    command->runner = scene->runner;
-    scheduler->runners[command->runner].depth++;
     if (scene->first) {
         scene->last->next = command;
     } else {
@@ -331,6 +329,8 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     }
     scene->last = command;
     if (!scene->running && !scene->ready) scheduler_make_ready(scheduler, scene);
+    command->runner = scene->runner;
+    scheduler->runners[command->runner].depth++;
     return SUBMIT_QUEUED;
 }
 
@@ -398,10 +398,7 @@ void command_let_go(command *command) {
 
 void scheduler_kick(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
-        runner *runner = &scheduler->runners[i];
-        if (runner->first_turn && !runner->busy) pthread_cond_signal(&runner->wake);
-    }
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) scheduler_wake(&scheduler->runners[i]);
     pthread_mutex_unlock(&scheduler->lock);
 }
 

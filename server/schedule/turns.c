@@ -215,8 +215,7 @@ void scheduler_take(runner *runner) {
         if (runner->lane == SCHEDULE_SMALL && portion.cost_s > SMALL_SECONDS) {
             /* A large step came behind what it was put here for. */
             drop_first_scene(turn);
-            struct runner *other = scheduler_make_ready(scheduler, scene);
-            if (!other->busy) pthread_cond_signal(&other->wake);
+            scheduler_wake(scheduler_make_ready(scheduler, scene));
         } else if (runner->n_scenes > 0 && cost + portion.cost_s > room) {
             break;
         } else {

@@ -148,6 +148,20 @@ static void tell(scheduler *scheduler, command *command) {
     }
 }
 
+/* When what is queued may run. */
+static uint64_t batch_due_ns(const runner *runner) {
+    const scheduler *scheduler = runner->scheduler;
+    if (!runner->first_turn) return UINT64_MAX;
+    bool waits = runner->since_ns && scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
+    return waits ? runner->since_ns + scheduler->window_ns : 0;
+}
+
+void scheduler_wake(runner *runner) {
+    if (runner->busy || batch_due_ns(runner) >= runner->asleep_until) return;
+    runner->asleep_until = 0;
+    pthread_cond_signal(&runner->wake);
+}
+
 /* The scenes run on (running is cleared) only after their answers are out, so that these keep their order. With the
  * lock held; lets go of the references taken in run_batch. */
 static void let_scenes_go(runner *runner) {
@@ -156,7 +170,7 @@ static void let_scenes_go(runner *runner) {
         scene->running = false;
         if (scene->first) {
             struct runner *next = scheduler_make_ready(runner->scheduler, scene);
-            if (next != runner && !next->busy) pthread_cond_signal(&next->wake);
+            if (next != runner) scheduler_wake(next);
         }
         scene_release(&runner->scenes[i]);
     }
@@ -240,14 +254,6 @@ static uint64_t probe_due_ns(const runner *runner) {
     return runner->lane == SCHEDULE_SMALL ? runner->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000) : UINT64_MAX;
 }
 
-/* When what is queued may run. */
-static uint64_t batch_due_ns(const runner *runner) {
-    const scheduler *scheduler = runner->scheduler;
-    if (!runner->first_turn) return UINT64_MAX;
-    bool waits = scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
-    return waits ? runner->since_ns + scheduler->window_ns : 0;
-}
-
 void *scheduler_worker(void *argument) {
     runner *runner = argument;
     scheduler *scheduler = runner->scheduler;
@@ -256,10 +262,14 @@ void *scheduler_worker(void *argument) {
         uint64_t now = clock_ns(), probe_ns = probe_due_ns(runner), batch_ns = batch_due_ns(runner);
         uint64_t until_ns = probe_ns < batch_ns ? probe_ns : batch_ns;
         if (runner->busy || until_ns == UINT64_MAX) {
+            runner->asleep_until = UINT64_MAX;
             pthread_cond_wait(&runner->wake, &scheduler->lock);
+            runner->asleep_until = 0;
         } else if (now < until_ns) {
             struct timespec until = timespec_of(until_ns);
+            runner->asleep_until = until_ns;
             pthread_cond_timedwait(&runner->wake, &scheduler->lock, &until);
+            runner->asleep_until = 0;
         } else if (now >= probe_ns) {
             probe(runner);
         } else {
@@ -277,7 +287,7 @@ void scheduler_help(scheduler *scheduler) {
         if (!runner->first_turn || runner->busy) continue;
         bool due = batch_due_ns(runner) <= clock_ns();
         if (due && runner->lane == SCHEDULE_SMALL && scheduler_is_little(runner)) run_batch(runner);
-        if (runner->first_turn) pthread_cond_signal(&runner->wake);
+        scheduler_wake(runner);
     }
     pthread_mutex_unlock(&scheduler->lock);
 }
