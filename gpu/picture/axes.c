@@ -61,7 +61,7 @@ static void letter(const canvas *c, int axis, const double at[2], double size) {
 void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint8_t *pixels) {
     const canvas c = {pixels, width, height};
     double least = fmin(width, height), arm = fmin(fmax(0.07 * least, 10), 80), size = arm / 8;
-    const double root[2] = {arm + 3 * size, height - arm - 3 * size};
+    const double root[2] = {floor(arm + 3 * size) + 0.5, floor(height - arm - 3 * size) + 0.5};
     int order[3] = {0, 1, 2}; /* the one that points away most first */
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2 - i; k++)
@@ -74,7 +74,7 @@ void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint
         int axis = order[k];
         const double along[2] = {camera->right[axis], -camera->up[axis]};
         const double tip[2] = {root[0] + arm * along[0], root[1] + arm * along[1]};
-        line(&c, root, tip, fmax(arm / 16, 1.5), ct_axis_color[axis]);
+        line(&c, root, tip, fmax(arm / 14, 2), ct_axis_color[axis]);
         double length = hypot(along[0], along[1]), far = arm * length + 2 * size;
         if (length < 0.1) continue; /* it points at us */
         const double at[2] = {root[0] + far * along[0] / length, root[1] + far * along[1] / length};

@@ -132,8 +132,10 @@ static void place_automatic(ct_fit *fit, const double at[3]) {
             z = fmax(z, (fit->low[i] - fit->high[i]) / (2 * t));
         }
     }
-    double least = 1e-6 * (1 + fabs(at[2])); /* of a single point */
-    double distance = fmax(z - at[2], least) / o->zoom;
+    /* What is framed stays in front of the eye, a single point too. */
+    double size = 1e-6 * (1 + fabs(at[2]));
+    for (int i = 0; i < 3; i++) size = fmax(size, fit->hi[i] - fit->lo[i]);
+    double distance = fmax(z - at[2], fit->hi[2] - at[2] + 0.02 * size) / o->zoom;
     eye[2] = at[2] + distance;
     to_world(camera, eye, camera->eye);
 }

@@ -80,6 +80,11 @@ static void line(uint8_t which, const char *text) {
         char decoded[64];
         if (text_unescape(value.data, value.size, true, decoded, sizeof decoded)) check(strlen(decoded) <= value.size);
     }
+    problem refused = {0};
+    ct_snapshot_options options;
+    ok = request_snapshot(text, &options, &refused);
+    check_outcome(ok, &refused);
+    check(!ok || ct_snapshot_options_check(&options, NULL) == CT_OK);
     problem denied = {0};
     access_request access = {text, which & 1 ? text : NULL, which & 2 ? text : NULL, which & 4, which & 8};
     check_outcome(access_check(&access, &denied), &denied);

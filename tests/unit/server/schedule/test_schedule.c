@@ -111,9 +111,11 @@ static uint32_t add_box(world *world, uint64_t session, uint64_t scene, double s
 static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
 static command *done[256];
 static int n_done;
+static pthread_t done_by; /* the last of them */
 
 static void note_done(command *command) {
     pthread_mutex_lock(&done_lock);
+    done_by = pthread_self();
     done[n_done++] = command;
     pthread_mutex_unlock(&done_lock);
 }
@@ -294,6 +296,38 @@ static void test_deadline(void **state) {
     step_answer_release(&repeat.out.step.answer);
     step_answer_release(&late.out.step.answer);
     forget(&next, 1);
+}
+
+/* Everyone may look, in turn with what else is asked of the scene; but the I/O thread does not do it. */
+static void test_snapshots(void **state) {
+    world *world = *state;
+    uint64_t mine = open_session(world), scene = open_scene(world, mine);
+    add_box(world, mine, scene, 0);
+    uint32_t moved = add_box(world, mine, scene, 0.5);
+    command first = {.kind = COMMAND_SNAPSHOT, .session = open_session(world), .scene = scene, .done = note_done},
+            second;
+    ct_snapshot_options_init(&first.in.snapshot.options);
+    second = first;
+    second.in.snapshot.options.contact[0] = moved;
+    second.in.snapshot.options.contact[1] = 999;
+    assert_int_equal(scheduler_submit(world->scheduler, &first), SUBMIT_QUEUED);
+    scheduler_help(world->scheduler);
+    wait_for(world, 1);
+    assert_false(pthread_equal(done_by, pthread_self()));
+    assert_ptr_equal(done[0], &first);
+    assert_int_equal(first.error.code, CONTACTD_OK);
+    assert_non_null(first.out.snapshot);
+    ct_snapshot_free(&first.out.snapshot);
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 2);
+    assert_int_equal(second.error.code, CONTACTD_NOT_FOUND);
+    assert_non_null(strstr(second.error.message, "body 999"));
+    assert_null(second.out.snapshot);
+    forget(&first, 0);
+    scene_record record;
+    assert_true(registry_scene(world->registry, scene, &record, &first.error));
+    assert_int_equal(record.steps, 0);
 }
 
 static void test_owners(void **state) {
@@ -509,6 +543,7 @@ int main(void) {
         WITH_WORLD(test_repeat_in_flight_takes_over),
         WITH_WORLD(test_busy),
         WITH_WORLD(test_deadline),
+        WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
         WITH_WORLD(test_settings_are_checked),
         WITH_WORLD(test_bodies),

@@ -1,0 +1,80 @@
+/* test_options.c - every option of a snapshot has its bounds and says so. */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/include/snapshot.h"
+#include "tests/unit/unit.h"
+
+static void defaults_are_valid(void **state) {
+    (void)state;
+    ct_snapshot_options o;
+    ct_error error = {0};
+    ct_snapshot_options_init(&o);
+    assert_int_equal(ct_snapshot_options_check(&o, &error), CT_OK);
+    assert_int_equal(error.status, CT_OK);
+    o.cookie = 0;
+    assert_int_equal(ct_snapshot_options_check(&o, &error), CT_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "options");
+    assert_int_equal(ct_snapshot_options_check(&o, NULL), CT_INVALID_ARGUMENT);
+}
+
+#define REFUSED(field_, status, change)                                                                                \
+    do {                                                                                                               \
+        ct_snapshot_options o;                                                                                         \
+        ct_error error = {0};                                                                                          \
+        ct_snapshot_options_init(&o);                                                                                  \
+        change;                                                                                                        \
+        assert_int_equal(ct_snapshot_options_check(&o, &error), status);                                               \
+        assert_string_equal(error.field, field_);                                                                      \
+        assert_true(strstr(error.message, field_) && strlen(error.message) > 20);                                      \
+    } while (0)
+#define TAKEN(change)                                                                                                  \
+    do {                                                                                                               \
+        ct_snapshot_options o;                                                                                         \
+        ct_snapshot_options_init(&o);                                                                                  \
+        change;                                                                                                        \
+        assert_int_equal(ct_snapshot_options_check(&o, NULL), CT_OK);                                                  \
+    } while (0)
+
+static void bounds(void **state) {
+    (void)state;
+    TAKEN(o.width = 16; o.height = 4096);
+    REFUSED("width", CT_OUT_OF_RANGE, o.width = 15);
+    REFUSED("height", CT_OUT_OF_RANGE, o.height = 4097);
+    REFUSED("width", CT_OUT_OF_RANGE, o.width = UINT32_MAX);
+    TAKEN(o.azimuth = -3600; o.elevation = 90);
+    REFUSED("azimuth", CT_NON_FINITE, o.azimuth = NAN);
+    REFUSED("azimuth", CT_OUT_OF_RANGE, o.azimuth = 1e9);
+    REFUSED("elevation", CT_OUT_OF_RANGE, o.elevation = -90.5);
+    REFUSED("up", CT_INVALID_ARGUMENT, o.up[2] = 0);
+    REFUSED("up", CT_NON_FINITE, o.up[0] = INFINITY);
+    REFUSED("zoom", CT_OUT_OF_RANGE, o.zoom = 0);
+    REFUSED("zoom", CT_NON_FINITE, o.zoom = -NAN);
+    REFUSED("field_of_view", CT_OUT_OF_RANGE, o.field_of_view = 151);
+    TAKEN(o.opacity = 0);
+    REFUSED("opacity", CT_OUT_OF_RANGE, o.opacity = 1.01);
+    REFUSED("background", CT_OUT_OF_RANGE, o.background[3] = -0.1);
+    TAKEN(o.resolution = CT_MAX_RESOLUTION);
+    REFUSED("resolution", CT_OUT_OF_RANGE, o.resolution = CT_MAX_RESOLUTION + 1);
+    REFUSED("show", CT_INVALID_ARGUMENT, o.show = 0);
+    REFUSED("show", CT_INVALID_ARGUMENT, o.show = 8);
+}
+
+static void eye_target_and_contact(void **state) {
+    (void)state;
+    TAKEN(o.eye[0] = NAN); /* not given */
+    REFUSED("eye", CT_NON_FINITE, (o.has_eye = true, o.eye[1] = NAN));
+    REFUSED("target", CT_OUT_OF_RANGE, (o.has_target = true, o.target[2] = 1e31));
+    REFUSED("eye", CT_INVALID_ARGUMENT, o.has_eye = o.has_target = true);
+    TAKEN(o.has_eye = true);
+    TAKEN(o.contact[0] = 2; o.contact[1] = 1);
+    REFUSED("contact", CT_INVALID_ARGUMENT, o.contact[0] = 1);
+    REFUSED("contact", CT_INVALID_ARGUMENT, o.contact[1] = 1);
+    REFUSED("contact", CT_INVALID_ARGUMENT, o.contact[0] = o.contact[1] = 7);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_are_valid), cmocka_unit_test(bounds),
+                                       cmocka_unit_test(eye_target_and_contact)};
+    return cmocka_run_group_tests_name("snapshot options", tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* test_painter_gl.c - pictures themselves: colours where they must be, glass in the right order, the same pixels again.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/picture/picture.h"
+#include "tests/scenes/stage.h"
+#include "tests/unit/unit.h"
+
+static ct_engine *engine;
+
+static int open_engine(void **state) {
+    (void)state;
+    engine = stage_engine(2, NULL);
+    return 0;
+}
+static int close_engine(void **state) {
+    (void)state;
+    ct_engine_destroy(&engine);
+    return 0;
+}
+
+/* Seen from afar along +x with z up, 1 m is `scale` pixels. */
+static ct_snapshot_options looking_along_x(uint32_t size, double scale) {
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.width = o.height = size;
+    o.has_eye = o.has_target = true;
+    o.eye[0] = 1000;
+    o.field_of_view = 2 * atan(size / scale / 2 / 1000) * 180 / acos(-1);
+    if (o.field_of_view < 1) o.field_of_view = 1;
+    o.show = CT_SHOW_BODIES;
+    return o;
+}
+
+static uint8_t *draw(struct stage *stage, const ct_snapshot_options *o) {
+    ct_snapshot *snapshot;
+    ct_error error = {0};
+    uint8_t *pixels = malloc((size_t)o->width * o->height * 4);
+    if (ct_snapshot_take(stage->scene, o, &snapshot, &error) || ct_snapshot_draw(snapshot, pixels, &error))
+        fail_msg("%s", error.message);
+    ct_snapshot_free(&snapshot);
+    return pixels;
+}
+
+/* A row of cubes along x, the first the nearest. */
+static struct stage row_of_cubes(struct shape *cube, int n, const int *order) {
+    struct placed bodies[STAGE_MAX] = {0};
+    static double poses[STAGE_MAX][12];
+    ct_scene_settings settings = stage_resolution(4);
+    for (int i = 0; i < n; i++) {
+        shape_pose_identity(poses[i]);
+        poses[i][3] = -3.0 * order[i];
+        bodies[i] = (struct placed){cube, poses[i], CT_BODY_RIGID};
+    }
+    return stage_open(engine, &settings, bodies, n);
+}
+
+static const uint8_t *at(const uint8_t *pixels, uint32_t size, uint32_t x, uint32_t y) {
+    return pixels + 4 * ((size_t)y * size + x);
+}
+
+/* Opaque bodies hide what is behind them, whichever was added first: the palette's first colour is bluish, its second
+ * sandy. */
+static void nearer_is_in_front(void **state) {
+    (void)state;
+    struct shape cube = shape_box(4, 4, 2);
+    for (int first = 0; first < 2; first++) {
+        struct stage stage = row_of_cubes(&cube, 2, first ? (int[]){2, 0} : (int[]){0, 2});
+        ct_snapshot_options o = looking_along_x(64, 1);
+        o.opacity = 1;
+        o.target[0] = -3;
+        uint8_t *pixels = draw(&stage, &o);
+        const uint8_t *p = at(pixels, 64, 32, 32);
+        assert_true(first ? p[0] > p[2] + 20 : p[2] > p[0] + 20);
+        free(pixels);
+        stage_close(&stage);
+    }
+    shape_free(&cube);
+}
+
+/* Glass lets through, less with every layer; and which of two is in front can be seen. */
+static void glass_in_order(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 20, 20);
+    int before = 255;
+    uint8_t two[2][3] = {{0}};
+    for (int n = 1; n <= 6; n++) {
+        struct stage stage = row_of_cubes(&cube, n, (int[]){0, 1, 2, 3, 4, 5});
+        ct_snapshot_options o = looking_along_x(32, 1);
+        uint8_t *pixels = draw(&stage, &o);
+        const uint8_t *p = at(pixels, 32, 16, 16), *outside = at(pixels, 32, 2, 2);
+        int sum = (p[0] + p[1] + p[2]) / 3;
+        assert_true(sum < before && sum > 40);
+        assert_true(outside[0] == 255 && outside[1] == 255 && outside[2] == 255 && outside[3] == 255);
+        before = sum;
+        free(pixels);
+        stage_close(&stage);
+    }
+    for (int first = 0; first < 2; first++) {
+        struct stage stage = row_of_cubes(&cube, 2, first ? (int[]){1, 0} : (int[]){0, 1});
+        ct_snapshot_options o = looking_along_x(32, 1);
+        o.opacity = 0.6;
+        uint8_t *pixels = draw(&stage, &o);
+        memcpy(two[first], at(pixels, 32, 16, 16), 3);
+        free(pixels);
+        stage_close(&stage);
+    }
+    assert_true(two[0][2] > two[1][2] + 10 && two[1][0] > two[0][0] + 10); /* bluish in front; sandy in front */
+    shape_free(&cube);
+}
+
+static void transparent_background(void **state) {
+    (void)state;
+    struct shape cube = shape_box(10, 10, 10);
+    struct stage stage = row_of_cubes(&cube, 1, (int[]){0});
+    ct_snapshot_options o = looking_along_x(32, 1);
+    o.background[3] = 0;
+    uint8_t *pixels = draw(&stage, &o);
+    assert_int_equal(at(pixels, 32, 1, 1)[3], 0);
+    int inside = at(pixels, 32, 16, 16)[3];
+    assert_true(inside > 60 && inside < 200); /* two layers of 0.3 and less */
+    free(pixels);
+    stage_close(&stage);
+    shape_free(&cube);
+}
+
+/* The ends of rays along x are red squares across x, as many as there are rays. */
+static void samples_where_they_are(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5;
+    const struct placed bodies[2] = {{&cube, NULL, CT_BODY_RIGID}, {&cube, pose, CT_BODY_RIGID}};
+    ct_scene_settings settings = stage_resolution(4);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_snapshot_options o = looking_along_x(1, 1);
+    o.width = o.height = 160;
+    o.eye[0] = 50;
+    o.field_of_view = 2 * atan(1.0 / 50) * 180 / acos(-1); /* 80 pixels to a metre */
+    o.show = CT_SHOW_SAMPLES;
+    uint8_t *pixels = draw(&stage, &o);
+    int red = 0, gap = 0;
+    for (uint32_t y = 0; y < 160; y++)
+        for (uint32_t x = 0; x < 160; x++) {
+            const uint8_t *p = at(pixels, 160, x, y);
+            bool inside = x > 42 && x < 117 && y > 42 && y < 117;
+            bool outside = x < 37 || x > 122 || y < 37 || y > 122;
+            bool is_red = p[0] > p[1] + 80 && p[0] > p[2] + 80;
+            red += is_red;
+            if (outside) assert_true(p[0] == 255 && p[1] == 255 && p[2] == 255);
+            gap += inside && !is_red;
+        }
+    assert_true(red > 0.7 * 80 * 80 && red < 82 * 82 && gap > 100); /* 4 x 4 tiles with gaps */
+    free(pixels);
+    stage_close(&stage);
+    shape_free(&cube);
+}
+
+/* Also a picture that is drawn in parts. */
+static void the_same_pixels_again(void **state) {
+    (void)state;
+    struct shape blob = shape_blob(1, 3, 0.4, 5);
+    double pose[12];
+    uint64_t rng = 1;
+    shape_pose_random(&rng, 0.5, pose);
+    const struct placed bodies[2] = {{&blob, NULL, CT_BODY_DEFORMABLE}, {&blob, pose, CT_BODY_RIGID}};
+    ct_scene_settings settings = stage_resolution(16);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.width = 1100;
+    o.height = 20;
+    o.show = CT_SHOW_BODIES | CT_SHOW_SAMPLES;
+    uint8_t *pixels = draw(&stage, &o), *again = draw(&stage, &o);
+    assert_memory_equal(pixels, again, (size_t)o.width * o.height * 4);
+    free(again);
+    free(pixels);
+    stage_close(&stage);
+    shape_free(&blob);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nearer_is_in_front),     cmocka_unit_test(glass_in_order),
+        cmocka_unit_test(transparent_background), cmocka_unit_test(samples_where_they_are),
+        cmocka_unit_test(the_same_pixels_again),
+    };
+    return cmocka_run_group_tests_name("painter", tests, open_engine, close_engine);
+}

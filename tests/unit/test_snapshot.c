@@ -1,0 +1,215 @@
+/* test_snapshot.c - taking a snapshot: what it holds, what it refuses, and that the scene is as it was. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/picture/picture.h"
+#include "gpu/scene/scene.h"
+#include "tests/scenes/stage.h"
+#include "tests/unit/unit.h"
+
+typedef struct fixture {
+    struct shape cube;
+    double pose[12];
+    struct stage stage;
+} fixture;
+
+static const ct_body_kind kinds[2] = {CT_BODY_RIGID, CT_BODY_DEFORMABLE};
+
+static int set_up(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    f->cube = shape_box(1, 1, 1);
+    shape_pose_identity(f->pose);
+    f->pose[3] = f->pose[7] = f->pose[11] = 0.5;
+    const struct placed bodies[2] = {{&f->cube, NULL, kinds[0]}, {&f->cube, f->pose, kinds[1]}};
+    ct_scene_settings settings = stage_resolution(8);
+    f->stage = stage_open(stage_engine(2, NULL), &settings, bodies, 2);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    ct_engine *engine = f->stage.engine;
+    stage_close(&f->stage);
+    ct_engine_destroy(&engine);
+    shape_free(&f->cube);
+    free(f);
+    return 0;
+}
+
+static ct_snapshot *take(fixture *f, const ct_snapshot_options *options) {
+    ct_snapshot *snapshot;
+    ct_error error = {0};
+    if (ct_snapshot_take(f->stage.scene, options, &snapshot, &error)) fail_msg("%s", error.message);
+    return snapshot;
+}
+
+static void hash_of_step(fixture *f, char hash[33]) {
+    ct_result *result = stage_step(&f->stage, NULL, 0, CT_WANT_ALL | CT_WANT_SPANS);
+    stage_hash(result, hash);
+    ct_result_free(&result);
+}
+
+static void the_scene_is_as_it_was(void **state) {
+    fixture *f = *state;
+    char before[33], after[33];
+    hash_of_step(f, before);
+    ct_scene_settings settings, now;
+    ct_scene_get_settings(f->stage.scene, &settings);
+    for (uint32_t resolution = 0; resolution < 100; resolution += 33) {
+        ct_snapshot_options o;
+        ct_snapshot_options_init(&o);
+        o.resolution = resolution;
+        ct_snapshot *snapshot = take(f, &o);
+        ct_snapshot_free(&snapshot);
+        assert_null(snapshot);
+    }
+    ct_scene_get_settings(f->stage.scene, &now);
+    assert_same_bytes(&settings, &now, sizeof now);
+    hash_of_step(f, after);
+    assert_string_equal(before, after);
+}
+
+static void holds_bodies_and_spans(void **state) {
+    fixture *f = *state;
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_result *result = stage_step(&f->stage, NULL, 0, CT_WANT_SPANS);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_bodies, 2);
+    assert_null(snapshot->bodies[0].positions);
+    assert_int_equal(snapshot->bodies[1].rigid, false);
+    for (uint32_t v = 0; v < f->cube.n_vertices; v++)
+        for (int i = 0; i < 3; i++) {
+            double at = ct_shown_positions(&snapshot->bodies[1])[3 * v + i];
+            assert_true(at == (float)(f->cube.positions[3 * v + i] + 0.5));
+        }
+    assert_int_equal(snapshot->n_contacts, 1);
+    assert_int_equal(snapshot->n_spans, 3 * 8 * 8);
+    assert_same_bytes(snapshot->spans, result->spans, snapshot->n_spans * sizeof(ct_span));
+    for (int i = 0; i < 3; i++) assert_true(snapshot->contacts[0].pitch[i] == 0.5 / 8);
+    ct_snapshot_free(&snapshot);
+    ct_result_free(&result);
+
+    o.resolution = 3;
+    snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_spans, 3 * 3 * 3);
+    ct_snapshot_free(&snapshot);
+    o.show = CT_SHOW_BODIES;
+    snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_spans, 0);
+    ct_snapshot_free(&snapshot);
+}
+
+static void positions_are_current(void **state) {
+    fixture *f = *state;
+    float positions[24];
+    for (int i = 0; i < 24; i++) positions[i] = f->cube.positions[i] + 3;
+    const ct_update update = {
+        .body = f->stage.body[1], .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F32, .count = 8};
+    ct_result *result = stage_step(&f->stage, &update, 1, 0);
+    ct_result_free(&result);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_memory_equal(snapshot->bodies[1].positions, positions, sizeof positions);
+    assert_int_equal(snapshot->n_contacts, 0);
+    ct_snapshot_free(&snapshot);
+}
+
+static void one_contact_of_many(void **state) {
+    fixture *f = *state;
+    ct_mesh *mesh = shape_to_mesh(&f->cube, NULL);
+    ct_body_options body;
+    uint32_t third;
+    ct_body_options_init(&body);
+    assert_int_equal(ct_scene_add_body(f->stage.scene, mesh, &body, &third, NULL), CT_OK);
+    ct_mesh_release(&mesh);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_contacts, 3);
+    ct_snapshot_free(&snapshot);
+    o.contact[0] = third;
+    o.contact[1] = f->stage.body[1];
+    snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_contacts, 1);
+    assert_int_equal(snapshot->n_bodies, 2);
+    assert_int_equal(snapshot->bodies[0].id, f->stage.body[1]);
+    assert_int_equal(snapshot->contacts[0].first_span, 0);
+    assert_int_equal(snapshot->contacts[0].n_spans, snapshot->n_spans);
+    /* It outlives what it shows. */
+    assert_int_equal(ct_scene_remove_body(f->stage.scene, third, NULL), CT_OK);
+    ct_mesh_info info;
+    ct_mesh_get_info(snapshot->bodies[1].mesh, &info);
+    assert_int_equal(info.vertices, 8);
+    ct_snapshot_free(&snapshot);
+}
+
+static void refusals(void **state) {
+    fixture *f = *state;
+    ct_snapshot_options o;
+    ct_snapshot *snapshot = (void *)1;
+    ct_error error = {0};
+    ct_snapshot_options_init(&o);
+    o.contact[0] = f->stage.body[0];
+    o.contact[1] = 999;
+    assert_int_equal(ct_snapshot_take(f->stage.scene, &o, &snapshot, &error), CT_NOT_FOUND);
+    assert_null(snapshot);
+    assert_non_null(strstr(error.message, "body 999"));
+    ct_snapshot_options_init(&o);
+    o.zoom = -1;
+    assert_int_equal(ct_snapshot_take(f->stage.scene, &o, &snapshot, NULL), CT_OUT_OF_RANGE);
+    ct_snapshot_options_init(&o);
+    o.resolution = 1200; /* 3 * 1200^2 spans */
+    error = (ct_error){0};
+    assert_int_equal(ct_snapshot_take(f->stage.scene, &o, &snapshot, &error), CT_LIMIT_EXCEEDED);
+    assert_string_equal(error.field, "resolution");
+    assert_non_null(strstr(error.message, "4320000 samples"));
+    ct_snapshot_free(&snapshot);
+}
+
+static void an_empty_scene(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < 2; i++) assert_int_equal(ct_scene_remove_body(f->stage.scene, f->stage.body[i], NULL), CT_OK);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_bodies + snapshot->n_contacts, 0);
+    ct_snapshot_free(&snapshot);
+}
+
+#ifndef CT_HAVE_EGL
+static void a_build_without_egl_says_so(void **state) {
+    fixture *f = *state;
+    ct_snapshot_options o;
+    ct_error error = {0};
+    uint8_t *png;
+    size_t size;
+    ct_snapshot_options_init(&o);
+    ct_snapshot *snapshot = take(f, &o);
+    uint8_t *pixels = malloc((size_t)o.width * o.height * 4);
+    assert_int_equal(ct_snapshot_draw(snapshot, pixels, &error), CT_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "EGL=1"));
+    assert_int_equal(ct_snapshot_png(o.width, o.height, pixels, &png, &size, NULL), CT_UNSUPPORTED);
+    assert_null(png);
+    free(pixels);
+    ct_snapshot_free(&snapshot);
+}
+#endif
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(the_scene_is_as_it_was),
+        TEST(holds_bodies_and_spans),
+        TEST(positions_are_current),
+        TEST(one_contact_of_many),
+        TEST(refusals),
+        TEST(an_empty_scene),
+#ifndef CT_HAVE_EGL
+        TEST(a_build_without_egl_says_so),
+#endif
+    };
+    return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
+}
