@@ -211,7 +211,7 @@ int main(int argc, char **argv) {
     ct_engine_destroy(&all);
     bool has_memory = strcmp(backend, "cpu") != 0;
     for (size_t d = 0; d < n; d++) {
-        char device[16];
+        char device[24];
         snprintf(device, sizeof device, "%zu", d);
         ct_engine *engine = make_engine(backend, device, 0);
         same_bits(engine, device, brief);
