@@ -11,6 +11,8 @@ ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
         bands.count[w] = (uint32_t)((rows + (1 << shift) - 1) >> shift);
         bands.first[w] = bands.total;
         bands.total += bands.count[w];
+        bands.n[w] = (int16_t)window->axis[w].n;
+        bands.fine[w] = window->axis[w].shift <= 23;
     }
     return bands;
 }

@@ -34,18 +34,23 @@ typedef struct ct_bands {
     uint32_t count[3];
     uint32_t first[3]; /* index of view w's first band among all; bands of one view follow each other */
     uint32_t total;
+    /* Per axis, for telling triangles of a single sample: the samples, and whether two pitches are few enough units for
+     * what raster_singles computes. */
+    int16_t n[3];
+    bool fine[3];
 } ct_bands;
 
 /* Chosen so that a band has about `samples` samples, at least one row. */
 ct_bands ct_bands_plan(const ct_window *window, int32_t samples);
 
-/* The triangles of one chunk of a body, by band: entries[offset[b]] .. entries[offset[b+1]-1] are those that may cover
- * a sample of band b. Owned by whoever binned; memory is kept for the next use. */
+/* The triangles of one chunk of a body, by band: entries[offset[2 b]] .. entries[offset[2 b + 2] - 1] are those that
+ * may cover a sample of band b; those before entries[offset[2 b + 1]] can cover one sample only. Owned by whoever
+ * binned; memory is kept for the next use. */
 typedef struct ct_bin {
     ct_buffer lists, offsets, memory;
     const ct_placed *placed;
     const uint32_t *entries;
-    const uint32_t *offset; /* [bands.total + 1] */
+    const uint32_t *offset; /* [2 bands.total + 1] */
 } ct_bin;
 
 void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */

@@ -136,8 +136,8 @@ static inline struct reach reach_of(const ct_placed *p, const uint32_t *k, cells
     c &= mask;
     struct reach r = {smaller(smaller(a, b), c), larger(larger(a, b), c), 0};
     cells8 spans = r.low != r.high; /* a sample lies between the corners */
-    kept &= __builtin_shufflevector(spans, spans, 1, 2, 0, 3, 3, 3, 3, 3) &
-            __builtin_shufflevector(spans, spans, 2, 0, 1, 3, 3, 3, 3, 3);
+    kept &= __builtin_shufflevector(spans, spans, 1, 2, 0, 3, 4, 5, 6, 7) &
+            __builtin_shufflevector(spans, spans, 2, 0, 1, 3, 4, 5, 6, 7);
     r.in = (uint64_t)((ct_v2l)kept)[0];
     return r;
 }
@@ -169,13 +169,13 @@ static bool bin_views(ct_bin *out, ct_budget *budget, const ct_placed *p, uint32
         y += is_in(r, 1);
         z += is_in(r, 2);
     }
-    uint32_t *offset = out->offsets.data;
-    offset[0] = 0;
-    offset[1] = (uint32_t)(x - list);
-    offset[2] = offset[1] + (uint32_t)(y - list - stride);
-    offset[3] = offset[2] + (uint32_t)(z - list - 2 * stride);
-    memmove(list + offset[1], list + stride, (offset[2] - offset[1]) * sizeof *list);
-    memmove(list + offset[2], list + 2 * stride, (offset[3] - offset[2]) * sizeof *list);
+    uint32_t *offset = out->offsets.data; /* not told apart by how many samples they can cover */
+    offset[0] = offset[1] = 0;
+    offset[2] = offset[3] = (uint32_t)(x - list);
+    offset[4] = offset[5] = offset[2] + (uint32_t)(y - list - stride);
+    offset[6] = offset[4] + (uint32_t)(z - list - 2 * stride);
+    memmove(list + offset[2], list + stride, (offset[4] - offset[2]) * sizeof *list);
+    memmove(list + offset[4], list + 2 * stride, (offset[6] - offset[4]) * sizeof *list);
     out->entries = list;
     out->offset = offset;
     return true;
@@ -183,15 +183,23 @@ static bool bin_views(ct_bin *out, ct_budget *budget, const ct_placed *p, uint32
 
 enum { FAR = 16 };
 
-/* An entry of a view's list before it is sorted by band: the triangle, above it its first band and its last. */
+/* An entry of a view's list before it is sorted by band: the triangle, above it the slots of its first band and its
+ * last. The slot of band b is 2 b for a triangle that can cover one sample only, else 2 b + 1. */
 typedef uint64_t binned;
 
-static inline uint32_t first_band(binned e) {
+static inline uint32_t first_slot(binned e) {
     return e >> 32 & 0xffff;
 }
 
-static inline uint32_t last_band(binned e) {
+static inline uint32_t last_slot(binned e) {
     return (uint32_t)(e >> 48);
+}
+
+/* Lanes by axis: -1 where the corners have one sample between them, none is so far off that its cell was cut to the
+ * window's, and the pitch is fine. */
+static inline cells8 single_of(struct reach r, cells8 ends, cells8 fine) {
+    const cells8 one = {1, 1, 1};
+    return (r.high - r.low == one) & ~((r.low == 0) | (r.high == ends)) & fine;
 }
 
 /* The bands of a cell: the rows before it, shifted down, by a multiplication with 2^(16 - shift) that fits a lane. */
@@ -201,16 +209,26 @@ static inline cells8 band_of(cells8 cells, cells8 factor) {
 
 static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first, uint32_t last, binned *list[3]) {
     const cells8 dropped = dropped_of(p), one = {1, 1, 1, 1};
-    cells8 factor = {0};
-    for (int w = 0; w < 3; w++) factor[ct_view_v(w)] = (int16_t)(1 << (15 - bands->shift[w]));
+    cells8 factor = {0}, ends = {0}, fine = {0};
+    for (int w = 0; w < 3; w++) {
+        factor[ct_view_v(w)] = (int16_t)(1 << (15 - bands->shift[w]));
+        ends[w] = bands->n[w];
+        fine[w] = (int16_t)-bands->fine[w];
+    }
     binned *x = list[0], *y = list[1], *z = list[2];
     for (uint32_t t = first; t < last; t++) {
         const uint32_t *k = p->triangles + 3 * (size_t)t;
         if (t + FAR < last) /* a mesh with many bands has many vertices, in no order that caches would like */
             for (int j = 0; j < 3; j++) __builtin_prefetch(&p->cells[k[3 * FAR + j]]);
         struct reach r = reach_of(p, k, dropped);
+        /* Lane v is for the view whose rows are along v, and whose other axis is the one before it. */
+        cells8 single = single_of(r, ends, fine);
+        single &= __builtin_shufflevector(single, single, 2, 0, 1, 3, 4, 5, 6, 7);
         cells8 from = band_of(r.low, factor), to = band_of(r.high - one, factor);
-        /* Per axis, in 32 bits: first and last band; then in 64 bits above the triangle. */
+        single += one;
+        from += from + single;
+        to += to + single;
+        /* Per axis, in 32 bits: first and last slot; then in 64 bits above the triangle. */
         ct_v4i both = (ct_v4i)__builtin_shufflevector(from, to, 0, 8, 1, 9, 2, 10, 3, 11);
         ct_v4i triangle = {(int32_t)t, (int32_t)t, (int32_t)t, (int32_t)t};
         ct_v2l low = (ct_v2l)__builtin_shufflevector(triangle, both, 0, 4, 1, 5);
@@ -230,7 +248,7 @@ static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first
 static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_bands *bands, uint32_t first,
                 uint32_t last) {
     out->placed = p;
-    if (!ct_buffer_reserve(&out->offsets, budget, (bands->total + 2) * sizeof *out->offset, 0, false)) return false;
+    if (!ct_buffer_reserve(&out->offsets, budget, (2 * bands->total + 2) * sizeof *out->offset, 0, false)) return false;
     if (bands->total == 3) return bin_views(out, budget, p, first, last);
     size_t stride = last - first + 1;
     if (!ct_buffer_reserve(&out->lists, budget, 3 * stride * sizeof(binned), 0, false)) return false;
@@ -238,30 +256,33 @@ static bool bin(ct_bin *out, ct_budget *budget, const ct_placed *p, const ct_ban
     for (int w = 0; w < 3; w++) start[w] = end[w] = (binned *)out->lists.data + (size_t)w * stride;
     list_views(p, bands, first, last, end);
 
-    /* A counting sort. next[b + 2] counts the entries of band b; summed up, next[b + 1] is where the next entry of band
-     * b goes; in the end that is where they end, so next[b] is where they begin. */
+    /* A counting sort. next[s + 2] counts the entries of slot s; summed up, next[s + 1] is where the next entry of slot
+     * s goes; in the end that is where they end, so next[s] is where they begin. */
     uint32_t *next = out->offsets.data;
-    memset(next, 0, (bands->total + 2) * sizeof *next);
-    uint64_t total = 0;
+    const uint32_t slots = 2 * bands->total;
+    memset(next, 0, (slots + 2) * sizeof *next);
     for (int w = 0; w < 3; w++) {
-        uint32_t *count = next + bands->first[w] + 2;
+        uint32_t *count = next + 2 * bands->first[w] + 2;
         for (const binned *e = start[w]; e < end[w]; e++) {
-            uint32_t b = first_band(*e), end_band = last_band(*e);
-            total += end_band - b + 1;
-            count[b]++;
-            while (b < end_band) count[++b]++;
+            uint32_t slot = first_slot(*e), last_of = last_slot(*e);
+            count[slot]++;
+            while (slot < last_of) count[slot += 2]++;
         }
+    }
+    uint64_t total = 0;
+    for (uint32_t slot = 2; slot <= slots + 1; slot++) {
+        total += next[slot];
+        next[slot] = (uint32_t)total;
     }
     if (total > UINT32_MAX || !ct_buffer_reserve(&out->memory, budget, (size_t)total * sizeof *out->entries, 0, false))
         return false;
-    for (uint32_t b = 1; b <= bands->total; b++) next[b + 1] += next[b];
     uint32_t *entries = out->memory.data;
     for (int w = 0; w < 3; w++) {
-        uint32_t *to = next + bands->first[w] + 1;
+        uint32_t *to = next + 2 * bands->first[w] + 1;
         for (const binned *e = start[w]; e < end[w]; e++) {
-            uint32_t b = first_band(*e), end_band = last_band(*e);
-            entries[to[b]++] = (uint32_t)*e;
-            while (b < end_band) entries[to[++b]++] = (uint32_t)*e;
+            uint32_t slot = first_slot(*e), last_of = last_slot(*e);
+            entries[to[slot]++] = (uint32_t)*e;
+            while (slot < last_of) entries[to[slot += 2]++] = (uint32_t)*e;
         }
     }
     out->entries = entries;
@@ -468,9 +489,24 @@ static inline ct_v4i sample_v4i(ct_v4i i, const struct side *s) {
     return (i << s->shift) + (s->half + 1);
 }
 
-/* Coordinate `axis` of corner j of four triangles. */
-static inline ct_v4i corner(const int32_t *const q[4][3], int j, int axis) {
-    return (ct_v4i){q[0][j][axis], q[1][j][axis], q[2][j][axis], q[3][j][axis]};
+/* Coordinates of four triangles: of corner j along an axis. */
+typedef ct_v4i corners[3][3];
+
+static inline void load_corners(const ct_placed *p, const uint32_t triangle[4], corners at) {
+    const uint32_t *k[4];
+    for (int l = 0; l < 4; l++) k[l] = p->triangles + 3 * (size_t)triangle[l];
+    for (int j = 0; j < 3; j++) {
+        ct_v4i a, b, c, d;
+        memcpy(&a, p->coords[k[0][j]], sizeof a);
+        memcpy(&b, p->coords[k[1][j]], sizeof b);
+        memcpy(&c, p->coords[k[2][j]], sizeof c);
+        memcpy(&d, p->coords[k[3][j]], sizeof d);
+        ct_v4i ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+        at[j][0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+        at[j][1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+        at[j][2] = __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
+                                           __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5);
+    }
 }
 
 /* Four small triangles. Edge functions, their steps and the area are positive for a covered sample whatever the
@@ -487,11 +523,10 @@ struct quad {
     unsigned before; /* a bit each: lies before the window and is counted */
 };
 
-static inline void prepare_hits(const struct target *t, struct quad *s, const int32_t *const q[4][3], int w,
-                                int32_t window_lo) {
+static inline void prepare_hits(const struct target *t, struct quad *s, const corners at, int w, int32_t window_lo) {
     const ct_ray_lists *rays = t->rays;
-    ct_v4i z1 = corner(q, 1, w), z2 = corner(q, 2, w);
-    s->z0 = corner(q, 0, w);
+    ct_v4i z1 = at[1][w], z2 = at[2][w];
+    s->z0 = at[0][w];
     s->dz1 = to_double(z1 - s->z0);
     s->dz2 = to_double(z2 - s->z0);
     s->inverse = 1.0 / s->area;
@@ -503,28 +538,33 @@ static inline void prepare_hits(const struct target *t, struct quad *s, const in
     }
 }
 
-/* Is a sample that lies on edges of triangle `l` covered, displaced? (ct_edge_inside) */
-static bool quad_covers(const struct quad *s, int l, ct_v4d e0, ct_v4d e1, ct_v4d e2) {
-    const double e[3] = {e0[l], e1[l], e2[l]};
-    for (int k = 0; k < 3; k++) {
-        double du = s->step_u[k][l], dv = s->step_v[k][l];
-        if (e[k] == 0 && !(du > 0 || (du == 0 && dv > 0))) return false;
+static inline unsigned on_edge(ct_v4d e0, ct_v4d e1, ct_v4d e2) {
+    return bits((e0 == 0.0) | (e1 == 0.0) | (e2 == 0.0));
+}
+
+/* Those of `hits` whose sample is covered, displaced, though it lies on edges. (ct_edge_inside) */
+static unsigned quad_covers(const struct quad *s, unsigned hits, ct_v4d e0, ct_v4d e1, ct_v4d e2) {
+    unsigned covered = hits;
+    for (unsigned left = hits & on_edge(e0, e1, e2); left; left &= left - 1) {
+        int l = __builtin_ctz(left);
+        const double e[3] = {e0[l], e1[l], e2[l]};
+        for (int k = 0; k < 3; k++) {
+            double du = s->step_u[k][l], dv = s->step_v[k][l];
+            if (e[k] == 0 && !(du > 0 || (du == 0 && dv > 0))) covered &= ~(1u << l);
+        }
     }
-    return true;
+    return covered;
 }
 
 /* One sample of each of four triangles, `offset` rays from their first ones; e: the edge functions there; hits: whose
  * it is, a bit each. The same arithmetic as ct_fragment_at. */
-static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int32_t offset, ct_v4d e0, ct_v4d e1,
-                      ct_v4d e2) {
-    const unsigned on_edge = bits((e0 == 0.0) | (e1 == 0.0) | (e2 == 0.0));
+static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int32_t offset, ct_v4d e1, ct_v4d e2) {
     ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
     ct_v4i key = key_of(s->z0 + CT_DEPTH_BIAS, w1 * s->dz1 + w2 * s->dz2, s->clockwise);
     ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
     ct_v4i ray = s->ray + offset;
     for (; hits; hits &= hits - 1) {
         int l = __builtin_ctz(hits);
-        if (on_edge >> l & 1 && !quad_covers(s, l, e0, e1, e2)) continue;
         size_t at = (size_t)ray[l];
         if (s->before >> l & 1)
             count(t, at, s->tag[l], s->clockwise[l] ? -1 : 1);
@@ -537,14 +577,10 @@ static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int
  * raster_one. */
 static inline __attribute__((always_inline)) unsigned raster_quad(struct target *t, const struct side *across,
                                                                   const struct side *along, int w, int32_t window_lo,
-                                                                  const int32_t *const q[4][3], const uint32_t *tag,
+                                                                  const corners at, const uint32_t *tag,
                                                                   unsigned present) {
     const int u = ct_view_u(w), v = ct_view_v(w);
-    ct_v4i x[3], y[3];
-    for (int j = 0; j < 3; j++) {
-        x[j] = corner(q, j, u);
-        y[j] = corner(q, j, v);
-    }
+    const ct_v4i x[3] = {at[0][u], at[1][u], at[2][u]}, y[3] = {at[0][v], at[1][v], at[2][v]};
     ct_v4i x_lo = min_v4i(min_v4i(x[0], x[1]), x[2]), x_hi = max_v4i(max_v4i(x[0], x[1]), x[2]);
     ct_v4i y_lo = min_v4i(min_v4i(y[0], y[1]), y[2]), y_hi = max_v4i(max_v4i(y[0], y[1]), y[2]);
     struct quad s;
@@ -586,9 +622,9 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
             if (!lanes) break;
             unsigned hits = lanes & ~bits((ct_v4l)e0 | (ct_v4l)e1 | (ct_v4l)e2);
             if (hits) {
-                if (!prepared) prepare_hits(t, &s, q, w, window_lo);
+                if (!prepared) prepare_hits(t, &s, at, w, window_lo);
                 prepared = true;
-                quad_hits(t, &s, hits, j * across->end + i, e0, e1, e2);
+                quad_hits(t, &s, quad_covers(&s, hits, e0, e1, e2), j * across->end + i, e1, e2);
             }
             e0 += s.step_u[0];
             e1 += s.step_u[1];
@@ -602,42 +638,82 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     return present & bits_v4i(large);
 }
 
+/* Four triangles that can cover one sample only, none of whose corners is further than a pitch from it. Returns those
+ * whose sample is on an edge: they are left to raster_one. */
+static inline __attribute__((always_inline)) unsigned raster_singles(struct target *t, const struct side *across,
+                                                                     const struct side *along, int w, int32_t window_lo,
+                                                                     const corners at, const uint32_t *tag,
+                                                                     unsigned present) {
+    const int u = ct_view_u(w), v = ct_view_v(w);
+    const ct_v4i *const x[3] = {&at[0][u], &at[1][u], &at[2][u]}, *const y[3] = {&at[0][v], &at[1][v], &at[2][v]};
+    struct quad s;
+    s.tag = tag;
+    s.u0 = (min_v4i(min_v4i(*x[0], *x[1]), *x[2]) + across->half) >> across->shift;
+    s.v0 = (min_v4i(min_v4i(*y[0], *y[1]), *y[2]) + along->half) >> along->shift;
+    ct_v4d xb = to_double(*x[1] - *x[0]), yb = to_double(*y[1] - *y[0]);
+    ct_v4d xc = to_double(*x[2] - *x[0]), yc = to_double(*y[2] - *y[0]);
+    ct_v4d xs = to_double(sample_v4i(s.u0, across) - *x[0]), ys = to_double(sample_v4i(s.v0, along) - *y[0]);
+    ct_v4d area = xb * yc - xc * yb;
+    const ct_v4l negative = area < 0, flip = negative & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+    s.clockwise = -__builtin_convertvector(negative, ct_v4i);
+    s.area = (ct_v4d)((ct_v4l)area ^ flip);
+    ct_v4d e1 = (ct_v4d)((ct_v4l)(xs * yc - xc * ys) ^ flip), e2 = (ct_v4d)((ct_v4l)(xb * ys - xs * yb) ^ flip);
+    ct_v4d e0 = s.area - e1 - e2;
+    present &= bits(s.area > 0);
+    unsigned hits = present & bits((e0 > 0.0) & (e1 > 0.0) & (e2 > 0.0));
+    if (hits) {
+        prepare_hits(t, &s, at, w, window_lo);
+        quad_hits(t, &s, hits, 0, e1, e2);
+    }
+    return present & ~hits & on_edge(e0, e1, e2);
+}
+
 /* ---- a band ---- */
 
-/* w is a constant in each of the three calls, so that axes are too. */
-static inline __attribute__((always_inline)) void raster_view(struct target *t, const ct_window *window,
-                                                              const ct_bin *bins, size_t n_bins, uint32_t band, int w) {
+/* Those entries of a bin that can cover one sample only, or the others. */
+static inline __attribute__((always_inline)) void raster_entries(struct target *t, const ct_window *window,
+                                                                 const ct_placed *p, const uint32_t *entry,
+                                                                 const uint32_t *end, int w, bool single) {
     const ct_ray_lists *rays = t->rays;
     const ct_lattice *lu = &window->axis[ct_view_u(w)], *lv = &window->axis[ct_view_v(w)];
     const struct side across = side_of(lu, 0, rays->columns), along = side_of(lv, rays->first_row, rays->rows);
     const int32_t window_lo = window->axis[w].lo;
-    for (size_t i = 0; i < n_bins && !t->failed; i++) {
-        const ct_placed *p = bins[i].placed;
-        t->second = (int32_t)p->body != rays->first_body;
-        t->counted = p->entry[w] == CT_ENTRY_COUNTED;
-        const uint32_t *entry = bins[i].entries + bins[i].offset[band],
-                       *end = bins[i].entries + bins[i].offset[band + 1];
-        for (; entry < end; entry += 4) {
-            const int32_t *q[4][3];
-            uint32_t tag[4], n = end - entry < 4 ? (uint32_t)(end - entry) : 4;
-            for (uint32_t l = 0; l < 4; l++) {
-                uint32_t triangle = entry[l < n ? l : 0];
-                const uint32_t *k = p->triangles + 3 * (size_t)triangle;
-                tag[l] = p->body << 31 | triangle;
-                for (int j = 0; j < 3; j++) q[l][j] = p->coords[k[j]];
-                if (end - entry > 2 * AHEAD + 3) {
-                    __builtin_prefetch(p->triangles + 3 * (size_t)entry[l + 2 * AHEAD]);
-                    const uint32_t *soon = p->triangles + 3 * (size_t)entry[l + AHEAD];
-                    for (int j = 0; j < 3; j++) __builtin_prefetch(&p->coords[soon[j]]);
-                }
-            }
-            unsigned left = raster_quad(t, &across, &along, w, window_lo, q, tag, (1u << n) - 1);
-            for (; left; left &= left - 1) {
-                int l = __builtin_ctz(left);
-                bool before = t->counted && max3(q[l][0][w], q[l][1][w], q[l][2][w]) < window_lo;
-                raster_one(t, lu, lv, w, q[l], tag[l], before);
+    for (; entry < end; entry += 4) {
+        uint32_t triangle[4], tag[4], n = end - entry < 4 ? (uint32_t)(end - entry) : 4;
+        for (uint32_t l = 0; l < 4; l++) {
+            triangle[l] = entry[l < n ? l : 0];
+            tag[l] = p->body << 31 | triangle[l];
+            if (end - entry > 2 * AHEAD + 3) {
+                __builtin_prefetch(p->triangles + 3 * (size_t)entry[l + 2 * AHEAD]);
+                const uint32_t *soon = p->triangles + 3 * (size_t)entry[l + AHEAD];
+                for (int j = 0; j < 3; j++) __builtin_prefetch(&p->coords[soon[j]]);
             }
         }
+        corners at;
+        load_corners(p, triangle, at);
+        unsigned present = (1u << n) - 1;
+        unsigned left = single ? raster_singles(t, &across, &along, w, window_lo, at, tag, present)
+                               : raster_quad(t, &across, &along, w, window_lo, at, tag, present);
+        for (; left; left &= left - 1) {
+            int l = __builtin_ctz(left);
+            const uint32_t *k = p->triangles + 3 * (size_t)triangle[l];
+            const int32_t *const q[3] = {p->coords[k[0]], p->coords[k[1]], p->coords[k[2]]};
+            bool before = t->counted && max3(q[0][w], q[1][w], q[2][w]) < window_lo;
+            raster_one(t, lu, lv, w, q, tag[l], before);
+        }
+    }
+}
+
+/* w is a constant in each of the three calls, so that axes are too. */
+static inline __attribute__((always_inline)) void raster_view(struct target *t, const ct_window *window,
+                                                              const ct_bin *bins, size_t n_bins, uint32_t band, int w) {
+    for (size_t i = 0; i < n_bins && !t->failed; i++) {
+        const ct_placed *p = bins[i].placed;
+        const uint32_t *entries = bins[i].entries, *offset = bins[i].offset + 2 * band;
+        t->second = (int32_t)p->body != t->rays->first_body;
+        t->counted = p->entry[w] == CT_ENTRY_COUNTED;
+        raster_entries(t, window, p, entries + offset[0], entries + offset[1], w, true);
+        raster_entries(t, window, p, entries + offset[1], entries + offset[2], w, false);
     }
 }
 

@@ -85,9 +85,9 @@ static void snap_binned(const struct run *run) {
     for (uint32_t i = 0; i < run->triangle_chunks[0] + run->triangle_chunks[1]; i++) {
         const ct_bin *bin = &driver->bins[i];
         const ct_body *body = job->body[bin->placed->body];
-        run->device->kernels->snap->snap_corners(&job->window, positions_of(body), pose_of(body),
-                                                 bin->placed->triangles, bin->entries, bin->offset[job->bands.total],
-                                                 driver->coords[bin->placed->body].data);
+        run->device->kernels->snap->snap_corners(
+            &job->window, positions_of(body), pose_of(body), bin->placed->triangles, bin->entries,
+            bin->offset[2 * job->bands.total], driver->coords[bin->placed->body].data);
     }
 }
 
@@ -331,6 +331,11 @@ void ct_cpu_job_clear(ct_job *job) {
     job->answer = job->raw_spans = NULL;
 }
 
+static void on_two_threads(void *context, ct_task part, void *data) {
+    const struct run *run = context;
+    ct_pool_run(run->device->pool, 2, part, data);
+}
+
 /* Gathers both bodies' entries into job->answer, which has room for that many of each, and computes the contact. */
 static void make_answer(struct run *run, const size_t room[2]) {
     ct_job *job = run->job;
@@ -361,7 +366,7 @@ static void make_answer(struct run *run, const size_t room[2]) {
                                origin[b]};
         job->contact.count[b] = count[b];
     }
-    ct_frame_contact(&job->window, side, &job->contact);
+    ct_frame_contact(&job->window, side, &job->contact, run->spread ? on_two_threads : NULL, run);
 }
 
 static void finish(struct run *run) {

@@ -28,7 +28,7 @@ static ct_contact frame_of(const ct_window *window, const struct side sides[2], 
     memset(&contact, 0, sizeof contact);
     contact.volume = volume;
     const ct_entries bodies[2] = {entries_of(&sides[0]), entries_of(&sides[1])};
-    ct_frame_contact(window, bodies, &contact);
+    ct_frame_contact(window, bodies, &contact, NULL, NULL);
     return contact;
 }
 
