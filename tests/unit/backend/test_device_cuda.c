@@ -1,0 +1,591 @@
+/* test_device_cuda.c - the CUDA backend's host side, on the shim: which devices can be had and why not, what is
+ * resident, what moves, what is launched, and everything that may fail. Needs a build with CUDA=shim; skipped in
+ * others. */
+#include "tests/unit/unit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scenes/stage.h"
+
+static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
+
+#ifdef CT_CUDA_SHIM
+
+static void set(const char *name, const char *value) {
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+/* Every test begins in the same world. */
+static int plain_world(void **state) {
+    (void)state;
+    static const char *const names[] = {"CT_SHIM_DEVICES",    "CT_SHIM_MEMORY", "CT_SHIM_USED", "CT_SHIM_DRIVER",
+                                        "CT_SHIM_CAPABILITY", "CT_SHIM_FAIL",   "CT_SHIM_ORDER"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
+    return 0;
+}
+
+static ct_engine_options cuda_options(void) {
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cuda";
+    return options;
+}
+
+static ct_engine *open_engine(const ct_engine_options *options) {
+    ct_engine *engine = NULL;
+    ct_error error = {0};
+    if (ct_engine_create(options, &engine, &error)) fail_msg("%s: %s", error.field, error.message);
+    return engine;
+}
+
+static ct_engine *open_plain(void) {
+    ct_engine_options options = cuda_options();
+    return open_engine(&options);
+}
+
+static void expect_refused(const ct_engine_options *options, ct_status status, const char *field, const char *part) {
+    ct_engine *engine = NULL;
+    ct_error error = {0};
+    assert_int_equal(ct_engine_create(options, &engine, &error), status);
+    assert_null(engine);
+    assert_int_equal(error.status, status);
+    assert_string_equal(error.field, field);
+    if (!strstr(error.message, part)) fail_msg("\"%s\" says nothing of \"%s\"", error.message, part);
+}
+
+static ct_engine_facts facts_of(const ct_engine *engine) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    return facts;
+}
+
+/* ---- which devices ---- */
+
+static void test_missing_parts(void **state) {
+    (void)state;
+    ct_engine_options options = cuda_options();
+    set("CT_SHIM_DRIVER", "0");
+    expect_refused(&options, CT_UNSUPPORTED, "backend", "no NVIDIA driver was found");
+    set("CT_SHIM_DRIVER", "11040");
+    expect_refused(&options, CT_UNSUPPORTED, "backend",
+                   "driver is for CUDA 11.4, older than this build's runtime 13.0");
+    set("CT_SHIM_DRIVER", NULL);
+    set("CT_SHIM_DEVICES", "0");
+    expect_refused(&options, CT_UNSUPPORTED, "backend", "sees no GPU");
+    set("CT_SHIM_DEVICES", NULL);
+    set("CT_SHIM_CAPABILITY", "61");
+    expect_refused(&options, CT_UNSUPPORTED, "devices", "compute capability 6.1, and this build needs at least 7.5");
+    set("CT_SHIM_CAPABILITY", NULL);
+    set("CT_SHIM_FAIL", "cudaGetDeviceCount:1:3");
+    expect_refused(&options, CT_UNSUPPORTED, "backend", "cannot list devices");
+    set("CT_SHIM_FAIL", NULL);
+    options.rasterizer = "egl";
+    expect_refused(&options, CT_UNSUPPORTED, "rasterizer", "\"egl\" does not go with backend \"cuda\"");
+}
+
+static void test_auto_is_not_the_shim(void **state) {
+    (void)state;
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    ct_engine *engine = open_engine(&options);
+    assert_string_equal(facts_of(engine).backend, "cpu");
+    ct_engine_destroy(&engine);
+}
+
+static void test_lists_of_devices(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } bad[] = {{"x", "expected \"all\", or numbers"},
+               {"0,", "expected \"all\", or numbers"},
+               {"0,,1", "expected \"all\", or numbers"},
+               {"-1", "expected \"all\", or numbers"},
+               {" 0", "expected \"all\", or numbers"},
+               {"0 1", "expected \"all\", or numbers"},
+               {"3", "no device 3, the driver sees 3: 0 to 2"},
+               {"0,99999999999999999999", "no device"},
+               {"1,0,1", "device 1 is named twice"}};
+    set("CT_SHIM_DEVICES", "3");
+    ct_engine_options options = cuda_options();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        options.devices = bad[i].text;
+        expect_refused(&options, CT_INVALID_ARGUMENT, "devices", bad[i].part);
+    }
+    static const struct {
+        const char *text;
+        size_t n;
+    } good[] = {{"all", 3}, {NULL, 3}, {"", 3}, {"2,0", 2}, {"1", 1}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        options.devices = good[i].text;
+        ct_engine *engine = open_engine(&options);
+        assert_int_equal(ct_engine_device_count(engine), good[i].n);
+        ct_engine_destroy(&engine);
+    }
+}
+
+static void test_full_device(void **state) {
+    (void)state;
+    set("CT_SHIM_MEMORY", "1073741824");
+    set("CT_SHIM_USED", "1063741824");
+    ct_engine_options options = cuda_options();
+    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "has 9 MiB free of 1024, but 64 MiB are needed");
+    set("CT_SHIM_USED", "536870912");
+    options.max_device_bytes = (uint64_t)600 << 20;
+    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "512 MiB free of 1024, but 600 MiB are needed");
+    options.max_device_bytes = (uint64_t)500 << 20;
+    ct_engine *engine = open_engine(&options);
+    assert_int_equal(facts_of(engine).memory_budget, (uint64_t)500 << 20);
+    ct_engine_destroy(&engine);
+}
+
+static void test_first_kernel_fails(void **state) {
+    (void)state;
+    ct_engine_options options = cuda_options();
+    set("CT_SHIM_FAIL", "launch:1:209");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "running a first kernel");
+    set("CT_SHIM_FAIL", "cudaStreamCreateWithFlags:2:1");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "making a stream");
+    set("CT_SHIM_FAIL", "cudaHostAlloc:1:2");
+    expect_refused(&options, CT_OUT_OF_MEMORY, "device", "pinned memory");
+}
+
+/* ---- scenes ---- */
+
+static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
+    struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
+    ct_scene_settings settings = stage_resolution(resolution);
+    struct stage stage =
+        stage_open(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}}, 2);
+    shape_free(&a);
+    shape_free(&b);
+    return stage;
+}
+
+static void reference(uint32_t resolution, char hex[33]) {
+    ct_engine *engine = stage_engine(1, NULL);
+    struct stage stage = open_pair(engine, resolution);
+    ct_result *result = stage_step(&stage, NULL, 0, everything);
+    stage_hash(result, hex);
+    ct_result_free(&result);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static void expect_hash(struct stage *stage, const char *expected) {
+    char hex[33];
+    ct_result *result = stage_step(stage, NULL, 0, everything);
+    stage_hash(result, hex);
+    ct_result_free(&result);
+    assert_string_equal(hex, expected);
+}
+
+static void test_any_order_of_threads(void **state) {
+    (void)state;
+    static const char *const orders[] = {"0", "255", "85", "1"};
+    char expected[33];
+    reference(40, expected);
+    for (size_t i = 0; i < 4; i++) {
+        set("CT_SHIM_ORDER", orders[i]);
+        ct_engine *engine = open_plain();
+        struct stage stage = open_pair(engine, 40);
+        expect_hash(&stage, expected);
+        stage_close(&stage);
+        ct_engine_destroy(&engine);
+    }
+}
+
+/* ---- what is resident ---- */
+
+static void test_memory_comes_back(void **state) {
+    (void)state;
+    ct_engine *engine = open_plain();
+    struct shape ball = shape_icosphere(1, 3);
+    ct_mesh *mesh = shape_to_mesh(&ball, NULL), *same = shape_to_mesh(&ball, NULL);
+    ct_scene_settings settings = stage_resolution(8);
+    ct_body_options options;
+    ct_body_options_init(&options);
+    const uint64_t mesh_bytes = 12 * (uint64_t)(ball.n_vertices + ball.n_triangles);
+    uint64_t before = facts_of(engine).memory_used;
+    assert_int_equal(before, 0);
+    for (int round = 0; round < 3; round++) {
+        ct_scene *scene;
+        uint32_t ids[3];
+        assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+        for (int i = 0; i < 3; i++) {
+            options.kind = i == 1 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+            assert_int_equal(ct_scene_add_body(scene, i ? same : mesh, &options, &ids[i], NULL), CT_OK);
+        }
+        ct_engine_facts facts = facts_of(engine);
+        /* One copy of the mesh; positions of the two that are deformable. */
+        assert_in_range(facts.memory_meshes, mesh_bytes, mesh_bytes + 16);
+        assert_in_range(facts.memory_bodies, 2 * 12 * (uint64_t)ball.n_vertices,
+                        2 * 12 * (uint64_t)ball.n_vertices + 1024);
+        assert_in_range(facts.memory_used, facts.memory_meshes + facts.memory_bodies,
+                        facts.memory_meshes + facts.memory_bodies + facts.scratch_bytes);
+        ct_engine_forget_mesh(engine, mesh); /* is in use */
+        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes);
+        assert_int_equal(ct_scene_remove_body(scene, ids[2], NULL), CT_OK);
+        assert_in_range(facts_of(engine).memory_bodies, 12 * (uint64_t)ball.n_vertices,
+                        12 * (uint64_t)ball.n_vertices + 1024);
+        ct_scene_destroy(&scene);
+        assert_int_equal(facts_of(engine).memory_bodies, 0);
+        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for who comes next */
+        if (round == 1) {
+            ct_engine_forget_mesh(engine, same);
+            assert_int_equal(facts_of(engine).memory_meshes, 0);
+            assert_int_equal(facts_of(engine).memory_used, facts_of(engine).scratch_bytes);
+        }
+    }
+    ct_mesh_release(&mesh);
+    ct_mesh_release(&same);
+    shape_free(&ball);
+    ct_engine_destroy(&engine);
+}
+
+static void test_unused_meshes_make_way(void **state) {
+    (void)state;
+    ct_engine_options options = cuda_options();
+    options.max_device_bytes = 300000;
+    ct_engine *engine = open_engine(&options);
+    ct_scene_settings settings = stage_resolution(4);
+    ct_scene *scene;
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+    ct_body_options body;
+    ct_body_options_init(&body);
+    for (int i = 0; i < 12; i++) { /* 70 kB each, with 31 kB of positions */
+        struct shape ball = shape_icosphere(1 + 0.1 * i, 4);
+        ct_mesh *mesh = shape_to_mesh(&ball, NULL);
+        uint32_t id;
+        assert_int_equal(ct_scene_add_body(scene, mesh, &body, &id, NULL), CT_OK);
+        assert_int_equal(ct_scene_remove_body(scene, id, NULL), CT_OK);
+        ct_mesh_release(&mesh);
+        shape_free(&ball);
+        assert_true(facts_of(engine).memory_used <= 300000);
+    }
+    struct shape large = shape_icosphere(1, 6);
+    ct_mesh *mesh = shape_to_mesh(&large, NULL);
+    uint32_t id = 0;
+    ct_error error = {0};
+    assert_int_equal(ct_scene_add_body(scene, mesh, &body, &id, &error), CT_OUT_OF_MEMORY);
+    assert_non_null(strstr(error.message, "40962 vertices and 81920 triangles"));
+    assert_non_null(strstr(error.message, "1474592 bytes"));
+    assert_non_null(strstr(error.message, "budget of 300000"));
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
+    ct_mesh_release(&mesh);
+    shape_free(&large);
+    ct_scene_destroy(&scene);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- what moves, what is launched ---- */
+
+static void test_only_what_changed_is_sent(void **state) {
+    (void)state;
+    ct_engine *engine = open_plain();
+    struct stage stage = open_pair(engine, 16);
+    struct shape a = shape_icosphere(1, 3);
+    ct_update pose = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
+    shape_pose_identity(pose.pose);
+    uint32_t five[] = {1, 5, 9, 100, 600};
+    const ct_update all = {stage.body[0], CT_UPDATE_POSITIONS, a.positions, CT_F32, a.n_vertices, NULL, 0, {0}},
+                    some = {stage.body[0], CT_UPDATE_INDEXED, a.positions, CT_F32, 5, five, 5, {0}};
+    const struct {
+        const ct_update *update;
+        uint64_t least, most; /* bytes */
+    } cases[] = {{NULL, 16, 128},
+                 {&pose, 96, 384},
+                 {&some, 5 * 16, 5 * 16 + 256},
+                 {&all, 12 * (uint64_t)a.n_vertices, 12 * (uint64_t)a.n_vertices + 256}};
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < 4; i++) {
+            ct_engine_facts before = facts_of(engine);
+            ct_result *result = stage_step(&stage, cases[i].update, cases[i].update ? 1 : 0, CT_WANT_GRADIENT);
+            ct_engine_facts after = facts_of(engine);
+            assert_in_range(after.uploaded - before.uploaded, cases[i].least, cases[i].most);
+            /* Sums of 24 bytes and a vertex of 4 per entry, and one contact. */
+            assert_in_range(after.downloaded - before.downloaded, 28 * result->n_entries,
+                            28 * result->n_entries + 1024);
+            ct_result_free(&result);
+        }
+    shape_free(&a);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static void test_launches(void **state) {
+    (void)state;
+    enum { N = 30 };
+    ct_engine *engine = open_plain();
+    struct stage stages[N];
+    ct_step steps[N];
+    ct_update poses[N];
+    for (int i = 0; i < N; i++) {
+        stages[i] = open_pair(engine, 6 + (uint32_t)i % 5);
+        poses[i] = (ct_update){.body = stages[i].body[1], .kind = CT_UPDATE_POSE};
+        shape_pose_identity(poses[i].pose);
+        steps[i] = (ct_step){.scene = stages[i].scene, .updates = &poses[i], .n_updates = 1, .want = everything};
+    }
+    for (int round = 0; round < 4; round++) {
+        ct_engine_facts before = facts_of(engine);
+        for (int i = 0; i < N; i++) steps[i].n_updates = round != 3;
+        size_t n = round == 2 ? 1 : N;
+        assert_int_equal(ct_engine_run(engine, steps, n), CT_OK);
+        ct_engine_facts after = facts_of(engine);
+        for (size_t i = 0; i < n; i++) ct_result_free(&steps[i].result);
+        if (round == 0) { /* lists grow, and each time all is computed again */
+            assert_true(after.reruns > before.reruns && after.reruns < before.reruns + 8);
+        } else {
+            assert_int_equal(after.reruns, before.reruns);
+            assert_int_equal(after.launches - before.launches, round == 3 ? 10 : 12);
+        }
+    }
+    for (int i = 0; i < N; i++) stage_close(&stages[i]);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- too little memory ---- */
+
+static void test_budgets(void **state) {
+    (void)state;
+    char expected[33];
+    reference(40, expected);
+    int passed = 0, failed = 0;
+    for (uint64_t limit = 50000; limit < 6000000; limit += limit / 4) {
+        ct_engine_options options = cuda_options();
+        options.max_device_bytes = limit;
+        ct_engine *engine = open_engine(&options);
+        struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
+        ct_mesh *meshes[2] = {shape_to_mesh(&a, NULL), shape_to_mesh(&b, NULL)};
+        ct_scene_settings settings = stage_resolution(40);
+        ct_scene *scene;
+        uint32_t ids[2];
+        ct_body_options body;
+        ct_body_options_init(&body);
+        bool there = true;
+        assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+        for (int i = 0; i < 2; i++) {
+            body.kind = i ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+            there = there && ct_scene_add_body(scene, meshes[i], &body, &ids[i], NULL) == CT_OK;
+        }
+        ct_step step = {.scene = scene, .want = everything};
+        for (int round = 0; round < 2 && there; round++) {
+            if (ct_engine_run(engine, &step, 1) == CT_OK) {
+                char hex[33];
+                stage_hash(step.result, hex);
+                assert_string_equal(hex, expected);
+                ct_result_free(&step.result);
+                passed++;
+            } else {
+                assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
+                assert_string_equal(step.error.field, "scratch");
+                assert_non_null(strstr(step.error.message, "bodies 1 and 2 need"));
+                assert_non_null(strstr(step.error.message, "budget of"));
+                failed++;
+            }
+            assert_true(facts_of(engine).memory_used <= limit);
+        }
+        ct_scene_destroy(&scene);
+        for (int i = 0; i < 2; i++) ct_mesh_release(&meshes[i]);
+        shape_free(&a);
+        shape_free(&b);
+        ct_engine_destroy(&engine);
+    }
+    assert_true(passed > 4 && failed > 4);
+}
+
+/* One step of a batch needs more than there is: the others have their answers. */
+static void test_one_of_a_batch(void **state) {
+    (void)state;
+    enum { N = 7 };
+    char expected[33], hex[33];
+    reference(12, expected);
+    ct_engine_options options = cuda_options();
+    options.max_device_bytes = 1500000;
+    ct_engine *engine = open_engine(&options);
+    struct stage stages[N];
+    ct_step steps[N];
+    for (int i = 0; i < N; i++) {
+        stages[i] = open_pair(engine, i == 4 ? 400 : 12);
+        steps[i] = (ct_step){.scene = stages[i].scene, .want = everything};
+    }
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(ct_engine_run(engine, steps, N), CT_OUT_OF_MEMORY);
+        for (int i = 0; i < N; i++) {
+            assert_int_equal(steps[i].error.status, i == 4 ? CT_OUT_OF_MEMORY : CT_OK);
+            if (i == 4) continue;
+            stage_hash(steps[i].result, hex);
+            assert_string_equal(hex, expected);
+            ct_result_free(&steps[i].result);
+        }
+    }
+    for (int i = 0; i < N; i++) stage_close(&stages[i]);
+    ct_engine_destroy(&engine);
+}
+
+/* Each allocation in turn is the one that fails. */
+static void test_allocations_fail(void **state) {
+    (void)state;
+    static const char *const names[] = {"cudaMalloc", "cudaHostAlloc"};
+    char expected[33], hex[33];
+    reference(20, expected);
+    for (int f = 0; f < 2; f++)
+        for (int nth = 1; nth < 16; nth++) {
+            ct_engine *engine = open_plain();
+            struct stage stage = open_pair(engine, 20);
+            char fail_at[64];
+            snprintf(fail_at, sizeof fail_at, "%s:%d:2", names[f], nth);
+            set("CT_SHIM_FAIL", fail_at);
+            for (int round = 0; round < 2; round++) {
+                ct_step step = {.scene = stage.scene, .want = everything};
+                if (ct_engine_run(engine, &step, 1)) {
+                    assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
+                    continue;
+                }
+                stage_hash(step.result, hex);
+                assert_string_equal(hex, expected);
+                ct_result_free(&step.result);
+            }
+            assert_false(facts_of(engine).lost);
+            set("CT_SHIM_FAIL", NULL);
+            expect_hash(&stage, expected);
+            stage_close(&stage);
+            ct_engine_destroy(&engine);
+        }
+}
+
+/* ---- a device that is lost ---- */
+
+static void test_lost(void **state) {
+    (void)state;
+    static const char *const failures[] = {
+        "launch:1:719",          "launch:7:700",          "cudaStreamSynchronize:1:719", "cudaMemcpyAsync:1:700",
+        "cudaMemsetAsync:2:719", "cudaEventRecord:3:719", "cudaStreamSynchronize:1:214"};
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        ct_engine *engine = open_plain();
+        struct stage stages[2] = {open_pair(engine, 8), open_pair(engine, 9)};
+        ct_step steps[2] = {{.scene = stages[0].scene, .want = everything}, {.scene = stages[1].scene, .want = 0}};
+        set("CT_SHIM_FAIL", failures[i]);
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(ct_engine_run(engine, steps, 2), CT_DEVICE_ERROR);
+            for (int s = 0; s < 2; s++) {
+                assert_int_equal(steps[s].error.status, CT_DEVICE_ERROR);
+                assert_string_equal(steps[s].error.field, "device");
+                assert_non_null(strstr(steps[s].error.message, "CPU shim (no GPU)"));
+                assert_non_null(strstr(steps[s].error.message, "cudaError"));
+                assert_null(steps[s].result);
+            }
+        }
+        ct_engine_facts facts = facts_of(engine);
+        assert_true(facts.lost);
+        assert_non_null(strstr(facts.lost_reason, "cudaError"));
+        struct shape box = shape_box(1, 1, 1);
+        ct_mesh *mesh = shape_to_mesh(&box, NULL);
+        ct_body_options options;
+        uint32_t id;
+        ct_body_options_init(&options);
+        assert_int_equal(ct_scene_add_body(stages[0].scene, mesh, &options, &id, NULL), CT_DEVICE_ERROR);
+        ct_engine_forget_mesh(engine, mesh);
+        ct_mesh_release(&mesh);
+        shape_free(&box);
+        for (int s = 0; s < 2; s++) stage_close(&stages[s]);
+        ct_engine_destroy(&engine);
+        set("CT_SHIM_FAIL", NULL);
+    }
+    /* A body that is being brought over. */
+    ct_engine *engine = open_plain();
+    struct stage stage = open_pair(engine, 8);
+    set("CT_SHIM_FAIL", "cudaMemcpyAsync:2:719");
+    struct shape box = shape_box(1, 1, 1);
+    ct_mesh *mesh = shape_to_mesh(&box, NULL);
+    ct_body_options options;
+    uint32_t id;
+    ct_body_options_init(&options);
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &id, NULL), CT_DEVICE_ERROR);
+    assert_true(facts_of(engine).lost);
+    ct_mesh_release(&mesh);
+    shape_free(&box);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- two lanes ---- */
+
+struct runner {
+    ct_engine *engine;
+    struct stage stage;
+    const char *expected;
+    int wrong;
+};
+
+static void *run_steps(void *argument) {
+    struct runner *r = argument;
+    for (int i = 0; i < 6; i++) {
+        ct_step step = {.scene = r->stage.scene, .want = everything};
+        char hex[33] = "";
+        if (ct_engine_run(r->engine, &step, 1) == CT_OK) stage_hash(step.result, hex);
+        ct_result_free(&step.result);
+        r->wrong += strcmp(hex, r->expected) != 0;
+    }
+    return NULL;
+}
+
+static void test_two_lanes(void **state) {
+    (void)state;
+    char expected[2][33];
+    reference(30, expected[0]);
+    reference(11, expected[1]);
+    for (int tight = 0; tight < 2; tight++) { /* tight: one at a time fits, so they have to wait for each other */
+        ct_engine_options options = cuda_options();
+        if (tight) options.max_device_bytes = 3500000;
+        ct_engine *engine = open_engine(&options);
+        struct runner runners[4];
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++)
+            runners[i] = (struct runner){engine, open_pair(engine, i % 2 ? 11 : 30), expected[i % 2], 0};
+        for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_steps, &runners[i]), 0);
+        for (int i = 0; i < 4; i++) {
+            pthread_join(threads[i], NULL);
+            assert_int_equal(runners[i].wrong, 0);
+            stage_close(&runners[i].stage);
+        }
+        ct_engine_destroy(&engine);
+    }
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup(f, plain_world)
+    const struct CMUnitTest tests[] = {
+        TEST(test_missing_parts),
+        TEST(test_auto_is_not_the_shim),
+        TEST(test_lists_of_devices),
+        TEST(test_full_device),
+        TEST(test_first_kernel_fails),
+        TEST(test_any_order_of_threads),
+        TEST(test_memory_comes_back),
+        TEST(test_unused_meshes_make_way),
+        TEST(test_only_what_changed_is_sent),
+        TEST(test_launches),
+        TEST(test_budgets),
+        TEST(test_one_of_a_batch),
+        TEST(test_allocations_fail),
+        TEST(test_lost),
+        TEST(test_two_lanes),
+    };
+    return cmocka_run_group_tests_name("cuda device", tests, NULL, NULL);
+}
+
+#else
+
+int main(void) {
+    (void)everything;
+    printf("SKIPPED: the CUDA backend's host side is tested in builds with CUDA=shim\n");
+    return 0;
+}
+
+#endif
