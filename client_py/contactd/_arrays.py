@@ -1,7 +1,7 @@
 """Checks what callers pass in before it is sent, and brings it into the form that travels.
 
 For client and scene. Errors are those that the server would give (code, object, field), only sooner. Whether numbers are
-finite is left to the server, which looks at each of them anyway.
+finite is left to the server, which looks at each of them anyway. `object` is what the argument is for; messages print it.
 """
 
 from __future__ import annotations
@@ -15,68 +15,69 @@ from .errors import ErrorCode, error_for
 U32_MAX = 0xFFFFFFFF
 
 
-def points(value: Any, *, field: str, object: str = "", rows: int | None = None) -> np.ndarray:
+def points(value: Any, *, field: str, object: Any = "", rows: int | None = None) -> np.ndarray:
     """An (n, 3) array as contiguous little-endian float32 or float64; not copied where it is that already."""
     array = _numbers(value, field, object)
     if array.dtype.newbyteorder("=") not in (np.float32, np.float64):
         array = array.astype("<f8")
     if array.ndim != 2 or array.shape[1] != 3:
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (n, 3), got {array.shape}", object=object, field=field)
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (n, 3), got {array.shape}", object=str(object), field=field)
     if rows is not None and array.shape[0] != rows:
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected {rows} positions, one for each vertex, got {array.shape[0]}",
-                        object=object, field=field)
+                        object=str(object), field=field)
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-def indices(value: Any, *, field: str, object: str = "", columns: int | None = None) -> np.ndarray:
+def indices(value: Any, *, field: str, object: Any = "", columns: int | None = None) -> np.ndarray:
     """Integers, (n,) or (n, columns), as contiguous little-endian uint32."""
     array = np.asarray(value)
     if array.size == 0:
         array = array.astype("<u4")
     if array.dtype.kind not in "iu":
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected integers, got dtype {array.dtype}", object=object,
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected integers, got dtype {array.dtype}", object=str(object),
                         field=field)
     shape = "(n,)" if columns is None else f"(n, {columns})"
     if array.ndim != (1 if columns is None else 2) or (columns is not None and array.shape[1] != columns):
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape {shape}, got {array.shape}", object=object, field=field)
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape {shape}, got {array.shape}", object=str(object), field=field)
     if array.dtype != np.uint32 and array.size:
         lo, hi = int(array.min()), int(array.max())
         if lo < 0 or hi > U32_MAX:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected indices from 0 to {U32_MAX}, got {lo if lo < 0 else hi}",
-                            object=object, field=field)
+                            object=str(object), field=field)
     return np.ascontiguousarray(array, "<u4")
 
 
-def pose(value: Any, *, object: str = "") -> tuple[float, ...]:
+def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
     """A 4x4 or 3x4 matrix as 12 numbers, row-major."""
     array = _numbers(value, "pose", object)
-    if array.shape == (4, 4):
-        if not np.array_equal(array[3], (0, 0, 0, 1)):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a last row of 0 0 0 1, got {array[3].tolist()}",
-                            object=object, field="pose")
-        array = array[:3]
-    if array.shape != (3, 4):
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (4, 4) or (3, 4), got {array.shape}", object=object,
-                        field="pose")
-    return tuple(array.astype(float).reshape(-1).tolist())
+    if array.shape not in ((4, 4), (3, 4)):
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (4, 4) or (3, 4), got {array.shape}",
+                        object=str(object), field="pose")
+    if array.dtype.char != "d":
+        array = array.astype(float)
+    x, y, z, *last = array.tolist()
+    if last and last[0] != [0.0, 0.0, 0.0, 1.0]:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a last row of 0 0 0 1, got {last[0]}",
+                        object=str(object), field="pose")
+    return (*x, *y, *z)
 
 
-def unsigned(value: Any, *, field: str, object: str = "", maximum: int = U32_MAX) -> int:
+def unsigned(value: Any, *, field: str, object: Any = "", maximum: int = U32_MAX) -> int:
     try:
         number = value.__index__()
     except AttributeError:
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an integer, got {value!r}", object=object,
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an integer, got {value!r}", object=str(object),
                         field=field) from None
     if not 0 <= number <= maximum:
-        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 to {maximum}, got {number}", object=object, field=field)
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 to {maximum}, got {number}", object=str(object), field=field)
     return number
 
 
-def real(value: Any, *, field: str, object: str = "") -> float:
+def real(value: Any, *, field: str, object: Any = "") -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a number, got {value!r}", object=object,
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a number, got {value!r}", object=str(object),
                         field=field) from None
 
 
@@ -88,12 +89,12 @@ def resolution(value: Any) -> tuple[int, ...]:
     return tuple(unsigned(v, field="resolution") for v in values)
 
 
-def _numbers(value: Any, field: str, object: str) -> np.ndarray:
+def _numbers(value: Any, field: str, object: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as e:  # ragged lists
-        raise error_for(ErrorCode.WRONG_LENGTH, str(e), object=object, field=field) from None
+        raise error_for(ErrorCode.WRONG_LENGTH, str(e), object=str(object), field=field) from None
     if array.dtype.kind not in "fiu":
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected float32 or float64 numbers, got dtype {array.dtype}",
-                        object=object, field=field)
+                        object=str(object), field=field)
     return array

@@ -1,6 +1,11 @@
-"""The connection: one thread that owns the socket, matches answers to requests, and restores what a server lost.
+"""The connection: matches answers to requests, and restores what a server lost.
 
-For client and scene, which make Requests of their calls. Every request ends by its deadline, whatever happens. When the
+For client and scene, which make Requests of their calls. Whoever has the *turn* owns the socket and the books. That is the
+connection's own thread; while calls that wait for their answers follow each other quickly, it stands aside and the
+callers take the turn themselves, which spares each call two changes of threads. The thread has the turn back when
+something is left to do, or nobody called for a while.
+
+Every request ends by its deadline, whatever happens. When the
 connection drops, requests in flight are sent again: to the same server, which answers repeated steps from its cache, or,
 where it restarted or forgot the session, after meshes, scenes and bodies have been built again from _state.
 """
@@ -29,6 +34,7 @@ VERSION = "0.1.0"
 HEARTBEAT_MS = 2000
 ESTABLISH_S = 30.0  # for one answer while a session is set up
 GOODBYE_S = 1.0
+ASIDE_S = 0.05  # without a call, after which the thread has the turn again
 
 Message = tuple[dict[str, Any], Arrays | None]
 Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
@@ -45,10 +51,49 @@ def _number_unused(error: ContactdError) -> bool:
             or (error.code in (ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE) and error.field == "scene"))
 
 
+class Reply:
+    """A future for the one caller who waits; a tenth of the work of concurrent.futures.Future."""
+
+    __slots__ = ("_done", "_value", "_error", "_waiter")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._waiter: Any = None  # a lock that ends its wait
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, value: Any) -> None:
+        self._value = value
+        self._end()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        self._done = True
+        if self._waiter is not None:
+            self._waiter.release()
+
+    def result(self) -> Any:
+        if not self._done:
+            waiter = threading.Lock()
+            waiter.acquire()
+            self._waiter = waiter  # before looking again: an end in between is seen, or releases it
+            if not self._done:
+                waiter.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 class Request:
     """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
 
-    `done` runs on the connection's thread and makes the future's value; `undo` names a request that takes back what the
+    `done` runs on the thread that has the turn and makes the future's value; `undo` names a request that takes back what the
     server did although the caller had given up waiting.
     """
 
@@ -59,8 +104,9 @@ class Request:
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
                  undo: Callable[[Decoded], "Request"] | None = None, future: Future | None = None) -> None:
         self.kind, self.build, self.done, self.undo = kind, build, done, undo
-        self.future = future or Future()
-        self.future.set_running_or_notify_cancel()  # what is on its way cannot be called back
+        self.future: Future | Reply = Reply() if future is None else future
+        if future is not None:
+            future.set_running_or_notify_cancel()  # what is on its way cannot be called back
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.scene: SceneState | None = None  # of a step
@@ -73,8 +119,32 @@ class Request:
         self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
 
 
+class _Spin:
+    """How long a wait looks for its answer before it sleeps; see proto/spin.h, whose rules these are.
+
+    Python code of other threads would have to wait meanwhile, so it is not done where there are any.
+    """
+
+    own_threads: set[threading.Thread] = set()  # of all connections; they do not count
+
+    def __init__(self, bound: float) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.bound = bound if cores > 1 else 0.0
+        self._credit, self._waits = 1, 0
+
+    def begin(self) -> float:
+        if not self.bound or threading.active_count() - len(_Spin.own_threads) > 1:
+            return 0.0
+        if not self._credit:
+            self._waits += 1
+        return self.bound if self._credit or self._waits % 64 == 0 else 0.0
+
+    def end(self, waited: float) -> None:
+        self._credit = self._credit // 2 if waited > self.bound else min(8, self._credit + 1)
+
+
 class Link:
-    def __init__(self, address: str, *, name: str, lease_s: float) -> None:
+    def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float) -> None:
         self.address, self.name, self.lease_s = address, name, lease_s
         self.meshes: list[MeshState] = []
         self.scenes: list[SceneState] = []
@@ -84,7 +154,16 @@ class Link:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._sleeping = False
+        self._turn = threading.RLock()
+        self._holder = 0  # the thread that has it
+        self._aside = False  # the connection's thread waits for `_back`
+        self._asked = False  # for the turn, by a call that did not get it
+        self._called = 0.0  # when a caller last had it
+        self._back = threading.Event()  # the thread is to take it
+        self._spin = _Spin(spin_s)
+        self._mid = False  # a caller is at work on the books
+        self._torn = ""  # why one did not finish
+        self._sleeping = False  # whoever has the turn, or about to
         self._closing = False
         self._closed: ContactdError | None = None
         self._lock = threading.Lock()  # around closing and the inbox's end
@@ -120,20 +199,29 @@ class Link:
             self._dispose()
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: {e.strerror}",
                             field="address") from None
+        _Spin.own_threads.add(self.thread)
         self.thread.start()
 
     # ---- from any thread ----
 
-    def submit(self, request: Request) -> Future:
+    def submit(self, request: Request) -> None:
+        self._put(request)
+        self._call_for_help()
+
+    def _put(self, request: Request) -> None:
         if os.getpid() != self._pid:
             raise ClosedError("this client belongs to the process that forked this one: connect again here")
         with self._lock:
             if self._closed is not None or self._closing:
                 raise self._closed or ClosedError("the client is closed")
             self._inbox.append(request)
+
+    def _call_for_help(self) -> None:
+        """Something is in the inbox. Who has the turn looks there before sleeping, and after giving the turn back."""
         if self._sleeping:
             self._wake()
-        return request.future
+        if self._aside:
+            self._back.set()
 
     @property
     def closed(self) -> bool:
@@ -141,13 +229,77 @@ class Link:
 
     def check_thread(self) -> None:
         """Waiting on the thread that everyone waits for would never end."""
-        if threading.current_thread() is self.thread:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, "a future's callback runs on the connection's own thread and "
-                            "must not wait for it: use submit(), or hand the work to another thread")
+        if self._holder == threading.get_ident():
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a future's callback runs on the thread that serves the "
+                            "connection and must not wait for it: use submit(), or hand the work to another thread")
 
-    def call(self, request: Request) -> Any:
+    def call(self, request: Request, meanwhile: Callable[[], None] | None = None) -> Any:
+        """Waits for the answer. `meanwhile` runs once, as soon as the request is sent where that can be."""
         self.check_thread()
-        return self.submit(request).result()
+        self._put(request)
+        try:
+            try:
+                if self._turn.acquire(blocking=False):
+                    meanwhile = self._serve(request.future, meanwhile)
+                else:
+                    self._asked = True
+                    self._call_for_help()
+            finally:
+                self._leave()
+        finally:
+            self._leave()  # where Ctrl-C came in the midst of the first
+        if meanwhile is not None:
+            meanwhile()
+        return request.future.result()
+
+    def _leave(self) -> None:
+        """Gives the turn back, if this thread has it."""
+        if self._holder == threading.get_ident():
+            self._called = time.monotonic()
+            self._holder = 0
+        try:
+            self._turn.release()
+        except RuntimeError:  # it has not
+            return
+        if self._inbox or self._flying or self._steps or not self._ready or self._closing or self._torn:
+            self._back.set()
+
+    def _serve(self, reply: Any, meanwhile: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Does the connection's work until the reply is there, or the connection is not; returns `meanwhile` if it did
+        not run. Ctrl-C can come at any time: where it tears a piece of work apart, the thread makes that good.
+        """
+        self._holder = threading.get_ident()
+        events: dict[Any, int] = {}
+        while self._ready and not self._closing and not self._torn:
+            try:
+                self._mid = True
+                self._work(events)
+                self._mid = False
+            except Exception as e:
+                raise error_for(ErrorCode.INTERNAL, f"the client's connection failed: {e!r}") from e
+            finally:
+                if self._mid:
+                    self._mid, self._torn = False, "a call was interrupted"
+            if meanwhile is not None:
+                meanwhile()
+                meanwhile = None
+            if reply.done():
+                break
+            began = time.monotonic()
+            events = self._look(began) or self._sleep(0.0)
+            if self._socket in events:
+                self._spin.end(time.monotonic() - began)
+        return meanwhile
+
+    def _look(self, now: float) -> dict[Any, int]:
+        """Waits awake for a message, for a little."""
+        until = min(now + self._spin.begin(), self._deadlines[0][0] if self._deadlines else now)
+        while now < until and not self._inbox:
+            if self._socket.get(zmq.EVENTS) & zmq.POLLIN:
+                return {self._socket: zmq.POLLIN}
+            os.sched_yield()
+            now = time.monotonic()
+        return {}
 
     def close(self, wait: bool = True) -> None:
         """Closes the scenes on the server (waiting a second at most) and fails what is still in flight."""
@@ -155,7 +307,8 @@ class Link:
             self._closing = True
         if os.getpid() == self._pid:
             self._wake()
-            if wait and threading.current_thread() is not self.thread:
+            self._back.set()
+            if wait and self._holder != threading.get_ident():
                 self.thread.join()
 
     def _wake(self) -> None:
@@ -169,32 +322,85 @@ class Link:
     def _loop(self) -> None:
         goodbye = 0.0
         while True:
-            self._sleeping = True
-            wait = 0.0 if self._inbox else self._wait(goodbye)
-            events = dict(self._poller.poll(wait * 1000))
-            self._sleeping = False
-            if self._wake_read in events:
-                os.read(self._wake_read, 4096)
-            if self._monitor in events:
-                self._watch()
-            if self._socket in events:
-                self._receive()
-            while self._inbox:
-                self._accept(self._inbox.popleft())
-            now = time.monotonic()
-            self._expire(now)
-            if self._closing and not goodbye:
-                goodbye = now + GOODBYE_S
-                self._say_goodbye()
-            if goodbye and (now >= goodbye or not self._ready or not (self._flying or self._queue)):
+            with self._turn:
+                self._holder = threading.get_ident()
+                try:
+                    while not self._may_stand_aside():
+                        self._work(self._sleep(goodbye))
+                        now = time.monotonic()
+                        if self._closing and not goodbye:
+                            goodbye = now + GOODBYE_S
+                            self._say_goodbye()
+                        if goodbye and (now >= goodbye or not self._ready or not (self._flying or self._queue)):
+                            return
+                finally:
+                    self._holder = 0
+                self._back.clear()
+                self._aside = True
+            self._stand_aside()
+            self._aside = False
+
+    def _may_stand_aside(self) -> bool:
+        """A call came while this thread had the turn, so more may follow; and nothing is left to do."""
+        if self._torn:
+            self._mend()
+        if not self._asked or self._flying or self._steps or self._queue or not self._ready or self._closing:
+            return False
+        if any(scene.pending for scene in self.scenes):
+            return False
+        self._asked = False
+        return True
+
+    def _mend(self) -> None:
+        """A caller's work was torn apart: what is in the books is put in order, and all else begun anew."""
+        why, self._torn = self._torn, ""
+        known: set[Request] = set(self._flying.values())
+        self._queue = deque(r for r in dict.fromkeys(self._queue) if r not in known)
+        known.update(self._queue)
+        for scene in self.scenes:
+            known.update(scene.flying.values())
+            scene.pending = deque(r for r in dict.fromkeys(scene.pending) if r not in known and not r.future.done())
+            known.update(scene.pending)
+        if self._inbox and self._inbox[0] in known:
+            self._inbox.popleft()
+        self._session = 0
+        self._lost(why)
+
+    def _stand_aside(self) -> None:
+        self._called = time.monotonic()
+        while not self._inbox and not self._closing and not self._back.wait(ASIDE_S):
+            if not self._holder and time.monotonic() - self._called >= ASIDE_S:
                 return
-            self._tend(now)
-            if self._ready:
-                self._pump(now)
+
+    # ---- with the turn ----
+
+    def _sleep(self, goodbye: float) -> dict[Any, int]:
+        """Until something comes or has to be done: what came, by socket."""
+        self._sleeping = True
+        try:
+            wait = 0.0 if self._inbox or (self._closing and not goodbye) else self._wait(goodbye)
+            return dict(self._poller.poll(wait * 1000))
+        finally:
+            self._sleeping = False
+
+    def _work(self, events: dict[Any, int]) -> None:
+        """One round: takes what has come, sends what can be sent."""
+        if self._wake_read in events:
+            os.read(self._wake_read, 4096)
+        if self._monitor in events:
+            self._watch()
+        if self._socket in events:
+            self._receive()
+        while self._inbox:
+            self._accept(self._inbox[0])  # rather twice than never, should Ctrl-C come in between
+            self._inbox.popleft()
+        now = time.monotonic()
+        self._expire(now)
+        self._tend(now)
+        if self._ready:
+            self._pump(now)
 
     def _wait(self, goodbye: float) -> float:
-        while self._deadlines and self._deadlines[0][2].future.done():
-            heapq.heappop(self._deadlines)
         now = time.monotonic()
         times = [now + 3600]
         if self._deadlines:
@@ -225,10 +431,13 @@ class Link:
             request.scene.pending.append(request)
 
     def _expire(self, now: float) -> None:
-        while self._deadlines and self._deadlines[0][0] <= now:
-            request = heapq.heappop(self._deadlines)[2]
+        while self._deadlines:
+            deadline, _, request = self._deadlines[0]
             if request.future.done():
+                heapq.heappop(self._deadlines)
                 continue
+            if deadline > now:
+                return
             if not self._ready:
                 error = error_for(ErrorCode.UNREACHABLE, f"{self.address}: {self._why_not}", object="server",
                                   retry=True)
@@ -239,7 +448,7 @@ class Link:
             # What was sent stays in the books: the server may have done it, and its answer must be taken note of.
             if request.scene is not None:
                 request.scene.synced = request.scene.synced and not request.sent
-                if not request.sent:
+                if not request.sent and request in request.scene.pending:
                     request.scene.pending.remove(request)
             elif request in self._queue:
                 self._queue.remove(request)
@@ -322,11 +531,13 @@ class Link:
     def _receive(self) -> None:
         while self._socket is not None:
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames: list[Any] = [self._socket.recv(zmq.NOBLOCK)]
             except zmq.Again:
                 return
+            while self._socket.get(zmq.RCVMORE):
+                frames.append(self._socket.recv(copy=False).buffer)
             try:
-                answer = _wire.decode([frame.buffer for frame in frames])
+                answer = _wire.decode(frames)
             except _wire.MalformedMessage as e:
                 error = error_for(ErrorCode.MALFORMED, f"{self.address} sent what is no answer of this protocol: {e}",
                                   object="server")
@@ -446,7 +657,7 @@ class Link:
                 limit = 1 if not scene.synced else 1 << 30
                 if len(scene.flying) >= limit or len(self._steps) >= (self.welcome["max_in_flight"] or 1 << 30):
                     break
-                self._send_step(scene, scene.pending.popleft())
+                self._send_step(scene, scene.pending.popleft(), now)
 
     def _send(self, request: Request) -> None:
         try:
@@ -470,12 +681,12 @@ class Link:
             return False
         return True
 
-    def _send_step(self, scene: SceneState, request: Request) -> None:
+    def _send_step(self, scene: SceneState, request: Request, now: float) -> None:
         try:
             if scene.error is not None:
                 raise scene.error
             for update in request.updates:
-                if update.body.id not in scene.by_id or update.body not in scene.bodies:
+                if update.body.removed or update.body.id not in scene.by_id:
                     raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=_body(update.body))
             updates = request.updates if scene.synced else scene.all_updates(request.updates)
         except ContactdError as e:
@@ -483,9 +694,11 @@ class Link:
             return
         arrays = Arrays()
         messages = [u.message(arrays) for u in updates]
+        if arrays.empty:
+            arrays = None
         if not self._fits(request, arrays):
             return
-        left = max(1, min(0xFFFFFFFF, int((request.deadline - time.monotonic()) * 1e6)))
+        left = max(1, min(0xFFFFFFFF, int((request.deadline - now) * 1e6)))
         if not request.sequence:
             scene.sequence += 1
             request.sequence = scene.sequence
@@ -552,7 +765,8 @@ class Link:
                 mesh.id = answer.body["mesh"]
                 self._queue.append(request)
 
-            again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic())
+            again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic(),
+                            future=Future())
             again.future.add_done_callback(lambda f: f.exception() and self._fail(request, f.exception()))
             self._accept(again)
             return
@@ -638,6 +852,7 @@ def _run(link: Link) -> None:
     except BaseException as e:  # a defect here must not leave callers waiting
         error = error_for(ErrorCode.INTERNAL, f"the client's connection thread failed: {e!r}")
         error.__cause__ = e
+    _Spin.own_threads.discard(link.thread)
     with link._lock:
         link._closed = error
     link._fail_all(error)

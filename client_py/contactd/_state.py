@@ -92,6 +92,7 @@ class BodyState:
     latest: Update | None = None
     moved: np.ndarray | None = None
     known: np.ndarray | None = None
+    removed: bool = False
 
     def message(self, scene: "SceneState") -> dict[str, Any]:
         if self.mesh.error is not None:
@@ -168,7 +169,8 @@ class SceneState:
         self.by_id = {b.id: b for b in self.bodies}
 
     def remove(self, body: BodyState) -> None:
-        if body in self.bodies:
+        if not body.removed:
+            body.removed = True
             self.bodies.remove(body)
         self.by_id = {b.id: b for b in self.bodies}
 

@@ -7,7 +7,9 @@ is laid out once and then packed or unpacked by a single struct call.
 
 from __future__ import annotations
 
+import functools
 import struct
+from operator import itemgetter
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -23,9 +25,14 @@ _DTYPES = {1: np.dtype("<f4"), 2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dty
 _DTYPE_NUMBERS = {d: n for n, d in _DTYPES.items()}
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
-_VTABLE_HEAD = struct.Struct("<HH")
+_U16 = struct.Struct("<H")
 
 Buffer = bytes | bytearray | memoryview
+
+
+@functools.lru_cache(256)
+def _numbers(fmt: str, n: int) -> struct.Struct:
+    return struct.Struct(f"<{n}{fmt}")
 
 
 class MalformedMessage(Exception):
@@ -40,7 +47,8 @@ def _size(f: Field) -> int:
 
 
 class _Layout:
-    """How a table with one particular set of fields is laid out: its vtable, and one struct for all its fields."""
+    """How a table with one particular set of fields is laid out: its vtable, one struct for all its scalars, and where
+    the offsets of its children go."""
 
     __slots__ = ("vtable", "align", "pack", "scalars", "children")
 
@@ -53,7 +61,7 @@ class _Layout:
         for f in sorted(fields, key=lambda f: (-_size(f), f.id)):
             size = _size(f)
             pad = -position % size
-            form += f"{pad}x" * (pad > 0) + (f.format if f.kind == "scalar" else "I")
+            form += f"{pad}x" * (pad > 0) + (f.format if f.kind == "scalar" else "4x")
             position += pad
             placed.append((f, position))
             position += size
@@ -63,8 +71,9 @@ class _Layout:
         self.vtable = struct.pack(f"<HH{len(offsets)}H", 4 + 2 * len(offsets), position, *offsets)
         self.align = max([4] + [_size(f) for f in fields])
         self.pack = struct.Struct(form).pack
-        self.scalars = [f.name if f.kind == "scalar" else None for f, _ in placed]
-        self.children = [(f, at) for f, at in placed if f.kind != "scalar"]
+        names = [f.name for f, _ in placed if f.kind == "scalar"]
+        self.scalars = itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
+        self.children = [(f, f.name, at, _WRITERS[f.kind]) for f, at in placed if f.kind != "scalar"]
 
 
 def _write_table(out: bytearray, table: Table, values: Mapping[str, Any]) -> int:
@@ -83,11 +92,10 @@ def _write_table(out: bytearray, table: Table, values: Mapping[str, Any]) -> int
         vtable += pad
         start += pad
     out += layout.vtable
-    out += layout.pack(start - vtable, *[0 if name is None else values[name] for name in layout.scalars])
-    for f, at in layout.children:
+    out += layout.pack(start - vtable, *layout.scalars(values))
+    for f, name, at, write in layout.children:
         at += start
-        child = _WRITERS[f.kind](out, f, values[f.name])
-        _U32.pack_into(out, at, child - at)
+        _U32.pack_into(out, at, write(out, f, values[name]) - at)
     return start
 
 
@@ -110,27 +118,30 @@ def _write_vector(out: bytearray, f: Field, value: Any) -> int:
         out += data
     else:
         out += _U32.pack(len(value))
-        out += struct.pack(f"<{len(value)}{f.format}", *value)
+        out += _numbers(f.format, len(value)).pack(*value)
     return at
 
 
 def _write_offsets(out: bytearray, f: Field, value: Sequence[Any], write: Any) -> int:
     out += b"\0" * (-len(out) % 4)
-    at = len(out)
+    at = slot = len(out)
     out += _U32.pack(len(value)) + b"\0" * (4 * len(value))
-    for i, element in enumerate(value):
-        slot = at + 4 + 4 * i
+    for element in value:
+        slot += 4
         _U32.pack_into(out, slot, write(out, f, element) - slot)
     return at
+
+
+def _write_child(out: bytearray, f: Field, value: Mapping[str, Any]) -> int:
+    return _write_table(out, f.table, value)
 
 
 _WRITERS = {
     "string": _write_string,
     "vector": _write_vector,
-    "table": lambda out, f, value: _write_table(out, f.table, value),
+    "table": _write_child,
     "union": lambda out, f, value: _write_table(out, UNION[UNION_NUMBER[value[0]]], value[1]),
-    "tables": lambda out, f, value: _write_offsets(
-        out, f, value, lambda o, g, element: _write_table(o, g.table, element)),
+    "tables": lambda out, f, value: _write_offsets(out, f, value, _write_child),
     "strings": lambda out, f, value: _write_offsets(out, f, value, _write_string),
 }
 
@@ -152,6 +163,10 @@ class Arrays:
         table: dict[str, Any] = {"dtype": _DTYPE_NUMBERS[array.dtype], "count": array.size}
         self._tables.append((table, array))
         return table
+
+    @property
+    def empty(self) -> bool:
+        return not self._tables
 
     @property
     def bytes(self) -> int:
@@ -189,9 +204,10 @@ def encode(kind: str, body: Mapping[str, Any], *, request: int, session: int = 0
 
 
 class _Reader:
-    """How to read tables that share one vtable: a struct for everything stored in the table itself."""
+    """How to read tables that share one vtable: a struct for everything stored in the table itself, the offsets of
+    children included, and how to read those."""
 
-    __slots__ = ("unpack", "parts", "defaults")
+    __slots__ = ("unpack", "names", "children", "defaults")
 
     def __init__(self, table: Table, vtable: bytes) -> None:
         offsets = struct.unpack(f"<{len(vtable) // 2}H", vtable)[2:]
@@ -199,71 +215,72 @@ class _Reader:
         here = sorted(((offsets[f.id], f) for f in table.fields if f.id < len(offsets) and offsets[f.id]),
                       key=lambda pair: pair[0])
         position, form = 4, "<4x"
-        self.parts: list[tuple[Field, int]] = []
+        self.names = [f.name for _, f in here]
+        self.children = [(f.name, at, _READERS[f.kind], f) for at, f in here if f.kind != "scalar"]
         for at, f in here:
             if at < position:
                 raise MalformedMessage(f"{table.name}: overlapping fields")
             fmt = f.format if f.kind == "scalar" else "I"
             form += f"{at - position}x" * (at > position) + fmt
             position = at + SIZES[fmt]
-            self.parts.append((f, at))
         self.unpack = struct.Struct(form).unpack_from
 
 
-def read_table(buffer: Buffer, position: int, table: Table) -> dict[str, Any]:
+def read_table(buffer: bytes, position: int, table: Table) -> dict[str, Any]:
     """All fields of a table, absent ones at their defaults; tables inside are read too.
 
-    Vectors of numbers come as tuples, of bytes as memoryviews; the tables of a vector as a list of dictionaries.
+    Vectors of numbers come as tuples, of bytes as memoryviews; the tables of a vector as a list of dictionaries. What
+    _LATER names comes as Later.
     """
     vtable = position - _I32.unpack_from(buffer, position)[0]
     if vtable < 0 or position < 0:
         raise MalformedMessage(f"{table.name}: an offset leads outside the message")
-    size = _VTABLE_HEAD.unpack_from(buffer, vtable)[0]
-    key = bytes(buffer[vtable : vtable + size])
+    key = buffer[vtable : vtable + _U16.unpack_from(buffer, vtable)[0]]
     reader = table.readers.get(key)
     if reader is None:
-        if size < 4 or size % 2 or len(key) != size:
+        if len(key) < 4 or len(key) % 2 or len(key) != _U16.unpack_from(buffer, vtable)[0]:
             raise MalformedMessage(f"{table.name}: not a table")
         if len(table.readers) > 256:  # one per combination of fields; more is someone's noise
             table.readers.clear()
         reader = table.readers[key] = _Reader(table, key)
     values = reader.defaults.copy()
-    for (f, at), value in zip(reader.parts, reader.unpack(buffer, position)):
-        values[f.name] = value if f.kind == "scalar" else _READERS[f.kind](buffer, position + at + value, f)
+    values.update(zip(reader.names, reader.unpack(buffer, position)))
+    for name, at, read, f in reader.children:
+        values[name] = read(buffer, position + at + values[name], f)
     return values
 
 
-def _read_string(buffer: Buffer, at: int, _f: Field) -> str:
+def _length(buffer: bytes, at: int, size: int) -> int:
+    """Of the vector here, whose elements have so many bytes and lie inside the message."""
     (n,) = _U32.unpack_from(buffer, at)
-    return bytes(_slice(buffer, at + 4, n)).decode("utf-8", "replace")
-
-
-def _slice(buffer: Buffer, start: int, size: int) -> Buffer:
-    if start + size > len(buffer):
+    if at + 4 + n * size > len(buffer):
         raise MalformedMessage("a vector reaches outside the message")
-    return buffer[start : start + size]
+    return n
 
 
-def _read_vector(buffer: Buffer, at: int, f: Field) -> Any:
-    (n,) = _U32.unpack_from(buffer, at)
+def _read_string(buffer: bytes, at: int, _f: Field) -> str:
+    n = _length(buffer, at, 1)
+    return buffer[at + 4 : at + 4 + n].decode("utf-8", "replace")
+
+
+def _read_vector(buffer: bytes, at: int, f: Field) -> Any:
+    n = _length(buffer, at, SIZES[f.format])
     if f.format == "B":
-        return _slice(memoryview(buffer), at + 4, n)
-    _slice(buffer, at + 4, n * SIZES[f.format])
-    return struct.unpack_from(f"<{n}{f.format}", buffer, at + 4)
+        return memoryview(buffer)[at + 4 : at + 4 + n]
+    return _numbers(f.format, n).unpack_from(buffer, at + 4)
 
 
-def _offsets(buffer: Buffer, at: int) -> list[int]:
-    (n,) = _U32.unpack_from(buffer, at)
-    _slice(buffer, at + 4, 4 * n)
-    return [at + 4 + 4 * i + o for i, o in enumerate(struct.unpack_from(f"<{n}I", buffer, at + 4))]
+def _offsets(buffer: bytes, at: int) -> list[int]:
+    n = _length(buffer, at, 4)
+    return [at + 4 + 4 * i + o for i, o in enumerate(_numbers("I", n).unpack_from(buffer, at + 4))]
 
 
 class Later:
-    """A table that is read when it is first looked at; for the contacts of a step."""
+    """A table that is read when it is first looked at: what a step answers, of which few use all."""
 
     __slots__ = ("buffer", "position", "table")
 
-    def __init__(self, buffer: Buffer, position: int, table: Table) -> None:
+    def __init__(self, buffer: bytes, position: int, table: Table) -> None:
         self.buffer, self.position, self.table = buffer, position, table
 
     def read(self) -> dict[str, Any]:
@@ -273,19 +290,19 @@ class Later:
             raise MalformedMessage(f"{self.table.name}: {e}") from None
 
 
-def _read_tables(buffer: Buffer, at: int, f: Field) -> list[Any]:
-    positions = _offsets(buffer, at)
-    if f.table is TABLES["Contact"]:
-        return [Later(buffer, p, f.table) for p in positions]
-    return [read_table(buffer, p, f.table) for p in positions]
+_LATER = {TABLES["Contact"], TABLES["Array"]}
+
+
+def _read_child(buffer: bytes, at: int, f: Field) -> Any:
+    return Later(buffer, at, f.table) if f.table in _LATER else read_table(buffer, at, f.table)
 
 
 _READERS = {
     "string": _read_string,
     "vector": _read_vector,
-    "table": lambda buffer, at, f: read_table(buffer, at, f.table),
+    "table": _read_child,
     "union": lambda buffer, at, f: at,  # decode() reads it, once it knows the type
-    "tables": _read_tables,
+    "tables": lambda buffer, at, f: [_read_child(buffer, p, f) for p in _offsets(buffer, at)],
     "strings": lambda buffer, at, f: [_read_string(buffer, p, f) for p in _offsets(buffer, at)],
 }
 
@@ -293,15 +310,20 @@ _READERS = {
 class Decoded:
     """A received message: `kind`, `body` (a dictionary), `request`, `session`, `epoch`, and its array frames."""
 
-    __slots__ = ("kind", "body", "request", "session", "epoch", "frames")
+    __slots__ = ("kind", "body", "request", "session", "epoch", "frames", "_arrays")
 
     def array(self, name: str) -> np.ndarray | None:
         """The array in field `name` as a read-only one-dimensional view of the message, or None where absent."""
-        return array_of(self.body[name], self.frames, name)
+        if name not in self._arrays:
+            self._arrays[name] = array_of(self.body[name], self.frames, name)
+        return self._arrays[name]
 
 
-def array_of(table: Mapping[str, Any] | None, frames: Sequence[Buffer], name: str) -> np.ndarray | None:
-    if table is None or table["dtype"] == 0:
+def array_of(later: Later | None, frames: Sequence[Buffer], name: str) -> np.ndarray | None:
+    if later is None:
+        return None
+    table = later.read()
+    if table["dtype"] == 0:
         return None
     dtype = _DTYPES.get(table["dtype"])
     if dtype is None:
@@ -320,9 +342,9 @@ def array_of(table: Mapping[str, Any] | None, frames: Sequence[Buffer], name: st
 
 def decode(frames: Sequence[Buffer]) -> Decoded:
     """Raises MalformedMessage for anything that is not a message of this protocol."""
-    header = frames[0]
+    header = bytes(frames[0])  # the tables; large arrays have frames of their own, which are not copied
     try:
-        if bytes(header[4:8]) != _schema.IDENTIFIER:
+        if header[4:8] != _schema.IDENTIFIER:
             raise MalformedMessage("no CTD1 identifier")
         message = read_table(header, _U32.unpack_from(header, 0)[0], TABLES["Message"])
         out = Decoded()
@@ -333,6 +355,7 @@ def decode(frames: Sequence[Buffer]) -> Decoded:
         out.body = read_table(header, message["body"], table)
         out.request, out.session, out.epoch = message["request"], message["session"], message["epoch"]
         out.frames = frames[1:]
+        out._arrays = {}
         return out
     except (struct.error, IndexError, KeyError, TypeError, ValueError) as e:
         raise MalformedMessage(str(e)) from None

@@ -21,7 +21,8 @@ from .scene import Scene, settings_message, settings_of
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
 
-def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None) -> "Client":
+def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
+            spin: float = 500e-6) -> "Client":
     """Connects to a contactd server.
 
     Args:
@@ -30,10 +31,13 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
         lease: seconds of silence after which the server may close this client's scenes; 0: the server's own. A client
             that lives is never silent: it pings by itself.
         name: tells clients apart in the server's log and lists.
+        spin: seconds for which a call first looks for its answer, again and again, before it sleeps: to wake a sleeping
+            core often costs more than a small step. It does so only while answers come within this time, and not where
+            the process has but one core or other Python threads, which would wait meanwhile. 0: sleep at once.
     Raises: UnreachableError where no server answers in time, VersionMismatchError where it speaks another protocol.
     """
     client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,
-                    name=name)
+                    name=name, spin=spin)
     try:
         client.ping()
     except BaseException:
@@ -123,9 +127,14 @@ class Client:
         timeout: seconds that a call may take unless told otherwise.
     """
 
-    def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None) -> None:
+    def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
+                 spin: float = 500e-6) -> None:
         self.address, self.timeout = address, timeout
-        self._link = Link(address, name=f"contactd-python {VERSION}" if name is None else name, lease_s=lease)
+        spin = _arrays.real(spin, field="spin")
+        if not spin >= 0:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {spin:g}", field="spin")
+        self._link = Link(address, name=f"contactd-python {VERSION}" if name is None else name, lease_s=lease,
+                          spin_s=spin)
 
     # ---- meshes ----
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 PHASES = ("queue", "upload", "broadphase", "raster", "span", "contact", "download")
 WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spans": 16, "all": 15}
-DEFAULT_WANT = ("frame", "gradient", "friction")
+DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
 def want_bits(want: str | Sequence[str] | None) -> int:
     """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans."""
     if want is None:
-        want = DEFAULT_WANT
+        return DEFAULT_WANT
     bits = 0
     for name in (want,) if isinstance(want, str) else want:
         if name not in WANT:

@@ -223,13 +223,13 @@ class Scene:
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
         """
-        request = self._request(positions, poses, ranges, indexed, want, timeout)
-        link = self.client._link
-        link.check_thread()
-        future = link.submit(request)
-        for update in request.updates:  # while the server computes
-            update.own()
-        return future.result()
+        request = self._request(positions, poses, ranges, indexed, want, timeout, None)
+
+        def own() -> None:
+            for update in request.updates:
+                update.own()
+
+        return self.client._link.call(request, own)
 
     def submit(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
                ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
@@ -238,37 +238,39 @@ class Scene:
         """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
 
         Arrays are copied, so they may be changed as soon as this returns. Callbacks added to the future run on the
-        connection's thread: they must be short and must not wait for another answer.
+        thread that serves the connection, its own or that of another call that waits: they must be short and must not
+        wait for another answer.
         """
-        request = self._request(positions, poses, ranges, indexed, want, timeout)
+        request = self._request(positions, poses, ranges, indexed, want, timeout, Future())
         for update in request.updates:
             update.own()
         self.client._link.submit(request)
         return request.future  # type: ignore[return-value]
 
-    def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, timeout: Any) -> Request:
+    def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, timeout: Any,
+                 future: Future | None) -> Request:
         self._check_open()
         updates = []
         for body, value in (positions or {}).items():
             state = self._own(body, "positions", _state.DEFORMABLE)
             updates.append(Update(state, _state.POSITIONS, _arrays.points(
-                value, field="positions", object=str(body), rows=state.vertices)))
+                value, field="positions", object=body, rows=state.vertices)))
         for body, value in (poses or {}).items():
             state = self._own(body, "poses", _state.RIGID)
-            updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=str(body))))
+            updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=body)))
         for body, (at, value) in (ranges or {}).items():
             state = self._own(body, "ranges", _state.DEFORMABLE)
-            pairs = _arrays.indices(at, field="ranges", object=str(body), columns=2)
+            pairs = _arrays.indices(at, field="ranges", object=body, columns=2)
             wide = pairs.astype(np.int64)
             _check_range(int((wide.sum(1)).max(initial=0)), state, body, "ranges")
             updates.append(Update(state, _state.RANGES, _arrays.points(
-                value, field="positions", object=str(body), rows=int(wide[:, 1].sum())), pairs))
+                value, field="positions", object=body, rows=int(wide[:, 1].sum())), pairs))
         for body, (at, value) in (indexed or {}).items():
             state = self._own(body, "indexed", _state.DEFORMABLE)
-            at = _arrays.indices(at, field="indices", object=str(body))
+            at = _arrays.indices(at, field="indices", object=body)
             _check_range(int(at.max(initial=0)) + (at.size > 0), state, body, "indices")
             updates.append(Update(state, _state.INDEXED, _arrays.points(
-                value, field="positions", object=str(body), rows=at.size), at))
+                value, field="positions", object=body, rows=at.size), at))
         if len({u.body for u in updates}) < len(updates):
             seen: set[BodyState] = set()
             twice = next(u.body for u in updates if u.body in seen or seen.add(u.body))  # type: ignore[func-returns-value]
@@ -278,7 +280,7 @@ class Scene:
             return StepResult(self, answer, self._state.by_id, request.want, self._state.number,
                               time.monotonic() - request.began)
 
-        request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=Future())
+        request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)
         request.scene, request.updates, request.want = self._state, updates, want_bits(want)
         return request
 
@@ -364,7 +366,7 @@ class Scene:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a Body, got {body!r}", object=str(self), field=field)
         if body.scene._state is not self._state:
             raise error_for(ErrorCode.NOT_FOUND, f"{body} is one of {body.scene}", object=str(self), field=field)
-        if body._state not in self._state.bodies:
+        if body._state.removed:
             raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=str(body), field=field)
         if kind and body._state.kind != kind:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"the body is {body.kind}: it takes "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import signal
 import threading
 import time
 
@@ -393,6 +395,87 @@ def test_many_threads(client):
     [t.start() for t in threads]
     [t.join(20) for t in threads]
     assert not failures
+
+
+def test_ctrl_c_in_the_midst_of_calls(client):
+    """It comes while a call waits, or tears the client's own work apart: the next call goes on all the same."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals come to the main thread only")
+    scene, a, b = scene_of_two(client)
+    rng = random.Random(1)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for i in range(100):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(5e-5, 4e-3))
+                for _ in range(200):  # Python drops exceptions from handlers that run in a destructor
+                    scene.step(positions={a: full(-1)}, poses={b: pose(-1)})
+            except KeyboardInterrupt:
+                pass
+            assert volume(scene.step(positions={a: full(i)}, poses={b: pose(i)})) == 24 * i + 12 * i
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_futures_end_while_callers_serve_themselves(client):
+    """What was submitted is answered though the connection's thread stands aside for the calls around it."""
+    scene, a, b = scene_of_two(client)
+    for i in range(30):
+        assert volume(scene.step(positions={a: full(i)})) == 24 * i  # now it stands aside
+        began = time.monotonic()
+        future = scene.submit(positions={a: full(2 * i)})
+        if i % 3 == 0:
+            client.ping()
+        assert volume(future.result(5)) == 48 * i
+        assert time.monotonic() - began < 2
+
+
+def test_two_callers_of_different_patience(fake, client):
+    """One caller's long wait, during which it serves the connection, holds up nobody, nor is it held up."""
+    scene, a, b = scene_of_two(client)
+    slow = client.open_scene()
+    release = threading.Event()
+
+    def hook(kind, body):
+        return "silence" if kind == "Step" and body["scene"] == slow.id and not release.is_set() else None
+
+    fake.hook = hook
+    client.ping()
+    ends = []
+
+    def wait():
+        with pytest.raises(errors.DeadlineExceededError):
+            slow.step(timeout=0.5)
+        ends.append(time.monotonic())
+
+    began = time.monotonic()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    for i in range(20):
+        assert volume(scene.step(positions={a: full(i)})) == 24 * i
+    assert not ends and time.monotonic() - began < 0.5, "the quick calls waited for the slow one"
+    thread.join(5)
+    release.set()
+    assert 0.5 <= ends[0] - began < 1
+    client.ping()
+
+
+@pytest.mark.parametrize("spin", [0, 500e-6, 1.0])
+def test_nothing_runs_between_calls(fake, spin):
+    with contactd.connect(fake.address, spin=spin) as client:
+        for _ in range(50):
+            client.ping()
+        time.sleep(0.2)
+        fake.crash()  # whose thread is of this process, and looks around every few milliseconds
+        time.sleep(0.2)
+        before = time.process_time()
+        time.sleep(1)
+        assert time.process_time() - before < 0.05
 
 
 def test_close_ends_everything(fake):

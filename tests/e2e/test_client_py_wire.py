@@ -84,6 +84,7 @@ def test_what_flatc_writes_is_read(tmp_path, kind):
     assert message.kind == kind and message.request == 3
 
     def check(mine, read):
+        read = read.read() if isinstance(read, _wire.Later) else read
         for key, value in mine.items():
             if isinstance(value, dict):
                 check(value, read[key])
