@@ -5,9 +5,9 @@ connection's own thread; while calls that wait for their answers follow each oth
 callers take the turn themselves, which spares each call two changes of threads. The thread has the turn back when
 something is left to do, or nobody called for a while.
 
-Every request ends by its deadline, whatever happens. When the
-connection drops, requests in flight are sent again: to the same server, which answers repeated steps from its cache, or,
-where it restarted or forgot the session, after meshes, scenes and bodies have been built again from _state.
+Every request ends by its deadline, whatever happens. When the connection drops, requests in flight are sent again: to the
+same server, which answers repeated steps from its cache, or, where it restarted or forgot the session, after meshes,
+scenes and bodies have been built again from _state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import zmq
 import zmq.utils.monitor
 
 from . import _wire
-from ._state import BodyState, MeshState, SceneState, Update
+from ._request import Request, Spin
+from ._state import BodyState, MeshState, SceneState
 from ._wire import Arrays, Decoded
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
@@ -36,7 +37,6 @@ ESTABLISH_S = 30.0  # for one answer while a session is set up
 GOODBYE_S = 1.0
 ASIDE_S = 0.05  # without a call, after which the thread has the turn again
 
-Message = tuple[dict[str, Any], Arrays | None]
 Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
 
 # Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
@@ -49,98 +49,6 @@ def _number_unused(error: ContactdError) -> bool:
     return (error.code in _LATER or error.code == ErrorCode.FORBIDDEN or error.object == "message"  # not understood
             or (error.code == ErrorCode.CONFLICT and error.field == "sequence")
             or (error.code in (ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE) and error.field == "scene"))
-
-
-class Reply:
-    """A future for the one caller who waits; a tenth of the work of concurrent.futures.Future."""
-
-    __slots__ = ("_done", "_value", "_error", "_waiter")
-
-    def __init__(self) -> None:
-        self._done = False
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._waiter: Any = None  # a lock that ends its wait
-
-    def done(self) -> bool:
-        return self._done
-
-    def set_result(self, value: Any) -> None:
-        self._value = value
-        self._end()
-
-    def set_exception(self, error: BaseException) -> None:
-        self._error = error
-        self._end()
-
-    def _end(self) -> None:
-        self._done = True
-        if self._waiter is not None:
-            self._waiter.release()
-
-    def result(self) -> Any:
-        if not self._done:
-            waiter = threading.Lock()
-            waiter.acquire()
-            self._waiter = waiter  # before looking again: an end in between is seen, or releases it
-            if not self._done:
-                waiter.acquire()
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
-class Request:
-    """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
-
-    `done` runs on the thread that has the turn and makes the future's value; `undo` names a request that takes back what the
-    server did although the caller had given up waiting.
-    """
-
-    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh")
-
-    def __init__(self, kind: str, build: Callable[[], Message] | None = None,
-                 done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
-                 undo: Callable[[Decoded], "Request"] | None = None, future: Future | None = None) -> None:
-        self.kind, self.build, self.done, self.undo = kind, build, done, undo
-        self.future: Future | Reply = Reply() if future is None else future
-        if future is not None:
-            future.set_running_or_notify_cancel()  # what is on its way cannot be called back
-        self.began = time.monotonic()
-        self.deadline = self.began + timeout
-        self.scene: SceneState | None = None  # of a step
-        self.updates: list[Update] = []
-        self.want = 0
-        self.sequence = 0
-        self.sent = False
-        self.whole = False  # a step sent with the state of all bodies
-        self.not_before = 0.0
-        self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
-
-
-class _Spin:
-    """How long a wait looks for its answer before it sleeps; see proto/spin.h, whose rules these are.
-
-    Python code of other threads would have to wait meanwhile, so it is not done where there are any.
-    """
-
-    own_threads: set[threading.Thread] = set()  # of all connections; they do not count
-
-    def __init__(self, bound: float) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.bound = bound if cores > 1 else 0.0
-        self._credit, self._waits = 1, 0
-
-    def begin(self) -> float:
-        if not self.bound or threading.active_count() - len(_Spin.own_threads) > 1:
-            return 0.0
-        if not self._credit:
-            self._waits += 1
-        return self.bound if self._credit or self._waits % 64 == 0 else 0.0
-
-    def end(self, waited: float) -> None:
-        self._credit = self._credit // 2 if waited > self.bound else min(8, self._credit + 1)
 
 
 class Link:
@@ -160,7 +68,7 @@ class Link:
         self._asked = False  # for the turn, by a call that did not get it
         self._called = 0.0  # when a caller last had it
         self._back = threading.Event()  # the thread is to take it
-        self._spin = _Spin(spin_s)
+        self._spin = Spin(spin_s)
         self._mid = False  # a caller is at work on the books
         self._torn = ""  # why one did not finish
         self._sleeping = False  # whoever has the turn, or about to
@@ -199,7 +107,7 @@ class Link:
             self._dispose()
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: {e.strerror}",
                             field="address") from None
-        _Spin.own_threads.add(self.thread)
+        Spin.own_threads.add(self.thread)
         self.thread.start()
 
     # ---- from any thread ----
@@ -852,7 +760,7 @@ def _run(link: Link) -> None:
     except BaseException as e:  # a defect here must not leave callers waiting
         error = error_for(ErrorCode.INTERNAL, f"the client's connection thread failed: {e!r}")
         error.__cause__ = e
-    _Spin.own_threads.discard(link.thread)
+    Spin.own_threads.discard(link.thread)
     with link._lock:
         link._closed = error
     link._fail_all(error)

@@ -16,7 +16,7 @@ from ._wire import Arrays
 from .errors import ContactdError, ErrorCode, error_for
 
 if TYPE_CHECKING:
-    from ._link import Request
+    from ._request import Request
 
 DEFORMABLE, RIGID = 1, 2
 POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4

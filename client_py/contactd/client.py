@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
-from ._link import VERSION, Link, Request
+from ._link import VERSION, Link
+from ._request import Request
 from ._schema import ENUMS
 from ._state import MeshState, SceneState
 from ._wire import Decoded

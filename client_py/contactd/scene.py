@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arrays, _state
-from ._link import Request
+from ._request import Request
 from ._schema import ENUMS
 from ._state import BodyState, SceneState, Update
 from ._wire import Decoded

@@ -1,0 +1,108 @@
+"""Requests on their way, what their callers wait on, and how long a wait looks before it sleeps. For _link and its users."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Callable
+
+from ._wire import Arrays, Decoded
+
+if TYPE_CHECKING:
+    from ._state import MeshState, SceneState, Update
+
+Message = tuple[dict[str, Any], Arrays | None]
+
+
+class Reply:
+    """A future for the one caller who waits; nothing in it waits, or is woken, where he serves himself."""
+
+    __slots__ = ("_done", "_value", "_error", "_waiter")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._waiter: Any = None  # a lock that ends its wait
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, value: Any) -> None:
+        self._value = value
+        self._end()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        self._done = True
+        if self._waiter is not None:
+            self._waiter.release()
+
+    def result(self) -> Any:
+        if not self._done:
+            waiter = threading.Lock()
+            waiter.acquire()
+            self._waiter = waiter  # before looking again: an end in between is seen, or releases it
+            if not self._done:
+                waiter.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Request:
+    """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
+
+    `done` runs on the thread that has the turn and makes the future's value; `undo` names a request that takes back what the
+    server did although the caller had given up waiting.
+    """
+
+    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "sequence", "began",
+                 "sent", "whole", "not_before", "mesh")
+
+    def __init__(self, kind: str, build: Callable[[], Message] | None = None,
+                 done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future | None = None) -> None:
+        self.kind, self.build, self.done, self.undo = kind, build, done, undo
+        self.future: Future | Reply = Reply() if future is None else future
+        if future is not None:
+            future.set_running_or_notify_cancel()  # what is on its way cannot be called back
+        self.began = time.monotonic()
+        self.deadline = self.began + timeout
+        self.scene: SceneState | None = None  # of a step
+        self.updates: list[Update] = []
+        self.want = 0
+        self.sequence = 0
+        self.sent = False
+        self.whole = False  # a step sent with the state of all bodies
+        self.not_before = 0.0
+        self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
+
+
+class Spin:
+    """How long a wait looks for its answer before it sleeps; see proto/spin.h, whose rules these are.
+
+    Python code of other threads would have to wait meanwhile, so it is not done where there are any.
+    """
+
+    own_threads: set[threading.Thread] = set()  # of all connections; they do not count
+
+    def __init__(self, bound: float) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.bound = bound if cores > 1 else 0.0
+        self._credit, self._waits = 1, 0
+
+    def begin(self) -> float:
+        if not self.bound or threading.active_count() - len(Spin.own_threads) > 1:
+            return 0.0
+        if not self._credit:
+            self._waits += 1
+        return self.bound if self._credit or self._waits % 64 == 0 else 0.0
+
+    def end(self, waited: float) -> None:
+        self._credit = self._credit // 2 if waited > self.bound else min(8, self._credit + 1)
