@@ -77,7 +77,7 @@ static int setup(void **state) {
     inside = most_inside = passed = 0;
 
     world->metrics = metrics_new();
-    registry_limits limits = {1 << 20, 1 << 24, 8, 16, IN_FLIGHT, 60000};
+    registry_limits limits = {1 << 20, 1 << 24, 16, 16, IN_FLIGHT, 60000};
     world->registry = registry_new(&limits, world->engine, world->metrics);
     scheduler_options options = {world->engine, "cpu", 64, IN_FLIGHT, window_us};
     server_error error = {0};
@@ -288,6 +288,51 @@ static void test_change_before_a_step(void **state) {
     check_and_forget(&small, 1);
 }
 
+/* In which lane a new scene's step is put after steps that are said to have taken so long. */
+static schedule_lane lane_after(world *world, uint32_t resolution, const double *ms, int n) {
+    uint64_t session = open_session(world), handle = open_boxes(world, session, resolution);
+    scene *scene = scene_acquire(world->registry, handle, NULL);
+    step_answer *answer = step_answer_new(1);
+    command said = {.kind = COMMAND_STEP, .answer = answer, .runner = SCHEDULE_SMALL};
+    for (bool idle = false; !idle;) { /* a scene that runs is in no queue */
+        pthread_mutex_lock(&world->scheduler->lock);
+        idle = scheduler_is_idle(world->scheduler);
+        pthread_mutex_unlock(&world->scheduler->lock);
+    }
+    pthread_mutex_lock(&world->scheduler->lock);
+    for (int i = 0; i < n; i++) {
+        answer->cost_s = 1e-3 * ms[i];
+        scheduler_note_cost(world->scheduler, scene, &said);
+    }
+    pthread_mutex_unlock(&world->scheduler->lock);
+    step_answer_release(&answer);
+    asked step;
+    ask(world, &step, session, handle, 1);
+    pthread_mutex_lock(&world->scheduler->lock);
+    uint32_t runner = scene->runner;
+    pthread_mutex_unlock(&world->scheduler->lock);
+    scheduler_kick(world->scheduler);
+    wait_until(&n_done, 1, "the step");
+    check_and_forget(&step, 1);
+    scene_release(&scene);
+    return world->scheduler->runners[runner].lane;
+}
+
+static void test_costs_tell_the_lane(void **state) {
+    world *world = *state;
+    static const double quick[] = {1, 1}, outlier[] = {1, 1, 90, 1}, slow[] = {1, 1, 90, 90}, endless[] = {9e5, 9e5};
+    double calm[40] = {90, 90};
+    for (int i = 2; i < 40; i++) calm[i] = 1;
+    assert_int_equal(lane_after(world, LARGE, NULL, 0), SCHEDULE_LARGE); /* by what is in it */
+    assert_int_equal(lane_after(world, LARGE, quick, 2), SCHEDULE_SMALL);
+    assert_int_equal(lane_after(world, LARGE, outlier, 4), SCHEDULE_SMALL); /* others took its core */
+    assert_int_equal(lane_after(world, LARGE, slow, 4), SCHEDULE_LARGE);
+    assert_int_equal(lane_after(world, LARGE, slow, 3), SCHEDULE_SMALL);
+    assert_int_equal(lane_after(world, LARGE, calm, 4), SCHEDULE_LARGE);
+    assert_int_equal(lane_after(world, LARGE, calm, 40), SCHEDULE_SMALL);
+    assert_int_equal(lane_after(world, SMALL, endless, 2), SCHEDULE_SMALL); /* two boxes cannot take that long */
+}
+
 /* Scenes go from one lane to the other and back as they change, answers in order. */
 static void test_lanes_alternate(void **state) {
     enum { ROUNDS = 6 };
@@ -417,6 +462,7 @@ int main(void) {
         WITH_WORLD(test_small_steps_pass_a_large_one),
         WITH_WORLD(test_large_steps_wait_for_each_other),
         WITH_WORLD(test_change_before_a_step),
+        WITH_WORLD(test_costs_tell_the_lane),
         WITH_WORLD(test_lanes_alternate),
         WITH_WORLD(test_end_in_the_middle),
         cmocka_unit_test_setup_teardown(test_devices_side_by_side, setup_two_devices, teardown),
