@@ -59,6 +59,9 @@ static contactd_code check_indexed(contactd_client *client, const contactd_updat
 static contactd_code check(contactd_client *client, ctc_scene *scene, const contactd_update *u) {
     const ctc_body *body = ctc_find_body(client, scene, u->body);
     if (!body) return client->error.code;
+    if (u->kind == CONTACTD_POSE && body->rigid) return CONTACTD_OK;
+    if (u->kind == CONTACTD_POSITIONS && !body->rigid && u->positions && u->count == body->vertices)
+        return CONTACTD_OK; /* these are most steps', and need no name for an error */
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "body %u", u->body);
     if (u->kind < CONTACTD_POSITIONS || u->kind > CONTACTD_POSE)
@@ -69,7 +72,6 @@ static contactd_code check(contactd_client *client, ctc_scene *scene, const cont
                         body->rigid ? "body %u is rigid: it takes a pose, not positions"
                                     : "body %u is deformable: it takes positions, not a pose",
                         u->body);
-    if (u->kind == CONTACTD_POSE) return CONTACTD_OK;
     bool indexed = u->kind != CONTACTD_POSITIONS;
     if ((u->count && !u->positions) || (indexed && u->n_indices && !u->indices))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, u->positions ? "indices" : "positions", "%s is NULL",

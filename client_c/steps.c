@@ -279,7 +279,7 @@ contactd_code ctc_serve_steps(contactd_client *client) {
 }
 
 /* One turn of waiting; the earliest retry is not slept through. */
-static contactd_code turn(contactd_client *client, const char *object, const ctc_step *waiting) {
+static contactd_code turn(contactd_client *client, const ctc_step *waiting) {
     contactd_code code = ctc_serve_steps(client);
     if (code != CONTACTD_OK || (waiting && !in_flight(waiting))) return code;
     uint64_t until = client->deadline_ns, now = ctc_now();
@@ -294,6 +294,8 @@ static contactd_code turn(contactd_client *client, const char *object, const ctc
         snprintf(client->error.field, sizeof client->error.field, "timeout_ms");
         return client->error.code;
     }
+    char object[CTC_OBJECT] = "step";
+    if (waiting) ctc_scene_object(client->scenes[waiting->scene - 1], object);
     return ctc_timed_out(client, object, "the answer to a step");
 }
 
@@ -303,7 +305,7 @@ contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below) {
         for (size_t i = 0; i < client->n_steps; i++)
             n += in_flight(client->steps[i]) && (!scene || client->steps[i]->scene == scene);
         if (n < below) return CONTACTD_OK;
-        contactd_code code = turn(client, "step", NULL);
+        contactd_code code = turn(client, NULL);
         if (code != CONTACTD_OK) return code;
     }
 }
@@ -360,19 +362,19 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
 }
 
 static contactd_code wait_for(contactd_client *client, ctc_step *step, const contactd_result **out) {
-    char object[CTC_OBJECT];
     if (client->current) put_spare(client, client->current);
     client->current = NULL;
-    ctc_scene_object(client->scenes[step->scene - 1], object);
     while (in_flight(step)) {
-        contactd_code code = turn(client, object, step);
+        contactd_code code = turn(client, step);
         if (code != CONTACTD_OK) return code;
     }
     remove_step(client, step);
     client->current = step;
     client->error = step->error;
     if (step->error.code != CONTACTD_OK) return step->error.code;
-    if (!ctc_make_result(client, step)) return ctc_no_memory(client, object);
+    char object[CTC_OBJECT];
+    if (!ctc_make_result(client, step))
+        return ctc_no_memory(client, ctc_scene_object(client->scenes[step->scene - 1], object));
     *out = &step->result;
     return CONTACTD_OK;
 }
