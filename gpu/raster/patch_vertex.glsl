@@ -1,6 +1,7 @@
 #version 450 core
-// patch_vertex.glsl - a rectangle of samples for each patch (gpu/raster/patch.h), at pixels of its tile; six vertices
-// each. What the fragment shader needs of the triangle goes to it unchanged.
+// patch_vertex.glsl - a rectangle of samples for each patch (gpu/raster/patch.h), at pixels of its tile; four vertices
+// each. What the fragment shader needs of the triangle goes to it unchanged, with the vertex that both halves of the
+// rectangle take their flat values from.
 
 struct Patch {
     ivec4 corners;  // xb, yb, xc, yc
@@ -29,15 +30,21 @@ flat out uvec3 area;      // twice the area, high word and low; flags
 
 invariant gl_Position;
 
+const int PROVOKING = 3;
+
 void main() {
-    Patch p = patches[gl_VertexID / 6];
-    Tile t = tiles[p.place.z];
-    ivec2 low = ivec2(p.place.xy & 0xffffu), high = ivec2(p.place.xy >> 16);
-    int corner = gl_VertexID % 6;  // two triangles with one diagonal
-    bool right = corner == 1 || corner == 2 || corner == 4, up = corner == 2 || corner == 4 || corner == 5;
-    ivec2 at = ivec2(right ? high.x : low.x, up ? high.y : low.y) + ivec2(t.left, t.bottom - t.first_row);
+    int i = gl_VertexID >> 2, corner = gl_VertexID & 3;
+    uvec4 place = patches[i].place;
+    ivec2 low = ivec2(place.xy & 0xffffu), high = ivec2(place.xy >> 16);
+    ivec2 tile = ivec2(tiles[place.z].left, tiles[place.z].bottom - tiles[place.z].first_row);
+    ivec2 at = tile + ivec2((corner & 1) != 0 ? high.x : low.x, (corner & 2) != 0 ? high.y : low.y);
     gl_Position = vec4(vec2(at) * pixel - 1.0, 0.0, 1.0);
 
+    corners = sampling = depth = target = ivec4(0);
+    area = uvec3(0u);
+    if (corner != PROVOKING) return;
+    Patch p = patches[i];
+    Tile t = tiles[place.z];
     corners = p.corners;
     depth = p.depth;
     // Integers wrap around; the differences that the fragment shader makes of these do not.

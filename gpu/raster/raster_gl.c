@@ -15,6 +15,9 @@
 #include "patch_fragment_glsl.h"
 #include "patch_vertex_glsl.h"
 
+/* Patches that one draw call draws: indices are made for so many. */
+enum { INDEXED = 1 << 17 };
+
 /* As the shaders number them. */
 enum { PATCHES, TILES, HEADS, WINDINGS, FRAGMENTS, COUNTER, BUFFERS };
 enum { UNIFORM_PIXEL, UNIFORM_CAPACITY, UNIFORM_SECOND };
@@ -27,7 +30,7 @@ struct buffer {
 
 struct ct_raster_gl {
     ct_gl_context *context;
-    GLuint program, framebuffer, vertices;
+    GLuint program, framebuffer, vertices, indices;
     struct buffer buffers[BUFFERS];
     size_t max_block; /* bytes of a buffer that a shader can reach */
     int32_t max_side; /* pixels */
@@ -101,6 +104,7 @@ static void set_state(const ct_raster_gl *gl, int32_t width, int32_t height, uin
                                  GL_DITHER,    GL_RASTERIZER_DISCARD, GL_MULTISAMPLE,  GL_PRIMITIVE_RESTART};
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) glDisable(off[i]);
     glPolygonMode(GL_FRONT_AND_BACK, GL_FILL);
+    glProvokingVertex(GL_LAST_VERTEX_CONVENTION);
     glClipControl(GL_LOWER_LEFT, GL_NEGATIVE_ONE_TO_ONE);
     glBindFramebuffer(GL_FRAMEBUFFER, gl->framebuffer);
     glNamedFramebufferParameteri(gl->framebuffer, GL_FRAMEBUFFER_DEFAULT_WIDTH, width);
@@ -119,7 +123,15 @@ static size_t count_patches(const ct_drawing *d, int order) {
     return n;
 }
 
-/* All patches of the bodies that come first, or of those that come second; in one draw call if the buffer has room. */
+/* Those that the buffer holds, all in one call if they are no more than the indices are for. */
+static void draw_buffer(size_t n) {
+    for (size_t first = 0; first < n; first += INDEXED) {
+        size_t some = n - first < INDEXED ? n - first : INDEXED;
+        glDrawElementsBaseVertex(GL_TRIANGLES, (GLsizei)(6 * some), GL_UNSIGNED_INT, NULL, (GLint)(4 * first));
+    }
+}
+
+/* All patches of the bodies that come first, or of those that come second. */
 static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
     const struct buffer *buffer = &gl->buffers[PATCHES];
     size_t room = buffer->capacity / sizeof(ct_patch), used = 0;
@@ -133,11 +145,11 @@ static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
             done += n;
             used += n;
             if (used < room) continue;
-            glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(6 * used));
+            draw_buffer(used);
             used = 0;
         }
     }
-    if (used) glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(6 * used));
+    draw_buffer(used);
 }
 
 static void clear(ct_raster_gl *gl, int which, size_t bytes, uint32_t value) {
@@ -214,6 +226,19 @@ ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *dra
 
 /* ---- making one ---- */
 
+/* Two triangles to a patch that have one diagonal, and the last vertex, which they take flat values from. */
+static ct_status make_indices(ct_raster_gl *gl, ct_error *error) {
+    static const uint32_t corners[6] = {0, 1, 3, 2, 0, 3};
+    uint32_t *indices = malloc(6 * INDEXED * sizeof *indices);
+    if (!indices) return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory for a rasterizer");
+    for (uint32_t i = 0; i < 6 * INDEXED; i++) indices[i] = 4 * (i / 6) + corners[i % 6];
+    glCreateBuffers(1, &gl->indices);
+    glNamedBufferStorage(gl->indices, 6 * INDEXED * sizeof *indices, indices, 0);
+    glVertexArrayElementBuffer(gl->vertices, gl->indices);
+    free(indices);
+    return CT_OK;
+}
+
 static ct_status make(ct_raster_gl *gl, ct_error *error) {
     const char *renderer = ct_gl_context_facts(gl->context)->renderer;
     GLint blocks = 0, width = 0, height = 0, viewport[2] = {0, 0};
@@ -231,10 +256,12 @@ static ct_status make(ct_raster_gl *gl, ct_error *error) {
     const GLint sides[] = {width, height, viewport[0], viewport[1]};
     for (int i = 0; i < 4; i++)
         if (sides[i] < gl->max_side) gl->max_side = sides[i];
-    const size_t most = (size_t)1 << 30; /* 6 vertices to a patch are counted in 31 bits */
+    const size_t most = (size_t)1 << 30; /* 4 vertices to a patch are counted in 31 bits */
     gl->max_block = (uint64_t)bytes < most ? (size_t)bytes : most;
     glCreateFramebuffers(1, &gl->framebuffer);
     glCreateVertexArrays(1, &gl->vertices);
+    ct_status indexed = make_indices(gl, error);
+    if (indexed) return indexed;
     ct_status status = ct_gl_program(gl->context, "patch", patch_vertex_glsl, patch_fragment_glsl, &gl->program, error);
     return status ? status : ct_gl_check(gl->context, "preparing to draw", error);
 }
@@ -274,6 +301,7 @@ void ct_raster_gl_destroy(ct_raster_gl **handle, ct_budget *budget) {
     ct_raster_gl_release(gl, budget);
     if (!ct_gl_enter(gl->context, NULL)) {
         glDeleteProgram(gl->program);
+        glDeleteBuffers(1, &gl->indices);
         glDeleteFramebuffers(1, &gl->framebuffer);
         glDeleteVertexArrays(1, &gl->vertices);
         ct_gl_leave(gl->context);
