@@ -1,0 +1,272 @@
+/* test_drawn.c - the CPU backend's way of drawing, with a drawer made for the test in OpenGL's stead: it rasterises
+ * patches by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then drawn
+ * together, alone or in parts, and the answers are those of the native rasteriser, or errors that name the bodies.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/cpu.h"
+#include "gpu/backend/cpu/device.h"
+#include "gpu/base/fail.h"
+#include "gpu/engine.h"
+#include "tests/scenes/stage.h"
+
+/* What the drawer does, and has done. One lane is used at a time here. */
+static struct {
+    uint32_t most_rays, most_fragments;
+    ct_status fails;
+    int drawings, refused;
+    uint32_t most_tiles; /* in one drawing */
+    uint32_t *head;
+    int32_t (*winding)[2];
+    ct_linked_fragment *fragments;
+    size_t room;
+} fake;
+
+static void forget(void) {
+    free(fake.head);
+    free(fake.winding);
+    free(fake.fragments);
+    fake.head = NULL;
+    fake.winding = NULL;
+    fake.fragments = NULL;
+    fake.room = 0;
+}
+
+static ct_status open_fake(ct_device *device, ct_error *error) {
+    (void)device, (void)error;
+    return CT_OK;
+}
+static void close_fake(ct_device *device) {
+    (void)device;
+}
+static void release_fake(ct_lane *lane) {
+    (void)lane;
+}
+static const char *renderer_fake(const ct_device *device) {
+    (void)device;
+    return "a test";
+}
+
+static void put(ct_drawing *d, uint32_t ray, ct_fragment f) {
+    if (d->n_fragments == fake.room) {
+        fake.room = fake.room ? 2 * fake.room : 1024;
+        fake.fragments = realloc(fake.fragments, fake.room * sizeof *fake.fragments);
+        assert_non_null(fake.fragments);
+    }
+    fake.fragments[d->n_fragments] = (ct_linked_fragment){f, d->head[ray]};
+    d->head[ray] = d->n_fragments++;
+}
+
+/* A sample of a patch, by the patch's own words. */
+static void try_sample(ct_drawing *d, const ct_patch *p, const ct_tile *tile, int32_t row, int32_t column, int second) {
+    const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
+    int sign = p->flags & CT_PATCH_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
+    const int32_t bb[3] = {sign * b[0], sign * b[1], b[2]}, cc[3] = {sign * c[0], sign * c[1], c[2]};
+    ct_setup s;
+    memset(&s, 0, sizeof s);
+    assert_int_equal(ct_make_setup(&s, a, bb, cc, 0, 1, 2, ct_sample_coord(column, tile->shift_u) - p->x0,
+                                   ct_sample_coord(row, tile->shift_v) - p->y0, 0, 0),
+                     1);
+    assert_int_equal(s.ccw, sign);
+    assert_true(s.inverse == p->inverse);
+    for (int k = 0; k < 3; k++) assert_int_equal(ct_edge_inside(&s, k), p->flags >> k & 1);
+    if (!ct_covers(&s, s.edge[0], s.edge[1], s.edge[2])) return;
+    uint32_t body = p->tag >> 31, ray = (uint32_t)(tile->first_ray + (row - tile->first_row) * tile->columns + column);
+    assert_true(ray < d->n_rays);
+    if (p->flags & CT_PATCH_BEFORE)
+        d->winding[ray][body] -= sign;
+    else if (!second || d->head[ray] != CT_END || d->winding[ray][1 - body] > 0)
+        put(d, ray, ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], p->tag));
+}
+
+static ct_status draw_fake(ct_lane *lane, ct_drawing *d, ct_error *error) {
+    (void)lane;
+    fake.drawings++;
+    if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
+    if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test wants it so");
+    forget();
+    d->n_fragments = 0;
+    d->head = fake.head = malloc(d->n_rays * sizeof *d->head);
+    d->winding = fake.winding = calloc(d->n_rays, sizeof *d->winding);
+    assert_true(d->head && d->winding);
+    memset(d->head, 0xff, d->n_rays * sizeof *d->head);
+    for (int order = 0; order < 2; order++)
+        for (size_t i = 0; i < d->n_parts; i++) {
+            const ct_patches *part = d->parts[order][i];
+            const ct_patch *patches = part->memory.data;
+            uint64_t samples = 0;
+            for (size_t k = 0; k < part->n; k++) {
+                const ct_patch *p = &patches[k];
+                assert_true(p->tile < d->n_tiles);
+                const ct_tile *tile = &d->tiles[p->tile];
+                assert_true(p->u0 < p->u1 && p->u1 <= tile->columns);
+                assert_true(p->v0 >= tile->first_row && p->v0 < p->v1 && p->v1 <= tile->first_row + tile->rows);
+                samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
+                for (int32_t row = p->v0; row < p->v1; row++)
+                    for (int32_t column = p->u0; column < p->u1; column++) try_sample(d, p, tile, row, column, order);
+            }
+            assert_int_equal(samples, part->samples);
+        }
+    d->fragments = fake.fragments;
+    if ((fake.most_rays && d->n_rays > fake.most_rays) ||
+        (fake.most_fragments && d->n_fragments > fake.most_fragments)) {
+        fake.refused++;
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "too much at once");
+    }
+    return CT_OK;
+}
+
+static const ct_drawer drawer = {"fake", open_fake, close_fake, release_fake, draw_fake, renderer_fake};
+
+static ct_engine *engine_with(uint32_t threads, const ct_drawer *with) {
+    ct_engine *engine = stage_engine(threads, NULL);
+    engine->sites[0].device->drawer = with;
+    memset(&fake, 0, sizeof fake);
+    return engine;
+}
+
+/* ---- the same answers, however they are drawn ---- */
+
+enum { SCENES = 6 };
+
+/* All scenes in one batch; hashes of their answers. */
+static void run_all(ct_engine *engine, uint32_t resolution, char hashes[SCENES][33], ct_error *error) {
+    struct shape shapes[3] = {shape_torus(0.8, 0.35, 32, 16), shape_blob(1, 3, 0.4, 9), shape_cube(1.5, 1)};
+    struct stage stages[SCENES];
+    ct_step steps[SCENES];
+    uint64_t rng = 3;
+    for (int i = 0; i < SCENES; i++) {
+        double pose[2][12];
+        shape_pose_random(&rng, 0.3, pose[0]);
+        shape_pose_random(&rng, 0.3, pose[1]);
+        ct_scene_settings settings = stage_resolution(resolution + (uint32_t)i);
+        stages[i] = stage_open(engine, &settings,
+                               (struct placed[]){{&shapes[i % 3], pose[0], 0}, {&shapes[i / 2], pose[1], 0}}, 2);
+        steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL | (i % 2 ? CT_WANT_SPANS : 0)};
+    }
+    ct_status status = ct_engine_run(engine, steps, SCENES);
+    if (error) *error = steps[0].error;
+    for (int i = 0; i < SCENES; i++) {
+        hashes[i][0] = 0;
+        if (!status) stage_hash(steps[i].result, hashes[i]);
+        ct_result_free(&steps[i].result);
+        stage_close(&stages[i]);
+    }
+    for (int i = 0; i < 3; i++) shape_free(&shapes[i]);
+}
+
+static void compare(uint32_t threads, uint32_t resolution, uint32_t most_rays, uint32_t most_fragments) {
+    char expected[SCENES][33], got[SCENES][33];
+    ct_engine *native = engine_with(2, NULL);
+    run_all(native, resolution, expected, NULL);
+    ct_engine_destroy(&native);
+    ct_engine *drawn = engine_with(threads, &drawer);
+    fake.most_rays = most_rays;
+    fake.most_fragments = most_fragments;
+    ct_error error = {0};
+    run_all(drawn, resolution, got, &error);
+    assert_string_equal(error.message, "");
+    for (int i = 0; i < SCENES; i++) assert_string_equal(got[i], expected[i]);
+    ct_engine_facts facts;
+    ct_engine_get_facts(drawn, 0, &facts);
+    assert_string_equal(facts.rasterizer, "fake");
+    assert_non_null(strstr(facts.device, " + a test"));
+    assert_false(facts.lost);
+    ct_engine_destroy(&drawn);
+    forget();
+}
+
+static void test_together(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        compare(threads, 24, 0, 0);
+        assert_int_equal(fake.drawings, 1); /* of all scenes */
+        assert_int_equal(fake.most_tiles, 3 * SCENES);
+    }
+}
+
+/* One that is much of the batch is drawn for itself, its work spread over threads. */
+static void test_large(void **state) {
+    (void)state;
+    compare(3, 200, 0, 0);
+    assert_true(fake.drawings >= 1);
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    compare(2, 40, 3 * 40 * 40, 0); /* all but the first have more rays than that */
+    assert_true(fake.refused > 0 && fake.drawings > SCENES);
+    compare(2, 90, 1600, 0); /* a band has nearly as many */
+    assert_true(fake.refused > 2 && fake.drawings > 12 * SCENES);
+    compare(1, 90, 0, 9000);
+    assert_true(fake.refused > 2 && fake.drawings > 2 * SCENES);
+}
+
+/* ---- failures ---- */
+
+static void test_no_room(void **state) {
+    (void)state;
+    char got[SCENES][33];
+    ct_engine *drawn = engine_with(2, &drawer);
+    fake.most_rays = 10; /* less than a row */
+    ct_error error = {0};
+    run_all(drawn, 60, got, &error);
+    assert_int_equal(error.status, CT_OUT_OF_MEMORY);
+    assert_non_null(strstr(error.message, "bodies 1 and 2 need more working memory"));
+    fake.most_rays = 0;
+    run_all(drawn, 60, got, &error); /* nothing is left of it */
+    assert_int_equal(error.status, CT_OK);
+    ct_engine_destroy(&drawn);
+    forget();
+}
+
+static void test_lost(void **state) {
+    (void)state;
+    const uint32_t resolutions[2] = {16, 200}; /* together, and alone */
+    for (int i = 0; i < 2; i++) {
+        char got[SCENES][33];
+        ct_engine *drawn = engine_with(2, &drawer);
+        fake.fails = CT_DEVICE_ERROR;
+        ct_error error = {0};
+        run_all(drawn, resolutions[i], got, &error);
+        assert_int_equal(error.status, CT_DEVICE_ERROR);
+        assert_string_equal(error.message, "bodies 1 and 2: the test wants it so");
+        ct_engine_facts facts;
+        ct_engine_get_facts(drawn, 0, &facts);
+        assert_true(facts.lost);
+        assert_string_equal(facts.lost_reason, "the test wants it so");
+        ct_engine_destroy(&drawn);
+        forget();
+    }
+}
+
+static void test_unknown(void **state) {
+    (void)state;
+    ct_engine_options options;
+    ct_engine *engine = NULL;
+    ct_error error = {0};
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.rasterizer = "vulkan";
+    assert_int_equal(ct_engine_create(&options, &engine, &error), CT_UNSUPPORTED);
+    assert_null(engine);
+    assert_string_equal(error.field, "rasterizer");
+    assert_string_equal(error.message, "there is no rasterizer \"vulkan\": choose native or egl");
+#ifndef CT_HAVE_EGL
+    error = (ct_error){0};
+    options.rasterizer = "egl";
+    assert_int_equal(ct_engine_create(&options, &engine, &error), CT_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "rasterizer \"egl\" is not in this build, which has: native"));
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together), cmocka_unit_test(test_large), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_no_room),  cmocka_unit_test(test_lost),  cmocka_unit_test(test_unknown),
+    };
+    return cmocka_run_group_tests_name("drawn", tests, NULL, NULL);
+}
