@@ -17,7 +17,7 @@ struct ct_engine {
     const ct_backend *backend;
     size_t n_sites;
     ct_site sites[CT_MAX_DEVICES];
-    char reason[512]; /* why this backend */
+    char reason[512];           /* why this backend */
     pthread_mutex_t painting;   /* guards: */
     struct ct_painter *painter; /* draws snapshots; NULL until the first */
 };

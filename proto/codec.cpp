@@ -61,7 +61,9 @@ extern "C" size_t wire_dtype_size(wire_dtype dtype) {
 }
 
 extern "C" const char *wire_type_name(wire_type type) {
-    return unsigned(type) > WIRE_SNAPSHOT ? "unknown" : type == WIRE_NO_BODY ? "none" : fb::EnumNameBody(fb::Body(type));
+    return unsigned(type) > WIRE_SNAPSHOT ? "unknown"
+           : type == WIRE_NO_BODY         ? "none"
+                                          : fb::EnumNameBody(fb::Body(type));
 }
 
 extern "C" const char *const wire_timing_names[WIRE_TIMINGS] = {"queue", "upload",  "broadphase", "raster",

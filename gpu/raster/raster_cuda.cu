@@ -137,6 +137,7 @@ CT_KERNEL tiles(const ct_batch b) {
         shape s = shape_of(b, pair, large.side, large.triangle);
         const rectangle r = reach_of(&s, axis, w, &s.before);
         const uint64_t index = tile - large.first_tile, across = tiles_across(r.u0, r.u1);
+        if (!across) continue; /* never: what is large has tiles */
         const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_TILE, v0 = r.v0 + (int32_t)(index / across) * CT_TILE;
         ct_setup setup;
         if (!setup_at(&setup, &s, axis, w, u0, v0)) continue;

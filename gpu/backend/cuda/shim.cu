@@ -309,7 +309,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     return cudaSuccess;
 }
 
-void ct_shim_launch(unsigned grid, cudaStream_t stream, std::function<void()> block) {
+void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &block) {
     if (cudaError_t wrong = trouble("launch")) {
         stream->failure = wrong;
         return;

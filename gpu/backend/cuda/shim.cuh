@@ -113,7 +113,7 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 
 /* ---- launches ---- */
 
-void ct_shim_launch(unsigned grid, cudaStream_t stream, std::function<void()> block);
+void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &block);
 
 template <class... P, class... A>
 void ct_shim_start(void (*kernel)(P...), unsigned grid, cudaStream_t stream, A... arguments) {
