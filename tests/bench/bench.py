@@ -33,6 +33,10 @@ FIGURES = [
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
+# Where there is EGL with OpenGL 4.5. Mesa's llvmpipe is a figure of the processor, not of a GPU.
+EGL_FIGURES = [
+    ("bunny_cube_128_egl", "69.7k triangles against a cube, 3 x 128^2, drawn by OpenGL (llvmpipe: by the CPU)", "ms", 150.0, True),
+]
 # Where there is a CUDA device: time on the device, but for the batch and the round trip.
 CUDA_FIGURES = [
     ("cuda_bunny_cube_128", "CUDA: 69.7k triangles against a cube, 3 x 128^2, all positions sent", "us", 100.0, True),
@@ -265,7 +269,8 @@ def main():
     spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
     stream = stream_runs(build, options.seconds, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
-    rows = list(figures(FIGURES, measure(engine, stream)))
+    found = measure(engine, stream)
+    rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
     cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                        "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
     if cuda is not None:

@@ -123,6 +123,7 @@ typedef struct stage {
 typedef struct runner {
     const char *backend, *simd;
     unsigned threads;
+    const char *rasterizer; /* NULL: the usual one */
 } runner;
 
 static ct_engine *make_engine(const runner *runner) {
@@ -132,6 +133,7 @@ static ct_engine *make_engine(const runner *runner) {
     options.backend = runner->backend;
     options.threads = runner->threads;
     options.simd = runner->simd;
+    if (runner->rasterizer) options.rasterizer = runner->rasterizer;
     options.devices = "0";
     ct_engine *engine = NULL;
     if (ct_engine_create(&options, &engine, &error) == CT_OK) return engine;
@@ -258,10 +260,11 @@ static void run(const bench *b, const runner *runner) {
     for (int j = 0; j < 2; j++) ct_mesh_get_info(b->bodies[j].mesh, &info[j]);
     double n = (double)ms.count;
     printf("{\"backend\":\"%s\",\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
-           "\"resolution\":[%u,%u,%u],\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\",\"samples\":%zu,",
+           "\"resolution\":[%u,%u,%u],\"rasterizer\":\"%s\",\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\","
+           "\"samples\":%zu,",
            facts.backend, b->name, b->bodies[0].name, b->bodies[1].name, (unsigned long long)info[0].triangles,
            (unsigned long long)info[1].triangles, b->n_scenes, b->resolution[0], b->resolution[1], b->resolution[2],
-           facts.simd, facts.threads, facts.device, ms.count);
+           facts.rasterizer, facts.simd, facts.threads, facts.device, ms.count);
     printf("\"ms\":{\"p10\":%.6g,\"median\":%.6g,\"p90\":%.6g},\"phases_ms\":{", bench_quantile(&ms, 0.1),
            bench_quantile(&ms, 0.5), bench_quantile(&ms, 0.9));
     for (int p = 0; p < CT_PHASES; p++)
@@ -302,14 +305,38 @@ static bool wanted(const char *name) {
     return !only || strcmp(only, name) == 0;
 }
 
-static void bunny_and_cube(const char *name, uint32_t resolution) {
+static void compare_on_one(bench *b) {
+    compare(b, 1);
+}
+
+/* The raster stage on OpenGL, where there is one; the baseline is the native rasteriser. On Mesa's llvmpipe it is this
+ * very processor that draws. */
+static void compare_egl(bench *b) {
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.rasterizer = "egl";
+    ct_engine *engine = NULL;
+    ct_error error = {0};
+    if (ct_engine_create(&options, &engine, &error) == CT_OK) {
+        ct_engine_destroy(&engine);
+        runner egl = {"cpu", "auto", max_threads, "egl"}, plain = {"cpu", "auto", max_threads};
+        run(b, &egl);
+        run(b, &plain);
+    } else {
+        fprintf(stderr, "bench_engine: %s is left out: %s\n", b->name, error.message);
+    }
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+static void bunny_and_cube(const char *name, uint32_t resolution, void (*how)(bench *)) {
     if (!wanted(name)) return;
     bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
     for (int i = 0; i < 3; i++) b.resolution[i] = resolution;
     b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
     b.bodies[1] = make_body(NULL, shape_cube(2, 1), "cube of side 2", cube_pose);
     make_deformable(&b.bodies[0]);
-    compare(&b, 1);
+    how(&b);
 }
 
 static void two_armadillos(void) {
@@ -362,8 +389,9 @@ int main(int argc, char **argv) {
         else
             die("unknown option %s", argv[i]);
     }
-    bunny_and_cube("bunny_cube_128", 128);
-    bunny_and_cube("bunny_cube_16", 16);
+    bunny_and_cube("bunny_cube_128", 128, compare_on_one);
+    bunny_and_cube("bunny_cube_16", 16, compare_on_one);
+    if (strcmp(backend, "cpu") == 0) bunny_and_cube("bunny_cube_128_egl", 128, compare_egl);
     two_armadillos();
     two_huge();
     many_scenes();
