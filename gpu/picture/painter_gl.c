@@ -17,18 +17,17 @@
 #include "screen_vertex_glsl.h"
 #include "tile_fragment_glsl.h"
 #include "tile_vertex_glsl.h"
-#include "under_fragment_glsl.h"
 
 enum {
     SCALE = 2,   /* samples of a pixel along each side */
     PART = 1024, /* pixels along a side of the largest part drawn at once */
-    LAYERS = 12, /* of glass; little is seen through so many */
+    PIECE = 16,  /* bytes, see glass_fragment.glsl */
 };
 
 struct ct_painter {
     ct_gl_context *context;
-    GLuint glass, tiles, under, resolve; /* programs */
-    GLuint nothing;                      /* a vertex array without arrays */
+    GLuint glass, tiles, resolve; /* programs */
+    GLuint nothing;               /* a vertex array without arrays */
 };
 
 /* What a picture's vertices are read from. */
@@ -38,25 +37,25 @@ typedef struct ct_paint_body {
     bool owns_positions;
 } ct_paint_body;
 
-enum { OPAQUE, OPAQUE_DEPTH, LAYER, DEPTH_A, DEPTH_B, GLASS, RESULT, TEXTURES };
-enum { ON_OPAQUE, ON_LAYER_A, ON_LAYER_B, ON_GLASS, ON_RESULT, TARGETS };
-
 typedef struct ct_paint {
     const ct_painter *painter;
     const ct_snapshot *snapshot;
     ct_paint_body *bodies;
     GLuint tiles;
     GLint most_bytes, alignment; /* of a storage block */
-    uint32_t part_size[2];       /* pixels */
-    GLuint textures[TEXTURES], targets[TARGETS], query;
+    uint32_t part_size[2];       /* pixels, of the largest part */
+    GLuint solid, depth, result; /* textures */
+    GLuint on_solid, on_result;  /* framebuffers */
+    GLuint pieces, heads;        /* buffers: of glass, for `room` pieces; and of their number and the samples' lists */
+    uint64_t room;
     float eye[3], light[3];
     float matrix[16];
 } ct_paint;
 
-/* sRGB; the first two are those of a contact. */
+/* sRGB, pale enough not to be taken for a sample's colour. */
 static const float palette[][3] = {
-    {0.36f, 0.52f, 0.66f}, {0.85f, 0.62f, 0.38f}, {0.55f, 0.50f, 0.68f}, {0.45f, 0.62f, 0.55f},
-    {0.78f, 0.52f, 0.56f}, {0.70f, 0.66f, 0.45f}, {0.48f, 0.48f, 0.50f}, {0.40f, 0.60f, 0.66f},
+    {0.36f, 0.52f, 0.66f}, {0.80f, 0.64f, 0.46f}, {0.55f, 0.50f, 0.66f}, {0.45f, 0.60f, 0.54f},
+    {0.74f, 0.56f, 0.58f}, {0.66f, 0.64f, 0.48f}, {0.48f, 0.48f, 0.50f}, {0.42f, 0.56f, 0.60f},
 };
 enum { PALETTE = sizeof palette / sizeof *palette };
 
@@ -76,7 +75,6 @@ ct_status ct_painter_create(ct_painter **out, ct_error *error) {
     } programs[] = {
         {"glass", glass_vertex_glsl, glass_fragment_glsl, &painter->glass},
         {"tiles", tile_vertex_glsl, tile_fragment_glsl, &painter->tiles},
-        {"under", screen_vertex_glsl, under_fragment_glsl, &painter->under},
         {"resolve", screen_vertex_glsl, resolve_fragment_glsl, &painter->resolve},
     };
     ct_status status = ct_gl_context_create(NULL, &painter->context, error);
@@ -98,7 +96,7 @@ void ct_painter_destroy(ct_painter **handle) {
     ct_painter *painter = *handle;
     if (!painter) return;
     if (painter->context && ct_gl_enter(painter->context, NULL) == CT_OK) {
-        const GLuint programs[] = {painter->glass, painter->tiles, painter->under, painter->resolve};
+        const GLuint programs[] = {painter->glass, painter->tiles, painter->resolve};
         for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) glDeleteProgram(programs[i]);
         glDeleteVertexArrays(1, &painter->nothing);
         ct_gl_leave(painter->context);
@@ -185,38 +183,35 @@ static ct_status upload_tiles(ct_paint *paint, ct_error *error) {
 
 /* ---- where it is drawn ---- */
 
+static GLuint make_texture(const ct_paint *paint, GLenum format, GLsizei scale) {
+    GLuint texture;
+    glCreateTextures(GL_TEXTURE_2D, 1, &texture);
+    glTextureStorage2D(texture, 1, format, (GLsizei)paint->part_size[0] * scale, (GLsizei)paint->part_size[1] * scale);
+    glTextureParameteri(texture, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+    glTextureParameteri(texture, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+    return texture;
+}
+
+static void make_pieces(ct_paint *paint, uint64_t room) {
+    glDeleteBuffers(1, &paint->pieces);
+    glCreateBuffers(1, &paint->pieces);
+    glNamedBufferStorage(paint->pieces, (GLsizeiptr)(room * PIECE), NULL, 0);
+    paint->room = room;
+}
+
 static void make_targets(ct_paint *paint) {
-    static const struct {
-        GLenum format;
-        bool result;
-    } kinds[TEXTURES] = {
-        [OPAQUE] = {GL_RGBA16F, false}, [OPAQUE_DEPTH] = {GL_DEPTH_COMPONENT32F, false},
-        [LAYER] = {GL_RGBA16F, false},  [DEPTH_A] = {GL_DEPTH_COMPONENT32F, false},
-        [GLASS] = {GL_RGBA16F, false},  [DEPTH_B] = {GL_DEPTH_COMPONENT32F, false},
-        [RESULT] = {GL_RGBA8, true},
-    };
-    static const struct {
-        int color, depth;
-    } uses[TARGETS] = {
-        [ON_OPAQUE] = {OPAQUE, OPAQUE_DEPTH}, [ON_LAYER_A] = {LAYER, DEPTH_A},
-        [ON_LAYER_B] = {LAYER, DEPTH_B},      [ON_GLASS] = {GLASS, -1},
-        [ON_RESULT] = {RESULT, -1},
-    };
-    glCreateTextures(GL_TEXTURE_2D, TEXTURES, paint->textures);
-    for (int i = 0; i < TEXTURES; i++) {
-        GLsizei scale = kinds[i].result ? 1 : SCALE;
-        glTextureStorage2D(paint->textures[i], 1, kinds[i].format, (GLsizei)paint->part_size[0] * scale,
-                           (GLsizei)paint->part_size[1] * scale);
-        glTextureParameteri(paint->textures[i], GL_TEXTURE_MIN_FILTER, GL_NEAREST);
-        glTextureParameteri(paint->textures[i], GL_TEXTURE_MAG_FILTER, GL_NEAREST);
-    }
-    glCreateFramebuffers(TARGETS, paint->targets);
-    for (int i = 0; i < TARGETS; i++) {
-        glNamedFramebufferTexture(paint->targets[i], GL_COLOR_ATTACHMENT0, paint->textures[uses[i].color], 0);
-        if (uses[i].depth >= 0)
-            glNamedFramebufferTexture(paint->targets[i], GL_DEPTH_ATTACHMENT, paint->textures[uses[i].depth], 0);
-    }
-    glCreateQueries(GL_ANY_SAMPLES_PASSED, 1, &paint->query);
+    paint->solid = make_texture(paint, GL_RGBA16F, SCALE);
+    paint->depth = make_texture(paint, GL_DEPTH_COMPONENT32F, SCALE);
+    paint->result = make_texture(paint, GL_RGBA8, 1);
+    glCreateFramebuffers(1, &paint->on_solid);
+    glNamedFramebufferTexture(paint->on_solid, GL_COLOR_ATTACHMENT0, paint->solid, 0);
+    glNamedFramebufferTexture(paint->on_solid, GL_DEPTH_ATTACHMENT, paint->depth, 0);
+    glCreateFramebuffers(1, &paint->on_result);
+    glNamedFramebufferTexture(paint->on_result, GL_COLOR_ATTACHMENT0, paint->result, 0);
+    uint64_t samples = (uint64_t)paint->part_size[0] * paint->part_size[1] * SCALE * SCALE;
+    glCreateBuffers(1, &paint->heads);
+    glNamedBufferStorage(paint->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
+    make_pieces(paint, 1 + samples);
 }
 
 static void free_all(ct_paint *paint) {
@@ -228,23 +223,19 @@ static void free_all(ct_paint *paint) {
         glDeleteBuffers(1, &body->normals);
     }
     free(paint->bodies);
-    glDeleteBuffers(1, &paint->tiles);
-    glDeleteFramebuffers(TARGETS, paint->targets);
-    glDeleteTextures(TEXTURES, paint->textures);
-    glDeleteQueries(1, &paint->query);
+    const GLuint buffers[] = {paint->tiles, paint->pieces, paint->heads};
+    const GLuint textures[] = {paint->solid, paint->depth, paint->result},
+                 targets[] = {paint->on_solid, paint->on_result};
+    glDeleteBuffers(3, buffers);
+    glDeleteFramebuffers(2, targets);
+    glDeleteTextures(3, textures);
 }
 
 /* ---- drawing ---- */
 
-static void set_target(const ct_paint *paint, int target, const uint32_t size[2], uint32_t scale) {
-    glBindFramebuffer(GL_FRAMEBUFFER, paint->targets[target]);
+static void set_target(GLuint target, const uint32_t size[2], uint32_t scale) {
+    glBindFramebuffer(GL_FRAMEBUFFER, target);
     glViewport(0, 0, (GLsizei)(size[0] * scale), (GLsizei)(size[1] * scale));
-}
-
-static void clear(const ct_paint *paint, int target, float alpha, bool depth) {
-    const float color[4] = {0, 0, 0, alpha}, far = 1;
-    glClearNamedFramebufferfv(paint->targets[target], GL_COLOR, 0, color);
-    if (depth) glClearNamedFramebufferfv(paint->targets[target], GL_DEPTH, 0, &far);
 }
 
 static void draw_tiles(const ct_paint *paint) {
@@ -295,63 +286,58 @@ static void draw_bodies(const ct_paint *paint) {
     }
 }
 
-static void draw_screen(GLuint program) {
-    glUseProgram(program);
-    glDrawArrays(GL_TRIANGLES, 0, 3);
-}
-
-/* One layer: what is nearest behind the one before. False: there was nothing. */
-static bool draw_layer(const ct_paint *paint, const uint32_t size[2], int number) {
-    int target = number % 2 ? ON_LAYER_B : ON_LAYER_A;
-    clear(paint, target, 0, true);
-    set_target(paint, target, size, SCALE);
+/* The glass as lists; returns how many pieces there are, which may be more than there was room for. */
+static uint64_t draw_glass(const ct_paint *paint, const uint32_t size[2]) {
+    const GLuint zero = 0;
+    glClearNamedBufferData(paint->heads, GL_R32UI, GL_RED_INTEGER, GL_UNSIGNED_INT, &zero);
+    glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
     glUseProgram(paint->painter->glass);
     glUniformMatrix4fv(0, 1, GL_FALSE, paint->matrix);
     glUniform3fv(2, 1, paint->eye);
     glUniform1f(4, (float)paint->snapshot->options.opacity);
     glUniform3fv(5, 1, paint->light);
-    glUniform1i(6, number > 0);
-    glBindTextureUnit(0, number ? paint->textures[number % 2 ? DEPTH_A : DEPTH_B] : 0);
-    glBindTextureUnit(1, paint->textures[OPAQUE_DEPTH]);
-    glEnable(GL_DEPTH_TEST);
-    glBeginQuery(GL_ANY_SAMPLES_PASSED, paint->query);
+    glUniform1ui(6, size[0] * SCALE);
+    glColorMask(GL_FALSE, GL_FALSE, GL_FALSE, GL_FALSE);
+    glDepthMask(GL_FALSE);
     draw_bodies(paint);
-    glEndQuery(GL_ANY_SAMPLES_PASSED);
-    glDisable(GL_DEPTH_TEST);
-    GLuint any = 0;
-    glGetQueryObjectuiv(paint->query, GL_QUERY_RESULT, &any);
-    if (!any) return false;
-
-    set_target(paint, ON_GLASS, size, SCALE);
-    glBindTextureUnit(0, paint->textures[LAYER]);
-    glEnable(GL_BLEND);
-    glBlendFuncSeparate(GL_DST_ALPHA, GL_ONE, GL_ZERO, GL_ONE_MINUS_SRC_ALPHA);
-    draw_screen(paint->painter->under);
-    glDisable(GL_BLEND);
-    return true;
+    glDepthMask(GL_TRUE);
+    glColorMask(GL_TRUE, GL_TRUE, GL_TRUE, GL_TRUE);
+    glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
+    GLuint n = 0;
+    glGetNamedBufferSubData(paint->heads, 0, sizeof n, &n);
+    return n;
 }
 
-static void draw_part(const ct_paint *paint, const uint32_t size[2]) {
+/* False: the glass of the part is too much for this OpenGL's buffers. */
+static bool draw_part(ct_paint *paint, const uint32_t size[2]) {
     const ct_snapshot *snapshot = paint->snapshot;
-    clear(paint, ON_OPAQUE, 0, true);
-    clear(paint, ON_GLASS, 1, false);
-    if (snapshot->n_spans) {
-        set_target(paint, ON_OPAQUE, size, SCALE);
-        glEnable(GL_DEPTH_TEST);
-        draw_tiles(paint);
-        glDisable(GL_DEPTH_TEST);
+    const float nothing[4] = {0}, far = 1;
+    bool glass = snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies;
+    glClearNamedFramebufferfv(paint->on_solid, GL_COLOR, 0, nothing);
+    glClearNamedFramebufferfv(paint->on_solid, GL_DEPTH, 0, &far);
+    set_target(paint->on_solid, size, SCALE);
+    glEnable(GL_DEPTH_TEST);
+    if (snapshot->n_spans) draw_tiles(paint);
+    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 4, paint->heads);
+    for (bool again = glass; again;) {
+        glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, paint->pieces);
+        uint64_t need = 1 + draw_glass(paint, size);
+        again = need > paint->room;
+        if (again && need * PIECE > (uint64_t)paint->most_bytes) return false;
+        if (again) make_pieces(paint, need);
     }
-    if (snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies)
-        for (int i = 0; i < LAYERS && draw_layer(paint, size, i); i++) continue;
+    glDisable(GL_DEPTH_TEST);
 
     const double *background = snapshot->options.background;
-    set_target(paint, ON_RESULT, size, 1);
-    glBindTextureUnit(0, paint->textures[GLASS]);
-    glBindTextureUnit(1, paint->textures[OPAQUE]);
-    glProgramUniform1i(paint->painter->resolve, 0, SCALE);
-    glProgramUniform4f(paint->painter->resolve, 1, linear_of(background[0]), linear_of(background[1]),
-                       linear_of(background[2]), (float)background[3]);
-    draw_screen(paint->painter->resolve);
+    set_target(paint->on_result, size, 1);
+    glBindTextureUnit(0, paint->solid);
+    glUseProgram(paint->painter->resolve);
+    glUniform1i(0, SCALE);
+    glUniform4f(1, linear_of(background[0]), linear_of(background[1]), linear_of(background[2]), (float)background[3]);
+    glUniform1ui(2, glass ? size[0] * SCALE : 0);
+    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, paint->pieces);
+    glDrawArrays(GL_TRIANGLES, 0, 3);
+    return true;
 }
 
 /* From over the camera's left shoulder. */
@@ -359,34 +345,47 @@ static void place_light(ct_paint *paint) {
     const ct_camera *camera = &paint->snapshot->camera;
     for (int i = 0; i < 3; i++) {
         paint->eye[i] = (float)(camera->eye[i] - camera->origin[i]);
-        paint->light[i] = (float)((-0.45 * camera->right[i] + 0.6 * camera->up[i] + 0.66 * camera->back[i]) / 1.0);
+        paint->light[i] = (float)((-0.45 * camera->right[i] + 0.6 * camera->up[i] + 0.66 * camera->back[i]));
     }
     float length = sqrtf(paint->light[0] * paint->light[0] + paint->light[1] * paint->light[1] +
                          paint->light[2] * paint->light[2]);
     for (int i = 0; i < 3; i++) paint->light[i] /= length;
 }
 
-static ct_status draw_parts(ct_paint *paint, uint8_t *pixels, ct_error *error) {
+/* Draws columns x0..x1 and rows y0..y1 into the pixels; what is too much at once, half by half. */
+static ct_status draw_area(ct_paint *paint, const uint32_t area[4], uint8_t *rows, uint8_t *pixels, ct_error *error) {
     const ct_snapshot_options *o = &paint->snapshot->options;
-    const uint32_t whole[2] = {o->width, o->height};
+    const uint32_t size[2] = {area[2] - area[0], area[3] - area[1]}, whole[2] = {o->width, o->height};
+    int longer = size[1] > size[0];
+    if (size[0] <= PART && size[1] <= PART) {
+        ct_camera_matrix(&paint->snapshot->camera, whole, area, paint->matrix);
+        bool drawn = draw_part(paint, size);
+        if (drawn) glReadPixels(0, 0, (GLsizei)size[0], (GLsizei)size[1], GL_RGBA, GL_UNSIGNED_BYTE, rows);
+        ct_status status = ct_gl_check(paint->painter->context, "drawing a picture", error);
+        if (!status && !drawn && size[longer] < 2)
+            status = ct_fail(error, CT_LIMIT_EXCEEDED, "snapshot",
+                             "more surfaces lie behind one pixel than this OpenGL keeps: show one contact, or samples "
+                             "alone");
+        for (uint32_t r = 0; !status && drawn && r < size[1]; r++) /* OpenGL's first row is the lowest */
+            memcpy(pixels + 4 * ((size_t)(area[3] - 1 - r) * o->width + area[0]), rows + 4 * (size_t)r * size[0],
+                   4 * (size_t)size[0]);
+        if (status || drawn) return status;
+    }
+    uint32_t halves[2][4];
+    memcpy(halves[0], area, sizeof halves[0]);
+    memcpy(halves[1], area, sizeof halves[1]);
+    halves[0][2 + longer] = halves[1][longer] = area[longer] + size[longer] / 2;
+    ct_status status = draw_area(paint, halves[0], rows, pixels, error);
+    return status ? status : draw_area(paint, halves[1], rows, pixels, error);
+}
+
+static ct_status draw_all(ct_paint *paint, uint8_t *pixels, ct_error *error) {
+    const ct_snapshot_options *o = &paint->snapshot->options;
     uint8_t *rows = malloc((size_t)paint->part_size[0] * paint->part_size[1] * 4);
     if (!rows) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a part of a picture");
     glBindVertexArray(paint->painter->nothing);
     glPixelStorei(GL_PACK_ALIGNMENT, 4);
-    ct_status status = CT_OK;
-    for (uint32_t y = 0; !status && y < o->height; y += PART)
-        for (uint32_t x = 0; !status && x < o->width; x += PART) {
-            const uint32_t size[2] = {o->width - x < PART ? o->width - x : PART,
-                                      o->height - y < PART ? o->height - y : PART};
-            ct_camera_matrix(&paint->snapshot->camera, whole, (const uint32_t[4]){x, y, x + size[0], y + size[1]},
-                             paint->matrix);
-            draw_part(paint, size);
-            glReadPixels(0, 0, (GLsizei)size[0], (GLsizei)size[1], GL_RGBA, GL_UNSIGNED_BYTE, rows);
-            status = ct_gl_check(paint->painter->context, "drawing a picture", error);
-            for (uint32_t r = 0; r < size[1]; r++) /* OpenGL's first row is the lowest */
-                memcpy(pixels + 4 * ((size_t)(y + size[1] - 1 - r) * o->width + x), rows + 4 * (size_t)r * size[0],
-                       4 * (size_t)size[0]);
-        }
+    ct_status status = draw_area(paint, (const uint32_t[4]){0, 0, o->width, o->height}, rows, pixels, error);
     free(rows);
     return status;
 }
@@ -407,7 +406,7 @@ ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint
     status = upload_bodies(&paint, error);
     if (!status) status = upload_tiles(&paint, error);
     if (!status) status = ct_gl_check(painter->context, "bringing a picture's bodies to the device", error);
-    if (!status) status = draw_parts(&paint, pixels, error);
+    if (!status) status = draw_all(&paint, pixels, error);
     free_all(&paint);
     ct_gl_leave(painter->context);
     return status;
