@@ -5,6 +5,7 @@ const PERIOD_MS = 2000;
 const ROWS = 100; // of a table; the rest is counted
 const byId = (id) => document.getElementById(id);
 let selected = null;
+let pictured = null; // the scene whose picture is shown
 let before = null; // the last answers, for rates
 
 function make(tag, text, className) {
@@ -140,6 +141,11 @@ function showScenes(scenes, seconds) {
 function showDetail(stats) {
   byId("detail").hidden = !stats;
   if (!stats) return;
+  if (pictured !== null && pictured !== stats.scene) {
+    byId("picture").hidden = true;
+    byId("picture-note").textContent = "";
+    pictured = null;
+  }
   byId("detail-title").textContent = `Last step of scene ${stats.scene}`;
   cards(byId("detail-list"), [
     ["Volume", `${number(stats.last.volume)} m³`], ["Contacts", count(stats.last.contacts)],
@@ -148,6 +154,35 @@ function showDetail(stats) {
     ["Latency p50", micros(stats.latency_us.p50 ?? NaN)], ["Latency p99", micros(stats.latency_us.p99 ?? NaN)],
     ...Object.entries(stats.last.timings_us).map(([name, us]) => [name, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
   ]);
+}
+
+// Only when asked for: drawing takes the server a while. The answer is turned into a data URL, as no cache may keep it.
+async function drawPicture() {
+  const scene = selected;
+  byId("draw").disabled = true;
+  byId("picture-note").textContent = "drawing";
+  let note = "Red, green and blue: ends of rays along x, y and z.";
+  try {
+    const answer = await fetch(`v1/scenes/${scene}/snapshot.png?width=800&height=600`, { cache: "no-store" });
+    if (!answer.ok) throw new Error((await answer.json()).detail);
+    const file = await answer.blob();
+    const url = await new Promise((resolve) => {
+      const reader = new FileReader();
+      reader.addEventListener("load", () => resolve(reader.result));
+      reader.readAsDataURL(file);
+    });
+    if (scene === selected) {
+      byId("picture").src = url;
+      byId("picture").alt = `Scene ${scene}: its bodies, and what they have in common`;
+      byId("picture").hidden = false;
+      pictured = scene;
+    }
+  } catch (error) {
+    note = error.message;
+  } finally {
+    byId("draw").disabled = false;
+    byId("picture-note").textContent = scene === selected ? note : "";
+  }
 }
 
 function showMeshes(meshes) {
@@ -197,6 +232,7 @@ async function refresh() {
   }
 }
 
+byId("draw").addEventListener("click", drawPicture);
 setInterval(() => { if (!document.hidden && !byId("pause").checked) refresh(); }, PERIOD_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 refresh();
