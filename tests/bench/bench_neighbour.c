@@ -18,7 +18,7 @@
 #include "tests/bench/samples.h"
 #include "tests/scenes/shapes.h"
 
-enum { TURNS = 6, WARM_UP = 20, IN_FLIGHT = 2 };
+enum { TURNS = 6, WARM_UP = 5, LEAST = 5, IN_FLIGHT = 2 };
 enum order { GO = 'g', PAUSE = 'p' };
 
 static contactd_client *client;
@@ -143,7 +143,7 @@ typedef struct times {
 
 static void time_small(couple *boxes, double seconds, times *times) {
     double end = bench_now() + seconds;
-    for (unsigned k = 0; k < WARM_UP || bench_now() < end; k++) {
+    for (unsigned k = 0; k < WARM_UP + LEAST || bench_now() < end; k++) {
         move(boxes, k);
         const contactd_result *result;
         double begin = bench_now();
