@@ -207,6 +207,12 @@ static inline cells8 band_of(cells8 cells, cells8 factor) {
     return multiply_high(cells << 1, factor);
 }
 
+/* 2 band + (0: of a single sample, else 1). Lanes of views that the triangle is not in may hold anything. */
+static inline cells8 slot_of(cells8 band, cells8 several) {
+    typedef uint16_t u8 __attribute__((vector_size(16)));
+    return (cells8)((u8)band + (u8)band + (u8)several);
+}
+
 static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first, uint32_t last, binned *list[3]) {
     const cells8 dropped = dropped_of(p), one = {1, 1, 1, 1};
     cells8 factor = {0}, ends = {0}, fine = {0};
@@ -225,9 +231,8 @@ static void list_views(const ct_placed *p, const ct_bands *bands, uint32_t first
         cells8 single = single_of(r, ends, fine);
         single &= __builtin_shufflevector(single, single, 2, 0, 1, 3, 4, 5, 6, 7);
         cells8 from = band_of(r.low, factor), to = band_of(r.high - one, factor);
-        single += one;
-        from += from + single;
-        to += to + single;
+        from = slot_of(from, single + one);
+        to = slot_of(to, single + one);
         /* Per axis, in 32 bits: first and last slot; then in 64 bits above the triangle. */
         ct_v4i both = (ct_v4i)__builtin_shufflevector(from, to, 0, 8, 1, 9, 2, 10, 3, 11);
         ct_v4i triangle = {(int32_t)t, (int32_t)t, (int32_t)t, (int32_t)t};
@@ -442,8 +447,8 @@ static void raster_rows(struct target *t, const ct_setup *s, struct extent x, si
 }
 
 /* One triangle of any size, on the rows of t's band. q: its corners. */
-static inline void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
-                              const int32_t *const q[3], uint32_t tag, bool before) {
+static __attribute__((noinline)) void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
+                                                 const int32_t *const q[3], uint32_t tag, bool before) {
     const ct_ray_lists *rays = t->rays;
     const int u = ct_view_u(w), v = ct_view_v(w);
     struct extent x;
