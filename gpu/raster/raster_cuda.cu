@@ -48,7 +48,7 @@ CT_DEVICE void cross(const ct_batch &b, const ct_setup *setup, const shape *s, u
         atomicAdd(&r->winding[s->tag >> 31], -setup->ccw);
         return;
     }
-    const uint64_t place = ct_atomic_add(&b.counts->fragments, 1);
+    const uint64_t place = ct_next_place(&b.counts->fragments);
     if (place >= b.room.fragments) return;
     b.fragments[place] = ct_fragment_at(setup, (double)e1, (double)e2, s->tag);
     b.next[place] = atomicExch(&r->head, (uint32_t)place + 1);

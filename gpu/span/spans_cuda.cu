@@ -75,7 +75,7 @@ CT_DEVICE int32_t add_bound(const ct_batch &b, const place *at, const ct_bound *
 }
 
 CT_DEVICE void show(const ct_batch &b, uint64_t pair, int view, uint64_t ray, int32_t z0, int32_t z1, int lower_body) {
-    const uint64_t place = ct_atomic_add(&b.counts->spans, 1);
+    const uint64_t place = ct_next_place(&b.counts->spans);
     if (place >= b.room.spans) return;
     ct_gpu_span s;
     for (int k = 0; k < 2; k++) s.body[k] = b.pairs[pair].body[k];

@@ -28,9 +28,11 @@ static void test_options(void **state) {
     o.backend = "abacus";
     expect_refusal(&o, CT_UNSUPPORTED, "backend", "\"abacus\" is not in this build, which has: ");
     ct_engine_options_init(&o);
+    o.backend = "cpu";
     o.simd = "mmx";
     expect_refusal(&o, CT_UNSUPPORTED, "simd", "base");
     ct_engine_options_init(&o);
+    o.backend = "cpu";
     o.threads = 257;
     expect_refusal(&o, CT_OUT_OF_RANGE, "threads", "at most 256");
     ct_engine *engine = NULL;

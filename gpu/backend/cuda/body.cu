@@ -71,7 +71,8 @@ static ct_mesh_copy *find_or_copy(ct_device *device, const ct_body *body, ct_err
             copy->users++;
             return copy;
         }
-    const uint64_t position_bytes = (info.vertices * 12 + 15) / 16 * 16, bytes = position_bytes + info.triangles * 12;
+    const uint64_t position_bytes = (info.vertices * 12 + 15) / 16 * 16,
+                   bytes = ct_gpu_rounded(position_bytes + info.triangles * 12);
     ct_mesh_copy *copy = (ct_mesh_copy *)calloc(1, sizeof *copy);
     if (!copy) {
         ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for a mesh");
@@ -157,7 +158,7 @@ ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error) 
     ct_mesh_info info;
     ct_mesh_get_info(body->mesh, &info);
     const uint64_t own = body->kind == CT_BODY_RIGID ? 0 : info.vertices * 12;
-    resident->bytes = sizeof(ct_gpu_body) + own;
+    resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
     resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, NULL);
     if (!resident->body) {
         ct_status status = no_memory(device, body, "the state", resident->bytes, error);

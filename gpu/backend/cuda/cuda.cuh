@@ -39,6 +39,16 @@
 
 #define CT_UNROLL _Pragma("unroll")
 
+/* Takes the next place of a list that many threads add to: those of a warp that are here together take theirs by one
+ * addition. */
+CT_DEVICE uint64_t ct_next_place(uint64_t *counter) {
+    const unsigned here = __activemask(), lane = threadIdx.x & 31;
+    const int first = __ffs((int)here) - 1;
+    unsigned long long place = 0;
+    if ((int)lane == first) place = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(here));
+    return __shfl_sync(here, place, first) + (unsigned)__popc(here & ((1u << lane) - 1));
+}
+
 /* Threads of the same warp that are here together and hold the same key, the caller among them. */
 CT_DEVICE unsigned ct_peers(uint64_t key) {
     return __match_any_sync(__activemask(), (unsigned long long)key);

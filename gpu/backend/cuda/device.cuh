@@ -106,6 +106,9 @@ struct ct_guard { /* holds the device's mutex */
     }
 };
 
+/* The driver gives memory in pieces; this many bytes it takes for so many. */
+uint64_t ct_gpu_rounded(uint64_t bytes);
+
 /* NULL: over the budget, or there is none left, even after dropping what nobody uses (`mine`, which may be NULL, is the
  * lane whose scratch is in use); or the device is lost. */
 void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine);

@@ -1,9 +1,8 @@
 /* memory.cu - device memory within the budget, pinned host memory, lists. */
 #include "gpu/backend/cuda/device.cuh"
 
-/* The driver gives memory in pieces of this size. */
-static uint64_t rounded(uint64_t bytes) {
-    return (bytes + 255) / 256 * 256;
+uint64_t ct_gpu_rounded(uint64_t bytes) {
+    return (bytes + 511) / 512 * 512;
 }
 
 static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
@@ -27,7 +26,7 @@ static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
 void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine) {
     ct_guard guard(device);
     if (device->lost) return NULL;
-    bytes = rounded(bytes);
+    bytes = ct_gpu_rounded(bytes);
     void *memory = try_alloc(device, bytes, mine);
     if (!memory && !device->lost && ct_gpu_evict_meshes(device)) memory = try_alloc(device, bytes, mine);
     for (int i = 0; i < CT_LANES && !memory && !device->lost; i++) {
@@ -43,7 +42,7 @@ void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes) {
     if (!memory) return;
     ct_guard guard(device);
     ct_gpu_ok(device, cudaFree(memory), "freeing memory");
-    device->used -= rounded(bytes);
+    device->used -= ct_gpu_rounded(bytes);
 }
 
 static void free_buffer(ct_device *device, ct_gpu_buffer *buffer) {

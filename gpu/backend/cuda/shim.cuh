@@ -144,6 +144,9 @@ template <class T> T atomicMax(T *to, T x) {
 }
 static inline void __threadfence(void) {
 }
+static inline uint64_t ct_next_place(uint64_t *counter) {
+    return atomicAdd(counter, (uint64_t)1);
+}
 static inline unsigned ct_peers(uint64_t) {
     return 1;
 }

@@ -15,6 +15,7 @@ static ct_engine *engine_of(uint32_t threads, size_t limit) {
     ct_engine_options options;
     ct_engine *engine;
     ct_engine_options_init(&options);
+    options.backend = "cpu";
     options.threads = threads;
     options.max_scratch_bytes = limit;
     assert_int_equal(ct_engine_create(&options, &engine, NULL), CT_OK);
