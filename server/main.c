@@ -100,7 +100,8 @@ static bool start_middle(parts *parts, server_error *error) {
     return true;
 }
 
-static void say_started(const parts *parts) {
+/* What computes, and why: before anything is served. */
+static void say_engine(const parts *parts) {
     ct_engine_facts facts;
     ct_engine_get_facts(parts->engine, 0, &facts);
     log_info("main", "contactd " CONTACTD_VERSION " computes on %s (%s); rasteriser %s (--raster %s)", facts.backend,
@@ -113,6 +114,9 @@ static void say_started(const parts *parts) {
             log_info("main", "device %zu: %s, %s, %" PRIu32 " threads", i, facts.device, facts.simd, facts.threads);
         }
     }
+}
+
+static void say_started(const parts *parts) {
     for (size_t i = 0; i < parts->config.stream.n; i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
     }
@@ -122,6 +126,7 @@ static void say_started(const parts *parts) {
 static int start(parts *parts) {
     server_error error = {0};
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
+    say_engine(parts);
     if (!start_middle(parts, &error)) return give_up(EXIT_OTHER, "main", &error);
     parts->stream = stream_start(&parts->service, &error);
     if (!parts->stream) return give_up(EXIT_ADDRESS, "stream", &error);
