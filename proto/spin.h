@@ -2,45 +2,51 @@
  * server's stream, which waits for requests.
  *
  * A core that sleeps takes 50 us and more to wake on many (virtual) machines, as long as a small step takes to compute.
- * Who looks again and again instead is there at once, but keeps a core busy. So a wait spins only for a bounded while,
- * gives the core away between two looks, and spins at all only while waits lately ended within that bound: the process
- * of long steps sleeps, and so does an idle one.
+ * Who looks again and again instead is there at once, but keeps a core busy. So a wait spins only for a bounded while
+ * and gives the core away between two looks. Where a wait that spun was in vain, the next ones sleep at once, more of
+ * them each time: a process of long steps sleeps, and so does one among many that want the cores, where the one who
+ * sleeps is let in before the one who gave its turn away.
  */
 #ifndef CONTACTD_SPIN_H
 #define CONTACTD_SPIN_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct wire_spin {
     uint64_t bound_ns; /* of one wait; 0: never spin */
-    uint32_t credit;   /* 0: waits were too long lately */
-    uint32_t waits;
+    uint32_t pause;    /* waits that slept after the last one in vain; halved by each that was not */
+    uint32_t left;     /* of these */
+    bool spins;        /* the wait that runs */
 } wire_spin;
 
-/* On a single core whoever is waited for could not run meanwhile: there it is always 0. */
+/* On a single core whoever is waited for could not run meanwhile: there it never spins. */
 static inline void wire_spin_init(wire_spin *spin, uint32_t bound_us) {
     cpu_set_t cores;
     int n = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 2; /* fails beyond 1,024 cores */
     spin->bound_ns = n > 1 ? (uint64_t)bound_us * 1000u : 0;
-    spin->credit = 1;
-    spin->waits = 0;
+    spin->pause = spin->left = 0;
+    spin->spins = false;
 }
 
-/* How long the wait that begins now may spin, ns. Now and then one is tried although the last ones were long: asleep,
- * a wait seems longer than it would be. */
+/* How long the wait that begins now may spin, ns. */
 static inline uint64_t wire_spin_begin(wire_spin *spin) {
-    enum { TRY_EVERY = 64 };
-    return spin->credit || ++spin->waits % TRY_EVERY == 0 ? spin->bound_ns : 0;
+    spin->spins = spin->bound_ns && spin->left == 0;
+    if (spin->left) spin->left--;
+    return spin->spins ? spin->bound_ns : 0;
 }
 
-/* A wait has ended with a message. */
+/* The wait has ended with a message. */
 static inline void wire_spin_end(wire_spin *spin, uint64_t waited_ns) {
-    enum { MOST = 8 };
-    if (waited_ns > spin->bound_ns)
-        spin->credit /= 2;
-    else if (spin->credit < MOST)
-        spin->credit++;
+    enum { MOST = 1024 };
+    if (!spin->spins) return;
+    if (waited_ns <= spin->bound_ns) {
+        spin->pause /= 2;
+    } else {
+        spin->pause = spin->pause == 0 ? 1 : spin->pause < MOST ? 2 * spin->pause : MOST;
+        spin->left = spin->pause;
+    }
 }
 
 /* Between two looks. */

@@ -95,14 +95,22 @@ class Spin:
     def __init__(self, bound: float) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.bound = bound if cores > 1 else 0.0
-        self._credit, self._waits = 1, 0
+        self._pause = self._left = 0
+        self._spins = False
 
     def begin(self) -> float:
-        if not self.bound or threading.active_count() - len(Spin.own_threads) > 1:
-            return 0.0
-        if not self._credit:
-            self._waits += 1
-        return self.bound if self._credit or self._waits % 64 == 0 else 0.0
+        self._spins = False
+        if self._left:
+            self._left -= 1
+        elif self.bound and threading.active_count() - len(Spin.own_threads) <= 1:
+            self._spins = True
+        return self.bound if self._spins else 0.0
 
     def end(self, waited: float) -> None:
-        self._credit = self._credit // 2 if waited > self.bound else min(8, self._credit + 1)
+        if not self._spins:
+            return
+        if waited <= self.bound:
+            self._pause //= 2
+        else:
+            self._pause = min(1024, 2 * self._pause) or 1
+            self._left = self._pause

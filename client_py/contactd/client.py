@@ -33,8 +33,8 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
             that lives is never silent: it pings by itself.
         name: tells clients apart in the server's log and lists.
         spin: seconds for which a call first looks for its answer, again and again, before it sleeps: to wake a sleeping
-            core often costs more than a small step. It does so only while answers come within this time, and not where
-            the process has but one core or other Python threads, which would wait meanwhile. 0: sleep at once.
+            core often costs more than a small step. Where that was in vain, the next calls sleep at once; so do all
+            where the process has but one core, or other Python threads, which would wait meanwhile. 0: always.
     Raises: UnreachableError where no server answers in time, VersionMismatchError where it speaks another protocol.
     """
     client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,

@@ -45,6 +45,7 @@ struct stream {
     uint32_t linger_ms;
     int wake_fd; /* eventfd: something was finished by another thread while the I/O thread slept, or the end */
     wire_spin spin;
+    bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
     jobs *jobs;
 
     pthread_mutex_t lock;

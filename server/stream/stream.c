@@ -237,7 +237,7 @@ static void *io_thread(void *argument) {
             quiet_ns = now;
             spin_ns = now + wire_spin_begin(&stream->spin);
         }
-        if (now < spin_ns) {
+        if (now < spin_ns && !(stream->out && stream->shares_cores)) {
             wire_spin_pause();
         } else {
             sleep_for_events(stream);
@@ -350,6 +350,7 @@ stream *stream_start(const service *service, server_error *error) {
     stream->service = service;
     wire_spin_init(&stream->spin, (uint32_t)service->config->spin_us);
     ct_engine_get_facts(service->engine, 0, &stream->engine);
+    stream->shares_cores = strcmp(stream->engine.backend, "cpu") == 0;
     pthread_mutex_init(&stream->lock, NULL);
     stream->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     stream->encoder = wire_encoder_new();

@@ -26,34 +26,52 @@ static void quick_waits_go_on_spinning(void **state) {
     }
 }
 
+/* How many of n waits spin that each take so long. */
+static int spinning(wire_spin *spin, int n, uint64_t waited_ns) {
+    int spun = 0;
+    for (int i = 0; i < n; i++) {
+        spun += wire_spin_begin(spin) > 0;
+        wire_spin_end(spin, waited_ns);
+    }
+    return spun;
+}
+
 static void long_waits_stop_it_but_for_a_try_now_and_then(void **state) {
     (void)state;
     wire_spin spin = two_cores();
-    for (int i = 0; i < 100; i++) wire_spin_end(&spin, QUICK);
-    int spun = 0;
-    for (int i = 0; i < 1000; i++) {
-        spun += wire_spin_begin(&spin) > 0;
-        wire_spin_end(&spin, LONG);
-    }
-    assert_in_range(spun, 10, 20);
+    spinning(&spin, 100, QUICK);
+    assert_in_range(spinning(&spin, 2000, LONG), 8, 12);
+    assert_in_range(spinning(&spin, 10000, LONG), 5, 10); /* 1,024 waits lie between two tries */
 }
 
-static void one_long_wait_among_quick_ones_changes_nothing(void **state) {
+static void one_long_wait_among_quick_ones_costs_one_more(void **state) {
     (void)state;
     wire_spin spin = two_cores();
-    for (int i = 0; i < 1000; i++) {
-        wire_spin_end(&spin, i % 5 ? QUICK : LONG);
-        if (i > 10) assert_int_equal(wire_spin_begin(&spin), BOUND);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(spinning(&spin, 1, LONG), 1);
+        assert_int_equal(spinning(&spin, 10, QUICK), 9);
     }
 }
 
 static void a_quick_wait_begins_it_again(void **state) {
     (void)state;
     wire_spin spin = two_cores();
-    for (int i = 0; i < 10; i++) wire_spin_end(&spin, LONG);
-    assert_int_equal(wire_spin_begin(&spin), 0);
-    wire_spin_end(&spin, QUICK);
-    assert_int_equal(wire_spin_begin(&spin), BOUND);
+    spinning(&spin, 3000, LONG);
+    spinning(&spin, 1025, QUICK); /* the next try is among these */
+    assert_int_equal(spinning(&spin, 100, QUICK), 100);
+}
+
+/* Where many want the cores, waits that sleep are short, and those that spin are long. */
+static void quick_waits_asleep_are_no_reason_to_spin(void **state) {
+    (void)state;
+    wire_spin spin = two_cores();
+    int spun = 0;
+    for (int i = 0; i < 10000; i++) {
+        bool spins = wire_spin_begin(&spin) > 0;
+        spun += spins;
+        wire_spin_end(&spin, spins ? LONG : QUICK);
+    }
+    assert_in_range(spun, 10, 30);
 }
 
 static void never_where_told_so_or_on_one_core(void **state) {
@@ -79,8 +97,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quick_waits_go_on_spinning),
         cmocka_unit_test(long_waits_stop_it_but_for_a_try_now_and_then),
-        cmocka_unit_test(one_long_wait_among_quick_ones_changes_nothing),
+        cmocka_unit_test(one_long_wait_among_quick_ones_costs_one_more),
         cmocka_unit_test(a_quick_wait_begins_it_again),
+        cmocka_unit_test(quick_waits_asleep_are_no_reason_to_spin),
         cmocka_unit_test(never_where_told_so_or_on_one_core),
     };
     return cmocka_run_group_tests_name("spin", tests, NULL, NULL);
