@@ -9,7 +9,8 @@
 #include "gpu/picture/picture.h"
 #include "gpu/view/view.h"
 
-#define MOST_SPANS (UINT64_C(1) << 22) /* in a picture: 128 MiB of tiles */
+#define MOST_SPANS (UINT64_C(1) << 22)   /* in a picture: 128 MiB of tiles */
+#define MOST_GLASS (UINT64_C(256) << 20) /* bytes */
 
 /* ---- taking ---- */
 
@@ -184,7 +185,7 @@ ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_erro
     ct_engine *engine = snapshot->engine;
     pthread_mutex_lock(&engine->painting);
     ct_status status = engine->painter ? CT_OK : ct_painter_create(&engine->painter, error);
-    if (!status) status = ct_painter_draw(engine->painter, snapshot, pixels, error);
+    if (!status) status = ct_painter_draw(engine->painter, snapshot, MOST_GLASS, pixels, error);
     pthread_mutex_unlock(&engine->painting);
     if (!status && snapshot->options.show & CT_SHOW_AXES)
         ct_axes_draw(&snapshot->camera, snapshot->options.width, snapshot->options.height, pixels);

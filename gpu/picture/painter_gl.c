@@ -47,7 +47,7 @@ typedef struct ct_paint {
     GLuint solid, depth, result; /* textures */
     GLuint on_solid, on_result;  /* framebuffers */
     GLuint pieces, heads;        /* buffers: of glass, for `room` pieces; and of their number and the samples' lists */
-    uint64_t room;
+    uint64_t room, most_room;
     float eye[3], light[3];
     float matrix[16];
 } ct_paint;
@@ -211,7 +211,7 @@ static void make_targets(ct_paint *paint) {
     uint64_t samples = (uint64_t)paint->part_size[0] * paint->part_size[1] * SCALE * SCALE;
     glCreateBuffers(1, &paint->heads);
     glNamedBufferStorage(paint->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
-    make_pieces(paint, 1 + samples);
+    make_pieces(paint, 1 + samples < paint->most_room ? 1 + samples : paint->most_room);
 }
 
 static void free_all(ct_paint *paint) {
@@ -308,7 +308,7 @@ static uint64_t draw_glass(const ct_paint *paint, const uint32_t size[2]) {
     return n;
 }
 
-/* False: the glass of the part is too much for this OpenGL's buffers. */
+/* False: the glass of the part is too much at once. */
 static bool draw_part(ct_paint *paint, const uint32_t size[2]) {
     const ct_snapshot *snapshot = paint->snapshot;
     const float nothing[4] = {0}, far = 1;
@@ -323,7 +323,7 @@ static bool draw_part(ct_paint *paint, const uint32_t size[2]) {
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, paint->pieces);
         uint64_t need = 1 + draw_glass(paint, size);
         again = need > paint->room;
-        if (again && need * PIECE > (uint64_t)paint->most_bytes) return false;
+        if (need > paint->most_room) return false;
         if (again) make_pieces(paint, need);
     }
     glDisable(GL_DEPTH_TEST);
@@ -364,8 +364,8 @@ static ct_status draw_area(ct_paint *paint, const uint32_t area[4], uint8_t *row
         ct_status status = ct_gl_check(paint->painter->context, "drawing a picture", error);
         if (!status && !drawn && size[longer] < 2)
             status = ct_fail(error, CT_LIMIT_EXCEEDED, "snapshot",
-                             "more surfaces lie behind one pixel than this OpenGL keeps: show one contact, or samples "
-                             "alone");
+                             "more surfaces lie behind one pixel than there is memory for: show one contact, or "
+                             "samples alone");
         for (uint32_t r = 0; !status && drawn && r < size[1]; r++) /* OpenGL's first row is the lowest */
             memcpy(pixels + 4 * ((size_t)(area[3] - 1 - r) * o->width + area[0]), rows + 4 * (size_t)r * size[0],
                    4 * (size_t)size[0]);
@@ -390,7 +390,8 @@ static ct_status draw_all(ct_paint *paint, uint8_t *pixels, ct_error *error) {
     return status;
 }
 
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error) {
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+                          ct_error *error) {
     ct_paint paint = {.painter = painter, .snapshot = snapshot};
     ct_status status = ct_gl_enter(painter->context, error);
     if (status) return status;
@@ -398,6 +399,8 @@ ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint
     glGetIntegerv(GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &paint.alignment);
     if (paint.most_bytes <= 0) paint.most_bytes = INT32_MAX; /* does not fit a GLint */
     if (paint.alignment < 1) paint.alignment = 1;
+    paint.most_room = (most_glass < (uint64_t)paint.most_bytes ? most_glass : (uint64_t)paint.most_bytes) / PIECE;
+    if (paint.most_room < 2) paint.most_room = 2; /* the first is not used */
     const ct_snapshot_options *o = &snapshot->options;
     paint.part_size[0] = o->width < PART ? o->width : PART;
     paint.part_size[1] = o->height < PART ? o->height : PART;

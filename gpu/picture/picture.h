@@ -72,8 +72,10 @@ typedef struct ct_painter ct_painter; /* an OpenGL context and its programs (pai
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error);
 void ct_painter_destroy(ct_painter **painter); /* nulls; NULL is allowed */
-/* Bodies and samples. By one thread at a time. */
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error);
+/* Bodies and samples. By one thread at a time. Glass takes `most_glass` bytes of the device's memory at once, or less;
+ * what needs more is drawn in parts. */
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+                          ct_error *error);
 
 /* Draws the legend over a picture: three arrows with letters (axes.c). */
 void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint8_t *pixels);

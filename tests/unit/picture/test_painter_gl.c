@@ -182,11 +182,48 @@ static void the_same_pixels_again(void **state) {
     shape_free(&blob);
 }
 
+/* With less memory it takes more parts, down to a pixel; the picture is the same but for the rounding of positions. */
+static void little_memory_for_glass(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 3);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.7;
+    const struct placed bodies[2] = {{&ball, NULL, CT_BODY_RIGID}, {&ball, pose, CT_BODY_RIGID}};
+    ct_scene_settings settings = stage_resolution(8);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.width = 40;
+    o.height = 24;
+    ct_snapshot *snapshot;
+    ct_painter *painter;
+    ct_error error = {0};
+    assert_int_equal(ct_snapshot_take(stage.scene, &o, &snapshot, &error), CT_OK);
+    if (ct_painter_create(&painter, &error)) fail_msg("%s", error.message);
+    static uint8_t plenty[40 * 24 * 4], little[40 * 24 * 4];
+    assert_int_equal(ct_painter_draw(painter, snapshot, UINT64_C(1) << 26, plenty, &error), CT_OK);
+    for (uint64_t glass = 4000; glass >= 400;
+         glass /= 3) { /* bytes; a pixel's samples may have 16 surfaces of 16 bytes */
+        memset(little, 0, sizeof little);
+        if (ct_painter_draw(painter, snapshot, glass, little, &error)) fail_msg("%s", error.message);
+        long off = 0;
+        for (size_t i = 0; i < sizeof plenty; i++) off += abs(plenty[i] - little[i]);
+        assert_true(off < (long)sizeof plenty); /* less than one of 255 on average */
+    }
+    assert_int_equal(ct_painter_draw(painter, snapshot, 40, little, &error), CT_LIMIT_EXCEEDED);
+    assert_non_null(strstr(error.message, "surfaces"));
+    ct_painter_destroy(&painter);
+    ct_snapshot_free(&snapshot);
+    stage_close(&stage);
+    shape_free(&ball);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nearer_is_in_front),     cmocka_unit_test(glass_in_order),
         cmocka_unit_test(transparent_background), cmocka_unit_test(samples_where_they_are),
-        cmocka_unit_test(the_same_pixels_again),
+        cmocka_unit_test(the_same_pixels_again),  cmocka_unit_test(little_memory_for_glass),
     };
     return cmocka_run_group_tests_name("painter", tests, open_engine, close_engine);
 }
