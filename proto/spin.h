@@ -39,12 +39,12 @@ static inline uint64_t wire_spin_begin(wire_spin *spin) {
 
 /* The wait has ended with a message. */
 static inline void wire_spin_end(wire_spin *spin, uint64_t waited_ns) {
-    enum { MOST = 1024 };
+    const uint32_t most = 1024;
     if (!spin->spins) return;
     if (waited_ns <= spin->bound_ns) {
         spin->pause /= 2;
     } else {
-        spin->pause = spin->pause == 0 ? 1 : spin->pause < MOST ? 2 * spin->pause : MOST;
+        spin->pause = spin->pause == 0 ? 1 : spin->pause < most ? 2 * spin->pause : most;
         spin->left = spin->pause;
     }
 }
