@@ -54,10 +54,14 @@ static void answers_within_the_bound_are_waited_for_awake(void **state) {
     wire_spin_init(&cores, 1);
     if (!cores.bound_ns) skip(); /* one core */
     contactd_client *client = connect_to(*state, 1000000);
-    double share = 0; /* others may keep the cores from us: the best of a few */
-    for (int i = 0; i < 5 && share < 0.5; i++) share = fmax(share, busy_share(client, *state, 20, 5));
-    assert_true(share > 0.5);
+    contactd_client *asleep = connect_to(*state, 0);
+    /* It is nearly all of the time but where others keep the cores from us, so it is set against one that sleeps. */
+    bool awake = false;
+    for (int i = 0; i < 20 && !awake; i++)
+        awake = busy_share(client, *state, 20, 5) > 3 * busy_share(asleep, *state, 20, 5);
+    assert_true(awake);
     contactd_close(&client);
+    contactd_close(&asleep);
 }
 
 static void longer_answers_are_slept_for(void **state) {
@@ -82,7 +86,7 @@ static void a_call_ends_in_time_awake_or_asleep(void **state) {
         for (int i = 0; i < 10; i++) assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
         assert_int_equal(contactd_set_timeout(client, TIMEOUT_MS), CONTACTD_OK);
         atomic_store(&server->silent, true);
-        const double allowed = spins[k] > TIMEOUT_MS * 1000 ? 300e-6 : 3e-3; /* asleep it counts in ms */
+        const double allowed = spins[k] > TIMEOUT_MS * 1000 ? 900e-6 : 5e-3; /* asleep it counts in ms */
         double least = 1;
         for (int i = 0; i < 40 && least > allowed; i++) { /* others may keep the cores from us: the best of a few */
             double began = seconds_of(CLOCK_MONOTONIC);
