@@ -12,6 +12,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "tests/scenes/stage.h"
+#include "tests/unit/raster/software.h"
 
 /* What the drawer does, and has done. One lane is used at a time here. */
 static struct {
@@ -19,21 +20,8 @@ static struct {
     ct_status fails;
     int drawings, refused;
     uint32_t most_tiles; /* in one drawing */
-    uint32_t *head;
-    int32_t (*winding)[2];
-    ct_linked_fragment *fragments;
-    size_t room;
+    struct software memory;
 } fake;
-
-static void forget(void) {
-    free(fake.head);
-    free(fake.winding);
-    free(fake.fragments);
-    fake.head = NULL;
-    fake.winding = NULL;
-    fake.fragments = NULL;
-    fake.room = 0;
-}
 
 static ct_status open_fake(ct_device *device, ct_error *error) {
     (void)device, (void)error;
@@ -50,67 +38,12 @@ static const char *renderer_fake(const ct_device *device) {
     return "a test";
 }
 
-static void put(ct_drawing *d, uint32_t ray, ct_fragment f) {
-    if (d->n_fragments == fake.room) {
-        fake.room = fake.room ? 2 * fake.room : 1024;
-        fake.fragments = realloc(fake.fragments, fake.room * sizeof *fake.fragments);
-        assert_non_null(fake.fragments);
-    }
-    fake.fragments[d->n_fragments] = (ct_linked_fragment){f, d->head[ray]};
-    d->head[ray] = d->n_fragments++;
-}
-
-/* A sample of a patch, by the patch's own words. */
-static void try_sample(ct_drawing *d, const ct_patch *p, const ct_tile *tile, int32_t row, int32_t column, int second) {
-    const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
-    int sign = p->flags & CT_PATCH_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
-    const int32_t bb[3] = {sign * b[0], sign * b[1], b[2]}, cc[3] = {sign * c[0], sign * c[1], c[2]};
-    ct_setup s;
-    memset(&s, 0, sizeof s);
-    assert_int_equal(ct_make_setup(&s, a, bb, cc, 0, 1, 2, ct_sample_coord(column, tile->shift_u) - p->x0,
-                                   ct_sample_coord(row, tile->shift_v) - p->y0, 0, 0),
-                     1);
-    assert_int_equal(s.ccw, sign);
-    assert_true(s.inverse == p->inverse);
-    for (int k = 0; k < 3; k++) assert_int_equal(ct_edge_inside(&s, k), p->flags >> k & 1);
-    if (!ct_covers(&s, s.edge[0], s.edge[1], s.edge[2])) return;
-    uint32_t body = p->tag >> 31, ray = (uint32_t)(tile->first_ray + (row - tile->first_row) * tile->columns + column);
-    assert_true(ray < d->n_rays);
-    if (p->flags & CT_PATCH_BEFORE)
-        d->winding[ray][body] -= sign;
-    else if (!second || d->head[ray] != CT_END || d->winding[ray][1 - body] > 0)
-        put(d, ray, ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], p->tag));
-}
-
 static ct_status draw_fake(ct_lane *lane, ct_drawing *d, ct_error *error) {
     (void)lane;
     fake.drawings++;
     if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
     if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test wants it so");
-    forget();
-    d->n_fragments = 0;
-    d->head = fake.head = malloc(d->n_rays * sizeof *d->head);
-    d->winding = fake.winding = calloc(d->n_rays, sizeof *d->winding);
-    assert_true(d->head && d->winding);
-    memset(d->head, 0xff, d->n_rays * sizeof *d->head);
-    for (int order = 0; order < 2; order++)
-        for (size_t i = 0; i < d->n_parts; i++) {
-            const ct_patches *part = d->parts[order][i];
-            const ct_patch *patches = part->memory.data;
-            uint64_t samples = 0;
-            for (size_t k = 0; k < part->n; k++) {
-                const ct_patch *p = &patches[k];
-                assert_true(p->tile < d->n_tiles);
-                const ct_tile *tile = &d->tiles[p->tile];
-                assert_true(p->u0 < p->u1 && p->u1 <= tile->columns);
-                assert_true(p->v0 >= tile->first_row && p->v0 < p->v1 && p->v1 <= tile->first_row + tile->rows);
-                samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
-                for (int32_t row = p->v0; row < p->v1; row++)
-                    for (int32_t column = p->u0; column < p->u1; column++) try_sample(d, p, tile, row, column, order);
-            }
-            assert_int_equal(samples, part->samples);
-        }
-    d->fragments = fake.fragments;
+    software_draw(&fake.memory, d);
     if ((fake.most_rays && d->n_rays > fake.most_rays) ||
         (fake.most_fragments && d->n_fragments > fake.most_fragments)) {
         fake.refused++;
@@ -176,7 +109,7 @@ static void compare(uint32_t threads, uint32_t resolution, uint32_t most_rays, u
     assert_non_null(strstr(facts.device, " + a test"));
     assert_false(facts.lost);
     ct_engine_destroy(&drawn);
-    forget();
+    software_free(&fake.memory);
 }
 
 static void test_together(void **state) {
@@ -220,7 +153,7 @@ static void test_no_room(void **state) {
     run_all(drawn, 60, got, &error); /* nothing is left of it */
     assert_int_equal(error.status, CT_OK);
     ct_engine_destroy(&drawn);
-    forget();
+    software_free(&fake.memory);
 }
 
 static void test_lost(void **state) {
@@ -239,7 +172,7 @@ static void test_lost(void **state) {
         assert_true(facts.lost);
         assert_string_equal(facts.lost_reason, "the test wants it so");
         ct_engine_destroy(&drawn);
-        forget();
+        software_free(&fake.memory);
     }
 }
 
