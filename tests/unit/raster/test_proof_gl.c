@@ -9,7 +9,7 @@ static void release(ct_raster_gl *gl, ct_budget *budget);
 #define ct_raster_gl_prove   prove
 #define ct_raster_gl_draw    draw
 #define ct_raster_gl_release release
-#include "gpu/raster/proof_gl.c"
+#include "gpu/raster/proof_gl.c" /* with those for its own. NOLINT(bugprone-suspicious-include) */
 
 enum defect { NONE, KEY, L1, L2, TAG, MISSING, EXTRA, TWICE, WINDING, FAILS, DEFECTS };
 static enum defect defect;
