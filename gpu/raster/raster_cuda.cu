@@ -48,8 +48,9 @@ CT_DEVICE void cross(const ct_batch &b, const ct_setup *setup, const shape *s, u
         atomicAdd(&r->winding[s->tag >> 31], -setup->ccw);
         return;
     }
-    const uint64_t place = ct_next_place(&b.counts->fragments);
-    if (place >= b.room.fragments) return;
+    const uint64_t shard = CT_BLOCK_INDEX % CT_SHARDS, room = b.room.fragments / CT_SHARDS;
+    const uint64_t k = ct_next_place(&b.shards[shard].n), place = shard * room + k;
+    if (k >= room) return;
     b.fragments[place] = ct_fragment_at(setup, (double)e1, (double)e2, s->tag);
     b.next[place] = atomicExch(&r->head, (uint32_t)place + 1);
 }
@@ -154,6 +155,12 @@ CT_KERNEL tiles(const ct_batch b) {
                           e[2]);
             }
         }
+    }
+    if (!ct_is_last_block(&b.counts->done[3])) return;
+    uint64_t most = 0;
+    for (int i = 0; i < CT_SHARDS; i++) most = b.shards[i].n > most ? b.shards[i].n : most;
+    CT_THREADS(t) {
+        if (t == 0) b.counts->fragments = CT_SHARDS * most;
     }
 }
 

@@ -107,12 +107,19 @@ enum { CT_BOX_CHUNK = 2048, CT_VERTEX_CHUNK = 1024 };
 
 struct ct_gpu_counts {
     uint64_t pairs, rays, slots, triangle_chunks, vertex_chunks, ray_chunks;
-    uint64_t fragments;
-    uint64_t large; /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
+    uint64_t fragments; /* CT_SHARDS times the most that a shard has */
+    uint64_t large;     /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
     uint64_t contacts, entries, spans;
-    uint32_t done[3]; /* blocks that have finished counting */
+    uint32_t done[4]; /* blocks that have finished counting */
 };
 enum { CT_TILE_BITS = 34, CT_TILE = 32 };
+
+/* Fragments are counted in shards, a part of the list each, by the number of the block that finds them: one counter for
+ * all would be the busiest word of the whole batch. */
+enum { CT_SHARDS = 16 };
+struct ct_gpu_shard {
+    uint64_t n, unused[15]; /* alone in its cache line */
+};
 
 /* How much of each there is room for. */
 struct ct_gpu_room {
@@ -208,6 +215,7 @@ struct ct_batch {
     /* Scratch: */
     ct_gpu_room room;
     ct_gpu_counts *counts;
+    ct_gpu_shard *shards;     /* [CT_SHARDS] */
     uint32_t *row_count;      /* [n_bodies] pairs of which it is the first body */
     uint64_t *row_first;      /* [n_bodies + 1] */
     uint32_t *step_refused;   /* [n_steps], inverted: the first pair without a window; 0: none */

@@ -110,6 +110,7 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->vertices = carve<uint32_t>(&at, room->entries);
 
     at = (char *)lane->small.data;
+    b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
     b->counts = carve<ct_gpu_counts>(&at, 1);
     b->step_fragments = carve<uint64_t>(&at, b->n_steps);
     b->row_first = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
@@ -128,8 +129,9 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
 }
 
 static uint64_t small_bytes(const ct_batch *b) {
-    return sizeof(ct_gpu_counts) + b->n_steps * (sizeof(uint64_t) + sizeof(uint32_t)) +
-           b->n_bodies * (sizeof(uint64_t) + sizeof(uint32_t)) + SLACK;
+    return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
+           b->n_steps * (sizeof(uint64_t) + sizeof(uint32_t)) + b->n_bodies * (sizeof(uint64_t) + sizeof(uint32_t)) +
+           SLACK;
 }
 
 static bool reserve_known(ct_device *device, ct_lane *lane, const ct_batch *b) {
@@ -204,7 +206,8 @@ static bool clear_scratch(ct_device *device, ct_lane *lane) {
 
 static bool launch(ct_device *device, ct_lane *lane, const ct_batch *b) {
     unsigned n = 0;
-    bool ok = clear(device, lane, lane->small.data, sizeof(ct_gpu_counts) + b->n_steps * sizeof(uint64_t)) &&
+    bool ok = clear(device, lane, lane->small.data,
+                    CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + b->n_steps * sizeof(uint64_t)) &&
               clear(device, lane, b->step_refused, b->n_steps * sizeof(uint32_t));
     n += ct_cuda_pairs(b, device->grid, lane->stream);
     ok = ok && stamp(device, lane, 2);
