@@ -76,6 +76,11 @@ typedef struct ct_ray_lists {
     int32_t first_body; /* of the first bin; the other's fragments are kept only on rays that this one is on */
 } ct_ray_lists;
 
+/* Which rays band `band` (an index among all views' bands) has: all of *rays but the lists. All bins of one body come
+ * before those of the other. */
+void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
+                   const ct_bin *bins, size_t n_bins);
+
 typedef struct ct_raster_cpu {
     /* Bins triangles [first, last). False: out of memory. */
     bool (*bin)(ct_bin *bin, ct_budget *budget, const ct_placed *placed, const ct_bands *bands, uint32_t first,

@@ -1,82 +1,10 @@
 /* raster_cpu.simd.c - binning and rasterising on the CPU. */
 #include "gpu/raster/raster_cpu.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "gpu/base/simd.h"
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
-static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a > b ? a : b;
-    return m > c ? m : c;
-}
-
-/* ---- four lanes ---- */
-
-static inline ct_v4i v4i(int32_t x) {
-    return (ct_v4i){x, x, x, x};
-}
-
-#ifdef __SSE4_1__ /* the compiler does not see through pick() */
-static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
-    return (ct_v4i)_mm_min_epi32((__m128i)a, (__m128i)b);
-}
-
-static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
-    return (ct_v4i)_mm_max_epi32((__m128i)a, (__m128i)b);
-}
-#else
-static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
-    ct_v4i less = a < b;
-    return (less & a) | (~less & b);
-}
-
-static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
-    ct_v4i more = a > b;
-    return (more & a) | (~more & b);
-}
-#endif
-
-static inline ct_v4d to_double(ct_v4i x) {
-    return __builtin_convertvector(x, ct_v4d);
-}
-
-/* The lanes' sign bits: of a mask, the lanes that are set. */
-static inline unsigned bits(ct_v4l x) {
-#ifdef __AVX__
-    return (unsigned)_mm256_movemask_pd((__m256d)x);
-#else
-    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
-#endif
-}
-
-static inline unsigned bits_v4i(ct_v4i x) {
-#ifdef __SSE2__
-    return (unsigned)_mm_movemask_ps((__m128)x);
-#else
-    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
-#endif
-}
-
-/* The same as ct_round_i32. */
-static inline ct_v4i round_v4d(ct_v4d x) {
-    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
-}
-
-/* Keys of fragments at a depth relative to z0, which has the bias in it. Lanes that no fragment is made of may hold
- * anything. */
-static inline ct_v4i key_of(ct_v4i z0, ct_v4d depth, ct_v4i entering) {
-    typedef uint32_t v4u __attribute__((vector_size(16)));
-    return (ct_v4i)(((v4u)z0 + (v4u)round_v4d(depth)) << 1) | entering;
-}
+#include "gpu/raster/edge.h"
+#include "gpu/raster/lanes.h"
 
 /* ---- binning ---- */
 
@@ -328,11 +256,6 @@ static inline void put(struct target *t, uint32_t *head, ct_fragment f) {
     t->next++;
 }
 
-/* Samples [u0, u1) x [v0, v1), which hold all that the triangle can cover in the band. */
-struct extent {
-    int32_t u0, u1, v0, v1;
-};
-
 /* Counts a crossing before the window's depths. */
 static inline void count(const struct target *t, size_t ray, uint32_t tag, int32_t ccw) {
     t->rays->winding[ray][tag >> 31] -= ccw;
@@ -346,25 +269,16 @@ static inline bool is_wanted(const struct target *t, size_t ray) {
 
 /* ---- one triangle of any size ---- */
 
-/* (double)x, rounded once: the upper and the lower half are exact as doubles, each made by putting its bits below a
- * power of two that is taken off again. */
-static inline ct_v4d int64_to_double(ct_v4l x) {
-    typedef uint64_t v4u __attribute__((vector_size(32)));
-    v4u low = ((v4u)x & 0xffffffff) | 0x4330000000000000; /* 2^52 + lower half */
-    v4u high = ((v4u)x >> 32) ^ 0x4530000080000000;       /* 2^84 + 2^63 + upper half * 2^32 */
-    return ((ct_v4d)high - (0x1p84 + 0x1p63 + 0x1p52)) + (ct_v4d)low;
-}
-
 /* The crossings of n rays in a row, from the edge functions at the first: four fragments at a time, by the same
  * arithmetic as ct_fragment_at. */
 static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n, int64_t e1, int64_t e2,
                       uint32_t tag) {
     while (t->end - t->next < n)
         if (!make_room(t)) return;
-    const ct_v4l index = {0, 1, 2, 3}, step1 = (ct_v4l){} + 4 * s->step_u[1], step2 = (ct_v4l){} + 4 * s->step_u[2];
+    const ct_v4l step1 = (ct_v4l){} + 4 * s->step_u[1], step2 = (ct_v4l){} + 4 * s->step_u[2];
     const ct_v4d inverse = (ct_v4d){} + s->inverse, dz1 = (ct_v4d){} + s->dz1, dz2 = (ct_v4d){} + s->dz2;
     const ct_v4i z0 = v4i(s->z0 + CT_DEPTH_BIAS), entering = v4i(s->ccw < 0), tags = v4i((int32_t)tag);
-    ct_v4l v1 = e1 + index * s->step_u[1], v2 = e2 + index * s->step_u[2];
+    ct_v4l v1 = stepped(e1, s->step_u[1]), v2 = stepped(e2, s->step_u[2]);
     const bool all = !t->second;
     uint32_t *head = t->rays->head + ray;
     const int32_t(*winding)[2] = t->rays->winding ? (const int32_t(*)[2])t->rays->winding + ray : NULL;
@@ -373,7 +287,7 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
     uint32_t number = (uint32_t)(next - t->rays->fragments);
     for (int64_t i = 0; i < n; i += 4) {
         ct_v4d w1 = int64_to_double(v1) * inverse, w2 = int64_to_double(v2) * inverse;
-        ct_v4i key = key_of(z0, w1 * dz1 + w2 * dz2, entering);
+        ct_v4i key = keys_of(z0, w1 * dz1 + w2 * dz2, entering);
         ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
         ct_v4i a = __builtin_shufflevector(key, l1, 0, 4, 1, 5), b = __builtin_shufflevector(l2, tags, 0, 4, 1, 5);
         ct_v4i c = __builtin_shufflevector(key, l1, 2, 6, 3, 7), d = __builtin_shufflevector(l2, tags, 2, 6, 3, 7);
@@ -394,43 +308,10 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
     t->next = next;
 }
 
-/* One edge of a triangle along a row of n samples: a linear function, row + i * slope at sample i, covers the samples
- * at which it is not negative. The quotients are of doubles, whose error is far below 1 for so few samples, and put
- * right by the integers. */
-struct edge {
-    int64_t row, slope;
-    double inverse; /* 1 / |slope|, or 0 */
-};
-
-static inline int64_t estimate(double quotient, int64_t n) {
-    return (int64_t)(quotient < (double)n ? quotient : (double)n);
-}
-
-/* Narrows [*begin, *end) to the samples that the edge covers. */
-static inline void clip(const struct edge *e, int64_t n, int64_t *begin, int64_t *end) {
-    if (e->row < 0) {
-        int64_t i = n; /* the first that is covered */
-        if (e->slope > 0) {
-            i = estimate((double)-e->row * e->inverse, n);
-            i += e->row + i * e->slope < 0;
-        }
-        if (i > *begin) *begin = i;
-    } else if (e->slope < 0) {
-        int64_t i = estimate((double)e->row * e->inverse, n); /* the last that is covered */
-        i += e->row + (i + 1) * e->slope >= 0;
-        i -= e->row + i * e->slope < 0;
-        if (i + 1 < *end) *end = i + 1;
-    }
-}
-
 static void raster_rows(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
     const int64_t n = x.u1 - x.u0;
     struct edge edge[3];
-    for (int k = 0; k < 3; k++) { /* less one where a sample on the edge is outside */
-        edge[k].row = s->edge[k] - !ct_edge_inside(s, k);
-        edge[k].slope = s->step_u[k];
-        edge[k].inverse = s->step_u[k] ? 1.0 / fabs((double)s->step_u[k]) : 0;
-    }
+    edges_of(s, edge);
     int64_t row1 = s->edge[1], row2 = s->edge[2];
     for (int32_t v = x.v0; v < x.v1; v++, ray += (size_t)t->rays->columns) {
         int64_t begin = 0, end = n;
@@ -450,18 +331,9 @@ static void raster_rows(struct target *t, const ct_setup *s, struct extent x, si
 static __attribute__((noinline)) void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
                                                  const int32_t *const q[3], uint32_t tag, bool before) {
     const ct_ray_lists *rays = t->rays;
-    const int u = ct_view_u(w), v = ct_view_v(w);
-    struct extent x;
-    x.u0 = ct_cell(min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.u1 = ct_cell(max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.v0 = ct_cell(min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    x.v1 = ct_cell(max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    if (x.v0 < rays->first_row) x.v0 = rays->first_row;
-    if (x.v1 > rays->first_row + rays->rows) x.v1 = rays->first_row + rays->rows;
+    const struct extent x = extent_of(q, lu, lv, w, rays->first_row, rays->rows);
     ct_setup setup;
-    if (!ct_make_setup(&setup, q[0], q[1], q[2], u, v, w, ct_sample_coord(x.u0, lu->shift),
-                       ct_sample_coord(x.v0, lv->shift), lu->shift, lv->shift))
-        return;
+    if (!setup_of(&setup, q, lu, lv, w, x)) return;
     size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
     raster_rows(t, &setup, x, ray, tag, before);
 }
@@ -565,7 +437,7 @@ static unsigned quad_covers(const struct quad *s, unsigned hits, ct_v4d e0, ct_v
  * it is, a bit each. The same arithmetic as ct_fragment_at. */
 static void quad_hits(struct target *t, const struct quad *s, unsigned hits, int32_t offset, ct_v4d e1, ct_v4d e2) {
     ct_v4d w1 = e1 * s->inverse, w2 = e2 * s->inverse;
-    ct_v4i key = key_of(s->z0 + CT_DEPTH_BIAS, w1 * s->dz1 + w2 * s->dz2, s->clockwise);
+    ct_v4i key = keys_of(s->z0 + CT_DEPTH_BIAS, w1 * s->dz1 + w2 * s->dz2, s->clockwise);
     ct_v4i l1 = round_v4d(w1 * (double)CT_WEIGHT_ONE), l2 = round_v4d(w2 * (double)CT_WEIGHT_ONE);
     ct_v4i ray = s->ray + offset;
     for (; hits; hits &= hits - 1) {
@@ -724,19 +596,11 @@ static inline __attribute__((always_inline)) void raster_view(struct target *t, 
 
 static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bands *bands, uint32_t band,
                    const ct_bin *bins, size_t n_bins) {
-    int w = band >= bands->first[2] ? 2 : band >= bands->first[1] ? 1 : 0;
-    int32_t n_rows = window->axis[ct_view_v(w)].n;
-    rays->view = w;
-    rays->columns = window->axis[ct_view_u(w)].n;
-    rays->first_row = (int32_t)(band - bands->first[w]) << bands->shift[w];
-    rays->rows = 1 << bands->shift[w];
-    if (rays->rows > n_rows - rays->first_row) rays->rows = n_rows - rays->first_row;
+    ct_rays_place(rays, window, bands, band, bins, n_bins);
     size_t head_bytes = (size_t)rays->rows * (size_t)rays->columns * sizeof *rays->head;
     if (!ct_buffer_reserve(&rays->head_memory, budget, head_bytes, 0, false)) return false;
     rays->head = rays->head_memory.data;
     memset(rays->head, 0xff, head_bytes);
-    rays->entry[0] = rays->entry[1] = CT_ENTRY_OUTSIDE;
-    for (size_t i = 0; i < n_bins; i++) rays->entry[bins[i].placed->body] = bins[i].placed->entry[w];
     rays->winding = NULL;
     if (rays->entry[0] == CT_ENTRY_COUNTED || rays->entry[1] == CT_ENTRY_COUNTED) {
         if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
@@ -746,9 +610,8 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
 
     rays->fragments = rays->fragment_memory.data;
     struct target t = {.rays = rays, .budget = budget, .next = rays->fragments};
-    rays->first_body = n_bins ? (int32_t)bins[0].placed->body : 0;
     t.end = t.next + rays->fragment_memory.capacity / sizeof *t.next;
-    switch (w) {
+    switch (rays->view) {
     case 0:
         raster_view(&t, window, bins, n_bins, band, 0);
         break;

@@ -28,11 +28,24 @@ typedef struct ct_span_scratch {
     size_t n_spans;
 } ct_span_scratch;
 
+typedef enum ct_coarse {
+    CT_COARSE_DONE,
+    CT_COARSE_NOT,   /* not such a band: nothing was done */
+    CT_COARSE_FAILED /* out of memory */
+} ct_coarse;
+
 typedef struct ct_span_cpu {
     /* Adds the spans of all rays of a band to `sums`, and appends them to scratch->spans if keep is set; triangles are
      * the two bodies' [n][3] vertex indices. False: out of memory. */
     bool (*span)(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
                  ct_budget *budget, bool keep);
+
+    /* A band that few triangles cover, each of them many samples, rasterised and walked at once: as
+     * ct_raster_cpu.raster and then span without keep, but that *rays has no lists afterwards, only the place and the
+     * number of fragments. */
+    ct_coarse (*coarse)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
+                        const ct_bin *bins, size_t n_bins, const uint32_t *const triangles[2], ct_sums *sums,
+                        ct_span_scratch *scratch, ct_budget *budget);
 } ct_span_cpu;
 
 extern const ct_span_cpu ct_span_cpu_base;

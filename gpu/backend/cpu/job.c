@@ -216,23 +216,29 @@ static void band(void *context, uint32_t i, uint32_t index) {
     ct_worker *worker = &run->lane->workers[index], *driver = &run->lane->workers[run->driver];
     const ct_kernels *k = device->kernels;
     if (run->failed) return;
+    const uint32_t n_bins = run->triangle_chunks[0] + run->triangle_chunks[1];
+    const bool keep = run->job->want & CT_WANT_SPANS;
     double start = ct_now();
+    ct_coarse coarse = CT_COARSE_NOT;
     bool ok = prepare_sums(run, worker);
     if (ok && run->job->drawing)
         take_rays(run, i, &worker->rays);
-    else
-        ok = ok && k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i,
-                                     driver->bins, run->triangle_chunks[0] + run->triangle_chunks[1]);
-    if (!ok) {
+    else if (ok && !keep)
+        coarse = k->span->coarse(&worker->rays, &run->job->window, &run->job->bands, i, driver->bins, n_bins,
+                                 run->triangles, &worker->sums, &worker->span, &device->budget);
+    if (ok && !run->job->drawing && coarse == CT_COARSE_NOT)
+        ok = k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i, driver->bins,
+                               n_bins);
+    if (!ok || coarse == CT_COARSE_FAILED) {
         run->failed = true;
         return;
     }
     double middle = ct_now();
     worker->rays_cast += (uint64_t)worker->rays.rows * (uint64_t)worker->rays.columns;
     worker->fragments += worker->rays.n_fragments;
-    worker->raster_seconds += middle - start;
-    if (!k->span->span(&worker->rays, run->triangles, &worker->sums, &worker->span, &device->budget,
-                       run->job->want & CT_WANT_SPANS))
+    worker->raster_seconds += middle - start; /* a coarse band is done by now */
+    if (coarse == CT_COARSE_DONE) return;
+    if (!k->span->span(&worker->rays, run->triangles, &worker->sums, &worker->span, &device->budget, keep))
         run->failed = true;
     worker->span_seconds += ct_now() - middle;
 }

@@ -1,0 +1,82 @@
+/* lanes.h - four samples or triangles at a time, for *.simd.c files: the vector forms of raster_k.h's arithmetic. */
+#ifndef CT_LANES_H
+#define CT_LANES_H
+
+#include "gpu/base/simd.h"
+#include "gpu/raster/raster_k.h"
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+static inline ct_v4i v4i(int32_t x) {
+    return (ct_v4i){x, x, x, x};
+}
+
+#ifdef __SSE4_1__ /* the compiler does not see through pick() */
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_min_epi32((__m128i)a, (__m128i)b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    return (ct_v4i)_mm_max_epi32((__m128i)a, (__m128i)b);
+}
+#else
+static inline ct_v4i min_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i less = a < b;
+    return (less & a) | (~less & b);
+}
+
+static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
+    ct_v4i more = a > b;
+    return (more & a) | (~more & b);
+}
+#endif
+
+static inline ct_v4d to_double(ct_v4i x) {
+    return __builtin_convertvector(x, ct_v4d);
+}
+
+/* The lanes' sign bits: of a mask, the lanes that are set. */
+static inline unsigned bits(ct_v4l x) {
+#ifdef __AVX__
+    return (unsigned)_mm256_movemask_pd((__m256d)x);
+#else
+    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
+#endif
+}
+
+static inline unsigned bits_v4i(ct_v4i x) {
+#ifdef __SSE2__
+    return (unsigned)_mm_movemask_ps((__m128)x);
+#else
+    return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
+#endif
+}
+
+/* The same as ct_round_i32. */
+static inline ct_v4i round_v4d(ct_v4d x) {
+    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
+}
+
+/* Keys of fragments at a depth relative to z0, which has the bias in it. Lanes that no fragment is made of may hold
+ * anything. */
+static inline ct_v4i keys_of(ct_v4i z0, ct_v4d depth, ct_v4i entering) {
+    typedef uint32_t v4u __attribute__((vector_size(16)));
+    return (ct_v4i)(((v4u)z0 + (v4u)round_v4d(depth)) << 1) | entering;
+}
+
+/* (double)x, rounded once: the upper and the lower half are exact as doubles, each made by putting its bits below a
+ * power of two that is taken off again. */
+static inline ct_v4d int64_to_double(ct_v4l x) {
+    typedef uint64_t v4u __attribute__((vector_size(32)));
+    v4u low = ((v4u)x & 0xffffffff) | 0x4330000000000000; /* 2^52 + lower half */
+    v4u high = ((v4u)x >> 32) ^ 0x4530000080000000;       /* 2^84 + 2^63 + upper half * 2^32 */
+    return ((ct_v4d)high - (0x1p84 + 0x1p63 + 0x1p52)) + (ct_v4d)low;
+}
+
+/* first, and three steps from there. (A vector of products would take longer: there is no instruction for it.) */
+static inline ct_v4l stepped(int64_t first, int64_t step) {
+    return (ct_v4l){first, first + step, first + 2 * step, first + 3 * step};
+}
+
+#endif

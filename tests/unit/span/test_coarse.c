@@ -1,0 +1,212 @@
+/* Coarse bands against the raster and span stages one after the other: every sum, length and count. */
+#include "tests/unit/raster/cast.h"
+
+#include "gpu/span/span_cpu.h"
+
+static const struct {
+    const ct_raster_cpu *raster;
+    const ct_span_cpu *span;
+} sets[] = {{&ct_raster_cpu_base, &ct_span_cpu_base},
+#ifdef __x86_64__
+            {&ct_raster_cpu_avx2, &ct_span_cpu_avx2}
+#endif
+};
+static int n_sets = 1;
+
+enum { VERTICES = 512 };
+
+struct outcome {
+    int64_t gradient[2][3 * VERTICES], length[3];
+    uint8_t touched[2][VERTICES / CT_TOUCHED_VERTICES + 8];
+    uint64_t fragments, coarse, bands;
+};
+
+static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
+    return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));
+}
+
+/* All bands; coarse ones at once where `coarse` is set. */
+static void run(int set, const ct_window *window, struct cast_body bodies[2], uint32_t first, bool coarse,
+                struct outcome *out) {
+    memset(out, 0, sizeof *out);
+    ct_budget budget = {.limit = 0};
+    ct_bands bands = ct_bands_plan(window, 4096);
+    ct_placed placed[2];
+    ct_bin bins[2];
+    memset(bins, 0, sizeof bins);
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t b = first ? 1 - i : i;
+        const struct shape *s = &bodies[b].shape;
+        cast_fill_cells(window, &bodies[b]);
+        placed[b] = (ct_placed){.coords = (const ct_coords *)bodies[b].coords,
+                                .cells = bodies[b].cells,
+                                .triangles = s->triangles,
+                                .n_triangles = s->n_triangles,
+                                .body = b};
+        for (int w = 0; w < 3; w++) placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
+        assert_true(sets[set].raster->bin(&bins[i], &budget, &placed[b], &bands, 0, s->n_triangles));
+    }
+    const uint32_t *const triangles[2] = {bodies[0].shape.triangles, bodies[1].shape.triangles};
+    ct_sums sums = {.gradient = {out->gradient[0], out->gradient[1]}, .touched = {out->touched[0], out->touched[1]}};
+    ct_ray_lists rays;
+    ct_span_scratch scratch;
+    memset(&rays, 0, sizeof rays);
+    memset(&scratch, 0, sizeof scratch);
+    for (uint32_t band = 0; band < bands.total; band++) {
+        ct_coarse done = CT_COARSE_NOT;
+        if (coarse)
+            done = sets[set].span->coarse(&rays, window, &bands, band, bins, 2, triangles, &sums, &scratch, &budget);
+        assert_true(done != CT_COARSE_FAILED);
+        if (done == CT_COARSE_NOT) {
+            assert_true(sets[set].raster->raster(&rays, &budget, window, &bands, band, bins, 2));
+            assert_true(sets[set].span->span(&rays, triangles, &sums, &scratch, &budget, false));
+        }
+        out->coarse += done == CT_COARSE_DONE;
+        out->bands++;
+        out->fragments += rays.n_fragments;
+    }
+    memcpy(out->length, sums.length, sizeof out->length);
+    for (int i = 0; i < 2; i++) ct_bin_free(&bins[i], &budget);
+    ct_buffer_free(&rays.head_memory, &budget);
+    ct_buffer_free(&rays.winding_memory, &budget);
+    ct_buffer_free(&rays.fragment_memory, &budget);
+    ct_buffer_free(&scratch.ray, &budget);
+    assert_int_equal(budget.used, 0);
+}
+
+static struct shape any_shape(uint64_t *rng) {
+    switch (shape_random(rng) % 5) {
+    case 0:
+        return shape_tetrahedron(1);
+    case 1:
+        return shape_cube(1, 1 + between(rng, 0, 1));
+    case 2:
+        return shape_torus(1, 0.3, 3 + between(rng, 0, 1), 3);
+    case 3:
+        return shape_icosphere(1, 0);
+    default:
+        return shape_l_prism(1, 1);
+    }
+}
+
+/* Vertices where ties are likely, anywhere in the window, far beyond it; or the shape as it is, turned by half a window
+ * at most. */
+static void scatter(uint64_t *rng, const ct_window *window, struct cast_body *body, int kind) {
+    double shift[3], size = 0.2 + 0.6 * shape_uniform(rng, 0, 1);
+    for (int k = 0; k < 3; k++) shift[k] = shape_uniform(rng, 0.2, 0.8);
+    for (uint32_t v = 0; v < body->shape.n_vertices; v++)
+        for (int k = 0; k < 3; k++) {
+            const ct_lattice *a = &window->axis[k];
+            int64_t half = 1 << (a->shift - 1), n = a->n, q;
+            if (kind == 0)
+                q = half * between(rng, -1, 2 * n + 1);
+            else if (kind == 1)
+                q = between(rng, 0, 2 * n * half);
+            else if (kind == 2)
+                q = between(rng, -(1 << 28), 1 << 28);
+            else
+                q = (int64_t)((shift[k] + size * (double)body->shape.positions[3 * v + (uint32_t)k]) * 2 *
+                              (double)(n * half));
+            if (q > 1 << 28) q = 1 << 28;
+            if (q < -(1 << 28)) q = -(1 << 28);
+            body->coords[v][k] = (int32_t)q;
+        }
+}
+
+/* The depths of the window are where both bodies are, as ct_view_plan has it. False: nowhere along some axis. */
+static bool meet(ct_window *window, const struct cast_body bodies[2]) {
+    for (int k = 0; k < 3; k++) {
+        int32_t lo[2], hi[2];
+        for (int b = 0; b < 2; b++) {
+            lo[b] = hi[b] = bodies[b].coords[0][k];
+            for (uint32_t v = 1; v < bodies[b].shape.n_vertices; v++) {
+                int32_t q = bodies[b].coords[v][k];
+                if (q < lo[b]) lo[b] = q;
+                if (q > hi[b]) hi[b] = q;
+            }
+        }
+        window->axis[k].lo = lo[0] > lo[1] ? lo[0] : lo[1];
+        window->axis[k].hi = hi[0] < hi[1] ? hi[0] : hi[1];
+        if (window->axis[k].lo > window->axis[k].hi) return false;
+    }
+    return true;
+}
+
+static void test_same_as_stages(void **state) {
+    (void)state;
+    uint64_t rng = 31, coarse = 0, bands = 0, fragments = 0;
+    int64_t length = 0;
+    for (int round = 0; round < 600; round++) {
+        int32_t n[3], shift[3];
+        for (int k = 0; k < 3; k++) {
+            n[k] = between(&rng, 6, 40);
+            shift[k] = between(&rng, 1, 22);
+        }
+        ct_window window = cast_window(n, shift);
+        struct cast_body bodies[2] = {cast_body_of(any_shape(&rng)), cast_body_of(any_shape(&rng))};
+        for (int b = 0; b < 2; b++) {
+            assert_true(bodies[b].shape.n_vertices <= VERTICES);
+            scatter(&rng, &window, &bodies[b], round % 7 < 4 ? 3 : round % 3);
+        }
+        if (!meet(&window, bodies)) {
+            for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
+            continue;
+        }
+        static struct outcome expected, got;
+        uint32_t first = (uint32_t)round % 2;
+        run(0, &window, bodies, first, false, &expected);
+        for (int set = 0; set < n_sets; set++) {
+            run(set, &window, bodies, first, true, &got);
+            assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
+            assert_memory_equal(got.length, expected.length, sizeof got.length);
+            assert_int_equal(got.fragments, expected.fragments);
+            for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+                for (uint32_t i = 0; i < 3 * VERTICES; i++)
+                    if (got.gradient[b][i]) assert_true(got.touched[b][i / 3 / CT_TOUCHED_VERTICES]);
+        }
+        coarse += got.coarse;
+        bands += got.bands;
+        fragments += got.fragments;
+        for (int k = 0; k < 3; k++) length += got.length[k] > 0;
+        for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
+    }
+    print_message("%llu of %llu bands coarse, %llu fragments\n", (unsigned long long)coarse, (unsigned long long)bands,
+                  (unsigned long long)fragments);
+    assert_true(coarse > bands / 5 && coarse < bands);
+    assert_true(fragments > 100000 && length > 600);
+}
+
+/* A fine mesh is left to the other stages, and so is one that has to be counted before the window. */
+static void test_is_not_coarse(void **state) {
+    (void)state;
+    const int32_t n[3] = {32, 32, 32}, shift[3] = {10, 10, 10};
+    ct_window window = cast_window(n, shift);
+    uint64_t rng = 32;
+    static struct outcome out;
+    struct cast_body fine[2] = {cast_body_of(shape_icosphere(1, 2)), cast_body_of(shape_cube(1, 1))};
+    for (int b = 0; b < 2; b++) scatter(&rng, &window, &fine[b], 3);
+    run(0, &window, fine, 0, true, &out);
+    assert_int_equal(out.coarse, 0);
+    struct cast_body long_one[2] = {cast_body_of(shape_cube(1, 1)), cast_body_of(shape_cube(1, 1))};
+    for (int b = 0; b < 2; b++) scatter(&rng, &window, &long_one[b], 3);
+    run(0, &window, long_one, 0, true, &out);
+    assert_int_equal(out.coarse, 3);
+    for (uint32_t v = 0; v < long_one[0].shape.n_vertices; v++) /* from before the window to behind it, along x */
+        long_one[0].coords[v][0] = long_one[0].shape.positions[3 * v] < 0 ? -5000 : 40000;
+    window.axis[0].lo = 0;
+    window.axis[0].hi = 32 << 10;
+    run(0, &window, long_one, 0, true, &out);
+    assert_int_equal(out.coarse, 2);
+    for (int b = 0; b < 2; b++) {
+        cast_body_free(&fine[b]);
+        cast_body_free(&long_one[b]);
+    }
+}
+
+int main(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) n_sets = 2;
+#endif
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_is_not_coarse)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
