@@ -62,6 +62,7 @@ class Link:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
+        self._wake_lock = threading.RLock()  # a client that is collected wakes, wherever that happens
         self._turn = threading.RLock()
         self._holder = 0  # the thread that has it
         self._aside = False  # the connection's thread waits for `_back`
@@ -220,10 +221,13 @@ class Link:
                 self.thread.join()
 
     def _wake(self) -> None:
-        try:
-            os.write(self._wake_write, b"!")
-        except (BlockingIOError, OSError):
-            pass  # awake enough, or gone
+        with self._wake_lock:
+            if self._wake_write < 0:
+                return  # gone; the number may be another file's by now
+            try:
+                os.write(self._wake_write, b"!")
+            except BlockingIOError:
+                pass  # awake enough
 
     # ---- the thread ----
 
@@ -749,8 +753,11 @@ class Link:
     def _dispose(self) -> None:
         self._close_socket()
         self._context.term()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._wake_lock:
+            ends = self._wake_read, self._wake_write
+            self._wake_read = self._wake_write = -1
+            for end in ends:
+                os.close(end)
 
 
 def _run(link: Link) -> None:

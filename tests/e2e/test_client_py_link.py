@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import threading
@@ -490,6 +491,24 @@ def test_close_ends_everything(fake):
         with pytest.raises(errors.ClosedError):
             call()
     client.close()
+
+
+def test_closing_again_leaves_others_files_alone(fake):
+    """The numbers of what a client closed are soon those of other files."""
+    client = contactd.connect(fake.address, timeout=5)
+    client.close()
+    pipes = [os.pipe() for _ in range(20)]
+    try:
+        client.close()
+        client.__del__()
+        for read, _ in pipes:
+            os.set_blocking(read, False)
+            with pytest.raises(BlockingIOError):
+                os.read(read, 1)
+    finally:
+        for pipe in pipes:
+            for end in pipe:
+                os.close(end)
 
 
 def test_a_dropped_client_goes_away(fake):
