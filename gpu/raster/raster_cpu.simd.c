@@ -343,7 +343,7 @@ static __attribute__((noinline)) void raster_one(struct target *t, const ct_latt
 /* Most triangles of a fine mesh can cover a few samples at most: up to SMALL x SMALL are tried here. Their edge
  * functions are below 2^53 where their extent is below 2^25 units, so double arithmetic on them is exact and gives what
  * integers would. */
-enum { SMALL = 4, EXACT_EXTENT = 1 << 25, AHEAD = 8 };
+enum { SMALL = 4, EXACT_EXTENT = 1 << 25, AHEAD = 16 };
 
 /* One axis of a view, as what is needed of it for each triangle. */
 struct side {

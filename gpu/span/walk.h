@@ -78,11 +78,21 @@ struct pending {
 /* Kinds: a bound that is one body's alone, or body 0's or body 1's half of one that they share. */
 enum { ALONE, HALF, KINDS = HALF + 2 };
 
+/* What goes to a triangle's corners. */
+struct parked {
+    uint32_t tag; /* PARKED_NONE: nothing */
+    int64_t weight[3];
+};
+enum { PARKED = 16, PARKED_HALF = PARKED / 2 };
+#define PARKED_NONE UINT32_MAX
+
 struct sink {
     ct_sums *sums;
     const uint32_t *const *triangles;
     int view;
     struct pending pending[2][KINDS]; /* lower, upper */
+    struct parked parked[PARKED];     /* a ring */
+    uint32_t next;
 };
 
 static const struct pending nothing = {UINT32_MAX, 0, 0, 0};
@@ -90,29 +100,55 @@ static const struct pending nothing = {UINT32_MAX, 0, 0, 0};
 static inline struct sink sink_of(const ct_ray_lists *rays, const uint32_t *const *triangles, ct_sums *sums) {
     struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
     for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
+    for (int i = 0; i < PARKED; i++) sink.parked[i].tag = PARKED_NONE;
     return sink;
 }
 
-static inline void flush(const struct sink *s, int side, int kind) {
-    const struct pending *p = &s->pending[side][kind];
-    if (!p->n) return;
-    const int64_t weight[3] = {p->n * (CT_WEIGHT_ONE >> (kind >= HALF)) - p->l1 - p->l2, p->l1, p->l2};
-    uint32_t body = p->tag >> 31;
-    const uint32_t *corner = s->triangles[body] + 3 * (size_t)(p->tag & 0x7fffffff);
-    int64_t *gradient = s->sums->gradient[body] + s->view;
-    uint8_t *touched = s->sums->touched[body];
+static inline const uint32_t *corners_of(const struct sink *s, uint32_t tag) {
+    return s->triangles[tag >> 31] + 3 * (size_t)(tag & 0x7fffffff);
+}
+
+static inline void apply(const struct sink *s, const struct parked *p) {
+    if (p->tag == PARKED_NONE) return;
+    const uint32_t *corner = corners_of(s, p->tag);
+    int64_t *gradient = s->sums->gradient[p->tag >> 31] + s->view;
+    uint8_t *touched = s->sums->touched[p->tag >> 31];
     for (int k = 0; k < 3; k++) {
         size_t vertex = corner[k];
-        gradient[3 * vertex] += side == UPPER ? weight[k] : -weight[k];
+        gradient[3 * vertex] += p->weight[k];
         touched[vertex / CT_TOUCHED_VERTICES] = 1;
     }
 }
 
-static inline void flush_all(const struct sink *s) {
+/* Sums lie anywhere in memory, in the order of a mesh's vertices: what goes there is parked until the triangle's
+ * corners and then their sums have come into the cache. */
+static inline void park(struct sink *s, struct parked p) {
+    struct parked *place = &s->parked[s->next % PARKED], *half = &s->parked[(s->next + PARKED_HALF) % PARKED];
+    apply(s, place);
+    *place = p;
+    s->next++;
+    __builtin_prefetch(corners_of(s, p.tag));
+    if (half->tag == PARKED_NONE) return;
+    const uint32_t *corner = corners_of(s, half->tag);
+    for (int k = 0; k < 3; k++)
+        __builtin_prefetch(s->sums->gradient[half->tag >> 31] + 3 * (size_t)corner[k] + s->view, 1);
+}
+
+static inline void flush(struct sink *s, int side, int kind) {
+    const struct pending *p = &s->pending[side][kind];
+    if (!p->n) return;
+    int64_t sign = side == UPPER ? 1 : -1;
+    park(s,
+         (struct parked){
+             p->tag, {sign * (p->n * (CT_WEIGHT_ONE >> (kind >= HALF)) - p->l1 - p->l2), sign * p->l1, sign * p->l2}});
+}
+
+static inline void flush_all(struct sink *s) {
     for (int kind = 0; kind < KINDS; kind++) {
         flush(s, LOWER, kind);
         flush(s, UPPER, kind);
     }
+    for (int i = 0; i < PARKED; i++) apply(s, &s->parked[i]);
 }
 
 static inline void add_fragment(struct sink *s, const ct_fragment *f, int side, int kind) {
