@@ -5,7 +5,7 @@
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/span/span_k.h"
 
-enum { CT_TOUCHED_VERTICES = 8 };
+enum { CT_TOUCHED_VERTICES = 4 };
 
 /* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
  * however the work was split. All zero between uses: whoever reads a sum clears it. */
