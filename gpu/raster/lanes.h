@@ -33,7 +33,7 @@ static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
 #endif
 
 static inline ct_v4d to_double(ct_v4i x) {
-    return __builtin_convertvector(x, ct_v4d);
+    return ct_v4d_of_v4i(x);
 }
 
 /* The lanes' sign bits: of a mask, the lanes that are set. */
@@ -55,7 +55,7 @@ static inline unsigned bits_v4i(ct_v4i x) {
 
 /* The same as ct_round_i32. */
 static inline ct_v4i round_v4d(ct_v4d x) {
-    return __builtin_convertvector((ct_v4l)(x + CT_ROUND_MAGIC), ct_v4i);
+    return ct_v4i_of_v4l((ct_v4l)(x + CT_ROUND_MAGIC));
 }
 
 /* Keys of fragments at a depth relative to z0, which has the bias in it. Lanes that no fragment is made of may hold

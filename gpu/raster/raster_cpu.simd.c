@@ -473,7 +473,7 @@ static inline __attribute__((always_inline)) unsigned raster_quad(struct target 
     ct_v4d xs = to_double(sample_v4i(s.u0, across) - x[0]), ys = to_double(sample_v4i(s.v0, along) - y[0]);
     ct_v4d area = xb * yc - xc * yb;
     const ct_v4l negative = area < 0, flip = negative & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
-    s.clockwise = -__builtin_convertvector(negative, ct_v4i);
+    s.clockwise = -ct_v4i_of_v4l(negative);
 #define FLIP(a) ((ct_v4d)((ct_v4l)(a) ^ flip))
     s.area = FLIP(area);
     s.edge[1] = FLIP(xs * yc - xc * ys);
@@ -532,7 +532,7 @@ static inline __attribute__((always_inline)) unsigned raster_singles(struct targ
     ct_v4d xs = to_double(sample_v4i(s.u0, across) - *x[0]), ys = to_double(sample_v4i(s.v0, along) - *y[0]);
     ct_v4d area = xb * yc - xc * yb;
     const ct_v4l negative = area < 0, flip = negative & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
-    s.clockwise = -__builtin_convertvector(negative, ct_v4i);
+    s.clockwise = -ct_v4i_of_v4l(negative);
     s.area = (ct_v4d)((ct_v4l)area ^ flip);
     ct_v4d e1 = (ct_v4d)((ct_v4l)(xs * yc - xc * ys) ^ flip), e2 = (ct_v4d)((ct_v4l)(xb * ys - xs * yb) ^ flip);
     ct_v4d e0 = s.area - e1 - e2;

@@ -130,8 +130,8 @@ static inline struct four fragments_of(const struct piece *p, struct runner *r) 
 
 static inline void add_four(struct tally *t, const struct four *f, ct_v4i lanes) {
     t->n += __builtin_popcount(bits_v4i(lanes));
-    t->l1 += __builtin_convertvector(f->l1 & lanes, ct_v4l);
-    t->l2 += __builtin_convertvector(f->l2 & lanes, ct_v4l);
+    t->l1 += ct_v4l_of_v4i(f->l1 & lanes);
+    t->l2 += ct_v4l_of_v4i(f->l2 & lanes);
 }
 
 /* Samples [from, to), at which each body is crossed at most once outwards and once inwards: crossed[2 * body + way], or
@@ -158,7 +158,7 @@ static bool walk_simply(struct coarse *c, struct piece *const crossed[4], struct
         ct_v4i lower = max_v4i(f[IN].key, f[2 + IN].key), upper = min_v4i(f[OUT].key, f[2 + OUT].key);
         lanes &= ~other & (lower < upper);
         if (!bits_v4i(lanes)) continue;
-        total += __builtin_convertvector(((upper >> 1) - (lower >> 1)) & lanes, ct_v4l);
+        total += ct_v4l_of_v4i(((upper >> 1) - (lower >> 1)) & lanes);
         for (int k = 0; k < 4; k++)
             if (crossed[k])
                 add_four(&crossed[k]->tally[k & 1 ? LOWER : UPPER], &f[k],

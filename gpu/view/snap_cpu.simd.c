@@ -24,7 +24,7 @@ static inline ct_v4f load_float(const char *p, int is_last) {
 }
 
 static inline ct_v4d load(const char *p, int is_last) {
-    return __builtin_convertvector(load_float(p, is_last), ct_v4d);
+    return ct_v4d_of_v4f(load_float(p, is_last));
 }
 
 struct posing {
@@ -132,7 +132,7 @@ static struct snapping snapping_of(const ct_window *window) {
 /* The same operations as ct_snap. */
 static inline ct_v4i snapped(const struct snapping *s, ct_v4d p) {
     ct_v4d t = (p - s->origin) * s->scale + CT_ROUND_MAGIC;
-    return __builtin_convertvector((ct_v4l)t, ct_v4i);
+    return ct_v4i_of_v4l((ct_v4l)t);
 }
 
 /* The same as ct_cell, and the two marks. */
@@ -142,7 +142,7 @@ static inline ct_cells cells_of(const struct snapping *s, ct_v4i q) {
     ct_v4i over = c > s->n;
     c = (over & s->n) | (~over & c);
     c |= ((q < s->lo) & CT_CELL_BEFORE) | ((q > s->hi) & CT_CELL_AFTER);
-    ct_v4s packed = __builtin_convertvector(c, ct_v4s);
+    ct_v4s packed = ct_v4s_of_v4i(c);
     ct_cells cells;
     memcpy(&cells, &packed, sizeof cells);
     return cells;
