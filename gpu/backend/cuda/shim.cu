@@ -35,6 +35,7 @@ thread_local ct_shim_position ct_shim_at;
 
 struct ct_shim_stream {
     std::deque<std::function<void()>> queue;
+    bool touches_all = false;          /* there is a kernel among it; copies open what they touch by themselves */
     cudaError_t failure = cudaSuccess; /* of a launch, told at the next synchronisation */
 };
 struct ct_shim_event {
@@ -106,7 +107,7 @@ void protect(int how) {
 }
 
 void run(ct_shim_stream *stream) {
-    {
+    if (stream->touches_all) {
         std::lock_guard<std::mutex> lock(the().mutex);
         if (the().open++ == 0) protect(PROT_READ | PROT_WRITE);
     }
@@ -114,8 +115,26 @@ void run(ct_shim_stream *stream) {
         stream->queue.front()();
         stream->queue.pop_front();
     }
+    if (!stream->touches_all) return;
     std::lock_guard<std::mutex> lock(the().mutex);
     if (--the().open == 0) protect(PROT_NONE);
+    stream->touches_all = false;
+}
+
+/* Opens the allocation that memory is in, if it is the device's and closed, while an operation of its own runs. */
+void with(std::initializer_list<const void *> touched, const std::function<void()> &operation) {
+    std::lock_guard<std::mutex> lock(the().mutex);
+    auto set = [&](int how) {
+        for (const void *p : touched) {
+            auto at = the().blocks.upper_bound((char *)const_cast<void *>(p));
+            if (at == the().blocks.begin()) continue;
+            --at;
+            if ((const char *)p < at->first + at->second.rounded) mprotect(at->first, at->second.rounded, how);
+        }
+    };
+    if (!the().open) set(PROT_READ | PROT_WRITE);
+    operation();
+    if (!the().open) set(PROT_NONE);
 }
 
 } // namespace
@@ -249,13 +268,13 @@ cudaError_t ct_shim_host_pointer(void **device, void *host, unsigned) {
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
     TRY("cudaMemcpyAsync");
-    stream->queue.push_back([=] { memcpy(to, from, size); });
+    stream->queue.push_back([=] { with({to, from}, [=] { memcpy(to, from, size); }); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
     TRY("cudaMemsetAsync");
-    stream->queue.push_back([=] { memset(memory, value, size); });
+    stream->queue.push_back([=] { with({memory}, [=] { memset(memory, value, size); }); });
     return cudaSuccess;
 }
 
@@ -275,10 +294,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     cudaError_t wrong = trouble("cudaStreamSynchronize");
     if (!wrong) wrong = stream->failure;
     stream->failure = cudaSuccess;
-    if (wrong)
+    if (wrong) {
         stream->queue.clear();
-    else
+        stream->touches_all = false;
+    } else {
         run(stream);
+    }
     return give(wrong);
 }
 
@@ -314,6 +335,7 @@ void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void
         stream->failure = wrong;
         return;
     }
+    stream->touches_all = true;
     stream->queue.push_back([=] {
         const ct_shim_position before = ct_shim_at;
         unsigned flip = (unsigned)setting("CT_SHIM_ORDER", 0) % CT_BLOCK;
