@@ -9,7 +9,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/scene/scene.h"
 
-#define CT_BACKEND_VERSION 2
+#define CT_BACKEND_VERSION 3
 
 typedef struct ct_device ct_device;     /* one device with its memory, opaque outside the backend */
 typedef struct ct_resident ct_resident; /* a body's state on the device */
@@ -25,13 +25,16 @@ typedef struct ct_backend {
     void (*destroy)(ct_device **device);
     void (*facts)(const ct_device *device, ct_engine_facts *facts); /* zeroed by the caller */
 
-    /* A body at its rest positions, its box computed. The mesh outlives the resident state. On any thread. */
+    /* A body at its rest positions, its box computed, and how much of the device's own memory it takes. The mesh
+     * outlives the resident state. On any thread. */
     ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
     void (*body_destroy)(ct_device *device, ct_body *body);
     /* Copies a deformable body's current positions, [vertices][3], to the host. With no step of its scene running. */
     ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, ct_error *error);
     /* Drops the device's copy of a mesh that no body uses. NULL: the backend keeps none. */
     void (*mesh_forget)(ct_device *device, const ct_mesh *mesh);
+    /* Drops what the device keeps of a scene beside its bodies, which are gone. NULL: the backend keeps nothing. */
+    void (*scene_forget)(ct_device *device, ct_scene *scene);
 
     /* Runs the steps whose status is OK, whose updates have passed ct_update_check, and leaves the others alone. Up to
      * CT_LANES calls at a time, with different scenes. */

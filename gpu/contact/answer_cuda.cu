@@ -228,6 +228,7 @@ CT_DEVICE void answer_step(const ct_batch &b, uint64_t i) {
     memset(&share, 0, sizeof share);
     const uint64_t first = b.row_first[step->first_body], last = b.row_first[step->first_body + step->n_bodies];
     share.pairs = last - first;
+    share.box_tests = ct_gpu_is_crowd(step) ? b.step_tests[i] : step->n_bodies * (uint64_t)(step->n_bodies - 1) / 2;
     share.rays = b.ray[3 * last] - b.ray[3 * first];
     share.fragments = b.step_fragments[i];
     share.first_contact = b.contact[first];

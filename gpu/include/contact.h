@@ -236,7 +236,8 @@ size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on *
 size_t ct_scene_body_count(const ct_scene *scene);
 ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info); /* index < count; OUT_OF_RANGE */
 ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error);
-uint64_t ct_scene_bytes(const ct_scene *scene); /* memory held by the scene without its meshes */
+uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory held by the scene without its meshes */
+uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of it, memory of a device that has its own, else 0 */
 
 /* ---- steps ---- */
 

@@ -87,6 +87,8 @@ void ct_scene_destroy(ct_scene **handle) {
     ct_scene *scene = *handle;
     if (!scene) return;
     for (uint32_t i = 0; i < scene->n_bodies; i++) free_body(scene, scene->bodies[i]);
+    const ct_backend *backend = scene->engine->backend;
+    if (backend->scene_forget) backend->scene_forget(scene->engine->sites[scene->site].device, scene);
     atomic_fetch_sub(&scene->engine->sites[scene->site].scenes, 1);
     ct_broadphase_free(&scene->broad);
     free(scene->broad_bodies);
@@ -216,6 +218,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     for (size_t i = 0; i < o->n_ignore; i++)
         scene->ignored_ids[scene->n_ignored++] = ct_pair_key(o->ignore[i], body->id);
     scene->ignored_stale = true;
+    scene->version++;
     *id = body->id;
     return CT_OK;
 }
@@ -238,6 +241,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     }
     scene->n_ignored = kept;
     scene->ignored_stale = true;
+    scene->version++;
     free_body(scene, body);
     return CT_OK;
 }
@@ -303,8 +307,15 @@ uint64_t ct_scene_bytes(const ct_scene *scene) {
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
                      scene->broad.bytes;
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
-        bytes += sizeof(ct_body);
-        if (scene->bodies[i]->kind == CT_BODY_DEFORMABLE) bytes += 12 * (uint64_t)scene->bodies[i]->mesh->n_vertices;
+        const ct_body *body = scene->bodies[i];
+        bytes += sizeof *body;
+        if (body->kind == CT_BODY_DEFORMABLE && !body->device_bytes) bytes += 12 * (uint64_t)body->mesh->n_vertices;
     }
+    return bytes + ct_scene_device_bytes(scene);
+}
+
+uint64_t ct_scene_device_bytes(const ct_scene *scene) {
+    uint64_t bytes = scene->table_bytes;
+    for (uint32_t i = 0; i < scene->n_bodies; i++) bytes += scene->bodies[i]->device_bytes;
     return bytes;
 }

@@ -8,6 +8,7 @@
 
 struct ct_backend;
 struct ct_resident;
+struct ct_scene_table;
 
 typedef struct ct_body {
     uint32_t id;
@@ -19,6 +20,7 @@ typedef struct ct_body {
     ct_box next_box;     /* of the positions that an upload has looked at but not applied yet */
     size_t updates_left; /* while an upload is applied: updates of this body still to come */
     struct ct_resident *resident;
+    uint64_t device_bytes; /* of its device's own memory, without the mesh; 0 where there is no such memory */
 } ct_body;
 
 /* A body's handle: place + 1 in the low 20 bits, generation in the high 12. */
@@ -44,6 +46,10 @@ struct ct_scene {
     size_t n_ignored, ignored_capacity;
     uint64_t *ignored; /* the same as indices into bodies, sorted; rebuilt when stale */
     bool ignored_stale;
+
+    uint64_t version;             /* goes up when bodies come or go, and ignored pairs with them */
+    struct ct_scene_table *table; /* the backend's, NULL if it keeps nothing of a scene */
+    uint64_t table_bytes;         /* of the device's own memory */
 
     ct_broadphase broad;         /* with the pairs of the last step */
     ct_broad_body *broad_bodies; /* [body_capacity] */

@@ -27,7 +27,7 @@ RULES = [
     ("gpu/base/*", [DOOR]),
     ("gpu/mesh/*", GROUND),
     # On the device all stages work on one batch, whose tables hold what each of them knows.
-    ("gpu/*/*_cuda.cu", STAGE + ["gpu/**_k.h", "gpu/backend/cuda/*"]),
+    ("gpu/*/*_cuda.cu*", STAGE + ["gpu/**_k.h", "gpu/backend/cuda/*"]),
     # Each stage may read the contracts of those before it.
     ("gpu/broadphase/*", STAGE),
     ("gpu/view/*", STAGE),

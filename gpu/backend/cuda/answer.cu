@@ -41,6 +41,7 @@ static void answer(ct_lane *lane, ct_step *step, const ct_gpu_step *sent, const 
         refuse(step, sent, share);
         return;
     }
+    step->scene->broad.box_tests = share->box_tests;
     ct_gpu_found *found = (ct_gpu_found *)lane->found.host + share->first_contact;
     const int64_t(*sums)[3] = (const int64_t(*)[3])lane->out_entries.host;
     const uint32_t *vertices = (const uint32_t *)(sums + lane->room.entries);

@@ -7,16 +7,19 @@
  *
  *    1 apply    positions and poses sent          (left out, with 2, where nothing was)
  *    2 boxes    of the bodies that moved
- *    3 count    pairs of each body; then sums them up
- *    4 fill     the list of pairs, in rising order
- *    5 plan     windows; then offsets of all that a pair needs
- *    6 raster   triangles; those that cover many samples are set aside
- *    7 tiles    of these
- *    8 spans    rays in order, spans, sums
- *    9 sift     counts vertices with a sum; then offsets of entries and contacts
- *   10 gather   entries, forces, torques
- *   11 weigh    friction weights and their barycentres
- *   12 finish   contacts, and each step's share
+ *    3 sort     a crowd's bodies along a curve    (left out, with 4 and 5, where all scenes have few bodies)
+ *    4 merge    what was sorted in parts
+ *    5 hull     boxes around neighbours, and around these
+ *    6 count    pairs of each body; then sums them up
+ *    7 fill     the list of pairs
+ *    8 plan     windows, in rising order of pairs; then offsets of all that a pair needs
+ *    9 raster   triangles; those that cover many samples are set aside
+ *   10 tiles    of these
+ *   11 spans    rays in order, spans, sums
+ *   12 sift     counts vertices with a sum; then offsets of entries and contacts
+ *   13 gather   entries, forces, torques
+ *   14 weigh    friction weights and their barycentres
+ *   15 finish   contacts, and each step's share
  *
  * Where a list turns out longer than its memory nothing is written beyond it, the need is counted all the same, and
  * what comes after does nothing: the host makes room and starts again at 3.
@@ -29,8 +32,6 @@
 #include "gpu/raster/raster_k.h"
 #include "gpu/span/span_k.h"
 #include "gpu/view/view_k.h"
-
-enum { CT_GPU_LAUNCHES = 12 };
 
 /* ---- resident ---- */
 
@@ -75,12 +76,38 @@ CT_FN ct_box ct_gpu_box(const ct_gpu_body *body) {
 /* ---- sent with a batch ---- */
 
 struct ct_gpu_step {
+    ct_gpu_body *const *bodies;    /* resident with the scene: [n_bodies], and what ct_gpu_ignored finds after them */
     uint32_t first_body, n_bodies; /* among the batch's */
-    uint32_t first_ignored, n_ignored;
-    uint32_t want;
-    uint32_t resolution[3];
+    uint32_t n_ignored, want;
+    uint32_t resolution[3], unused;
     double pixel_size;
 };
+
+/* [n_ignored] ct_pair_key of the scene's bodies, sorted. */
+CT_FN const uint64_t *ct_gpu_ignored(const ct_gpu_step *step) {
+    return (const uint64_t *)(step->bodies + step->n_bodies);
+}
+
+/* In a scene of few bodies each is tried against all others. In a crowd they are sorted along a curve through space, so
+ * that neighbours in the list are neighbours in space; every CT_FAN of them have a box, every CT_FAN of these boxes
+ * have one, and so on up to level `top`; a body is tried against what lies in boxes that it meets. */
+enum { CT_FEW_BODIES = 128, CT_FAN_BITS = 2, CT_FAN = 1 << CT_FAN_BITS, CT_LEVELS = 9, CT_MOST_PARTS = 32 };
+enum { CT_RUN_LEVELS = 2, CT_RUN = 512 }; /* bodies that one block sorts, and levels that it puts above them */
+static_assert(CT_RUN % (1 << CT_FAN_BITS * CT_RUN_LEVELS) == 0, "a run ends where a box does");
+struct ct_gpu_crowd {
+    uint32_t step, top;
+    uint32_t first_run, first_chunk, first_key; /* among the batch's; a chunk is a part and CT_BLOCK bodies to try */
+    uint32_t level[CT_LEVELS];                  /* first node of each, 0: the bodies */
+};
+
+CT_FN int ct_gpu_is_crowd(const ct_gpu_step *step) {
+    return step->n_bodies > CT_FEW_BODIES;
+}
+/* Nodes of a level that stand for n bodies. */
+CT_FN uint64_t ct_gpu_level_size(uint64_t n, uint32_t level) {
+    const uint32_t bits = CT_FAN_BITS * level;
+    return (n + ((uint64_t)1 << bits) - 1) >> bits;
+}
 
 /* Rows [first_row, of the next write) of the positions sent go to `to`: to vertices from first_vertex on, or to those
  * that `indices` names from first_index on. No vertex is written twice. */
@@ -110,7 +137,8 @@ struct ct_gpu_counts {
     uint64_t fragments; /* CT_SHARDS times the most that a shard has */
     uint64_t large;     /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
     uint64_t contacts, entries, spans;
-    uint32_t done[4]; /* blocks that have finished counting */
+    uint32_t done[5]; /* blocks that have finished counting */
+    uint32_t unused;
 };
 enum { CT_TILE_BITS = 34, CT_TILE = 32 };
 
@@ -143,6 +171,19 @@ CT_FN uint32_t ct_gpu_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
     return ct_gpu_raster_lack(n, room) | (n->contacts > room->contacts ? CT_LACK_CONTACTS : 0u) |
            (n->entries > room->entries ? CT_LACK_ENTRIES : 0u) | (n->spans > room->spans ? CT_LACK_SPANS : 0u);
 }
+
+/* A body, or several: the box around them, and all their groups and masks. */
+struct ct_gpu_node {
+    double lo[3], hi[3];
+    uint32_t group, mask; /* group 0: meets nothing */
+    uint32_t body;        /* among the batch's, of one alone */
+    uint32_t unused;
+};
+
+/* A crowd's pairs are found in no order: they are written down here, each in its first body's row. */
+struct ct_gpu_draft {
+    uint32_t body[2];
+};
 
 struct ct_gpu_pair {
     uint32_t step;
@@ -180,7 +221,7 @@ struct ct_gpu_large {
 /* ---- answers, in memory that the host reads ---- */
 
 struct ct_gpu_share {
-    uint64_t pairs, rays, fragments, first_contact, n_contacts;
+    uint64_t pairs, box_tests, rays, fragments, first_contact, n_contacts;
     uint32_t refused; /* the first pair without a window, or CT_GPU_NONE */
     uint32_t body[2]; /* its bodies, among the batch's */
 };
@@ -202,8 +243,7 @@ struct ct_gpu_span {
 struct ct_batch {
     /* Sent: */
     const ct_gpu_step *steps;
-    ct_gpu_body *const *bodies; /* [n_bodies], step after step */
-    const uint64_t *ignored;    /* ct_pair_key of a step's bodies, sorted within it */
+    const ct_gpu_crowd *crowds;
     const ct_gpu_boxed *boxed;
     const ct_gpu_pose *poses;
     const ct_gpu_write *writes;
@@ -211,15 +251,21 @@ struct ct_batch {
     const float *rows; /* [n_rows][3] */
     uint64_t n_rows, n_box_chunks;
     uint32_t n_steps, n_bodies, n_boxed, n_poses, n_writes;
+    uint32_t n_crowds, n_runs, n_keys, n_chunks, n_nodes; /* of all crowds */
 
     /* Scratch: */
     ct_gpu_room room;
     ct_gpu_counts *counts;
     ct_gpu_shard *shards;     /* [CT_SHARDS] */
+    ct_gpu_body **bodies;     /* [n_bodies], step after step */
+    uint64_t *keys;           /* [n_keys] place on the curve << 32 | body of the step; sorted by runs */
+    ct_gpu_node *nodes;       /* [n_nodes] */
     uint32_t *row_count;      /* [n_bodies] pairs of which it is the first body */
     uint64_t *row_first;      /* [n_bodies + 1] */
     uint32_t *step_refused;   /* [n_steps], inverted: the first pair without a window; 0: none */
     uint64_t *step_fragments; /* [n_steps] */
+    uint64_t *step_tests;     /* [n_steps] boxes of a crowd tried against each other */
+    ct_gpu_draft *drafts;     /* [room.pairs] */
     ct_gpu_pair *pairs;       /* [room.pairs] */
     ct_gpu_side *sides;       /* [2 room.pairs] */
     uint64_t *triangle_chunk; /* [2 room.pairs + 1] first of the side's, in chunks of CT_BLOCK triangles */
@@ -251,9 +297,10 @@ struct ct_batch {
 /* ---- the stages' launches; each returns how many ---- */
 
 unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 1, 2 */
-unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 3, 4, 5 */
-unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 6, 7 */
-unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 8 */
-unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9 to 12 */
+unsigned ct_cuda_crowds(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 3, 4, 5 */
+unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 6, 7, 8 */
+unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9, 10 */
+unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 11 */
+unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 12 to 15 */
 
 #endif

@@ -1,4 +1,5 @@
-/* body.cu - what is resident: meshes, one copy for all bodies that have it, and each body's own state. */
+/* body.cu - what is resident: meshes, one copy for all bodies that have it, each body's own state, and the tables of
+ * scenes. */
 #include "gpu/backend/cuda/device.cuh"
 
 static void drop(ct_device *device, ct_mesh_copy **link) {
@@ -175,6 +176,7 @@ ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error) 
         return ct_gpu_lost(device, error);
     }
     device->body_bytes += resident->bytes;
+    body->device_bytes = resident->bytes;
     body->resident = resident;
     return CT_OK;
 }
@@ -185,6 +187,39 @@ void ct_gpu_body_destroy(ct_device *device, ct_body *body) {
     device->body_bytes -= body->resident->bytes;
     give_up(device, body->resident);
     body->resident = NULL;
+}
+
+/* ---- scenes ---- */
+
+static void free_table(ct_device *device, ct_scene *scene) {
+    ct_scene_table *table = scene->table;
+    device->body_bytes -= table->bytes;
+    ct_gpu_free(device, table->memory, table->bytes);
+    memset(table, 0, sizeof *table);
+    scene->table_bytes = 0;
+}
+
+bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene) {
+    if (!scene->table) scene->table = (ct_scene_table *)calloc(1, sizeof *scene->table);
+    ct_scene_table *table = scene->table;
+    if (!table) return false;
+    const uint64_t need = 8 * (scene->n_bodies + (uint64_t)scene->n_ignored);
+    if (need <= table->bytes) return true;
+    free_table(device, scene);
+    const uint64_t bytes = ct_gpu_rounded(need + need / 4);
+    table->memory = (ct_gpu_body **)ct_gpu_alloc(device, bytes, NULL);
+    if (!table->memory) return false;
+    device->body_bytes += bytes;
+    scene->table_bytes = table->bytes = bytes;
+    return true;
+}
+
+void ct_gpu_scene_forget(ct_device *device, ct_scene *scene) {
+    if (!scene->table) return;
+    ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device");
+    free_table(device, scene);
+    free(scene->table);
+    scene->table = NULL;
 }
 
 ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error) {

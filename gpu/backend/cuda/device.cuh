@@ -55,16 +55,31 @@ struct ct_resident {
     uint64_t bytes;
 };
 
+/* The list of a scene's bodies and its ignored pairs, sent when they change; see ct_gpu_step.bodies. */
+struct ct_scene_table {
+    ct_gpu_body **memory;
+    uint64_t bytes;
+    uint64_t version; /* the scene's when it was sent; 0: never */
+};
+
+/* One that is to be sent, and where it lies among those. */
+struct ct_fresh_table {
+    ct_scene *scene;
+    uint64_t first, n; /* words */
+};
+
 struct ct_lane {
     bool busy;
     bool is_clean; /* rays and slots are all zero */
     cudaStream_t stream;
     cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
     ct_gpu_room room;
-    /* What is sent: lists of ct_gpu_step, ct_gpu_body *, uint64_t, ct_gpu_boxed, ct_gpu_pose, ct_gpu_write, uint32_t;
-     * and for whom: ct_body * of boxed and poses, ct_step * of steps. */
-    ct_host_list steps, bodies, ignored, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members;
+    /* What is sent: lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_boxed, ct_gpu_pose, ct_gpu_write, uint32_t; and for
+     * whom: ct_body * of boxed and poses, ct_step * of steps. Tables that have changed: words, and whose they are. */
+    ct_host_list steps, crowds, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, words, fresh;
     uint64_t n_rows, n_box_chunks;
+    uint32_t n_bodies;
+    ct_gpu_crowd crowd_end; /* what would be first of the next */
     ct_gpu_pinned tables_staging, rows_staging;
     ct_gpu_buffer tables, rows;
     /* Scratch, see ct_batch: */
@@ -129,6 +144,9 @@ ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error);
 void ct_gpu_body_destroy(ct_device *device, ct_body *body);
 ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error);
 void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
+void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);
+/* Room for a scene's table. False: no memory, or lost. */
+bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene);
 bool ct_gpu_evict_meshes(ct_device *device); /* those without users; false: there were none */
 void ct_gpu_free_meshes(ct_device *device);
 

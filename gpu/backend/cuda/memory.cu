@@ -99,8 +99,9 @@ void ct_gpu_free_lane(ct_device *device, ct_lane *lane) {
     ct_gpu_pinned *pinned[] = {&lane->tables_staging, &lane->rows_staging, &lane->head,
                                &lane->found,          &lane->out_entries,  &lane->spans};
     for (ct_gpu_pinned *p : pinned) free_pinned(device, p);
-    ct_host_list *lists[] = {&lane->steps,  &lane->bodies,  &lane->ignored,      &lane->boxed,       &lane->poses,
-                             &lane->writes, &lane->indices, &lane->boxed_bodies, &lane->pose_bodies, &lane->members};
+    ct_host_list *lists[] = {&lane->steps,   &lane->crowds,  &lane->boxed,        &lane->poses,
+                             &lane->writes,  &lane->indices, &lane->boxed_bodies, &lane->pose_bodies,
+                             &lane->members, &lane->words,   &lane->fresh};
     for (ct_host_list *list : lists) {
         free(list->data);
         list->data = NULL;

@@ -51,7 +51,7 @@ static void give_others(ct_device *device, const ct_lane *lane) {
 
 /* Bytes of a pair in its tables, and of a fragment, an entry, a chunk of vertices in theirs. */
 enum : uint64_t {
-    PAIR_BYTES = sizeof(ct_gpu_pair) + 2 * sizeof(ct_gpu_side) + 13 * sizeof(uint64_t),
+    PAIR_BYTES = sizeof(ct_gpu_pair) + 2 * sizeof(ct_gpu_side) + sizeof(ct_gpu_draft) + 13 * sizeof(uint64_t),
     FRAGMENT_BYTES = sizeof(ct_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
     CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
@@ -96,6 +96,7 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->ray_chunk = carve<uint64_t>(&at, 3 * n + 1);
     b->ray = carve<uint64_t>(&at, 3 * n + 1);
     b->contact = carve<uint64_t>(&at, n + 1);
+    b->drafts = carve<ct_gpu_draft>(&at, n);
     b->rays = (ct_gpu_ray *)lane->rays.data;
     b->slots = (int64_t *)lane->slots.data;
     at = (char *)lane->chunks.data;
@@ -113,6 +114,10 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
     b->counts = carve<ct_gpu_counts>(&at, 1);
     b->step_fragments = carve<uint64_t>(&at, b->n_steps);
+    b->step_tests = carve<uint64_t>(&at, b->n_steps);
+    b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
+    b->keys = carve<uint64_t>(&at, b->n_keys);
+    b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
     b->row_first = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
@@ -130,12 +135,15 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
 
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
-           b->n_steps * (sizeof(uint64_t) + sizeof(uint32_t)) + b->n_bodies * (sizeof(uint64_t) + sizeof(uint32_t)) +
-           SLACK;
+           b->n_steps * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
+           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + sizeof(uint32_t)) + b->n_keys * sizeof(uint64_t) +
+           b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 
+/* Tables that are one longer than their lists are there even where there is no pair. */
 static bool reserve_known(ct_device *device, ct_lane *lane, const ct_batch *b) {
     return ct_gpu_reserve(device, lane, &lane->small, small_bytes(b)) &&
+           ct_gpu_reserve(device, lane, &lane->pairs, SLACK) && ct_gpu_reserve(device, lane, &lane->chunks, SLACK) &&
            ct_gpu_reserve_pinned(device, &lane->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_share) +
                                      b->n_boxed * sizeof(ct_box));
@@ -207,8 +215,9 @@ static bool clear_scratch(ct_device *device, ct_lane *lane) {
 static bool launch(ct_device *device, ct_lane *lane, const ct_batch *b) {
     unsigned n = 0;
     bool ok = clear(device, lane, lane->small.data,
-                    CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + b->n_steps * sizeof(uint64_t)) &&
+                    CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
               clear(device, lane, b->step_refused, b->n_steps * sizeof(uint32_t));
+    n += ct_cuda_crowds(b, device->grid, lane->stream);
     n += ct_cuda_pairs(b, device->grid, lane->stream);
     ok = ok && stamp(device, lane, 2);
     n += ct_cuda_raster(b, device->grid, lane->stream);

@@ -1,6 +1,6 @@
-/* stage.cu - what a batch sends to its device, put together in pinned memory: tables of its scenes, and of positions
- * and poses what changed. Numbers are looked at on the way, so a step that sends one that is not finite is refused
- * before anything of it has left the host. */
+/* stage.cu - what a batch sends to its device, put together in pinned memory: a line for each scene, and of lists of
+ * bodies, positions and poses what changed. Numbers are looked at on the way, so a step that sends one that is not
+ * finite is refused before anything of it has left the host. */
 #include "gpu/backend/cuda/device.cuh"
 
 extern "C" {
@@ -9,18 +9,21 @@ extern "C" {
 
 /* Where the lists end: a step that is refused is taken out again. */
 struct mark {
-    uint64_t steps, bodies, ignored, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, rows, chunks;
+    uint64_t steps, crowds, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, words, fresh, rows,
+        chunks;
+    uint32_t bodies;
+    ct_gpu_crowd crowd_end;
 };
 
 static mark mark_of(const ct_lane *l) {
-    return {l->steps.n,   l->bodies.n,       l->ignored.n,     l->boxed.n,   l->poses.n, l->writes.n,
-            l->indices.n, l->boxed_bodies.n, l->pose_bodies.n, l->members.n, l->n_rows,  l->n_box_chunks};
+    return {l->steps.n,   l->crowds.n,       l->boxed.n,       l->poses.n,   l->writes.n,
+            l->indices.n, l->boxed_bodies.n, l->pose_bodies.n, l->members.n, l->words.n,
+            l->fresh.n,   l->n_rows,         l->n_box_chunks,  l->n_bodies,  l->crowd_end};
 }
 
 static void back_to(ct_lane *l, const mark *m) {
     l->steps.n = m->steps;
-    l->bodies.n = m->bodies;
-    l->ignored.n = m->ignored;
+    l->crowds.n = m->crowds;
     l->boxed.n = m->boxed;
     l->poses.n = m->poses;
     l->writes.n = m->writes;
@@ -28,8 +31,12 @@ static void back_to(ct_lane *l, const mark *m) {
     l->boxed_bodies.n = m->boxed_bodies;
     l->pose_bodies.n = m->pose_bodies;
     l->members.n = m->members;
+    l->words.n = m->words;
+    l->fresh.n = m->fresh;
     l->n_rows = m->rows;
     l->n_box_chunks = m->chunks;
+    l->n_bodies = m->bodies;
+    l->crowd_end = m->crowd_end;
 }
 
 template <class T> static bool add(ct_host_list *list, const T &value) {
@@ -192,24 +199,48 @@ static outcome add_updates(ct_lane *l, const ct_step *step) {
     return o;
 }
 
-static bool add_scene(ct_lane *l, ct_step *step) {
-    ct_scene *scene = step->scene;
+/* Bodies and ignored pairs, if the device has others of this scene. */
+static bool add_table(ct_device *device, ct_lane *l, ct_scene *scene) {
+    const ct_fresh_table fresh = {scene, l->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
+    if (!fresh.n || (scene->table && scene->table->version == scene->version)) return true;
     ct_scene_refresh(scene);
+    uint64_t *words = (uint64_t *)ct_host_add(&l->words, fresh.n, sizeof *words);
+    if (!words || !add(&l->fresh, fresh) || !ct_gpu_reserve_table(device, scene)) return false;
+    for (uint32_t i = 0; i < scene->n_bodies; i++) memcpy(words++, &scene->bodies[i]->resident->body, sizeof *words);
+    if (scene->n_ignored) memcpy(words, scene->ignored, scene->n_ignored * sizeof *words);
+    return true;
+}
+
+static bool add_crowd(ct_lane *l, uint32_t n_bodies) {
+    ct_gpu_crowd crowd = l->crowd_end, *end = &l->crowd_end;
+    crowd.step = (uint32_t)l->steps.n;
+    crowd.top = 1;
+    while (crowd.top < CT_LEVELS - 1 && ct_gpu_level_size(n_bodies, crowd.top) > CT_MOST_PARTS) crowd.top++;
+    for (uint32_t i = 0; i <= crowd.top; i++) {
+        crowd.level[i] = end->level[0];
+        end->level[0] += (uint32_t)ct_gpu_level_size(n_bodies, i);
+    }
+    end->first_run += (n_bodies + CT_RUN - 1) / CT_RUN;
+    end->first_chunk += (uint32_t)ct_gpu_level_size(n_bodies, crowd.top) * ((n_bodies + CT_BLOCK - 1) / CT_BLOCK);
+    end->first_key += n_bodies;
+    return add(&l->crowds, crowd);
+}
+
+static bool add_scene(ct_device *device, ct_lane *l, ct_step *step) {
+    ct_scene *scene = step->scene;
     ct_gpu_step s;
     memset(&s, 0, sizeof s);
-    s.first_body = (uint32_t)l->bodies.n;
+    s.first_body = l->n_bodies;
     s.n_bodies = scene->n_bodies;
-    s.first_ignored = (uint32_t)l->ignored.n;
     s.n_ignored = (uint32_t)scene->n_ignored;
     s.want = step->want;
     memcpy(s.resolution, scene->settings.resolution, sizeof s.resolution);
     s.pixel_size = scene->settings.pixel_size;
-    ct_gpu_body **bodies = (ct_gpu_body **)ct_host_add(&l->bodies, s.n_bodies, sizeof *bodies);
-    void *ignored = ct_host_add(&l->ignored, s.n_ignored, sizeof(uint64_t));
-    if (!bodies || !ignored || !add(&l->steps, s) || !add(&l->members, step)) return false;
-    for (uint32_t i = 0; i < s.n_bodies; i++) bodies[i] = scene->bodies[i]->resident->body;
-    if (s.n_ignored) memcpy(ignored, scene->ignored, s.n_ignored * sizeof(uint64_t));
-    return true;
+    if (!add_table(device, l, scene)) return false;
+    s.bodies = scene->table ? scene->table->memory : NULL;
+    if (ct_gpu_is_crowd(&s) && !add_crowd(l, s.n_bodies)) return false;
+    l->n_bodies += s.n_bodies;
+    return add(&l->steps, s) && add(&l->members, step);
 }
 
 ct_staged ct_gpu_stage(ct_device *device, ct_lane *l, ct_step *const *steps, size_t n_steps, bool updates) {
@@ -228,7 +259,7 @@ ct_staged ct_gpu_stage(ct_device *device, ct_lane *l, ct_step *const *steps, siz
                 if (steps[i]->updates[u].kind != CT_UPDATE_POSE)
                     ct_update_name_offender(&steps[i]->updates[u], &steps[i]->error);
             back_to(l, &before);
-        } else if (o == NO_MEMORY || !add_scene(l, steps[i])) {
+        } else if (o == NO_MEMORY || !add_scene(device, l, steps[i])) {
             return CT_STAGE_NO_MEMORY;
         }
     }
@@ -247,8 +278,7 @@ template <class T> static const T *put(const ct_host_list *list, ct_lane *l, uin
 static uint64_t put_tables(ct_lane *l, ct_batch *b, bool write) {
     uint64_t at = 0;
     b->steps = put<ct_gpu_step>(&l->steps, l, &at, write);
-    b->bodies = put<ct_gpu_body *>(&l->bodies, l, &at, write);
-    b->ignored = put<uint64_t>(&l->ignored, l, &at, write);
+    b->crowds = put<ct_gpu_crowd>(&l->crowds, l, &at, write);
     b->boxed = put<ct_gpu_boxed>(&l->boxed, l, &at, write);
     b->poses = put<ct_gpu_pose>(&l->poses, l, &at, write);
     b->writes = put<ct_gpu_write>(&l->writes, l, &at, write);
@@ -256,27 +286,44 @@ static uint64_t put_tables(ct_lane *l, ct_batch *b, bool write) {
     return at;
 }
 
-static bool copy(ct_device *device, ct_lane *l, const ct_gpu_buffer *to, const ct_gpu_pinned *from, uint64_t bytes) {
+static bool copy(ct_device *device, ct_lane *l, void *to, const void *from, uint64_t bytes) {
     if (!bytes) return true;
     device->uploaded += bytes;
-    return ct_gpu_ok(device, cudaMemcpyAsync(to->data, from->host, bytes, cudaMemcpyHostToDevice, l->stream),
-                     "sending a batch");
+    return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, l->stream), "sending a batch");
+}
+
+/* Each straight to where it stays, from so many bytes into the staging memory on. */
+static bool copy_fresh(ct_device *device, ct_lane *l, uint64_t at) {
+    const ct_fresh_table *fresh = (const ct_fresh_table *)l->fresh.data;
+    uint64_t *words = (uint64_t *)((char *)l->tables_staging.host + at);
+    if (l->words.n) memcpy(words, l->words.data, 8 * l->words.n);
+    for (uint64_t i = 0; i < l->fresh.n; i++) {
+        ct_scene *scene = fresh[i].scene;
+        if (!copy(device, l, scene->table->memory, words + fresh[i].first, 8 * fresh[i].n)) return false;
+        scene->table->version = scene->version;
+    }
+    return true;
 }
 
 bool ct_gpu_send(ct_device *device, ct_lane *l, ct_batch *b) {
-    const uint64_t bytes = put_tables(l, b, false);
-    if (!ct_gpu_reserve_pinned(device, &l->tables_staging, bytes) || !ct_gpu_reserve(device, l, &l->tables, bytes) ||
-        !ct_gpu_reserve(device, l, &l->rows, 12 * l->n_rows))
+    const uint64_t bytes = put_tables(l, b, false), fresh_at = (bytes + 7) / 8 * 8;
+    if (!ct_gpu_reserve_pinned(device, &l->tables_staging, fresh_at + 8 * l->words.n) ||
+        !ct_gpu_reserve(device, l, &l->tables, bytes) || !ct_gpu_reserve(device, l, &l->rows, 12 * l->n_rows))
         return false;
     put_tables(l, b, true);
     b->rows = (const float *)l->rows.data;
     b->n_rows = l->n_rows;
     b->n_box_chunks = l->n_box_chunks;
     b->n_steps = (uint32_t)l->steps.n;
-    b->n_bodies = (uint32_t)l->bodies.n;
+    b->n_bodies = l->n_bodies;
     b->n_boxed = (uint32_t)l->boxed.n;
     b->n_poses = (uint32_t)l->poses.n;
     b->n_writes = (uint32_t)l->writes.n;
-    return copy(device, l, &l->tables, &l->tables_staging, bytes) &&
-           copy(device, l, &l->rows, &l->rows_staging, 12 * l->n_rows);
+    b->n_crowds = (uint32_t)l->crowds.n;
+    b->n_runs = l->crowd_end.first_run;
+    b->n_keys = l->crowd_end.first_key;
+    b->n_chunks = l->crowd_end.first_chunk;
+    b->n_nodes = l->crowd_end.level[0];
+    return copy_fresh(device, l, fresh_at) && copy(device, l, l->tables.data, l->tables_staging.host, bytes) &&
+           copy(device, l, l->rows.data, l->rows_staging.host, 12 * l->n_rows);
 }

@@ -228,11 +228,19 @@ static void test_memory_comes_back(void **state) {
                         2 * 12 * (uint64_t)ball.n_vertices + 2048);
         assert_in_range(facts.memory_used, facts.memory_meshes + facts.memory_bodies,
                         facts.memory_meshes + facts.memory_bodies + facts.scratch_bytes);
+        assert_int_equal(ct_scene_device_bytes(scene), facts.memory_bodies);
+        ct_step step = {.scene = scene}; /* brings the list of its bodies */
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        ct_result_free(&step.result);
+        assert_int_equal(ct_scene_device_bytes(scene), facts_of(engine).memory_bodies);
+        assert_in_range(ct_scene_device_bytes(scene), facts.memory_bodies + 3 * 8, facts.memory_bodies + 512);
+        assert_true(ct_scene_bytes(scene) > ct_scene_device_bytes(scene));
         ct_engine_forget_mesh(engine, mesh); /* is in use */
         assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes);
         assert_int_equal(ct_scene_remove_body(scene, ids[2], NULL), CT_OK);
         assert_in_range(facts_of(engine).memory_bodies, 12 * (uint64_t)ball.n_vertices,
-                        12 * (uint64_t)ball.n_vertices + 1024);
+                        12 * (uint64_t)ball.n_vertices + 1536);
+        assert_int_equal(ct_scene_device_bytes(scene), facts_of(engine).memory_bodies);
         ct_scene_destroy(&scene);
         assert_int_equal(facts_of(engine).memory_bodies, 0);
         assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for who comes next */
@@ -297,11 +305,11 @@ static void test_only_what_changed_is_sent(void **state) {
                     some = {stage.body[0], CT_UPDATE_INDEXED, a.positions, CT_F32, 5, five, 5, {0}};
     const struct {
         const ct_update *update;
-        uint64_t least, most; /* bytes */
-    } cases[] = {{NULL, 16, 128},
-                 {&pose, 96, 384},
-                 {&some, 5 * 16, 5 * 16 + 256},
-                 {&all, 12 * (uint64_t)a.n_vertices, 12 * (uint64_t)a.n_vertices + 256}};
+        uint64_t least, most;   /* bytes */
+    } cases[] = {{NULL, 0, 64}, /* one line for the scene */
+                 {&pose, 96, 96 + 80},
+                 {&some, 5 * 16, 5 * 16 + 128},
+                 {&all, 12 * (uint64_t)a.n_vertices, 12 * (uint64_t)a.n_vertices + 96}};
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < 4; i++) {
             ct_engine_facts before = facts_of(engine);
@@ -315,6 +323,53 @@ static void test_only_what_changed_is_sent(void **state) {
         }
     shape_free(&a);
     stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+/* The list of a scene's bodies and ignored pairs is sent when one comes or goes, and not otherwise. */
+static void test_lists_stay(void **state) {
+    (void)state;
+    enum { N = 150 };
+    ct_engine *engine = open_plain();
+    struct shape box = shape_box(1, 1, 1);
+    ct_mesh *mesh = shape_to_mesh(&box, NULL);
+    ct_scene_settings settings = stage_resolution(2);
+    ct_scene *scene;
+    uint32_t ids[N];
+    ct_body_options options;
+    ct_body_options_init(&options);
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+    options.kind = CT_BODY_RIGID;
+    uint64_t moved = 0, list = 0;
+    for (int k = 0; k < N + 3; k++) {
+        if (k < N) {
+            options.ignore = ids;
+            options.n_ignore = (size_t)k;
+            options.pose[3] = 0.9 * k;
+            assert_int_equal(ct_scene_add_body(scene, mesh, &options, &ids[k], NULL), CT_OK);
+            list += 8 * (1 + (uint64_t)k);
+            if (k % 49) continue;
+        } else if (k == N + 1) {
+            assert_int_equal(ct_scene_remove_body(scene, ids[7], NULL), CT_OK);
+            list -= 8 * N;
+        }
+        ct_step step = {.scene = scene};
+        for (int round = 0; round < 3; round++) {
+            const uint64_t before = facts_of(engine).uploaded;
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+            assert_int_equal(step.result->pairs, 0); /* all are ignored */
+            ct_result_free(&step.result);
+            moved = facts_of(engine).uploaded - before;
+            if (round == 0 && k != N + 2)
+                assert_in_range(moved, list, list + 128);
+            else
+                assert_in_range(moved, 0, 128);
+        }
+    }
+    ct_scene_destroy(&scene);
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
+    ct_mesh_release(&mesh);
+    shape_free(&box);
     ct_engine_destroy(&engine);
 }
 
@@ -570,6 +625,7 @@ int main(void) {
         TEST(test_memory_comes_back),
         TEST(test_unused_meshes_make_way),
         TEST(test_only_what_changed_is_sent),
+        TEST(test_lists_stay),
         TEST(test_launches),
         TEST(test_budgets),
         TEST(test_one_of_a_batch),
