@@ -37,6 +37,15 @@ static inline ct_v4d ct_v4d_of_v4f(ct_v4f x) {
 #endif
 }
 
+/* Rounded towards zero. */
+static inline ct_v4i ct_v4i_of_v4d(ct_v4d x) {
+#ifdef __AVX2__
+    return (ct_v4i)_mm256_cvttpd_epi32((__m256d)x);
+#else
+    return __builtin_convertvector(x, ct_v4i);
+#endif
+}
+
 static inline ct_v4l ct_v4l_of_v4i(ct_v4i x) {
 #ifdef __AVX2__
     return (ct_v4l)_mm256_cvtepi32_epi64((__m128i)x);

@@ -1,31 +1,38 @@
 /* coarse_cpu.simd.c - bands that few triangles cover, from triangles to sums at once.
  *
  * Large triangles cover runs of samples in a row. Where such runs begin or end the row is cut into stretches, and along
- * a stretch all rays cross the same triangles: there is no list to be made for each of them, and four rays are walked
- * at a time. What they do is exactly what the raster and span stages would have done one after the other.
+ * a stretch all rays cross the same triangles. Their depths are linear there: if two of them lie in one order at both
+ * ends of a stretch, farther apart than rounding could bridge, they do so at all its samples. Which triangles bound the
+ * span is then known for the whole stretch, and only they are looked at. What that adds up to is exactly what the
+ * raster and span stages would have added up one ray after the other.
  */
-#include "gpu/raster/edge.h"
-#include "gpu/raster/lanes.h"
+#include "gpu/span/piece.h"
 #include "gpu/span/walk.h"
 
 /* No more triangles than this in a band, and so many samples for each. */
 enum { MOST = 64, SAMPLES_EACH = 16 };
 
-/* What a triangle bounds from one side. */
-struct tally {
-    int64_t n;
-    ct_v4l l1, l2; /* four sums each */
+/* Where depths known to 1/8 are so far apart, the depths rounded to units differ as well, and the same way. */
+#define APART 2.0
+
+/* Slots: 2 * body + OUT or IN. No piece's index: */
+enum { SLOTS = 4, NONE = MOST };
+
+/* Samples of a row that a piece bounds spans of, from one side. */
+struct run {
+    struct piece *piece; /* NULL: none yet */
+    int32_t from, to;
 };
 
-/* A triangle on the band. */
-struct piece {
-    ct_setup setup;
-    struct edge edge[3]; /* at the row looked at, as e1 and e2 */
-    int64_t e1, e2;
-    struct extent x;
-    uint32_t tag;
-    int32_t begin, end; /* samples of the row that it covers */
-    struct tally tally[2];
+/* The pieces of a row, and after the last one up to four that cover nothing. */
+struct row {
+    int32_t at; /* from the band's first */
+    uint32_t n;
+    ct_v4l slots;         /* which of the pieces belong to each: bits */
+    struct run bounds[2]; /* lower, upper */
+    struct piece *pieces[MOST];
+    int32_t begin[MOST], end[MOST];
+    double depth[MOST + 1], slope[MOST + 1]; /* as in struct depths */
 };
 
 struct coarse {
@@ -34,16 +41,11 @@ struct coarse {
     ct_span_scratch *scratch;
     ct_budget *budget;
     verdicts verdicts[2];
-    size_t n;
-    uint32_t n_row; /* pieces of the row: */
-    struct piece *row[MOST];
     int64_t total;
+    size_t n;
+    struct row row;
     struct piece pieces[MOST];
 };
-
-static inline int body_of_piece(const struct piece *p) {
-    return (int)(p->tag >> 31);
-}
 
 /* Bit OUT or IN. */
 static inline int way_of(const struct piece *p) {
@@ -52,23 +54,19 @@ static inline int way_of(const struct piece *p) {
 
 /* ---- triangles to pieces ---- */
 
-/* False: there is one before the window, which would have to be counted. */
+/* False: not for this band. Ones before the window would have to be counted. */
 static bool add_piece(struct coarse *c, const ct_window *window, const ct_placed *placed, uint32_t triangle) {
     const ct_ray_lists *rays = c->rays;
     const int w = rays->view;
-    const ct_lattice *lu = &window->axis[ct_view_u(w)], *lv = &window->axis[ct_view_v(w)];
     const uint32_t *k = placed->triangles + 3 * (size_t)triangle;
     const int32_t *const q[3] = {placed->coords[k[0]], placed->coords[k[1]], placed->coords[k[2]]};
     if (placed->entry[w] == CT_ENTRY_COUNTED && max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) return false;
     struct piece *p = &c->pieces[c->n];
-    p->x = extent_of(q, lu, lv, w, rays->first_row, rays->rows);
-    if (!setup_of(&p->setup, q, lu, lv, w, p->x)) return true;
-    edges_of(&p->setup, p->edge);
-    p->e1 = p->setup.edge[1];
-    p->e2 = p->setup.edge[2];
+    enum placing placing =
+        place_piece(p, q, &window->axis[ct_view_u(w)], &window->axis[ct_view_v(w)], w, rays->first_row, rays->rows);
+    if (placing == NOT_EXACT) return false;
     p->tag = placed->body << 31 | triangle;
-    memset(p->tally, 0, sizeof p->tally);
-    c->n++;
+    c->n += placing == PLACED;
     return true;
 }
 
@@ -82,17 +80,19 @@ static bool collect(struct coarse *c, const ct_window *window, uint32_t band, co
     return true;
 }
 
-/* ---- a stretch of a row ---- */
+/* ---- rays one by one ---- */
 
 /* One ray of a stretch, by the walk for any ray. */
-static bool walk_sample(struct coarse *c, struct piece *const *active, uint32_t n, int32_t column) {
+static bool walk_sample(struct coarse *c, uint64_t active, int32_t column) {
     ct_linked_fragment fragments[MOST];
-    for (uint32_t i = 0; i < n; i++) {
-        const struct piece *p = active[i];
-        int64_t at = column - p->x.u0;
-        fragments[i].f = ct_fragment_at(&p->setup, (double)(p->e1 + at * p->setup.step_u[1]),
-                                        (double)(p->e2 + at * p->setup.step_u[2]), p->tag);
-        fragments[i].next = i ? i - 1 : CT_END;
+    uint32_t n = 0;
+    for (; active; active &= active - 1, n++) {
+        const struct piece *p = c->row.pieces[__builtin_ctzll(active)];
+        const ct_setup *s = &p->setup;
+        fragments[n].f =
+            ct_fragment_at(s, (double)(s->edge[1] + column * s->step_u[1] + c->row.at * s->step_v[1]),
+                           (double)(s->edge[2] + column * s->step_u[2] + c->row.at * s->step_v[2]), p->tag);
+        fragments[n].next = n ? n - 1 : CT_END;
     }
     uint32_t head = n - 1;
     ct_ray_lists one = *c->rays;
@@ -102,147 +102,185 @@ static bool walk_sample(struct coarse *c, struct piece *const *active, uint32_t 
     return walk_ray(&c->sink, &one, 0, c->scratch, c->budget, false, &c->total);
 }
 
-/* Four fragments of a piece. */
-struct four {
-    ct_v4i key, l1, l2;
-};
-
-/* A piece's edge functions at four samples, and their change to the next four. */
-struct runner {
-    ct_v4l e1, e2, step1, step2;
-};
-
-static inline struct runner runner_at(const struct piece *p, int32_t column) {
-    int64_t at = column - p->x.u0, u1 = p->setup.step_u[1], u2 = p->setup.step_u[2];
-    return (struct runner){stepped(p->e1 + at * u1, u1), stepped(p->e2 + at * u2, u2), (ct_v4l){} + 4 * u1,
-                           (ct_v4l){} + 4 * u2};
-}
-
-/* The same arithmetic as ct_fragment_at. */
-static inline struct four fragments_of(const struct piece *p, struct runner *r) {
-    const ct_setup *s = &p->setup;
-    ct_v4d w1 = int64_to_double(r->e1) * s->inverse, w2 = int64_to_double(r->e2) * s->inverse;
-    r->e1 += r->step1;
-    r->e2 += r->step2;
-    return (struct four){keys_of(v4i(s->z0 + CT_DEPTH_BIAS), w1 * s->dz1 + w2 * s->dz2, v4i(s->ccw < 0)),
-                         round_v4d(w1 * (double)CT_WEIGHT_ONE), round_v4d(w2 * (double)CT_WEIGHT_ONE)};
-}
-
-static inline void add_four(struct tally *t, const struct four *f, ct_v4i lanes) {
-    t->n += __builtin_popcount(bits_v4i(lanes));
-    t->l1 += ct_v4l_of_v4i(f->l1 & lanes);
-    t->l2 += ct_v4l_of_v4i(f->l2 & lanes);
-}
-
-/* Samples [from, to), at which each body is crossed at most once outwards and once inwards: crossed[2 * body + way], or
- * NULL. (See walk_simple.) */
-static bool walk_simply(struct coarse *c, struct piece *const crossed[4], struct piece *const *active, uint32_t n,
-                        int32_t from, int32_t to) {
-    const ct_v4i index = {0, 1, 2, 3}, none[2] = {v4i(INT32_MAX), v4i(0)}; /* out after all, in before all */
-    struct runner runner[4] = {0};
-    for (int k = 0; k < 4; k++)
-        if (crossed[k]) runner[k] = runner_at(crossed[k], from);
-    ct_v4l total = {0};
-    for (int32_t column = from; column < to; column += 4) {
-        struct four f[4];
-        for (int k = 0; k < 4; k++)
-            if (crossed[k])
-                f[k] = fragments_of(crossed[k], &runner[k]);
-            else
-                f[k].key = none[k & 1];
-        ct_v4i lanes = index < to - column;
-        ct_v4i other = (f[IN].key > f[OUT].key) | (f[2 + IN].key > f[2 + OUT].key) | (f[IN].key == f[2 + IN].key) |
-                       (f[OUT].key == f[2 + OUT].key);
-        for (unsigned left = bits_v4i(other & lanes); left; left &= left - 1)
-            if (!walk_sample(c, active, n, column + __builtin_ctz(left))) return false;
-        ct_v4i lower = max_v4i(f[IN].key, f[2 + IN].key), upper = min_v4i(f[OUT].key, f[2 + OUT].key);
-        lanes &= ~other & (lower < upper);
-        if (!bits_v4i(lanes)) continue;
-        total += ct_v4l_of_v4i(((upper >> 1) - (lower >> 1)) & lanes);
-        for (int k = 0; k < 4; k++)
-            if (crossed[k])
-                add_four(&crossed[k]->tally[k & 1 ? LOWER : UPPER], &f[k],
-                         lanes & (f[k].key == (k & 1 ? lower : upper)));
-    }
-    c->total += total[0] + total[1] + total[2] + total[3];
+static bool walk_samples(struct coarse *c, uint64_t active, int32_t from, int32_t to) {
+    for (int32_t column = from; column < to; column++)
+        if (!walk_sample(c, active, column)) return false;
     return true;
 }
 
-static bool walk_stretch(struct coarse *c, struct piece *const *active, uint32_t n, int32_t from, int32_t to) {
-    struct piece *crossed[4] = {NULL, NULL, NULL, NULL};
-    uint32_t have = 0, bodies[2] = {0, 0};
-    bool twice = false;
-    for (uint32_t i = 0; i < n; i++) {
-        int body = body_of_piece(active[i]), slot = 2 * body + way_of(active[i]);
-        twice = twice || have >> slot & 1;
-        have |= 1u << slot;
-        crossed[slot] = active[i];
-        bodies[body]++;
+/* ---- stretches ---- */
+
+static void end_run(struct coarse *c, int side) {
+    struct run *run = &c->row.bounds[side];
+    if (run->piece) tally_run(run->piece, c->row.at, run->from, run->to);
+    run->piece = NULL;
+}
+
+static inline void add_bound_run(struct coarse *c, int side, struct piece *p, int32_t from, int32_t to) {
+    struct run *run = &c->row.bounds[side];
+    if (run->piece == p && run->to == from) {
+        run->to = to;
+        return;
     }
+    end_run(c, side);
+    *run = (struct run){p, from, to};
+}
+
+/* The depths of a stretch's pieces by slot, at sample 0 and from one to the next: of those inwards the negative, so
+ * that of a way the smaller one bounds. Infinite where there is none. */
+struct depths {
+    ct_v4d at, slope;
+};
+
+static inline ct_v4d of_other_body(ct_v4d depth) {
+    return __builtin_shufflevector(depth, depth, 2, 3, 0, 1);
+}
+
+/* The slots whose piece bounds nothing for sure, as the other body's does. */
+static inline unsigned idle_of(ct_v4d depth) {
+    return bits(depth - of_other_body(depth) > APART);
+}
+
+/* Where it is known what bounds. */
+static inline double length_of(ct_v4d depth) {
+    ct_v4d bound = min_v4d(depth, of_other_body(depth));
+    return bound[OUT] + bound[IN];
+}
+
+/* A value has one sign at sample a, and at sample b another: the first sample of the other sign, or one beside it. */
+static inline int32_t change_of(double at_a, double at_b, int32_t a, int32_t b) {
+    int32_t change = a + 1 + (int32_t)(at_a / (at_a - at_b) * (b - a));
+    return change < b ? change : b;
+}
+
+enum verdict { SPAN, NO_SPAN, UNSURE };
+
+/* What all of samples [from, *to) have, *to being brought forward where they are not alike: a span, or none (as in
+ * walk_simple), and the slots that do not bound it. UNSURE: depths are too close to each other, or one is lacking. */
+static inline enum verdict judge(const struct depths *depths, int32_t from, int32_t *to, unsigned *idle) {
+    const ct_v4d a = depths->at + (double)from * depths->slope;
+    const unsigned idle_a = idle_of(a);
+    for (;;) {
+        const int32_t end = *to - 1;
+        const ct_v4d b = depths->at + (double)end * depths->slope;
+        const unsigned idle_b = idle_of(b);
+        *idle = idle_a & idle_b;
+        if (((*idle | *idle >> 2) & 3) != 3) {
+            unsigned change = idle_a & (idle_b << 2 | idle_b >> 2);
+            if (!change) return UNSURE;
+            int slot = __builtin_ctz(change), other = slot ^ 2;
+            *to = change_of(a[slot] - a[other], b[slot] - b[other], from, end);
+            continue;
+        }
+        double length_a = length_of(a), length_b = length_of(b);
+        if (length_a > APART && length_b > APART) return SPAN;
+        if (length_a < -APART && length_b < -APART) return NO_SPAN;
+        if (!(fabs(length_a) > APART && fabs(length_b) > APART)) return UNSURE;
+        *to = change_of(length_a, length_b, from, end);
+    }
+}
+
+/* Samples [from, to), at which each body is crossed at most once outwards and once inwards: by these pieces, or NONE.
+ */
+static bool walk_simply(struct coarse *c, const uint32_t crossed[SLOTS], uint64_t active, int32_t from, int32_t to) {
+    const struct row *row = &c->row;
+    const double *at = row->depth, *slope = row->slope;
+    const struct depths depths = {{at[crossed[0]], at[crossed[1]], at[crossed[2]], at[crossed[3]]},
+                                  {slope[crossed[0]], slope[crossed[1]], slope[crossed[2]], slope[crossed[3]]}};
+    for (int32_t end; from < to; from = end) {
+        unsigned idle;
+        end = to;
+        switch (judge(&depths, from, &end, &idle)) {
+        case SPAN:
+            add_bound_run(c, LOWER, row->pieces[crossed[idle >> IN & 1 ? 2 + IN : IN]], from, end);
+            add_bound_run(c, UPPER, row->pieces[crossed[idle >> OUT & 1 ? 2 + OUT : OUT]], from, end);
+            break;
+        case NO_SPAN:
+            break;
+        case UNSURE:
+            if (!walk_samples(c, active, from, end)) return false;
+        }
+    }
+    return true;
+}
+
+static bool walk_stretch(struct coarse *c, uint64_t active, int32_t from, int32_t to) {
+    const ct_v4l of_slot = (int64_t)active & c->row.slots;
+    const uint32_t have = ~bits(of_slot == 0) & 15;
     /* What the raster stage would have kept: the second body's only on rays that the first is on. */
-    uint32_t first = bodies[c->rays->first_body];
-    c->rays->n_fragments += (uint32_t)(to - from) * (first ? n : 0);
+    if (have >> (2 * c->rays->first_body) & 3)
+        c->rays->n_fragments += (uint32_t)(to - from) * (uint32_t)__builtin_popcountll(active);
     uint32_t verdict = c->verdicts[0] >> (8 * (have & 3)) | c->verdicts[1] >> (8 * (have >> 2));
     if (verdict & NEVER_INSIDE) return true;
-    if (!twice && !(verdict & IS_OTHER)) return walk_simply(c, crossed, active, n, from, to);
-    for (int32_t column = from; column < to; column++)
-        if (!walk_sample(c, active, n, column)) return false;
-    return true;
+    if (verdict & IS_OTHER || bits((of_slot & (of_slot - 1)) != 0)) return walk_samples(c, active, from, to);
+    uint32_t crossed[SLOTS];
+    for (int s = 0; s < SLOTS; s++) crossed[s] = of_slot[s] ? (uint32_t)__builtin_ctzll((uint64_t)of_slot[s]) : NONE;
+    return walk_simply(c, crossed, active, from, to);
 }
 
 /* ---- rows ---- */
 
-/* The pieces of a row, and what they cover of it; they move on to the next. */
-static void cut_row(struct coarse *c, int32_t v) {
-    c->n_row = 0;
+/* The pieces of row c->row.at, which cover_rows has been asked about, and what they cover of it. */
+static void fill_row(struct coarse *c) {
+    struct row *row = &c->row;
+    uint32_t n = 0;
+    uint64_t slots[SLOTS] = {0};
     for (size_t i = 0; i < c->n; i++) {
         struct piece *p = &c->pieces[i];
-        if (v < p->x.v0 || v >= p->x.v1) continue;
-        int64_t n = p->x.u1 - p->x.u0, begin = 0, end = n;
-        for (int k = 0; k < 3; k++) clip(&p->edge[k], n, &begin, &end);
-        p->begin = p->x.u0 + (int32_t)begin;
-        p->end = p->x.u0 + (int32_t)end;
-        if (begin < end) c->row[c->n_row++] = p;
+        int32_t begin = p->begin[row->at % ROWS_AT_ONCE], end = p->end[row->at % ROWS_AT_ONCE];
+        if (begin >= end) continue;
+        const int way = way_of(p);
+        slots[2 * body_of_piece(p) + way] |= (uint64_t)1 << n;
+        row->pieces[n] = p;
+        row->begin[n] = begin;
+        row->end[n] = end;
+        double depth = linear_at(p->depth, 0, row->at);
+        row->depth[n] = way == IN ? -depth : depth;
+        row->slope[n++] = way == IN ? -p->depth.du : p->depth.du;
     }
+    memcpy(&row->slots, slots, sizeof slots);
+    row->n = n;
+    for (; n % 4; n++) row->begin[n] = row->end[n] = 0;
 }
 
-static void next_row(struct coarse *c, int32_t v) {
-    for (size_t i = 0; i < c->n; i++) {
-        struct piece *p = &c->pieces[i];
-        if (v < p->x.v0 || v >= p->x.v1) continue;
-        for (int k = 0; k < 3; k++) p->edge[k].row += p->setup.step_v[k];
-        p->e1 += p->setup.step_v[1];
-        p->e2 += p->setup.step_v[2];
+/* The pieces that cover sample `from`, and the first sample after it at which others do. */
+static inline uint64_t cover_at(const struct row *row, int32_t from, int32_t *to) {
+    uint64_t active = 0;
+    ct_v4i next = v4i(INT32_MAX);
+    for (uint32_t i = 0; i < row->n; i += 4) {
+        ct_v4i begin, end;
+        memcpy(&begin, row->begin + i, sizeof begin);
+        memcpy(&end, row->end + i, sizeof end);
+        ct_v4i before = begin > from, beyond = end <= from;
+        active |= (uint64_t)bits_v4i(~(before | beyond)) << i;
+        next = min_v4i(next, (before & begin) | (~before & end) | (beyond & INT32_MAX));
     }
+    next = min_v4i(next, __builtin_shufflevector(next, next, 2, 3, 0, 1));
+    *to = next[0] < next[1] ? next[0] : next[1];
+    return active;
 }
 
 static bool walk_row(struct coarse *c) {
-    struct piece *active[MOST];
     for (int32_t from = 0, to; from < INT32_MAX; from = to) {
-        uint32_t n = 0;
-        to = INT32_MAX;
-        for (uint32_t i = 0; i < c->n_row; i++) {
-            struct piece *p = c->row[i];
-            if (from >= p->end) continue;
-            int32_t next = from < p->begin ? p->begin : p->end;
-            if (from >= p->begin) active[n++] = p;
-            if (next < to) to = next;
-        }
-        if (n && !walk_stretch(c, active, n, from, to)) return false;
+        uint64_t active = cover_at(&c->row, from, &to);
+        if (active && !walk_stretch(c, active, from, to)) return false;
     }
+    end_run(c, LOWER);
+    end_run(c, UPPER);
     return true;
 }
 
 /* What pieces have tallied up goes to their corners. */
 static void flush_tallies(struct coarse *c) {
-    for (size_t i = 0; i < c->n; i++)
-        for (int side = LOWER; side <= UPPER; side++) {
-            const struct piece *p = &c->pieces[i];
-            const struct tally *t = &p->tally[side];
-            flush(&c->sink, side, ALONE);
-            c->sink.pending[side][ALONE] = (struct pending){p->tag, t->n, t->l1[0] + t->l1[1] + t->l1[2] + t->l1[3],
-                                                            t->l2[0] + t->l2[1] + t->l2[2] + t->l2[3]};
-        }
+    for (size_t i = 0; i < c->n; i++) {
+        const struct piece *p = &c->pieces[i];
+        const struct tally *t = &p->tally;
+        int side = way_of(p) == IN ? LOWER : UPPER;
+        int64_t depth = t->n * p->setup.z0 + tally_sum(t, t->depth);
+        c->total += side == UPPER ? depth : -depth;
+        flush(&c->sink, side, ALONE);
+        c->sink.pending[side][ALONE] = (struct pending){p->tag, t->n, tally_sum(t, t->l1), tally_sum(t, t->l2)};
+    }
 }
 
 ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
@@ -256,15 +294,20 @@ ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, con
     c.scratch = scratch;
     c.budget = budget;
     c.total = 0;
+    c.row.depth[NONE] = INFINITY;
+    c.row.slope[NONE] = 0;
+    c.row.bounds[LOWER].piece = c.row.bounds[UPPER].piece = NULL;
     c.sink = sink_of(rays, triangles, sums);
     for (int b = 0; b < 2; b++) c.verdicts[b] = rays->entry[b] == CT_ENTRY_LISTED ? LISTED : verdicts_of(0);
     rays->n_fragments = 0;
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_COARSE_FAILED;
     bool ok = true;
-    for (int32_t v = rays->first_row; v < rays->first_row + rays->rows && ok; v++) {
-        cut_row(&c, v);
+    for (int32_t row = 0; row < rays->rows && ok; row++) {
+        if (row % ROWS_AT_ONCE == 0)
+            for (size_t i = 0; i < c.n; i++) cover_rows(&c.pieces[i], rays->first_row, row);
+        c.row.at = row;
+        fill_row(&c);
         ok = walk_row(&c);
-        next_row(&c, v);
     }
     flush_tallies(&c);
     flush_all(&c.sink);

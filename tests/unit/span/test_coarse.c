@@ -132,6 +132,22 @@ static bool meet(ct_window *window, const struct cast_body bodies[2]) {
     return true;
 }
 
+/* Every instruction set's coarse bands against the stages. Returns what came of the last. */
+static const struct outcome *compare(const ct_window *window, struct cast_body bodies[2], uint32_t first) {
+    static struct outcome expected, got;
+    run(0, window, bodies, first, false, &expected);
+    for (int set = 0; set < n_sets; set++) {
+        run(set, window, bodies, first, true, &got);
+        assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
+        assert_memory_equal(got.length, expected.length, sizeof got.length);
+        assert_int_equal(got.fragments, expected.fragments);
+        for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+            for (uint32_t i = 0; i < 3 * VERTICES; i++)
+                if (got.gradient[b][i]) assert_true(got.touched[b][i / 3 / CT_TOUCHED_VERTICES]);
+    }
+    return &got;
+}
+
 static void test_same_as_stages(void **state) {
     (void)state;
     uint64_t rng = 31, coarse = 0, bands = 0, fragments = 0;
@@ -152,28 +168,115 @@ static void test_same_as_stages(void **state) {
             for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
             continue;
         }
-        static struct outcome expected, got;
-        uint32_t first = (uint32_t)round % 2;
-        run(0, &window, bodies, first, false, &expected);
-        for (int set = 0; set < n_sets; set++) {
-            run(set, &window, bodies, first, true, &got);
-            assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
-            assert_memory_equal(got.length, expected.length, sizeof got.length);
-            assert_int_equal(got.fragments, expected.fragments);
-            for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
-                for (uint32_t i = 0; i < 3 * VERTICES; i++)
-                    if (got.gradient[b][i]) assert_true(got.touched[b][i / 3 / CT_TOUCHED_VERTICES]);
-        }
-        coarse += got.coarse;
-        bands += got.bands;
-        fragments += got.fragments;
-        for (int k = 0; k < 3; k++) length += got.length[k] > 0;
+        const struct outcome *got = compare(&window, bodies, (uint32_t)round % 2);
+        coarse += got->coarse;
+        bands += got->bands;
+        fragments += got->fragments;
+        for (int k = 0; k < 3; k++) length += got->length[k] > 0;
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
     print_message("%llu of %llu bands coarse, %llu fragments\n", (unsigned long long)coarse, (unsigned long long)bands,
                   (unsigned long long)fragments);
     assert_true(coarse > bands / 5 && coarse < bands);
     assert_true(fragments > 100000 && length > 600);
+}
+
+/* ---- boxes, whose stretches are judged by their ends ---- */
+
+/* A body's middle, and from there to the middle of three faces. */
+struct box {
+    int32_t middle[3], half[3][3];
+};
+
+static void put_box(struct cast_body *body, const struct box *box) {
+    for (uint32_t v = 0; v < body->shape.n_vertices; v++)
+        for (int k = 0; k < 3; k++) {
+            int32_t q = box->middle[k];
+            for (int i = 0; i < 3; i++)
+                q += body->shape.positions[3 * v + (uint32_t)i] < 0 ? -box->half[i][k] : box->half[i][k];
+            body->coords[v][k] = q;
+        }
+}
+
+/* Compares the stages on two boxes on a window of so many samples of 2^shift units, all of whose bands are coarse; the
+ * window ends where they do if it `clips`. Returns the length of their spans. */
+static int64_t compare_boxes(const struct box boxes[2], int32_t samples, int32_t shift, bool clips, uint32_t first) {
+    const int32_t n[3] = {samples, samples, samples}, shifts[3] = {shift, shift, shift};
+    ct_window window = cast_window(n, shifts);
+    struct cast_body bodies[2];
+    for (int b = 0; b < 2; b++) {
+        bodies[b] = cast_body_of(shape_box(2, 2, 2));
+        put_box(&bodies[b], &boxes[b]);
+    }
+    int64_t length = 0;
+    if (!clips || meet(&window, bodies)) {
+        const struct outcome *got = compare(&window, bodies, first);
+        assert_true(got->coarse == got->bands || clips); /* else there may be what has to be counted before it */
+        length = got->length[0] + got->length[1] + got->length[2];
+    }
+    for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
+    return length;
+}
+
+/* Faces in one plane, or some units apart, or that cross at so small an angle that their order is lost in rounding. */
+static void test_close_faces(void **state) {
+    (void)state;
+    uint64_t rng = 33;
+    int64_t length = 0;
+    for (int round = 0; round < 300; round++) {
+        struct box boxes[2] = {{{16 << 10, 16 << 10, 16 << 10}, {{10 << 10, 0, 0}, {0, 9 << 10, 0}, {0, 0, 8 << 10}}}};
+        if (round % 3 == 0) /* in a plane that is none of the lattice's */
+            for (int i = 0; i < 3; i++)
+                for (int k = 0; k < 3; k++) boxes[0].half[i][k] += between(&rng, -2000, 2000);
+        boxes[1] = boxes[0];
+        for (int k = 0; k < 3; k++) {
+            boxes[1].middle[k] += between(&rng, -4, 4);
+            if (round % 4 == 1) boxes[1].middle[k] = boxes[0].middle[k] + between(&rng, -1, 1);
+            if (round % 2 == 0)
+                for (int i = 0; i < 3; i++) boxes[1].half[i][k] += between(&rng, -6, 6);
+        }
+        length += compare_boxes(boxes, 32, 10, false, (uint32_t)round % 2);
+    }
+    assert_true(length > INT64_C(300) * 3 * 16 * 16 * (12 << 10));
+}
+
+/* Rows along which the bounds change their order, bodies part, and the window cuts off what comes before it. */
+static void test_crossing_boxes(void **state) {
+    (void)state;
+    uint64_t rng = 34;
+    int64_t length = 0;
+    for (int round = 0; round < 300; round++) {
+        struct box boxes[2];
+        int32_t shift = between(&rng, 6, 22), unit = 1 << shift, samples = between(&rng, 24, 45);
+        for (int b = 0; b < 2; b++)
+            for (int k = 0; k < 3; k++) {
+                boxes[b].middle[k] = between(&rng, 10 * unit, 20 * unit);
+                for (int i = 0; i < 3; i++)
+                    boxes[b].half[i][k] =
+                        i == k ? between(&rng, 3 * unit, 8 * unit) : between(&rng, -3 * unit, 3 * unit);
+            }
+        length += compare_boxes(boxes, samples, shift, round % 3 > 0, (uint32_t)round % 2) > 0;
+    }
+    assert_true(length > 150);
+}
+
+/* Faces that are all but edge-on, a few units wide around samples: where one lies in depth is not known in advance. */
+static void test_steep_faces(void **state) {
+    (void)state;
+    uint64_t rng = 35;
+    int64_t length = 0;
+    for (int round = 0; round < 300; round++) {
+        struct box boxes[2];
+        int32_t shift = round % 2 ? 22 : 12, half = 1 << (shift - 1), wide = round % 4 < 2 ? 2 : 40;
+        for (int b = 0; b < 2; b++)
+            for (int k = 0; k < 3; k++) {
+                boxes[b].middle[k] = half * between(&rng, 24, 40);
+                for (int i = 0; i < 3; i++)
+                    boxes[b].half[i][k] = i == k ? half * between(&rng, 8, 18) : between(&rng, -wide, wide);
+            }
+        length += compare_boxes(boxes, 32, shift, false, (uint32_t)round % 2) > 0;
+    }
+    assert_true(length > 200);
 }
 
 /* A fine mesh is left to the other stages, and so is one that has to be counted before the window. */
@@ -197,6 +300,13 @@ static void test_is_not_coarse(void **state) {
     window.axis[0].hi = 32 << 10;
     run(0, &window, long_one, 0, true, &out);
     assert_int_equal(out.coarse, 2);
+    const struct box huge = {{0, 0, 0}, {{1 << 27, 0, 1 << 26}, {0, 1 << 27, 0}, {1 << 26, 0, 1 << 27}}};
+    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions beyond what is stepped exactly */
+    window = cast_window(n, fine_shift);
+    for (int b = 0; b < 2; b++) put_box(&long_one[b], &huge);
+    run(0, &window, long_one, 0, true, &out);
+    assert_int_equal(out.coarse, 0);
+    compare(&window, long_one, 0);
     for (int b = 0; b < 2; b++) {
         cast_body_free(&fine[b]);
         cast_body_free(&long_one[b]);
@@ -207,6 +317,8 @@ int main(void) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) n_sets = 2;
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_is_not_coarse)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_close_faces),
+                                       cmocka_unit_test(test_crossing_boxes), cmocka_unit_test(test_steep_faces),
+                                       cmocka_unit_test(test_is_not_coarse)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

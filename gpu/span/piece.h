@@ -1,0 +1,234 @@
+/* piece.h - a large triangle on a band: which samples of its rows it covers, where it lies in depth, and the sums over
+ * runs of its samples; for *.simd.c files.
+ *
+ * All that is linear over the band is kept as doubles that hold integers, in units of 2^m, m being the smaller of both
+ * lattices' shifts: from sample to sample everything changes by multiples of that, so it is stepped exactly. What a
+ * value has below 2^m is the same at all samples, and an edge function becomes the double that it is rounded to by
+ * adding it.
+ */
+#ifndef CT_PIECE_H
+#define CT_PIECE_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "gpu/raster/edge.h"
+#include "gpu/raster/lanes.h"
+
+typedef uint64_t ct_v4u __attribute__((vector_size(32)));
+
+/* at + column * du + row * dv; rows count from the band's first. */
+struct linear {
+    double at, du, dv;
+};
+
+static inline double linear_at(struct linear l, double column, double row) {
+    return l.at + row * l.dv + column * l.du;
+}
+
+/* The largest that it, or any part of it, gets. */
+static inline double linear_most(struct linear l, double columns, double rows) {
+    return fabs(l.at) + columns * fabs(l.du) + rows * fabs(l.dv);
+}
+
+/* An edge that crosses rows: covers the samples at which e is not negative. */
+struct cut {
+    struct linear e;
+    double slope, inverse; /* |e.du|, and 1 over it */
+};
+
+/* Sums over samples. They wrap: each term has the bits of CT_ROUND_MAGIC in it until they are taken off. */
+struct tally {
+    int64_t n;
+    ct_v4u depth, l1, l2; /* four each; the depth relative to setup.z0 */
+};
+
+enum { ROWS_AT_ONCE = 4 };
+
+struct piece {
+    struct tally tally;
+    int32_t begin[ROWS_AT_ONCE], end[ROWS_AT_ONCE]; /* of so many rows, the samples that it covers */
+    struct cut left, right, other;                  /* of the third edge it depends which it is */
+    bool other_is_left;
+    uint32_t tag;
+    struct linear weight[2]; /* edge functions 1 and 2, but for: */
+    double rest[2];
+    double scale;        /* makes weights of edge functions, in units of CT_WEIGHT_ONE */
+    double dz1, dz2;     /* depth for each unit of these */
+    struct linear depth; /* within 1/8 of what it really is; NaN: not known well enough */
+    struct extent x;
+    ct_setup setup; /* at sample 0 of the band's first row */
+};
+
+static inline int body_of_piece(const struct piece *p) {
+    return (int)(p->tag >> 31);
+}
+
+/* ---- making one ---- */
+
+/* Edge function k less `off`, rounded down to units of 2^m. */
+static inline struct linear whole_of(const ct_setup *s, int k, int64_t off, int m) {
+    return (struct linear){(double)((s->edge[k] - off) >> m), (double)(s->step_u[k] >> m), (double)(s->step_v[k] >> m)};
+}
+
+static inline void place_cuts(struct piece *p, int m, int32_t columns) {
+    const ct_setup *s = &p->setup;
+    const double beyond = columns + 1;
+    bool have_left = false, have_right = false;
+    p->other = (struct cut){{beyond, -1, 0}, 1, 1}; /* unless there is a third: cuts nothing off */
+    p->other_is_left = false;
+    for (int k = 0; k < 3; k++) {
+        /* One that lies along the rows cuts none of those that the triangle extends over. */
+        if (s->step_u[k] == 0) continue;
+        struct cut cut = {.e = whole_of(s, k, !ct_edge_inside(s, k), m)}; /* a sample on the edge may be outside */
+        cut.slope = fabs(cut.e.du);
+        cut.inverse = 1 / cut.slope;
+        bool left = cut.e.du > 0;
+        if (left ? have_left : have_right) {
+            p->other = cut;
+            p->other_is_left = left;
+        } else if (left) {
+            p->left = cut;
+            have_left = true;
+        } else {
+            p->right = cut;
+            have_right = true;
+        }
+    }
+}
+
+static inline void place_weights(struct piece *p, int m) {
+    const ct_setup *s = &p->setup;
+    const double unit = ldexp(1, m);
+    for (int k = 0; k < 2; k++) {
+        p->weight[k] = whole_of(s, k + 1, 0, m);
+        p->rest[k] = (double)(s->edge[k + 1] & (((int64_t)1 << m) - 1)) / unit;
+    }
+    p->scale = s->inverse * unit * (double)CT_WEIGHT_ONE;
+    p->dz1 = s->dz1 / (double)CT_WEIGHT_ONE;
+    p->dz2 = s->dz2 / (double)CT_WEIGHT_ONE;
+}
+
+/* Ten roundings or so, of parts that are no larger than `most`. */
+static inline void place_depth(struct piece *p, double columns, double rows) {
+    const double most = 0x1p46;
+    const ct_setup *s = &p->setup;
+    double dz1 = s->dz1 * s->inverse, dz2 = s->dz2 * s->inverse, z0 = s->z0;
+    struct linear a = {(double)s->edge[1] * dz1, (double)s->step_u[1] * dz1, (double)s->step_v[1] * dz1};
+    struct linear b = {(double)s->edge[2] * dz2, (double)s->step_u[2] * dz2, (double)s->step_v[2] * dz2};
+    p->depth = (struct linear){z0 + a.at + b.at, a.du + b.du, a.dv + b.dv};
+    if (fabs(z0) + linear_most(a, columns, rows) + linear_most(b, columns, rows) > most) p->depth.at = NAN;
+}
+
+enum placing { PLACED, COVERS_NONE, NOT_EXACT };
+
+/* q: its corners. Everything but the tag; NOT_EXACT: something grows too large on so many samples. */
+static inline enum placing place_piece(struct piece *p, const int32_t *const q[3], const ct_lattice *lu,
+                                       const ct_lattice *lv, int w, int32_t first_row, int32_t rows) {
+    const double exact = 0x1p50, columns = lu->n;
+    const int m = lu->shift < lv->shift ? lu->shift : lv->shift;
+    p->x = extent_of(q, lu, lv, w, first_row, rows);
+    if (!setup_of(&p->setup, q, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row})) return COVERS_NONE;
+    if (p->x.u0 >= p->x.u1 || p->x.v0 >= p->x.v1) return COVERS_NONE;
+    for (int k = 0; k < 3; k++)
+        if (linear_most(whole_of(&p->setup, k, 1, m), columns + 4, rows + ROWS_AT_ONCE) > exact) return NOT_EXACT;
+    place_cuts(p, m, lu->n);
+    place_weights(p, m);
+    place_depth(p, columns, rows);
+    memset(&p->tally, 0, sizeof p->tally);
+    return PLACED;
+}
+
+/* ---- rows ---- */
+
+static inline ct_v4d v4d(double x) {
+    return (ct_v4d){x, x, x, x};
+}
+
+#ifdef __AVX__ /* the compiler does not see through these either */
+static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
+    return (ct_v4d)_mm256_min_pd((__m256d)a, (__m256d)b);
+}
+
+static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
+    return (ct_v4d)_mm256_max_pd((__m256d)a, (__m256d)b);
+}
+#else
+static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
+    ct_v4l less = a < b;
+    return (ct_v4d)((less & (ct_v4l)a) | (~less & (ct_v4l)b));
+}
+
+static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
+    ct_v4l more = a > b;
+    return (ct_v4d)((more & (ct_v4l)a) | (~more & (ct_v4l)b));
+}
+#endif
+
+/* How many samples beyond sample 0 an edge is crossed, rounded down. The quotient is off by less than 3/4 when it has
+ * been rounded to an integer, and what is left of a division by that tells on which side. */
+static inline ct_v4d crossed_at(const struct cut *cut, ct_v4d rows) {
+    ct_v4d e = cut->e.at + rows * cut->e.dv;
+    ct_v4d i = (e * cut->inverse + CT_ROUND_MAGIC) - CT_ROUND_MAGIC;
+    ct_v4l over = e - i * cut->slope < 0;
+    return i - (ct_v4d)(over & (ct_v4l)v4d(1));
+}
+
+/* The samples it covers of row `row` and those after it. */
+static inline void cover_rows(struct piece *p, int32_t first_row, int32_t row) {
+    const ct_v4d ramp = {0, 1, 2, 3};
+    const ct_v4i index = {0, 1, 2, 3};
+    ct_v4d rows = (double)row + ramp, begin = v4d(p->x.u0), end = v4d(p->x.u1), other = crossed_at(&p->other, rows);
+    begin = max_v4d(begin, -crossed_at(&p->left, rows));
+    end = min_v4d(end, crossed_at(&p->right, rows) + 1);
+    if (p->other_is_left)
+        begin = max_v4d(begin, -other);
+    else
+        end = min_v4d(end, other + 1);
+    begin = min_v4d(begin, v4d(p->x.u1)); /* for the conversion */
+    end = max_v4d(end, v4d(0));
+    ct_v4i at = index + (first_row + row), on = (at >= p->x.v0) & (at < p->x.v1);
+    ct_v4i b = ct_v4i_of_v4d(begin), e = ct_v4i_of_v4d(end) & on;
+    memcpy(p->begin, &b, sizeof b);
+    memcpy(p->end, &e, sizeof e);
+}
+
+/* ---- sums ---- */
+
+/* Four samples. Scaled by powers of two here and there, this is the arithmetic of ct_fragment_at. */
+static inline void tally_four(struct tally *t, const struct piece *p, ct_v4d e1, ct_v4d e2, ct_v4u lanes) {
+    ct_v4d w1 = (e1 + p->rest[0]) * p->scale, w2 = (e2 + p->rest[1]) * p->scale;
+    t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) & lanes;
+    t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) & lanes;
+    t->depth += (ct_v4u)(w1 * p->dz1 + w2 * p->dz2 + CT_ROUND_MAGIC) & lanes;
+}
+
+/* Samples [from, to) of a row, all of which it covers. */
+static inline void tally_run(struct piece *p, int32_t row, int32_t from, int32_t to) {
+    const ct_v4d ramp = {0, 1, 2, 3};
+    const ct_v4i index = {0, 1, 2, 3};
+    ct_v4d e1 = linear_at(p->weight[0], from, row) + ramp * p->weight[0].du;
+    ct_v4d e2 = linear_at(p->weight[1], from, row) + ramp * p->weight[1].du;
+    ct_v4d step1 = v4d(4 * p->weight[0].du), step2 = v4d(4 * p->weight[1].du);
+    struct tally t = p->tally;
+    int32_t left = to - from;
+    t.n += left;
+    for (; left >= 4; left -= 4) {
+        tally_four(&t, p, e1, e2, ~(ct_v4u){0});
+        e1 += step1;
+        e2 += step2;
+    }
+    if (left) tally_four(&t, p, e1, e2, (ct_v4u)ct_v4l_of_v4i(index < left));
+    p->tally = t;
+}
+
+static inline int64_t tally_sum(const struct tally *t, ct_v4u four) {
+    const union {
+        double d;
+        uint64_t u;
+    } magic = {CT_ROUND_MAGIC};
+    return (int64_t)(four[0] + four[1] + four[2] + four[3] - (uint64_t)t->n * magic.u);
+}
+
+#endif

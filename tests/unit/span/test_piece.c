@@ -1,0 +1,117 @@
+/* A triangle on a band as the coarse path has it, against the definitions: coverage, depth, sums. */
+#include <math.h>
+
+#include "gpu/span/piece.h"
+#include "tests/scenes/shapes.h"
+#include "tests/unit/unit.h"
+
+static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
+    return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));
+}
+
+/* Corners anywhere; on samples and between; two few units apart; or all of them few units from a sample along one axis,
+ * which makes faces that are all but edge-on. */
+static void any_corners(uint64_t *rng, const ct_lattice axis[3], int32_t q[3][3]) {
+    int kind = between(rng, 0, 4), flat = between(rng, 0, 2);
+    for (int k = 0; k < 3; k++) {
+        int64_t half = (int64_t)1 << (axis[k].shift - 1), n = axis[k].n;
+        for (int c = 0; c < 3; c++) {
+            if (kind == 1)
+                q[c][k] = (int32_t)(half * between(rng, -2, 2 * n + 2));
+            else if (kind == 2 && c == 2)
+                q[c][k] = q[1][k] + between(rng, -3, 3);
+            else if (kind == 3 && k == flat)
+                q[c][k] = (c ? q[0][k] : (int32_t)(half * (2 * between(rng, 0, n - 1) + 1))) + between(rng, -2, 2);
+            else
+                q[c][k] = between(rng, -2 * half * n, 4 * half * n);
+        }
+    }
+}
+
+/* How far `depth` is from what it is at a sample, the plane through the corners. */
+static double depth_error(const ct_setup *s, int64_t e1, int64_t e2, double depth) {
+    __int128 area = (__int128)s->edge[0] + s->edge[1] + s->edge[2];
+    __int128 rise = (__int128)e1 * (int64_t)s->dz1 + (__int128)e2 * (int64_t)s->dz2, whole = rise / area;
+    return fabs(depth - s->z0 - (double)whole - (double)(rise - whole * area) / (double)area);
+}
+
+static void check_run(struct piece *p, int32_t row, int32_t from, int32_t to) {
+    const ct_setup *s = &p->setup;
+    int64_t depth = 0, l1 = 0, l2 = 0;
+    memset(&p->tally, 0, sizeof p->tally);
+    tally_run(p, row, from, to);
+    for (int32_t i = from; i < to; i++) {
+        ct_fragment f = ct_fragment_at(s, (double)(s->edge[1] + i * s->step_u[1] + row * s->step_v[1]),
+                                       (double)(s->edge[2] + i * s->step_u[2] + row * s->step_v[2]), 0);
+        depth += ct_fragment_depth(f.key) - s->z0;
+        l1 += (int32_t)f.l1;
+        l2 += (int32_t)f.l2;
+    }
+    assert_int_equal(p->tally.n, to - from);
+    assert_int_equal(tally_sum(&p->tally, p->tally.depth), depth);
+    assert_int_equal(tally_sum(&p->tally, p->tally.l1), l1);
+    assert_int_equal(tally_sum(&p->tally, p->tally.l2), l2);
+}
+
+static void test_as_defined(void **state) {
+    (void)state;
+    uint64_t rng = 41, covered = 0, placed = 0, unknown = 0, inexact = 0;
+    double worst = 0;
+    for (int round = 0; round < 4000; round++) {
+        ct_lattice axis[3];
+        int32_t q[3][3];
+        const int fine = between(&rng, 0, 1);
+        for (int k = 0; k < 3; k++) {
+            int32_t shift = fine ? between(&rng, 16, 21) : between(&rng, 1, 21);
+            axis[k] = (ct_lattice){.shift = shift, .n = between(&rng, 1, 40)};
+        }
+        any_corners(&rng, axis, q);
+        if (round % 16 == 0) /* as far as coordinates go */
+            for (int c = 0; c < 3; c++)
+                for (int k = 0; k < 3; k++) q[c][k] = between(&rng, -(1 << 28), 1 << 28);
+        const int32_t *const corners[3] = {q[0], q[1], q[2]};
+        int w = between(&rng, 0, 2);
+        const ct_lattice *lu = &axis[ct_view_u(w)], *lv = &axis[ct_view_v(w)];
+        int32_t first_row = between(&rng, 0, lv->n - 1), rows = between(&rng, 1, lv->n - first_row);
+        struct piece p;
+        enum placing placing = place_piece(&p, corners, lu, lv, w, first_row, rows);
+        inexact += placing == NOT_EXACT;
+        placed += placing == PLACED;
+        ct_setup any;
+        if (placing == NOT_EXACT || !setup_of(&any, corners, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row}))
+            continue;
+        if (placing == PLACED) unknown += isnan(p.depth.at);
+        for (int32_t row = 0; row < rows; row++) {
+            if (placing == PLACED && row % ROWS_AT_ONCE == 0) cover_rows(&p, first_row, row);
+            int32_t begin = 0, end = 0;
+            if (placing == PLACED) {
+                begin = p.begin[row % ROWS_AT_ONCE];
+                end = p.end[row % ROWS_AT_ONCE];
+            }
+            for (int32_t i = 0; i < lu->n; i++) {
+                int64_t e[3];
+                for (int k = 0; k < 3; k++) e[k] = any.edge[k] + i * any.step_u[k] + row * any.step_v[k];
+                bool covers = ct_covers(&any, e[0], e[1], e[2]);
+                assert_int_equal(i >= begin && i < end, covers);
+                if (!covers || isnan(p.depth.at)) continue;
+                double error = depth_error(&any, e[1], e[2], linear_at(p.depth, i, row));
+                if (error > worst) worst = error;
+                covered++;
+            }
+            if (begin >= end) continue;
+            check_run(&p, row, begin, end);
+            int32_t from = between(&rng, begin, end - 1);
+            check_run(&p, row, from, between(&rng, from + 1, end));
+        }
+    }
+    print_message("%llu placed, %llu samples, depth within %.3g; %llu of unknown depth, %llu not exact\n",
+                  (unsigned long long)placed, (unsigned long long)covered, worst, (unsigned long long)unknown,
+                  (unsigned long long)inexact);
+    assert_true(worst <= 0.125);
+    assert_true(covered > 50000 && unknown > 20 && inexact > 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_defined)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
