@@ -289,7 +289,7 @@ $(B)/tests/gpu/check: $(B)/obj/tests/gpu/check.o $(B)/libshapes.a $(B)/libengine
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
-$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(ALL_LIBS)
+$(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(B)/obj/tests/bench/session.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_CLIENT)

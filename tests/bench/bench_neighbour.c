@@ -5,86 +5,18 @@
  * One client steps two boxes, one step after the other. Another, a process of its own, steps two bodies of 346k
  * triangles (armadillo_346k.ply of the folder MESHES, or a torus where there is none) with two steps in flight, and
  * pauses: so the small steps are timed alone and beside it by turns. One JSON object a line. */
-#include <math.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client_c/contactd.h"
 #include "tests/bench/samples.h"
-#include "tests/scenes/shapes.h"
+#include "tests/bench/session.h"
 
 enum { TURNS = 6, WARM_UP = 5, LEAST = 5, IN_FLIGHT = 2 };
 enum order { GO = 'g', PAUSE = 'p' };
-
-static contactd_client *client;
-
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("bench_neighbour: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    exit(1);
-}
-
-static void must(contactd_code code, const char *what) {
-    if (code) die("%s: %s: %s", what, contactd_code_name(code), client ? contactd_last_error(client)->message : "");
-}
-
-static void connect_to(const char *endpoint, const char *name) {
-    contactd_options options;
-    contactd_error error = {0};
-    contactd_options_init(&options);
-    options.server = endpoint;
-    options.name = name;
-    if (contactd_connect(&options, &client, &error)) die("%s: %s", endpoint, error.message);
-}
-
-static contactd_mesh register_shape(struct shape shape, const char *name) {
-    contactd_mesh mesh;
-    must(contactd_register_mesh(client, name, shape.positions, shape.n_vertices, shape.triangles, shape.n_triangles,
-                                &mesh),
-         name);
-    shape_free(&shape);
-    return mesh;
-}
-
-typedef struct couple {
-    contactd_scene scene;
-    contactd_update updates[2];
-    double start;
-} couple;
-
-/* Two rigid bodies of one mesh that overlap; the second wanders a little along x. */
-static couple open_couple(contactd_mesh mesh, const uint32_t resolution[3], double angle, const double shift[3]) {
-    couple c;
-    contactd_settings settings;
-    contactd_settings_init(&settings);
-    memcpy(settings.resolution, resolution, sizeof settings.resolution);
-    must(contactd_open_scene(client, NULL, &settings, &c.scene), "open scene");
-    for (int i = 0; i < 2; i++) {
-        contactd_body_options options;
-        contactd_body_options_init(&options);
-        options.rigid = true;
-        contactd_body body;
-        must(contactd_add_body(client, c.scene, mesh, &options, &body), "add body");
-        double pose[12];
-        shape_pose_axis((double[3]){1, 2, 3}, i * angle, (double[3]){i * shift[0], i * shift[1], i * shift[2]}, pose);
-        c.updates[i] = contactd_move(body, pose);
-    }
-    c.start = shift[0];
-    return c;
-}
-
-static void move(couple *c, unsigned k) {
-    c->updates[1].pose[3] = c->start * (1 + 0.08 * sin(0.1 * k));
-}
 
 /* ---- the neighbour's process ---- */
 
@@ -121,7 +53,7 @@ static void keep_busy(couple *c, int orders, int reports) {
 }
 
 static void be_neighbour(const char *endpoint, const char *meshes, int orders, int reports) {
-    connect_to(endpoint, "neighbour");
+    connect_to(endpoint, "neighbour", UINT32_MAX);
     char path[4096];
     contactd_mesh mesh;
     snprintf(path, sizeof path, "%s/armadillo_346k.ply", meshes);
@@ -184,9 +116,8 @@ int main(int argc, char **argv) {
     }
     close(orders[0]);
     close(reports[1]);
-    connect_to(argv[1], "small");
-    couple boxes = open_couple(register_shape(shape_box(1, 1, 1), "box"), (uint32_t[3]){32, 32, 32}, 0.3,
-                               (double[3]){0.6, 0.2, 0.1});
+    connect_to(argv[1], "small", UINT32_MAX);
+    couple boxes = open_boxes();
     times alone = {0}, beside = {0};
     double busy_s = 0, large_steps = 0;
     for (int turn = 0; turn < TURNS; turn++) {

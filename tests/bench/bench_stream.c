@@ -7,75 +7,20 @@
  * triangle takes in the server, its body's resident positions included. SERVER_SPIN_US says how the server was started,
  * so that the echo waits like it.
  */
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client_c/contactd.h"
 #include "tests/bench/echo.h"
 #include "tests/bench/samples.h"
-#include "tests/scenes/shapes.h"
+#include "tests/bench/session.h"
 
 enum { WARM_UP = 500, IN_FLIGHT = 16, MESHES = 12 };
 
-static contactd_client *client;
 static bench_echo *echo;
 static uint32_t client_spin_us, server_spin_us;
 
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("bench_stream: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    exit(1);
-}
-
-static void must(contactd_code code, const char *what) {
-    if (code) die("%s: %s: %s", what, contactd_code_name(code), client ? contactd_last_error(client)->message : "");
-}
-
-static contactd_mesh register_shape(struct shape shape, const char *name) {
-    contactd_mesh mesh;
-    must(contactd_register_mesh(client, name, shape.positions, shape.n_vertices, shape.triangles, shape.n_triangles,
-                                &mesh),
-         name);
-    shape_free(&shape);
-    return mesh;
-}
-
 /* ---- round trips ---- */
-
-typedef struct boxes {
-    contactd_scene scene;
-    contactd_update updates[2];
-} boxes;
-
-static boxes open_boxes(contactd_mesh mesh) {
-    boxes b;
-    contactd_settings settings;
-    contactd_settings_init(&settings);
-    for (int i = 0; i < 3; i++) settings.resolution[i] = 32;
-    must(contactd_open_scene(client, "boxes", &settings, &b.scene), "open scene");
-    for (int i = 0; i < 2; i++) {
-        contactd_body_options options;
-        contactd_body_options_init(&options);
-        options.rigid = true;
-        contactd_body body;
-        must(contactd_add_body(client, b.scene, mesh, &options, &body), "add body");
-        double pose[12];
-        shape_pose_axis((double[3]){1, 2, 3}, 0.3 * i, (double[3]){0.6 * i, 0.2 * i, 0.1 * i}, pose);
-        b.updates[i] = contactd_move(body, pose);
-    }
-    return b;
-}
-
-static void move(boxes *b, unsigned k) {
-    b->updates[1].pose[3] = 0.6 + 0.05 * sin(0.1 * k);
-}
 
 static void echoed(bench_samples *us, size_t request, size_t answer, bool counts) {
     double took = bench_echo_once(echo, request, answer);
@@ -94,7 +39,7 @@ static void print_samples(const char *name, bench_samples *us, const char *more)
 
 /* Steps, pings and echoes of the same sizes take turns, so that whatever else the machine does meets them all alike.
  * The first of each turn find both sides asleep, and do not count. */
-static void round_trips(boxes *b, double seconds) {
+static void round_trips(couple *b, double seconds) {
     enum { TURN = 100, FIRST = 10, STEP_BYTES = 376, RESULT_BYTES = 1736, PING_BYTES = 88 };
     bench_samples step = {0}, echo_step = {0}, ping = {0}, echo_ping = {0};
     double phases[CONTACTD_PHASES] = {0};
@@ -134,7 +79,7 @@ static void round_trips(boxes *b, double seconds) {
     bench_free(&step), bench_free(&echo_step), bench_free(&ping), bench_free(&echo_ping);
 }
 
-static void pipelined(boxes *b, double seconds) {
+static void pipelined(couple *b, double seconds) {
     contactd_ticket tickets[IN_FLIGHT];
     unsigned done = 0;
     double begin = bench_now(), end = begin + seconds / 2;
@@ -205,19 +150,14 @@ static void memory(long pid) {
 int main(int argc, char **argv) {
     if (argc < 5 || argc > 6) die("usage: bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS [CLIENT_SPIN_US]");
     double seconds = strtod(argv[4], NULL);
-    contactd_options options;
-    contactd_options_init(&options);
-    options.server = argv[1];
-    options.name = "bench";
-    options.keep_meshes = false;
-    if (argc == 6) options.spin_us = (uint32_t)strtoul(argv[5], NULL, 10);
-    client_spin_us = options.spin_us;
+    contactd_options defaults;
+    contactd_options_init(&defaults);
+    client_spin_us = argc == 6 ? (uint32_t)strtoul(argv[5], NULL, 10) : defaults.spin_us;
     server_spin_us = (uint32_t)strtoul(argv[3], NULL, 10);
     echo = bench_echo_start(client_spin_us, server_spin_us);
     if (!echo) return 1;
-    contactd_error error = {0};
-    if (contactd_connect(&options, &client, &error)) die("%s: %s", argv[1], error.message);
-    boxes b = open_boxes(register_shape(shape_box(1, 1, 1), "box"));
+    connect_to(argv[1], "bench", client_spin_us);
+    couple b = open_boxes();
     round_trips(&b, seconds);
     pipelined(&b, seconds);
     memory(strtol(argv[2], NULL, 10));

@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/scenes/stage.h"
-
-static ct_engine *engine;
+#include "tests/consistency/engine.h"
 
 static double view_volume(const ct_result *result, int w) {
     return result->n_contacts ? result->contacts->volumes[w] : 0;
@@ -241,18 +239,6 @@ static void test_forces(void **state) {
         }
     ct_result_free(&r);
     shape_free(&a), shape_free(&b);
-}
-
-static int setup(void **state) {
-    (void)state;
-    engine = stage_engine(2, NULL);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    ct_engine_destroy(&engine);
-    return 0;
 }
 
 int main(void) {

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/scenes/stage.h"
+#include "tests/consistency/engine.h"
 
-static ct_engine *engine;
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
 
 /* ---- orders ---- */
@@ -329,18 +328,6 @@ static void test_far_away(void **state) {
         ct_result_free(&there);
     }
     shape_free(&a), shape_free(&b);
-}
-
-static int setup(void **state) {
-    (void)state;
-    engine = stage_engine(2, NULL);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    ct_engine_destroy(&engine);
-    return 0;
 }
 
 int main(void) {

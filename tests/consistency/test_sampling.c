@@ -18,10 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/consistency/engine.h"
 #include "tests/scenes/clip.h"
-#include "tests/scenes/stage.h"
-
-static ct_engine *engine;
 
 enum { POSES = 12 };
 static const double big = 16; /* side of the box whose corner cuts */
@@ -144,18 +142,6 @@ static void test_few_large_triangles(void **state) {
     struct shape tetrahedron = shape_tetrahedron(1.6);
     shape_translate(&tetrahedron, -0.4, -0.4, -0.4);
     check(tetrahedron);
-}
-
-static int setup(void **state) {
-    (void)state;
-    engine = stage_engine(2, NULL);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    ct_engine_destroy(&engine);
-    return 0;
 }
 
 int main(void) {

@@ -6,42 +6,12 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/engine.h"
-#include "tests/scenes/stage.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/backend/sizes.h"
 
 enum { CALLERS = CT_LANES + 1, SMALL = 20 };
 
-static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
-static ct_engine *engine_of(size_t limit) {
-    ct_engine_options options;
-    ct_engine *engine;
-    ct_engine_options_init(&options);
-    options.backend = "cpu";
-    options.threads = 3;
-    options.max_scratch_bytes = limit;
-    assert_int_equal(ct_engine_create(&options, &engine, NULL), CT_OK);
-    return engine;
-}
-
 static struct stage open_large(ct_engine *engine) {
-    struct shape a = shape_icosphere(1, 4), b = shape_torus(0.9, 0.4, 60, 30);
-    ct_scene_settings settings = stage_resolution(48);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}};
-    struct stage stage = stage_open(engine, &settings, bodies, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
-}
-
-static struct stage open_small(ct_engine *engine) {
-    struct shape a = shape_box(1, 1, 1), b = shape_tetrahedron(1);
-    ct_scene_settings settings = stage_resolution(6);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID}, {&b, NULL, CT_BODY_RIGID}};
-    struct stage stage = stage_open(engine, &settings, bodies, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
+    return open_ball_and_torus(engine, 4, 30, 48);
 }
 
 /* Runs the scenes as one batch. False: a step failed; hashes: of those that did not. */
@@ -58,7 +28,7 @@ static bool run_batch(struct stage *stages, int n, uint32_t want, char hashes[][
 }
 
 static void reference(struct stage (*open)(ct_engine *), uint32_t want, char hash[1][33], size_t *need) {
-    ct_engine *engine = engine_of(0);
+    ct_engine *engine = engine_of(3, 0);
     struct stage stage = open(engine);
     assert_true(run_batch(&stage, 1, want, hash));
     ct_engine_facts facts;
@@ -108,7 +78,7 @@ static void test_same_bits(void **state) {
     char large[1][33], small[1][33];
     reference(open_large, CT_WANT_ALL, large, NULL);
     reference(open_small, everything, small, NULL);
-    ct_engine *engine = engine_of(0);
+    ct_engine *engine = engine_of(3, 0);
     struct caller callers[CALLERS] = {{engine, open_large, 1, 12, CT_WANT_ALL, large[0], 0, 0, 0},
                                       {engine, open_small, 1, 300, everything, small[0], 0, 0, 0},
                                       {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
@@ -123,7 +93,7 @@ static void test_fits_beside_a_neighbour(void **state) {
     size_t need;
     reference(open_large, everything, large, &need);
     reference(open_small, everything, small, NULL);
-    ct_engine *engine = engine_of(need + CALLERS * SMALL * sizeof(ct_job) * 2);
+    ct_engine *engine = engine_of(3, need + CALLERS * SMALL * sizeof(ct_job) * 2);
     struct caller callers[CALLERS] = {{engine, open_large, 1, 10, everything, large[0], 0, 0, 0},
                                       {engine, open_large, 2, 10, everything, large[0], 0, 0, 0},
                                       {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
@@ -136,7 +106,7 @@ static void test_second_does_not_wait(void **state) {
     (void)state;
     char expected[1][33], hash[1][33];
     reference(open_small, everything, expected, NULL);
-    ct_engine *engine = engine_of(0);
+    ct_engine *engine = engine_of(3, 0);
     struct stage small = open_small(engine);
     for (int large = 0; large < 2; large++) {
         ct_lane *first = ct_lane_take(engine->sites[0].device, large);
@@ -153,7 +123,7 @@ static void test_further_ones_wait(void **state) {
     (void)state;
     char expected[1][33];
     reference(open_small, everything, expected, NULL);
-    ct_engine *engine = engine_of(0);
+    ct_engine *engine = engine_of(3, 0);
     ct_device *device = engine->sites[0].device;
     for (int alone = 0; alone < 2; alone++) {
         ct_lane *lanes[CT_LANES];

@@ -6,40 +6,10 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/engine.h"
-#include "tests/scenes/stage.h"
-#include "tests/unit/unit.h"
-
-static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
-static ct_engine *engine_of(uint32_t threads, size_t limit) {
-    ct_engine_options options;
-    ct_engine *engine;
-    ct_engine_options_init(&options);
-    options.backend = "cpu";
-    options.threads = threads;
-    options.max_scratch_bytes = limit;
-    assert_int_equal(ct_engine_create(&options, &engine, NULL), CT_OK);
-    return engine;
-}
+#include "tests/unit/backend/sizes.h"
 
 static struct stage open_large(ct_engine *engine) {
-    struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 40, 20);
-    ct_scene_settings settings = stage_resolution(40);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}};
-    struct stage stage = stage_open(engine, &settings, bodies, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
-}
-
-static struct stage open_small(ct_engine *engine) {
-    struct shape a = shape_box(1, 1, 1), b = shape_tetrahedron(1);
-    ct_scene_settings settings = stage_resolution(6);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID}, {&b, NULL, CT_BODY_RIGID}};
-    struct stage stage = stage_open(engine, &settings, bodies, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
+    return open_ball_and_torus(engine, 3, 20, 40);
 }
 
 static void hash_and_free(ct_result **result, char hex[33]) {

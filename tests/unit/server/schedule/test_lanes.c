@@ -1,30 +1,13 @@
 /* The scheduler's lanes: what is large, that a small step never waits for it, which batches run side by side, and the
  * window in which steps wait for others. A backend with a gate holds large steps in the middle of the engine, so that
  * nothing hangs on how fast anything is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "gpu/engine.h"
 #include "server/clock.h"
-#include "server/schedule/internal.h"
-#include "tests/scenes/shapes.h"
+#include "tests/unit/server/schedule/world.h"
 
 enum { IN_FLIGHT = 16, LARGE = 700, SMALL = 8, NAP_US = 1000, PATIENCE = 20000 };
-
-typedef struct world {
-    ct_engine *engine;
-    metrics *metrics;
-    registry *registry;
-    scheduler *scheduler;
-    uint64_t box;
-} world;
 
 /* ---- the gate: batches with a scene of LARGE rays across stop in it while it is shut ---- */
 
@@ -58,37 +41,22 @@ static uint64_t window_us;
 static size_t n_devices = 1;
 
 static int setup(void **state) {
-    world *world = calloc(1, sizeof *world);
-    ct_engine_options engine;
-    ct_engine_options_init(&engine);
-    engine.backend = "cpu";
-    engine.threads = 2;
-    assert_int_equal(ct_engine_create(&engine, &world->engine, NULL), CT_OK);
+    world *world = world_new();
     real = world->engine->backend;
     gated = *real;
     gated.run = gated_run;
     world->engine->backend = &gated;
     first_device = world->engine->sites[0].device;
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.threads = 2;
     while (world->engine->n_sites < n_devices) {
         ct_site *site = &world->engine->sites[world->engine->n_sites++];
-        assert_int_equal(real->create(&engine, 0, &site->device, NULL), CT_OK);
+        assert_int_equal(real->create(&options, 0, &site->device, NULL), CT_OK);
     }
     shut = false;
     inside = most_inside = passed = 0;
-
-    world->metrics = metrics_new();
-    registry_limits limits = {1 << 20, 1 << 24, 16, 16, IN_FLIGHT, 60000};
-    world->registry = registry_new(&limits, world->engine, world->metrics);
-    scheduler_options options = {world->engine, "cpu", 64, IN_FLIGHT, window_us};
-    server_error error = {0};
-    world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
-    assert_non_null(world->scheduler);
-    struct shape box = shape_box(1, 1, 1);
-    mesh_record mesh;
-    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, "box", &mesh, &error));
-    shape_free(&box);
-    world->box = mesh.handle;
+    world_start(world, 64, IN_FLIGHT, window_us);
     *state = world;
     return 0;
 }
@@ -108,37 +76,16 @@ static int setup_two_devices(void **state) {
 }
 
 static int teardown(void **state) {
-    world *world = *state;
     atomic_store(&shut, false);
-    scheduler_stop(&world->scheduler);
-    registry_free(&world->registry);
-    metrics_free(&world->metrics);
-    ct_engine_destroy(&world->engine);
-    free(world);
+    world_free(*state);
     return 0;
-}
-
-static uint64_t open_session(world *world) {
-    session_record session;
-    server_error error = {0};
-    assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
-    return session.token;
 }
 
 /* Two boxes that overlap. */
 static uint64_t open_boxes(world *world, uint64_t session, uint32_t resolution) {
-    command open = {.kind = COMMAND_OPEN, .session = session};
-    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
-    assert_true(scheduler_execute(world->scheduler, &open));
-    for (int i = 0; i < 2; i++) {
-        command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = open.out.scene.handle};
-        add.in.add_body.mesh = world->box;
-        ct_body_options_init(&add.in.add_body.options);
-        add.in.add_body.options.kind = CT_BODY_RIGID;
-        for (int k = 0; k < 3; k++) add.in.add_body.options.pose[4 * k + 3] = 0.5 * i;
-        assert_true(scheduler_execute(world->scheduler, &add));
-    }
-    return open.out.scene.handle;
+    uint64_t scene = open_scene(world, session, resolution);
+    for (int i = 0; i < 2; i++) add_box(world, session, scene, 0.5 * i);
+    return scene;
 }
 
 /* ---- steps ---- */

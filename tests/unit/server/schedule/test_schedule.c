@@ -1,30 +1,14 @@
 /* The scheduler over the real engine: order, repeats, BUSY, deadlines, owners, fairness, leases, the end. Commands are
  * handed in without waking the worker, so that what is queued is known. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-#include <pthread.h>
-
 #include "server/clock.h"
-#include "server/schedule/internal.h"
-#include "tests/scenes/shapes.h"
+#include "tests/unit/server/schedule/world.h"
 
 enum { QUEUE = 24, IN_FLIGHT = 8 };
-
-typedef struct world {
-    ct_engine *engine;
-    metrics *metrics;
-    registry *registry;
-    scheduler *scheduler;
-    uint64_t box;
-} world;
 
 /* One more than the box's own vertices: never valid. */
 static const float positions[9][3];
@@ -39,24 +23,8 @@ static void settle(world *world) {
 }
 
 static int setup(void **state) {
-    world *world = calloc(1, sizeof *world);
-    ct_engine_options engine;
-    ct_engine_options_init(&engine);
-    engine.threads = 2;
-    assert_int_equal(ct_engine_create(&engine, &world->engine, NULL), CT_OK);
-    world->metrics = metrics_new();
-    registry_limits limits = {1 << 20, 1 << 24, 8, 8, IN_FLIGHT, 60000};
-    world->registry = registry_new(&limits, world->engine, world->metrics);
-    scheduler_options options = {world->engine, "cpu", QUEUE, IN_FLIGHT, 0};
-    server_error error = {0};
-    world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
-    assert_non_null(world->scheduler);
-    struct shape box = shape_box(1, 1, 1);
-    mesh_record mesh;
-    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, "box", &mesh, &error));
-    shape_free(&box);
-    world->box = mesh.handle;
+    world *world = world_new();
+    world_start(world, QUEUE, IN_FLIGHT, 0);
     *state = world;
     /* Something to run shows that the worker is there. */
     command open = {.kind = COMMAND_OPEN};
@@ -68,43 +36,15 @@ static int setup(void **state) {
 }
 
 static int teardown(void **state) {
-    world *world = *state;
-    scheduler_stop(&world->scheduler);
-    registry_totals totals;
-    registry_get_totals(world->registry, &totals);
-    assert_int_equal(totals.scenes, 0);
-    assert_int_equal(totals.bodies, 0);
-    assert_int_equal(totals.scene_bytes, 0);
-    registry_free(&world->registry);
-    metrics_free(&world->metrics);
-    ct_engine_destroy(&world->engine);
-    free(world);
+    world_free(*state);
     return 0;
 }
 
-static uint64_t open_session(world *world) {
-    session_record session;
-    server_error error = {0};
-    assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
-    return session.token;
-}
-
-static uint64_t open_scene(world *world, uint64_t session) {
-    command open = {.kind = COMMAND_OPEN, .session = session};
-    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
-    assert_true(scheduler_execute(world->scheduler, &open));
-    return open.out.scene.handle;
-}
-
-static uint32_t add_box(world *world, uint64_t session, uint64_t scene, double shift) {
-    command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = scene};
-    add.in.add_body.mesh = world->box;
-    ct_body_options_init(&add.in.add_body.options);
-    add.in.add_body.options.kind = CT_BODY_RIGID;
-    for (int i = 0; i < 3; i++) add.in.add_body.options.pose[4 * i + 3] = shift;
-    assert_true(scheduler_execute(world->scheduler, &add));
+/* Once the workers sleep again. */
+static uint32_t add_settled_box(world *world, uint64_t session, uint64_t scene, double shift) {
+    uint32_t body = add_box(world, session, scene, shift);
     settle(world);
-    return add.out.body;
+    return body;
 }
 
 /* What became of commands, in the order in which they were done. */
@@ -147,9 +87,9 @@ static void forget(command *commands, int n) {
 
 static void test_steps_and_numbers(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
-    add_box(world, session, scene, 0);
-    add_box(world, session, scene, 0.5);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    add_settled_box(world, session, scene, 0);
+    add_settled_box(world, session, scene, 0.5);
     command steps[6];
     for (int i = 0; i < 5; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
     scheduler_kick(world->scheduler);
@@ -194,8 +134,8 @@ static void test_steps_and_numbers(void **state) {
 
 static void test_failed_step_uses_its_number_up(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
-    uint32_t body = add_box(world, session, scene, 0);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    uint32_t body = add_settled_box(world, session, scene, 0);
     ct_update wrong = {.body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F32, .count = 9};
     command steps[3], repeat;
     for (int i = 0; i < 3; i++) {
@@ -219,7 +159,7 @@ static void test_failed_step_uses_its_number_up(void **state) {
 
 static void test_repeat_in_flight_takes_over(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
     command first, second, third;
     assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
     assert_int_equal(step(world, &second, session, scene, 1), SUBMIT_QUEUED);
@@ -243,13 +183,13 @@ static void test_busy(void **state) {
     command steps[4][IN_FLIGHT], extra;
     for (int s = 0; s < 4; s++) {
         sessions[s] = open_session(world);
-        scenes[s] = open_scene(world, sessions[s]);
+        scenes[s] = open_scene(world, sessions[s], 8);
     }
     for (int i = 0; i < IN_FLIGHT; i++) {
         assert_int_equal(step(world, &steps[0][i], sessions[0], scenes[0], i + 1), SUBMIT_QUEUED);
     }
     /* One session's share; another scene of it makes no difference. */
-    uint64_t other = open_scene(world, sessions[0]);
+    uint64_t other = open_scene(world, sessions[0], 8);
     assert_int_equal(step(world, &extra, sessions[0], other, 1), SUBMIT_REFUSED);
     assert_int_equal(extra.error.code, CONTACTD_BUSY);
     assert_true(extra.error.retry_after_ms > 0);
@@ -278,7 +218,7 @@ static void test_busy(void **state) {
 
 static void test_deadline(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
     command late = {.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done}, next, repeat;
     late.in.step.sequence = 1;
     late.deadline_ns = clock_ns() + 1000000;
@@ -301,9 +241,9 @@ static void test_deadline(void **state) {
 /* Everyone may look, in turn with what else is asked of the scene; but the I/O thread does not do it. */
 static void test_snapshots(void **state) {
     world *world = *state;
-    uint64_t mine = open_session(world), scene = open_scene(world, mine);
-    add_box(world, mine, scene, 0);
-    uint32_t moved = add_box(world, mine, scene, 0.5);
+    uint64_t mine = open_session(world), scene = open_scene(world, mine, 8);
+    add_settled_box(world, mine, scene, 0);
+    uint32_t moved = add_settled_box(world, mine, scene, 0.5);
     command first = {.kind = COMMAND_SNAPSHOT, .session = open_session(world), .scene = scene, .done = note_done},
             second;
     ct_snapshot_options_init(&first.in.snapshot.options);
@@ -332,7 +272,7 @@ static void test_snapshots(void **state) {
 
 static void test_owners(void **state) {
     world *world = *state;
-    uint64_t mine = open_session(world), yours = open_session(world), scene = open_scene(world, mine);
+    uint64_t mine = open_session(world), yours = open_session(world), scene = open_scene(world, mine, 8);
     command other;
     assert_int_equal(step(world, &other, yours, scene, 1), SUBMIT_REFUSED);
     assert_int_equal(other.error.code, CONTACTD_FORBIDDEN);
@@ -345,7 +285,7 @@ static void test_owners(void **state) {
     assert_int_equal(other.out.scene.settings.resolution[2], 16);
 
     /* A scene opened over HTTP belongs to the first session that steps it. */
-    uint64_t found = open_scene(world, SESSION_NONE);
+    uint64_t found = open_scene(world, SESSION_NONE, 8);
     scene_record record;
     assert_true(registry_scene(world->registry, found, &record, &other.error));
     assert_int_equal(record.owner, SESSION_NONE);
@@ -371,7 +311,7 @@ static void test_owners(void **state) {
 
 static void test_settings_are_checked(void **state) {
     world *world = *state;
-    uint64_t scene = open_scene(world, SESSION_NONE);
+    uint64_t scene = open_scene(world, SESSION_NONE, 8);
     for (uint32_t resolution = 0; resolution <= 1000000; resolution += 1000000) {
         command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
         command.in.configure.settings =
@@ -387,8 +327,8 @@ static void test_settings_are_checked(void **state) {
 
 static void test_bodies(void **state) {
     world *world = *state;
-    uint64_t scene = open_scene(world, SESSION_NONE);
-    uint32_t a = add_box(world, SESSION_NONE, scene, 0), b = add_box(world, SESSION_NONE, scene, 2);
+    uint64_t scene = open_scene(world, SESSION_NONE, 8);
+    uint32_t a = add_settled_box(world, SESSION_NONE, scene, 0), b = add_settled_box(world, SESSION_NONE, scene, 2);
     command list = {.kind = COMMAND_LIST_BODIES, .scene = scene};
     assert_true(scheduler_execute(world->scheduler, &list));
     assert_int_equal(list.out.bodies.n, 2);
@@ -422,10 +362,10 @@ static void test_sessions_take_turns(void **state) {
     uint64_t scenes[6];
     command steps[7];
     for (int i = 0; i < 6; i++) {
-        scenes[i] = open_scene(world, many);
+        scenes[i] = open_scene(world, many, 8);
         assert_int_equal(step(world, &steps[i], many, scenes[i], 1), SUBMIT_QUEUED);
     }
-    assert_int_equal(step(world, &steps[6], one, open_scene(world, one), 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &steps[6], one, open_scene(world, one, 8), 1), SUBMIT_QUEUED);
     scheduler_kick(world->scheduler);
     wait_for(world, 7);
     assert_ptr_equal(done[0], &steps[0]);
@@ -438,8 +378,8 @@ static void test_lease(void **state) {
     session_record session;
     server_error error = {0};
     assert_true(registry_open_session(world->registry, "short", 20, &session, &error));
-    uint64_t scene = open_scene(world, session.token);
-    add_box(world, session.token, scene, 0);
+    uint64_t scene = open_scene(world, session.token, 8);
+    add_settled_box(world, session.token, scene, 0);
     scheduler_reap(world->scheduler);
     assert_true(registry_touch_session(world->registry, session.token, &error));
     usleep(40000);
@@ -460,9 +400,9 @@ static void test_lease(void **state) {
 
 static void *execute(void *argument) {
     world *world = argument;
-    uint64_t scene = open_scene(world, SESSION_NONE);
+    uint64_t scene = open_scene(world, SESSION_NONE, 8);
     for (int i = 0; i < 50; i++) {
-        add_box(world, SESSION_NONE, scene, i * 0.01);
+        add_settled_box(world, SESSION_NONE, scene, i * 0.01);
         command step = {.kind = COMMAND_STEP, .scene = scene};
         assert_true(scheduler_execute(world->scheduler, &step));
         step_answer_release(&step.out.step.answer);
@@ -490,7 +430,7 @@ static void test_many_threads(void **state) {
 
 static void test_drain(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
     command steps[3], late;
     for (int i = 0; i < 3; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
     assert_true(scheduler_drain(world->scheduler, 5000));
@@ -505,7 +445,7 @@ static void test_drain(void **state) {
 
 static void test_what_is_queued_at_the_end_is_refused(void **state) {
     world *world = *state;
-    uint64_t session = open_session(world), scene = open_scene(world, session);
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
     command steps[3];
     for (int i = 0; i < 2; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
     assert_int_equal(step(world, &steps[2], session, scene, 2), SUBMIT_QUEUED); /* takes the second one's place */

@@ -1,0 +1,87 @@
+/* world.h - a scheduler over the real engine with a box to put into scenes, for the scheduler's tests. */
+#ifndef SCHEDULE_WORLD_H
+#define SCHEDULE_WORLD_H
+
+#include <stdlib.h>
+
+#include "gpu/engine.h"
+#include "server/schedule/internal.h"
+#include "tests/scenes/shapes.h"
+#include "tests/unit/unit.h"
+
+typedef struct world {
+    ct_engine *engine;
+    metrics *metrics;
+    registry *registry;
+    scheduler *scheduler;
+    uint64_t box;
+} world;
+
+/* With an engine on the CPU; what else it wants of the engine a test arranges before world_start. */
+static world *world_new(void) {
+    world *world = calloc(1, sizeof *world);
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = 2;
+    assert_int_equal(ct_engine_create(&options, &world->engine, NULL), CT_OK);
+    return world;
+}
+
+/* in_flight: steps of a session, and as many sessions and scenes. */
+static void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64_t window_us) {
+    world->metrics = metrics_new();
+    registry_limits limits = {1 << 20, 1 << 24, in_flight, in_flight, in_flight, 60000};
+    world->registry = registry_new(&limits, world->engine, world->metrics);
+    scheduler_options options = {world->engine, "cpu", queue, in_flight, window_us};
+    server_error error = {0};
+    world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
+    assert_non_null(world->scheduler);
+    struct shape box = shape_box(1, 1, 1);
+    mesh_record mesh;
+    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
+                                         box.n_triangles, "box", &mesh, &error));
+    shape_free(&box);
+    world->box = mesh.handle;
+}
+
+/* Leaves nothing behind: what scenes held is given back when the scheduler ends. */
+static void world_free(world *world) {
+    scheduler_stop(&world->scheduler);
+    registry_totals totals;
+    registry_get_totals(world->registry, &totals);
+    assert_int_equal(totals.scenes, 0);
+    assert_int_equal(totals.bodies, 0);
+    assert_int_equal(totals.scene_bytes, 0);
+    registry_free(&world->registry);
+    metrics_free(&world->metrics);
+    ct_engine_destroy(&world->engine);
+    free(world);
+}
+
+static uint64_t open_session(world *world) {
+    session_record session;
+    server_error error = {0};
+    assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
+    return session.token;
+}
+
+static uint64_t open_scene(world *world, uint64_t session, uint32_t resolution) {
+    command open = {.kind = COMMAND_OPEN, .session = session};
+    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    return open.out.scene.handle;
+}
+
+/* A rigid box, shifted along all three axes. */
+static uint32_t add_box(world *world, uint64_t session, uint64_t scene, double shift) {
+    command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = scene};
+    add.in.add_body.mesh = world->box;
+    ct_body_options_init(&add.in.add_body.options);
+    add.in.add_body.options.kind = CT_BODY_RIGID;
+    for (int k = 0; k < 3; k++) add.in.add_body.options.pose[4 * k + 3] = shift;
+    assert_true(scheduler_execute(world->scheduler, &add));
+    return add.out.body;
+}
+
+#endif
