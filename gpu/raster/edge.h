@@ -7,16 +7,6 @@
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/view_k.h"
 
-static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a > b ? a : b;
-    return m > c ? m : c;
-}
-
 /* Samples [u0, u1) x [v0, v1), which hold all that a triangle can cover in a band. */
 struct extent {
     int32_t u0, u1, v0, v1;
@@ -27,10 +17,10 @@ static inline struct extent extent_of(const int32_t *const q[3], const ct_lattic
                                       int32_t first_row, int32_t rows) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     struct extent x;
-    x.u0 = ct_cell(min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.u1 = ct_cell(max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.v0 = ct_cell(min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    x.v1 = ct_cell(max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    x.u0 = ct_cell(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.u1 = ct_cell(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.v0 = ct_cell(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    x.v1 = ct_cell(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
     if (x.v0 < first_row) x.v0 = first_row;
     if (x.v1 > first_row + rows) x.v1 = first_row + rows;
     return x;

@@ -10,16 +10,6 @@ static_assert(sizeof(ct_patch) == 64 && offsetof(ct_patch, inverse) == 40, "the 
 static_assert(sizeof(ct_tile) == 32, "the shader's layout");
 static_assert(sizeof(ct_linked_fragment) == 20, "the shader's layout");
 
-static inline int32_t min3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-static inline int32_t max3(int32_t a, int32_t b, int32_t c) {
-    int32_t m = a > b ? a : b;
-    return m > c ? m : c;
-}
-
 struct range {
     double lo, hi;
 };
@@ -64,10 +54,10 @@ static bool make_patch(ct_patch *p, const ct_window *window, int w, bool counted
                        int32_t first_row, int32_t end_row) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
-    int32_t v0 = ct_cell(min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    int32_t v1 = ct_cell(max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    p->u0 = (uint16_t)ct_cell(min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    p->u1 = (uint16_t)ct_cell(max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    int32_t v0 = ct_cell(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    int32_t v1 = ct_cell(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    p->u0 = (uint16_t)ct_cell(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    p->u1 = (uint16_t)ct_cell(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
     if (v0 < first_row) v0 = first_row;
     if (v1 > end_row) v1 = end_row;
     if (v0 >= v1 || p->u0 >= p->u1) return false;
@@ -92,7 +82,7 @@ static bool make_patch(ct_patch *p, const ct_window *window, int w, bool counted
     p->flags = s.ccw < 0 ? CT_PATCH_CLOCKWISE : 0;
     for (int k = 0; k < 3; k++)
         if (ct_edge_inside(&s, k)) p->flags |= 1u << k;
-    if (counted && max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) p->flags |= CT_PATCH_BEFORE;
+    if (counted && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) p->flags |= CT_PATCH_BEFORE;
     return true;
 }
 

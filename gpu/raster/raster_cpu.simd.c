@@ -575,7 +575,7 @@ static inline __attribute__((always_inline)) void raster_entries(struct target *
             int l = __builtin_ctz(left);
             const uint32_t *k = p->triangles + 3 * (size_t)triangle[l];
             const int32_t *const q[3] = {p->coords[k[0]], p->coords[k[1]], p->coords[k[2]]};
-            bool before = t->counted && max3(q[0][w], q[1][w], q[2][w]) < window_lo;
+            bool before = t->counted && ct_max3(q[0][w], q[1][w], q[2][w]) < window_lo;
             raster_one(t, lu, lv, w, q, tag[l], before);
         }
     }

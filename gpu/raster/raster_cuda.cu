@@ -19,26 +19,16 @@ struct rectangle {
     int32_t u0, u1, v0, v1; /* samples [u0, u1) x [v0, v1) */
 };
 
-CT_DEVICE int32_t min3(int32_t a, int32_t b, int32_t c) {
-    const int32_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-CT_DEVICE int32_t max3(int32_t a, int32_t b, int32_t c) {
-    const int32_t m = a > b ? a : b;
-    return m > c ? m : c;
-}
-
 /* The samples that the triangle's box covers, or none where nothing it crosses there matters. */
 CT_DEVICE rectangle reach_of(const shape *s, const ct_lattice *axis, int w, bool *before) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     rectangle r = {0, 0, 0, 0};
-    *before = max3(s->q[0][w], s->q[1][w], s->q[2][w]) < axis[w].lo;
-    if (min3(s->q[0][w], s->q[1][w], s->q[2][w]) > axis[w].hi) return r;
-    r.u0 = ct_cell(min3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
-    r.u1 = ct_cell(max3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
-    r.v0 = ct_cell(min3(s->q[0][v], s->q[1][v], s->q[2][v]), axis[v].shift, axis[v].n);
-    r.v1 = ct_cell(max3(s->q[0][v], s->q[1][v], s->q[2][v]), axis[v].shift, axis[v].n);
+    *before = ct_max3(s->q[0][w], s->q[1][w], s->q[2][w]) < axis[w].lo;
+    if (ct_min3(s->q[0][w], s->q[1][w], s->q[2][w]) > axis[w].hi) return r;
+    r.u0 = ct_cell(ct_min3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
+    r.u1 = ct_cell(ct_max3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
+    r.v0 = ct_cell(ct_min3(s->q[0][v], s->q[1][v], s->q[2][v]), axis[v].shift, axis[v].n);
+    r.v1 = ct_cell(ct_max3(s->q[0][v], s->q[1][v], s->q[2][v]), axis[v].shift, axis[v].n);
     return r;
 }
 

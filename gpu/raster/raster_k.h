@@ -39,6 +39,16 @@ typedef struct ct_setup {
     double inverse;               /* 1 over twice the triangle's area */
 } ct_setup;
 
+CT_FN int32_t ct_min3(int32_t a, int32_t b, int32_t c) {
+    int32_t m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+CT_FN int32_t ct_max3(int32_t a, int32_t b, int32_t c) {
+    int32_t m = a > b ? a : b;
+    return m > c ? m : c;
+}
+
 /* x * 2^n, also for negative x. */
 CT_FN int64_t ct_shift_left(int64_t x, int n) {
     return (int64_t)((uint64_t)x << n);

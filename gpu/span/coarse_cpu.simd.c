@@ -60,7 +60,7 @@ static bool add_piece(struct coarse *c, const ct_window *window, const ct_placed
     const int w = rays->view;
     const uint32_t *k = placed->triangles + 3 * (size_t)triangle;
     const int32_t *const q[3] = {placed->coords[k[0]], placed->coords[k[1]], placed->coords[k[2]]};
-    if (placed->entry[w] == CT_ENTRY_COUNTED && max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) return false;
+    if (placed->entry[w] == CT_ENTRY_COUNTED && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) return false;
     struct piece *p = &c->pieces[c->n];
     enum placing placing =
         place_piece(p, q, &window->axis[ct_view_u(w)], &window->axis[ct_view_v(w)], w, rays->first_row, rays->rows);
