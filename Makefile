@@ -312,10 +312,10 @@ $(VENV)/ready: tests/requirements.txt
 	@echo "preparing the Python environment in $(VENV)"
 	@rm -rf $(VENV)
 	@$$(tests/tools/packages python) -m venv $(VENV)
-	@$(PYTHON) -m pip install -q --disable-pip-version-check -r tests/requirements.txt </dev/null
+	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements.txt </dev/null
 	@touch $@
 $(VENV)/dev: tests/requirements-dev.txt $(VENV)/ready
-	@$(PYTHON) -m pip install -q --disable-pip-version-check -r tests/requirements-dev.txt </dev/null
+	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements-dev.txt </dev/null
 	@touch $@
 
 run: all
@@ -344,10 +344,10 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q \
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
 	    -o cache_dir=$(abspath build/pytest) tests/e2e tests/tools $(if $(SANITIZE),$(E2E_SANITIZED)) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the Python client's tests against a scripted server.
-E2E_SANITIZED = -n 3 --dist loadfile --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py
+E2E_SANITIZED = --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit
