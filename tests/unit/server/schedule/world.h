@@ -33,7 +33,11 @@ static void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64
     world->metrics = metrics_new();
     registry_limits limits = {1 << 20, 1 << 24, in_flight, in_flight, in_flight, 60000};
     world->registry = registry_new(&limits, world->engine, world->metrics);
-    scheduler_options options = {world->engine, "cpu", queue, in_flight, window_us};
+    scheduler_options options = {.engine = world->engine,
+                                 .backend = "cpu",
+                                 .queue = queue,
+                                 .max_in_flight = in_flight,
+                                 .batch_window_us = window_us};
     server_error error = {0};
     world->scheduler = scheduler_start(&options, world->registry, world->metrics, &error);
     assert_non_null(world->scheduler);
