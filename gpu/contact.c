@@ -103,6 +103,13 @@ void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh) {
     for (size_t i = 0; i < engine->n_sites; i++) engine->backend->mesh_forget(engine->sites[i].device, mesh);
 }
 
+uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; engine->backend->mesh_bytes && i < engine->n_sites; i++)
+        bytes += engine->backend->mesh_bytes(engine->sites[i].device, hash);
+    return bytes;
+}
+
 /* Steps of a batch that spans devices: one device after the other. Whoever has several runs a batch for each. */
 static void run_sites(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_step *part = malloc(n_steps * sizeof *part);

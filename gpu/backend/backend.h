@@ -33,6 +33,8 @@ typedef struct ct_backend {
     ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, ct_error *error);
     /* Drops the device's copy of a mesh that no body uses. NULL: the backend keeps none. */
     void (*mesh_forget)(ct_device *device, const ct_mesh *mesh);
+    /* Of the device's own memory, what its copy of the mesh with this hash takes. NULL: the backend keeps none. */
+    uint64_t (*mesh_bytes)(ct_device *device, const char *hash);
     /* Drops what the device keeps of a scene beside its bodies, which are gone. NULL: the backend keeps nothing. */
     void (*scene_forget)(ct_device *device, ct_scene *scene);
 

@@ -173,6 +173,9 @@ void ct_engine_get_facts(const ct_engine *engine, size_t device, ct_engine_facts
  * memory is short. */
 void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh);
 
+/* Memory that devices with memory of their own hold for the mesh of this hash, all of them together. */
+uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash);
+
 /* ---- scenes and bodies ---- */
 
 typedef struct ct_scene ct_scene;

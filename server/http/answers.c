@@ -11,7 +11,7 @@ static const char *method_name(ct_method method) {
     return method == CT_METHOD_LDI ? "ldi" : "unknown";
 }
 
-void answer_mesh(json_out *out, const mesh_record *mesh) {
+void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
     json_out_string(out, "hash", mesh->info.hash);
@@ -20,6 +20,7 @@ void answer_mesh(json_out *out, const mesh_record *mesh) {
     json_out_integer(out, "triangles", mesh->info.triangles);
     json_out_integer(out, "components", mesh->info.components);
     json_out_integer(out, "bytes", mesh->info.bytes);
+    json_out_integer(out, "device_bytes", device_bytes);
     json_out_number(out, "volume", mesh->info.volume);
     json_out_number(out, "area", mesh->info.area);
     json_out_numbers(out, "lo", mesh->info.lo, 3);
@@ -40,6 +41,7 @@ void answer_scene(json_out *out, const scene_record *scene) {
     json_out_number(out, "stiffness", scene->settings.stiffness);
     json_out_integer(out, "bodies", scene->bodies);
     json_out_integer(out, "bytes", scene->bytes);
+    json_out_integer(out, "device_bytes", scene->device_bytes);
     json_out_integer(out, "steps", scene->steps);
     json_out_integer(out, "contacts", scene->contacts);
     json_out_integer(out, "pending", scene->pending);
@@ -86,6 +88,7 @@ void answer_stats(json_out *out, const scene_record *scene, float *latencies, si
     json_out_integer(out, "scene", scene->handle);
     json_out_integer(out, "bodies", scene->bodies);
     json_out_integer(out, "bytes", scene->bytes);
+    json_out_integer(out, "device_bytes", scene->device_bytes);
     json_out_integer(out, "steps", scene->steps);
     json_out_integer(out, "failed", scene->failed);
     json_out_integer(out, "pending", scene->pending);

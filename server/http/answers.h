@@ -6,7 +6,7 @@
 #include "server/http/json_out.h"
 #include "server/service.h"
 
-void answer_mesh(json_out *out, const mesh_record *mesh);
+void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes);
 void answer_scene(json_out *out, const scene_record *scene);
 void answer_body(json_out *out, uint64_t scene, const body_record *body);
 /* latencies: of the last n steps, in s; sorted by this. */

@@ -31,6 +31,10 @@ bool handler_find_mesh(const service *service, const char *text, mesh_record *ou
     return registry_find_mesh(service->registry, 0, hash, out, NULL, &error) || problem_take(p, &error);
 }
 
+static void show(const service *service, json_out *out, const mesh_record *mesh) {
+    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash));
+}
+
 static bool list(const service *service, http_answer *answer, problem *p) {
     mesh_record *meshes = NULL;
     size_t n = 0;
@@ -40,7 +44,7 @@ static bool list(const service *service, http_answer *answer, problem *p) {
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "meshes");
-    for (size_t i = 0; i < n; i++) answer_mesh(&out, &meshes[i]);
+    for (size_t i = 0; i < n; i++) show(service, &out, &meshes[i]);
     json_out_array_end(&out);
     json_out_object_end(&out);
     free(meshes);
@@ -96,16 +100,16 @@ static bool add(const service *service, const http_request *request, http_answer
     }
     json_out out;
     json_out_init(&out, 1 << 16);
-    answer_mesh(&out, &mesh);
+    show(service, &out, &mesh);
     if (!handler_finish(&out, mesh.existed ? 200 : 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/meshes/%s", mesh.info.hash);
     return true;
 }
 
-static bool get(const mesh_record *mesh, http_answer *answer, problem *p) {
+static bool get(const service *service, const mesh_record *mesh, http_answer *answer, problem *p) {
     json_out out;
     json_out_init(&out, 1 << 16);
-    answer_mesh(&out, mesh);
+    show(service, &out, mesh);
     return handler_finish(&out, 200, answer, p);
 }
 
@@ -121,5 +125,5 @@ bool handle_mesh_routes(const service *service, const http_request *request, htt
         return request->match.method == HTTP_GET ? list(service, answer, p) : add(service, request, answer, p);
     mesh_record mesh;
     if (!handler_find_mesh(service, request->match.parameter[0], &mesh, p)) return false;
-    return request->match.method == HTTP_GET ? get(&mesh, answer, p) : drop(service, &mesh, answer, p);
+    return request->match.method == HTTP_GET ? get(service, &mesh, answer, p) : drop(service, &mesh, answer, p);
 }

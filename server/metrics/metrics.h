@@ -91,7 +91,7 @@ uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
     X(memory_budget, "contactd_device_memory_budget_bytes", "gauge", "Memory of its own that may be used; 0: none")    \
     X(memory_used, "contactd_device_memory_used_bytes", "gauge", "Memory of its own in use")                           \
     X(memory_meshes, "contactd_device_memory_mesh_bytes", "gauge", "Memory of its own that meshes hold")               \
-    X(memory_bodies, "contactd_device_memory_body_bytes", "gauge", "Memory of its own that bodies hold")               \
+    X(memory_bodies, "contactd_device_memory_body_bytes", "gauge", "Memory of its own that scenes and bodies hold")    \
     X(scratch_bytes, "contactd_device_scratch_bytes", "gauge", "Scratch memory held")                                  \
     X(scratch_peak, "contactd_device_scratch_peak_bytes", "gauge", "Most scratch memory held so far")                  \
     X(uploaded, "contactd_device_uploaded_bytes_total", "counter", "Bytes brought to the device")                      \

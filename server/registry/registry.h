@@ -92,8 +92,9 @@ typedef struct scene_record {
     char name[REGISTRY_NAME];
     ct_scene_settings settings;
     uint32_t bodies;
-    uint64_t bytes; /* of bodies and kept answers, without meshes */
-    uint64_t owner; /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
+    uint64_t bytes;        /* of bodies and kept answers, without meshes */
+    uint64_t device_bytes; /* of them, memory of a device that has its own */
+    uint64_t owner;        /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
     char owner_name[REGISTRY_NAME];
     uint32_t pending; /* commands waiting or running */
 

@@ -17,6 +17,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     registry_copy_name(scene->record.name, name);
     ct_scene_get_settings(engine, &scene->record.settings);
     scene->record.bytes = ct_scene_bytes(engine);
+    scene->record.device_bytes = ct_scene_device_bytes(engine);
     scene->device = ct_scene_device(engine);
     scene->opened_ns = scene->stepped_ns = clock_ns();
 
@@ -177,32 +178,33 @@ bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out
 }
 
 /* With the lock held. */
-static void set_bytes(registry *registry, scene *scene, uint64_t bytes) {
+static void set_bytes(registry *registry, scene *scene, uint64_t bytes, uint64_t device_bytes) {
     registry->scene_bytes += bytes - scene->record.bytes;
     scene->record.bytes = bytes;
+    scene->record.device_bytes = device_bytes;
 }
 
 void scene_note_change(registry *registry, scene *scene) {
     uint32_t bodies = (uint32_t)ct_scene_body_count(scene->engine);
-    uint64_t bytes = ct_scene_bytes(scene->engine);
+    uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
     ct_scene_get_settings(scene->engine, &scene->record.settings);
     registry->bodies += bodies;
     registry->bodies -= scene->record.bodies;
     scene->record.bodies = bodies;
-    set_bytes(registry, scene, bytes);
+    set_bytes(registry, scene, bytes, device_bytes);
     pthread_mutex_unlock(&registry->lock);
 }
 
 void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
                      uint64_t submitted_ns) {
     uint64_t now = clock_ns();
-    uint64_t bytes = ct_scene_bytes(scene->engine);
+    uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
     scene_record *record = &scene->record;
     if (number) record->sequence = number;
     scene->stepped_ns = now;
-    set_bytes(registry, scene, bytes);
+    set_bytes(registry, scene, bytes, device_bytes);
     if (!result) {
         record->failed++;
     } else {

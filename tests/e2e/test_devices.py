@@ -105,6 +105,7 @@ def test_a_budget_is_an_error_that_names_it(cuda):
 def test_a_deleted_mesh_leaves_the_device(cuda):
     server = cuda()
     api = Api(server.http)
+    at_first = devices_of(server)[0]["memory_mesh_bytes"]  # of what the server tried the engine with
     with contactd.connect(server.stream) as client:
         keep = client.register_mesh(*UNIT_BOX)
         scene, *_ = two_bodies(client, keep, 0.5)
@@ -114,15 +115,35 @@ def test_a_deleted_mesh_leaves_the_device(cuda):
         body = scene.add_body(gone)
         held = devices_of(server)[0]
         assert held["memory_mesh_bytes"] - before["memory_mesh_bytes"] > 12 * 20480
+        meshes, scenes = api.get("/v1/meshes")["meshes"], api.get("/v1/scenes")["scenes"]
+        assert sum(m["device_bytes"] for m in meshes) == held["memory_mesh_bytes"] - at_first
+        assert sum(s["device_bytes"] for s in scenes) == held["memory_body_bytes"] > 12 * 10242
+        assert all(s["device_bytes"] < s["bytes"] for s in scenes)
         scene.remove_body(body)
         without = devices_of(server)[0]
         assert without["memory_body_bytes"] == before["memory_body_bytes"]
-        mesh = next(m for m in api.get("/v1/meshes")["meshes"] if m["triangles"] == 20480)
+        mesh = next(m for m in meshes if m["triangles"] == 20480)
+        assert mesh["device_bytes"] > 12 * 20480
         assert api("DELETE", f"/v1/meshes/{mesh['id']}").status == 204
         after = devices_of(server)[0]
         assert after["memory_mesh_bytes"] == before["memory_mesh_bytes"]
         assert after["memory_used_bytes"] < held["memory_used_bytes"]
         assert scene.step().contacts
+
+
+def test_a_deleted_scene_gives_its_memory_back(cuda):
+    server = cuda()
+    api = Api(server.http)
+    with contactd.connect(server.stream) as client:
+        keep, gone = (two_bodies(client, client.register_mesh(*icosphere(1.0, 3)), 0.5)[0] for _ in range(2))
+        assert keep.step().contacts and gone.step().contacts
+        scenes = {s["id"]: s for s in api.get("/v1/scenes")["scenes"]}
+        held = [scenes[s.id]["device_bytes"] for s in (keep, gone)]
+        assert held[0] == held[1] > 12 * 642 and sum(held) == devices_of(server)[0]["memory_body_bytes"]
+        assert api.get(f"/v1/scenes/{gone.id}/stats")["device_bytes"] == held[1]
+        assert api("DELETE", f"/v1/scenes/{gone.id}").status == 204
+        assert devices_of(server)[0]["memory_body_bytes"] == held[0]
+        assert keep.step().contacts
 
 
 @pytest.mark.parametrize("env, says", [({"CT_SHIM_DRIVER": "0"}, "no NVIDIA driver"), ({"CT_SHIM_DRIVER": "11000"}, "older than"),

@@ -36,6 +36,13 @@ void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh) {
         }
 }
 
+uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash) {
+    ct_guard guard(device);
+    for (const ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
+        if (!strcmp(copy->hash, hash)) return copy->bytes;
+    return 0;
+}
+
 void ct_gpu_free_meshes(ct_device *device) {
     ct_guard guard(device);
     while (device->meshes) drop(device, &device->meshes);

@@ -144,6 +144,7 @@ ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error);
 void ct_gpu_body_destroy(ct_device *device, ct_body *body);
 ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error);
 void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
+uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash);
 void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);
 /* Room for a scene's table. False: no memory, or lost. */
 bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene);

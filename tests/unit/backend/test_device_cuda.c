@@ -213,6 +213,8 @@ static void test_memory_comes_back(void **state) {
     const uint64_t mesh_bytes = 12 * (uint64_t)(ball.n_vertices + ball.n_triangles);
     uint64_t before = facts_of(engine).memory_used;
     assert_int_equal(before, 0);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
     for (int round = 0; round < 3; round++) {
         ct_scene *scene;
         uint32_t ids[3];
@@ -224,6 +226,7 @@ static void test_memory_comes_back(void **state) {
         ct_engine_facts facts = facts_of(engine);
         /* One copy of the mesh; positions of the two that are deformable. */
         assert_in_range(facts.memory_meshes, mesh_bytes, mesh_bytes + 512);
+        assert_int_equal(ct_engine_mesh_bytes(engine, info.hash), facts.memory_meshes);
         assert_in_range(facts.memory_bodies, 2 * 12 * (uint64_t)ball.n_vertices,
                         2 * 12 * (uint64_t)ball.n_vertices + 2048);
         assert_in_range(facts.memory_used, facts.memory_meshes + facts.memory_bodies,
@@ -247,6 +250,7 @@ static void test_memory_comes_back(void **state) {
         if (round == 1) {
             ct_engine_forget_mesh(engine, same);
             assert_int_equal(facts_of(engine).memory_meshes, 0);
+            assert_int_equal(ct_engine_mesh_bytes(engine, info.hash), 0);
             assert_int_equal(facts_of(engine).memory_used, facts_of(engine).scratch_bytes);
         }
     }
