@@ -212,6 +212,60 @@ static void test_nested(void **state) {
     shape_free(&outer);
 }
 
+/* Boxes one in the other, alternately solid and hollow, from the outermost on. */
+static struct shape nested_shells(const double *sides, int n) {
+    struct shape all = {calloc(24 * (size_t)n, sizeof(float)), 0, calloc(36 * (size_t)n, sizeof(uint32_t)), 0};
+    assert_non_null(all.positions);
+    assert_non_null(all.triangles);
+    for (int i = 0; i < n; i++) {
+        struct shape box = shape_box(sides[i], sides[i], sides[i]);
+        memcpy(all.positions + 24 * i, box.positions, 24 * sizeof(float));
+        for (int k = 0; k < 36; k += 3)
+            for (int corner = 0; corner < 3; corner++) /* a hollow's surface faces inward */
+                all.triangles[36 * i + k + (i % 2 ? 2 - corner : corner)] = box.triangles[k + corner] + 8 * (uint32_t)i;
+        shape_free(&box);
+    }
+    all.n_vertices = 8 * (uint32_t)n;
+    all.n_triangles = 12 * (uint32_t)n;
+    return all;
+}
+
+/* A bar through solids within hollows within a solid, turned by quarters; all faces on the lattice, so all exact. */
+static void test_shells(void **state) {
+    (void)state;
+    struct shape shells = nested_shells((double[]){8, 6, 4, 2, 1}, 5), bar = shape_box(0.5, 0.5, 20),
+                 small = shape_box(0.5, 0.5, 0.5);
+    ct_scene_settings settings = stage_pixel(0.125);
+    for (int axis = 0; axis < 3; axis++)
+        for (int quarter = 0; quarter < 4; quarter++) {
+            const double about[3] = {axis == 0, axis == 1, axis == 2}, none[3] = {0};
+            double pose[12], turned[12];
+            shape_pose_axis(about, quarter * 0.25, none, pose);
+            for (int k = 0; k < 12; k++) pose[k] = round(pose[k]);
+            shape_pose_axis((double[]){1, 0, 0}, 0.25 * (quarter % 2), none, turned);
+            for (int k = 0; k < 12; k++) turned[k] = round(turned[k]);
+            ct_result *result =
+                stage_once(engine, &settings, (struct placed[]){{&shells, pose, 0}, {&bar, turned, 0}}, 2, everything);
+            const ct_contact *c = only_contact(result);
+            /* Solid along the bar: from 4 to 3, 2 to 1 and 0.5 to -0.5, then as on the way in. */
+            assert_true(c->volume == 0.25 * 5 && c->error_estimate == 0);
+            assert_balanced(c);
+            ct_result_free(&result);
+        }
+    double hollow[12], wall[12];
+    at(0, 2.5, 0, hollow);
+    at(1.5, 0, 3, wall); /* half of it in the hollow, half in the outermost wall */
+    assert_nothing((struct placed[]){{&shells, NULL, 0}, {&small, hollow, 0}}, 2, &settings, true);
+    ct_result *result =
+        stage_once(engine, &settings, (struct placed[]){{&shells, NULL, 0}, {&small, wall, 0}}, 2, everything);
+    const ct_contact *c = only_contact(result);
+    assert_true(c->volume == 0.0625 && c->generalized_gradient[1][2] == 0.25 && c->normal[2] == 1);
+    ct_result_free(&result);
+    shape_free(&shells);
+    shape_free(&bar);
+    shape_free(&small);
+}
+
 /* A box standing on its edge, sunk by d into a plate: the intersection is a prism of cross-section d^2. */
 static void test_prism(void **state) {
     (void)state;
@@ -318,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_disjoint_and_touching),
         cmocka_unit_test(test_apart_but_interlocked),
         cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_shells),
         cmocka_unit_test(test_prism),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_lens),

@@ -330,11 +330,105 @@ static void test_far_away(void **state) {
     shape_free(&a), shape_free(&b);
 }
 
+static void scale(struct shape *shape, int power) {
+    for (size_t i = 0; i < 3 * (size_t)shape->n_vertices; i++) shape->positions[i] = ldexpf(shape->positions[i], power);
+}
+
+/* From micrometres to thousands of kilometres: a power of two scales every number of the answer by its power, exactly.
+ */
+static void test_scale(void **state) {
+    (void)state;
+    uint64_t rng = 79;
+    static const int powers[] = {-20, -9, 3, 20};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 4; j++) {
+            int power = powers[j];
+            struct shape a = shape_torus(1, 0.4, 32, 16), b = shape_blob(0.8, 3, 0.3, 5);
+            ct_scene_settings settings = i % 2 ? stage_pixel(0.03125) : stage_resolution(50);
+            double pose[2][12];
+            for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.4, pose[k]);
+            ct_result *r =
+                stage_once(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2, everything);
+            scale(&a, power), scale(&b, power);
+            settings.pixel_size = ldexp(settings.pixel_size, power);
+            for (int k = 0; k < 3; k++)
+                for (int body = 0; body < 2; body++) pose[body][4 * k + 3] = ldexp(pose[body][4 * k + 3], power);
+            ct_result *q =
+                stage_once(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2, everything);
+            assert_int_equal(r->n_contacts, 1);
+            assert_int_equal(q->n_contacts, 1);
+            const ct_contact *c = r->contacts, *d = q->contacts;
+            assert_true(d->volume == ldexp(c->volume, 3 * power));
+            assert_true(d->error_estimate == ldexp(c->error_estimate, 3 * power));
+            assert_true(d->area == ldexp(c->area, 2 * power) && d->depth == ldexp(c->depth, power));
+            for (int k = 0; k < 3; k++) {
+                assert_true(d->volumes[k] == ldexp(c->volumes[k], 3 * power));
+                assert_true(d->normal[k] == c->normal[k] && d->center[k] == ldexp(c->center[k], power));
+            }
+            assert_int_equal(r->n_spans, q->n_spans);
+            for (int side = 0; side < 2; side++) {
+                assert_int_equal(c->count[side], d->count[side]);
+                for (uint64_t e = c->first[side]; e < c->first[side] + c->count[side]; e++) {
+                    assert_int_equal(r->vertices[e], q->vertices[e]);
+                    assert_true(q->weights[e] == ldexp(r->weights[e], 2 * power));
+                    for (int k = 0; k < 3; k++)
+                        assert_true(q->gradient[3 * e + k] == ldexp(r->gradient[3 * e + k], 2 * power));
+                }
+            }
+            ct_result_free(&r);
+            ct_result_free(&q);
+            shape_free(&a), shape_free(&b);
+        }
+}
+
+/* No axis is treated otherwise than the others: x, y and z renamed y, z and x rename the answer, bit for bit. */
+static void test_axes_are_equal(void **state) {
+    (void)state;
+    uint64_t rng = 80;
+    struct shape a = shape_torus(1, 0.4, 32, 16), b = shape_blob(0.8, 3, 0.3, 5);
+    for (int i = 0; i < 10; i++) {
+        ct_scene_settings settings = i % 2 ? stage_pixel(0.03) : stage_resolution(50);
+        double pose[2][12], turned[2][12];
+        for (int k = 0; k < 2; k++) {
+            shape_pose_random(&rng, 0.4, pose[k]);
+            for (int row = 0; row < 3; row++)
+                memcpy(turned[k] + 4 * ((row + 1) % 3), pose[k] + 4 * row, 4 * sizeof(double));
+        }
+        ct_result *r =
+            stage_once(engine, &settings, (struct placed[]){{&a, pose[0], 0}, {&b, pose[1], 0}}, 2, everything);
+        ct_result *q =
+            stage_once(engine, &settings, (struct placed[]){{&a, turned[0], 0}, {&b, turned[1], 0}}, 2, everything);
+        assert_int_equal(r->n_contacts, 1);
+        assert_int_equal(q->n_contacts, 1);
+        assert_int_equal(r->n_spans, q->n_spans);
+        const ct_contact *c = r->contacts, *d = q->contacts;
+        assert_float_equal(c->volume, d->volume, 1e-15 * c->volume); /* the mean adds its three in another order */
+        for (int k = 0; k < 3; k++) assert_true(d->volumes[(k + 1) % 3] == c->volumes[k]);
+        for (int side = 0; side < 2; side++) {
+            assert_int_equal(c->count[side], d->count[side]);
+            for (int k = 0; k < 3; k++)
+                assert_true(d->generalized_gradient[side][(k + 1) % 3] == c->generalized_gradient[side][k]);
+            for (uint64_t e = c->first[side]; e < c->first[side] + c->count[side]; e++) {
+                assert_int_equal(r->vertices[e], q->vertices[e]);
+                for (int k = 0; k < 3; k++) assert_true(q->gradient[3 * e + (k + 1) % 3] == r->gradient[3 * e + k]);
+            }
+        }
+        ct_result_free(&r);
+        ct_result_free(&q);
+    }
+    shape_free(&a), shape_free(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_changes_nothing),     cmocka_unit_test(test_batch_changes_nothing),
-        cmocka_unit_test(test_neighbours_change_nothing), cmocka_unit_test(test_rigid_and_deformable_agree),
-        cmocka_unit_test(test_shift_by_pitches),          cmocka_unit_test(test_far_away),
+        cmocka_unit_test(test_order_changes_nothing),
+        cmocka_unit_test(test_batch_changes_nothing),
+        cmocka_unit_test(test_neighbours_change_nothing),
+        cmocka_unit_test(test_rigid_and_deformable_agree),
+        cmocka_unit_test(test_shift_by_pitches),
+        cmocka_unit_test(test_far_away),
+        cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_axes_are_equal),
     };
     return cmocka_run_group_tests_name("invariance", tests, setup, teardown);
 }
