@@ -78,7 +78,8 @@ typedef struct session_record {
     uint32_t in_flight;
 } session_record;
 
-/* lease_ms 0: the default. LIMIT_EXCEEDED beyond max_sessions. */
+/* lease_ms 0: the default. At max_sessions one that holds no scene and was not heard for a second makes room; if there
+ * is none, LIMIT_EXCEEDED. */
 bool registry_open_session(registry *registry, const char *client, uint32_t lease_ms, session_record *out,
                            server_error *error);
 /* Notes that the session was heard. STATE_LOST if there is none of that token. */

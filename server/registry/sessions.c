@@ -8,6 +8,8 @@
 #include "server/clock.h"
 #include "server/registry/internal.h"
 
+#define LATELY_NS UINT64_C(1000000000)
+
 bool registry_init_sessions(registry *registry) {
     uint32_t room = 16;
     while (room < 2 * (uint64_t)registry->limits.max_sessions) room *= 2;
@@ -68,6 +70,28 @@ static void fill_record(const session *session, uint64_t now_ns, session_record 
     out->in_flight = atomic_load(&session->in_flight);
 }
 
+/* Makes room for one more: of the sessions that hold no scene and wait for nothing, the one unheard the longest goes.
+ * So programs that come and go by the thousand do not use up the limit for as long as their leases last; one that lives
+ * and is hit says Hello again. Not those heard just now: they may be about to open a scene. With the lock held. NULL:
+ * there is none such. */
+static session *take_idle(registry *registry) {
+    const uint64_t now = clock_ns();
+    uint64_t heard = now > LATELY_NS ? now - LATELY_NS : 0;
+    uint32_t found = UINT32_MAX;
+    for (uint32_t at = 0; at < registry->session_room; at++) {
+        const session *session = registry->sessions[at];
+        if (!session || session->scenes || atomic_load(&session->pending)) continue;
+        uint64_t then = atomic_load(&session->heard_ns);
+        if (then > heard) continue;
+        heard = then;
+        found = at;
+    }
+    if (found == UINT32_MAX) return NULL;
+    session *session = registry->sessions[found];
+    take_out(registry, found);
+    return session;
+}
+
 bool registry_open_session(registry *registry, const char *client, uint32_t lease_ms, session_record *out,
                            server_error *error) {
     session *session = session_new(registry);
@@ -78,8 +102,9 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
     atomic_store(&session->heard_ns, now);
 
     bool good = true;
+    struct session *gone = NULL;
     pthread_mutex_lock(&registry->lock);
-    if (registry->n_sessions >= registry->limits.max_sessions) {
+    if (registry->n_sessions >= registry->limits.max_sessions && !(gone = take_idle(registry))) {
         good =
             server_fail(error, CONTACTD_LIMIT_EXCEEDED, "session", "",
                         "%" PRIu32 " clients are connected, which is the limit (--max-sessions)", registry->n_sessions);
@@ -95,6 +120,8 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
         fill_record(session, now, out);
     }
     pthread_mutex_unlock(&registry->lock);
+    if (gone) metrics_add(registry->metrics, METRICS_SESSIONS_REAPED, 1);
+    session_release(&gone);
     if (!good) session_release(&session);
     if (good) metrics_add(registry->metrics, METRICS_SESSIONS_OPENED, 1);
     return good;

@@ -502,8 +502,10 @@ void scheduler_reap(scheduler *scheduler) {
         uint64_t *handles;
         size_t n;
         if (registry_scenes_of(scheduler->registry, gone[i], &handles, &n)) {
-            log_info("schedule", "client \"%s\" was silent for its lease of %" PRIu32 " ms: %zu scenes closed",
-                     gone[i]->client, gone[i]->lease_ms, n);
+            if (n) { /* one that closed its scenes and went leaves nothing worth a line */
+                log_info("schedule", "client \"%s\" was silent for its lease of %" PRIu32 " ms: %zu scenes closed",
+                         gone[i]->client, gone[i]->lease_ms, n);
+            }
             for (size_t k = 0; k < n; k++) close_orphan(scheduler, handles[k]);
             free(handles);
         }

@@ -227,6 +227,38 @@ static void test_silent_sessions_are_taken_out(void **state) {
     registry_free(&registry);
 }
 
+/* At the limit the session that is unheard the longest makes room, if it holds nothing and was not heard just now. */
+static void test_idle_sessions_make_room(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    session_record old[3], fresh;
+    session *sessions[3];
+    for (int i = 0; i < 3; i++) {
+        assert_true(registry_open_session(registry, "old", 0, &old[i], &error));
+        sessions[i] = session_acquire(registry, old[i].token, &error);
+        atomic_store(&sessions[i]->heard_ns, clock_ns() - UINT64_C(1000000000) * (uint64_t)(8 - i));
+    }
+    sessions[0]->scenes = 1;
+    atomic_store(&sessions[1]->pending, 1);
+    assert_true(registry_open_session(registry, "fresh", 0, &fresh, &error)); /* in the place of the third */
+    assert_int_equal(metrics_counter_value(counts, METRICS_SESSIONS_REAPED), 1);
+    assert_false(registry_touch_session(registry, old[2].token, &error));
+    assert_int_equal(error.code, CONTACTD_STATE_LOST);
+    error = (server_error){0};
+    assert_false(registry_open_session(registry, "one more", 0, &fresh, &error)); /* the others are busy, or new */
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    error = (server_error){0};
+    sessions[0]->scenes = 0;
+    atomic_store(&sessions[1]->pending, 0);
+    assert_true(registry_open_session(registry, "one more", 0, &fresh, &error)); /* the longest unheard went */
+    assert_false(registry_touch_session(registry, old[0].token, &error));
+    error = (server_error){0};
+    assert_true(registry_touch_session(registry, old[1].token, &error));
+    for (int i = 0; i < 3; i++) session_release(&sessions[i]);
+    registry_free(&registry);
+}
+
 /* Opening and losing many: no token is lost when its neighbours in the table go. */
 static void test_session_table(void **state) {
     (void)state;
@@ -268,6 +300,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_idle_sessions_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_session_table, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
