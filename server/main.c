@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "server/clock.h"
 #include "server/config.h"
@@ -16,6 +17,7 @@
 
 enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5, EXIT_DEVICE = 6 };
 enum { MAX_LINGER_MS = 2000 };
+enum { OTHER_FILES = 512 }; /* open at once beside one for each client: HTTP's connections, what the engine needs */
 
 extern char **environ;
 
@@ -100,6 +102,24 @@ static bool start_middle(parts *parts, server_error *error) {
     return true;
 }
 
+/* Many systems start programs with fewer files than --max-sessions clients need, but let them ask for more. */
+static void raise_file_limit(const config *config) {
+    const rlim_t need = (rlim_t)config->max_sessions + OTHER_FILES;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need) return;
+    rlim_t most = limit.rlim_max < need ? limit.rlim_max : need;
+    if (most > limit.rlim_cur) {
+        limit.rlim_cur = most;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < need) {
+        log_warn("main",
+                 "%" PRIu64 " files may be open at once (ulimit -n), but --max-sessions %" PRIu64 " needs %" PRIu64
+                 ": raise the one or lower the other; clients beyond it cannot connect",
+                 (uint64_t)limit.rlim_cur, config->max_sessions, (uint64_t)need);
+    }
+}
+
 /* What computes, and why: before anything is served. */
 static void say_engine(const parts *parts) {
     ct_engine_facts facts;
@@ -160,6 +180,7 @@ static int serve(parts *parts) {
     signal(SIGPIPE, SIG_IGN);
 
     parts->main = pthread_self();
+    raise_file_limit(&parts->config);
     int code = start(parts);
     if (code == EXIT_OK) {
         int which = SIGUSR1;

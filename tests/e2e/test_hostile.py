@@ -239,3 +239,35 @@ def test_memory_stays(server, bystander):
     before = resident(server.pid)
     visit(60 if SLOW == 1.0 else 5)
     assert resident(server.pid) - before < (16 << 20) * SLOW
+
+
+def started_with(make_server, tmp_path, soft: int, hard: int):
+    """A server that was started with so many open files, and allowed to ask for more up to `hard`."""
+    server = make_server(start=False)
+    script = tmp_path / "limited"
+    script.write_text(f'#!/bin/sh\nulimit -Sn {soft} && ulimit -Hn {hard} && exec "{server.binary}" "$@"\n')
+    script.chmod(0o755)
+    server.binary = script
+    return server.start()
+
+
+def test_few_open_files_to_start_with(make_server, tmp_path):
+    server = started_with(make_server, tmp_path, 64, 4096)
+    with open(f"/proc/{server.pid}/limits") as limits:
+        (soft,) = [int(line.split()[3]) for line in limits if line.startswith("Max open files")]
+    assert 1024 < soft <= 4096  # what --max-sessions needs
+    assert "ulimit" not in server.logs()
+
+
+def test_no_more_files_to_open(make_server, tmp_path):
+    """It says so at the start; those connected are served, and others again when there is room."""
+    server = started_with(make_server, tmp_path, 64, 64)
+    assert "64 files may be open" in server.logs() and "--max-sessions 1024" in server.logs()
+    first = Bystander(server.stream)
+    crowd = [socket.create_connection(("127.0.0.1", server.stream_port), timeout=5 * SLOW) for _ in range(100)]
+    time.sleep(0.3)
+    for s in crowd:
+        s.close()
+    first.finish()
+    late = Bystander(server.stream)
+    late.finish()
