@@ -28,7 +28,8 @@ FIGURES = [
     ("huge", "4.4M triangles in two bodies, 512^2, 2 threads", "ms", 400.0, True),
     ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
     ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
-    ("small_beside_large", "the same beside a client that steps two 346k bodies all the time, p50", "us", 300.0, True),
+    ("all_positions", "69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 5000.0, True),
+    ("small_beside_large", "two boxes beside a client that steps two 346k bodies all the time, p50", "us", 300.0, True),
     ("small_beside_large_p99", "the same, p99", "us", 6000.0, True),
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
@@ -43,6 +44,7 @@ CUDA_FIGURES = [
     ("cuda_armadillos", "CUDA: two bodies of 346k triangles, 280 x 240 x 260", "us", 400.0, True),
     ("cuda_huge", "CUDA: 4.4M triangles in two bodies, 512^2", "us", 5000.0, True),
     ("cuda_batch_1024", "CUDA: 1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 500000.0, False),
+    ("cuda_all_positions", "CUDA: 69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 300.0, True),
     ("cuda_round_trip_boxes", "CUDA: two boxes at 32^2, full round trip over TCP loopback, p50", "us", 200.0, True),
 ]
 NO_BACKEND = 3  # bench_engine's exit code
@@ -120,10 +122,10 @@ def served_runs(build, flags, bench):
                 server.wait()
 
 
-def stream_runs(build, seconds, client_spin, server_spin, backend="cpu"):
+def stream_runs(build, seconds, meshes, client_spin, server_spin, backend="cpu"):
     more = [] if client_spin is None else [client_spin]
     return served_runs(build, ["--spin-us", server_spin, "--backend", backend], lambda endpoint, pid: [
-        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), *more])
+        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more])
 
 
 def neighbour_runs(build, seconds, meshes, backend="cpu"):
@@ -133,6 +135,11 @@ def neighbour_runs(build, seconds, meshes, backend="cpu"):
 
 def spread(samples, scale=lambda x: x):
     return sorted(scale(samples[q]) for q in ("p10", "p90"))
+
+
+def sent_all(by_name):
+    step, echo = by_name["all_positions"]["us"], by_name["all_positions_echo"]["us"]
+    return step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes"
 
 
 def measure(engine, stream):
@@ -150,6 +157,7 @@ def measure(engine, stream):
     step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
     found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
     found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same echo")
+    found["all_positions"] = sent_all(by_name)
     beside, alone = by_name["small_beside_large"]["us"], by_name["small_alone"]["us"]
     found["small_beside_large"] = (beside["p50"], spread(beside), alone["p50"], "without the neighbour")
     found["small_beside_large_p99"] = (beside["p99"], (beside["p50"], beside["max"]), alone["p99"], "the same")
@@ -177,6 +185,7 @@ def measure_cuda(engine, stream):
     by_name = {run["scene"]: run for run in stream}
     step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
     found["cuda_round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
+    found["cuda_all_positions"] = sent_all(by_name)
     return found
 
 
@@ -267,14 +276,14 @@ def main():
     engine = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                          "--seconds", str(options.seconds)], 600)
     spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
-    stream = stream_runs(build, options.seconds, *spins)
+    stream = stream_runs(build, options.seconds, options.meshes, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
     found = measure(engine, stream)
     rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
     cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                        "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
     if cuda is not None:
-        on_cuda = stream_runs(build, options.seconds, *spins, backend="cuda")
+        on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
         rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
         engine, stream = engine + cuda, stream + on_cuda
     print(f"\n{table(rows)}\n\nwhere the time goes:")

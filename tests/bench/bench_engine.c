@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "gpu/include/contact.h"
+#include "tests/bench/poses.h"
 #include "tests/bench/samples.h"
 #include "tests/scenes/shapes.h"
 
@@ -290,13 +291,6 @@ static void compare(bench *b, unsigned threads) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
-/* Placements with a deep, general overlap: no axis in common, 46 % of the first body's volume inside the second. */
-static const double bunny_pose[12] = {0.9130000879626036, -0.325463842611161,  0.24597586575323946, 0,
-                                      0.3522330463149753, 0.9330769907404642,  -0.0727956759319679, 0,
-                                      -0.205822060197518, 0.15310328704341084, 0.9665384953702322,  0};
-static const double cube_pose[12] = {0.9659258262890683,  -0.1830127018922193, 0.1830127018922193,  0.9,
-                                     0.1830127018922193,  0.9829629131445341,  0.01703708685546584, 0.5,
-                                     -0.1830127018922193, 0.01703708685546584, 0.9829629131445341,  0.4};
 static const double armadillo_pose[12] = {0.8915443744921647,   -0.058071003702544255, 0.4491952658258477,  0.1,
                                           0.1601468865334481,   0.9681012866153426,    -0.1926989195282664, 0.05,
                                           -0.42367629511812177, 0.24373686094371833,   0.8724051464613702,  0.02};

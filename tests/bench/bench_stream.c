@@ -1,17 +1,20 @@
 /* bench_stream.c - times a running contactd over its stream with the C client, and weighs its memory.
  *
- *   bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS [CLIENT_SPIN_US]
+ *   bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS MESHES [CLIENT_SPIN_US]
  *
- * One JSON object a line: the round trip of a small step and of a ping, and of messages of the same sizes through a
- * bare ZeroMQ echo (what the machine and the transport cost), steps kept in flight, and the bytes that a registered
- * triangle takes in the server, its body's resident positions included. SERVER_SPIN_US says how the server was started,
- * so that the echo waits like it.
+ * One JSON object a line: the round trip of a small step and of a ping, of a step that sends all positions of a large
+ * body (bunny_capped.ply of the folder MESHES, or a torus of its size where there is none), and of messages of the same
+ * sizes through a bare ZeroMQ echo (what the machine and the transport cost), steps kept in flight, and the bytes that
+ * a registered triangle takes in the server, its body's resident positions included. SERVER_SPIN_US says how the server
+ * was started, so that the echo waits like it.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/bench/echo.h"
+#include "tests/bench/poses.h"
 #include "tests/bench/samples.h"
 #include "tests/bench/session.h"
 
@@ -102,6 +105,67 @@ static void pipelined(couple *b, double seconds) {
     fflush(stdout);
 }
 
+/* ---- all positions sent ---- */
+
+static void all_positions(const char *meshes, double seconds) {
+    enum { TURN = 10, FIRST = 2, OVERHEAD = 512, ENTRY_BYTES = 28 };
+    char path[4096];
+    contactd_mesh mesh;
+    snprintf(path, sizeof path, "%s/bunny_capped.ply", meshes);
+    if (access(path, R_OK) == 0)
+        must(contactd_register_mesh_file(client, path, &mesh), path);
+    else
+        mesh = register_shape(shape_torus(0.65, 0.35, 186, 187), "torus");
+    contactd_settings settings;
+    contactd_settings_init(&settings);
+    for (int i = 0; i < 3; i++) settings.resolution[i] = 128;
+    contactd_scene scene;
+    contactd_body soft, cube;
+    contactd_body_options options;
+    must(contactd_open_scene(client, "all positions", &settings, &scene), "open scene");
+    must(contactd_add_body(client, scene, mesh, NULL, &soft), "add body");
+    contactd_body_options_init(&options);
+    options.rigid = true;
+    must(contactd_add_body(client, scene, register_shape(shape_cube(2, 1), "cube"), &options, &cube), "add body");
+    contactd_geometry at_rest;
+    must(contactd_get_mesh_geometry(client, mesh, &at_rest), "geometry");
+    const size_t n = at_rest.n_vertices;
+    float *positions = malloc(12 * n);
+    if (!positions) die("out of memory");
+    for (size_t v = 0; v < n; v++)
+        for (size_t i = 0; i < 3; i++) {
+            const double *row = bunny_pose + 4 * i;
+            const float *p = at_rest.positions + 3 * v;
+            positions[3 * v + i] = (float)(row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2]);
+        }
+    contactd_update updates[2] = {contactd_deform(soft, positions, n), contactd_move(cube, cube_pose)};
+    contactd_step_options step_options;
+    contactd_step_options_init(&step_options);
+    step_options.want = CONTACTD_WANT_GRADIENT;
+    bench_samples step = {0}, echo_step = {0};
+    double end = bench_now() + seconds;
+    for (unsigned k = 0; k < 2 * TURN || bench_now() < end; k += TURN) {
+        size_t answer = 0;
+        for (unsigned i = 0; i < TURN; i++) {
+            const contactd_result *result;
+            updates[1].pose[3] = cube_pose[3] + 0.01 * sin(0.1 * (k + i));
+            double began = bench_now();
+            must(contactd_step(client, scene, updates, 2, &step_options, &result), "step");
+            double took = bench_now() - began;
+            if (result->n_contacts != 1) die("the cube is not touched");
+            const contactd_sparse *sides = result->contacts[0].sparse;
+            answer = OVERHEAD + ENTRY_BYTES * (sides[0].n + sides[1].n);
+            if (k > 0 && i >= FIRST) bench_add(&step, 1e6 * took);
+        }
+        for (unsigned i = 0; i < TURN; i++) echoed(&echo_step, OVERHEAD + 12 * n, answer, k > 0 && i >= FIRST);
+    }
+    print_samples("all_positions", &step, "");
+    print_samples("all_positions_echo", &echo_step, "");
+    bench_free(&step), bench_free(&echo_step);
+    free(positions);
+    must(contactd_close_scene(client, scene), "close scene");
+}
+
 /* ---- memory ---- */
 
 static double resident_bytes(long pid) {
@@ -148,11 +212,12 @@ static void memory(long pid) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 5 || argc > 6) die("usage: bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS [CLIENT_SPIN_US]");
+    if (argc < 6 || argc > 7)
+        die("usage: bench_stream ENDPOINT SERVER_PID SERVER_SPIN_US SECONDS MESHES [CLIENT_SPIN_US]");
     double seconds = strtod(argv[4], NULL);
     contactd_options defaults;
     contactd_options_init(&defaults);
-    client_spin_us = argc == 6 ? (uint32_t)strtoul(argv[5], NULL, 10) : defaults.spin_us;
+    client_spin_us = argc == 7 ? (uint32_t)strtoul(argv[6], NULL, 10) : defaults.spin_us;
     server_spin_us = (uint32_t)strtoul(argv[3], NULL, 10);
     echo = bench_echo_start(client_spin_us, server_spin_us);
     if (!echo) return 1;
@@ -160,6 +225,7 @@ int main(int argc, char **argv) {
     couple b = open_boxes();
     round_trips(&b, seconds);
     pipelined(&b, seconds);
+    all_positions(argv[5], seconds);
     memory(strtol(argv[2], NULL, 10));
     contactd_close(&client);
     bench_echo_stop(&echo);

@@ -14,7 +14,7 @@
 #include "proto/spin.h"
 #include "tests/bench/samples.h"
 
-enum { MOST_BYTES = 1 << 16, PATIENCE_MS = 5000 };
+enum { MOST_BYTES = 1 << 22, PATIENCE_MS = 5000 };
 
 struct bench_echo {
     pid_t server;
