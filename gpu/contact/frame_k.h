@@ -24,7 +24,7 @@ CT_FN double ct_wide_to_double(ct_wide x) {
     uint64_t top = (uint64_t)(size >> shift);
     /* What is cut off lies below the bits that a double keeps: one sticky bit tells that it was not zero. */
     if (shift && (size & (((unsigned __int128)1 << shift) - 1))) top |= 1;
-    double value = ldexp((double)top, shift);
+    double value = shift ? ldexp((double)top, shift) : (double)top;
     return x < 0 ? -value : value;
 }
 

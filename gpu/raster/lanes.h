@@ -32,6 +32,25 @@ static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
 }
 #endif
 
+static inline ct_v8i v8i(int32_t x) {
+    return (ct_v8i){x, x, x, x, x, x, x, x};
+}
+
+static inline ct_v8i min_v8i(ct_v8i a, ct_v8i b) {
+#ifdef __AVX2__
+    return (ct_v8i)_mm256_min_epi32((__m256i)a, (__m256i)b);
+#else
+    ct_v8i less = a < b;
+    return (less & a) | (~less & b);
+#endif
+}
+
+static inline int32_t least_v8i(ct_v8i x) {
+    ct_v4i half = min_v4i(__builtin_shufflevector(x, x, 0, 1, 2, 3), __builtin_shufflevector(x, x, 4, 5, 6, 7));
+    half = min_v4i(half, __builtin_shufflevector(half, half, 2, 3, 0, 1));
+    return half[0] < half[1] ? half[0] : half[1];
+}
+
 static inline ct_v4d to_double(ct_v4i x) {
     return ct_v4d_of_v4i(x);
 }
@@ -50,6 +69,15 @@ static inline unsigned bits_v4i(ct_v4i x) {
     return (unsigned)_mm_movemask_ps((__m128)x);
 #else
     return (unsigned)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
+#endif
+}
+
+static inline unsigned bits_v8i(ct_v8i x) {
+#ifdef __AVX2__
+    return (unsigned)_mm256_movemask_ps((__m256)x);
+#else
+    return bits_v4i(__builtin_shufflevector(x, x, 0, 1, 2, 3)) | bits_v4i(__builtin_shufflevector(x, x, 4, 5, 6, 7))
+                                                                     << 4;
 #endif
 }
 

@@ -8,12 +8,18 @@
 #include "gpu/scene/rows.h"
 #include "gpu/scene/scene.h"
 
+static const char *body_name(char name[24], uint32_t id) {
+    if (!id) return "the body";
+    snprintf(name, 24, "body %u", id);
+    return name;
+}
+
 ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
-    char what[24] = "the body";
-    if (id) snprintf(what, sizeof what, "body %u", id);
+    char name[24];
     for (int i = 0; i < 12; i++)
         if (!isfinite(pose[i]))
-            return ct_fail(error, CT_NON_FINITE, "pose", "%s: number %d of the pose is %g", what, i, pose[i]);
+            return ct_fail(error, CT_NON_FINITE, "pose", "%s: number %d of the pose is %g", body_name(name, id), i,
+                           pose[i]);
     const double *r = pose;
     double worst = 0;
     for (int a = 0; a < 3; a++)
@@ -27,7 +33,7 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
         return ct_fail(error, CT_OUT_OF_RANGE, "pose",
                        "%s: the pose's 3x3 part is no rotation (its columns are off orthonormal by %.3g, determinant "
                        "%.3g): row-major 3x4 [R|t] is expected, without scale or mirroring",
-                       what, worst, determinant);
+                       body_name(name, id), worst, determinant);
     return CT_OK;
 }
 

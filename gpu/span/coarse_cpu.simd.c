@@ -24,7 +24,7 @@ struct run {
     int32_t from, to;
 };
 
-/* The pieces of a row, and after the last one up to four that cover nothing. */
+/* The pieces of a row, and after the last one up to seven that cover nothing. */
 struct row {
     int32_t at; /* from the band's first */
     uint32_t n;
@@ -240,23 +240,22 @@ static void fill_row(struct coarse *c) {
     }
     memcpy(&row->slots, slots, sizeof slots);
     row->n = n;
-    for (; n % 4; n++) row->begin[n] = row->end[n] = 0;
+    for (; n % 8; n++) row->begin[n] = row->end[n] = 0;
 }
 
 /* The pieces that cover sample `from`, and the first sample after it at which others do. */
 static inline uint64_t cover_at(const struct row *row, int32_t from, int32_t *to) {
     uint64_t active = 0;
-    ct_v4i next = v4i(INT32_MAX);
-    for (uint32_t i = 0; i < row->n; i += 4) {
-        ct_v4i begin, end;
+    ct_v8i next = v8i(INT32_MAX);
+    for (uint32_t i = 0; i < row->n; i += 8) {
+        ct_v8i begin, end;
         memcpy(&begin, row->begin + i, sizeof begin);
         memcpy(&end, row->end + i, sizeof end);
-        ct_v4i before = begin > from, beyond = end <= from;
-        active |= (uint64_t)bits_v4i(~(before | beyond)) << i;
-        next = min_v4i(next, (before & begin) | (~before & end) | (beyond & INT32_MAX));
+        ct_v8i before = begin > from, beyond = end <= from;
+        active |= (uint64_t)bits_v8i(~(before | beyond)) << i;
+        next = min_v8i(next, (before & begin) | (~before & end) | (beyond & INT32_MAX));
     }
-    next = min_v4i(next, __builtin_shufflevector(next, next, 2, 3, 0, 1));
-    *to = next[0] < next[1] ? next[0] : next[1];
+    *to = least_v8i(next);
     return active;
 }
 

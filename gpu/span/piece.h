@@ -100,7 +100,7 @@ static inline void place_cuts(struct piece *p, int m, int32_t columns) {
 
 static inline void place_weights(struct piece *p, int m) {
     const ct_setup *s = &p->setup;
-    const double unit = ldexp(1, m);
+    const double unit = (double)((int64_t)1 << m);
     for (int k = 0; k < 2; k++) {
         p->weight[k] = whole_of(s, k + 1, 0, m);
         p->rest[k] = (double)(s->edge[k + 1] & (((int64_t)1 << m) - 1)) / unit;
