@@ -148,6 +148,51 @@ static void batch(ct_engine *engine, combined *all) {
     }
 }
 
+/* So many bodies that a backend may sort them: a heap on a ground, twice, with pairs ignored and groups that do not
+ * meet. */
+static void crowd(ct_engine *engine, combined *all) {
+    enum { N = 300 };
+    uint64_t rng = 31;
+    struct shape shapes[3] = {shape_box(40, 40, 1), shape_icosphere(0.6, 1), shape_box(0.9, 0.7, 0.5)};
+    ct_mesh *meshes[3];
+    for (int i = 0; i < 3; i++) {
+        meshes[i] = shape_to_mesh(&shapes[i], NULL);
+        shape_free(&shapes[i]);
+    }
+    ct_scene_settings settings = stage_resolution(6);
+    struct stage stage = {.engine = engine};
+    ct_update updates[N];
+    uint32_t ids[N];
+    bool good = ct_scene_create(engine, &settings, &stage.scene, NULL) == CT_OK;
+    for (uint32_t i = 0; i < N && good; i++) {
+        ct_body_options options;
+        ct_body_options_init(&options);
+        options.kind = CT_BODY_RIGID;
+        options.group = i % 5 ? 1 : 2;
+        options.mask = i % 7 ? 3 : 1;
+        options.ignore = &ids[i / 2];
+        options.n_ignore = i > 0;
+        good = meshes[i ? 1 + i % 2 : 0] &&
+               ct_scene_add_body(stage.scene, meshes[i ? 1 + i % 2 : 0], &options, &ids[i], NULL) == CT_OK;
+        updates[i] = (ct_update){.body = ids[i], .kind = CT_UPDATE_POSE};
+    }
+    if (!good) {
+        fprintf(stderr, "golden: crowd cannot be set up\n");
+        abort();
+    }
+    for (int step = 0; step < 2; step++) {
+        for (uint32_t i = 0; i < N; i++) {
+            shape_pose_random(&rng, 2.5, updates[i].pose);
+            updates[i].pose[11] += 2.2;
+        }
+        shape_pose_identity(updates[0].pose);
+        for (int k = 0; k < 3; k++) updates[0].pose[4 * k + 3] = k < 2 ? -20 : -0.9;
+        take(all, stage_step(&stage, updates, N, CT_WANT_ALL));
+    }
+    stage_close(&stage);
+    for (int i = 0; i < 3; i++) ct_mesh_release(&meshes[i]);
+}
+
 static const struct {
     const char *name;
     void (*run)(ct_engine *engine, combined *all);
@@ -158,6 +203,7 @@ static const struct {
     {"pile", pile, "7dcb9bd3711bda02ebd28193578d0281"},
     {"moving", moving, "01fa0daf63a1ce5a355058dd52156f41"},
     {"batch", batch, "f33e823d319c3e5fe1cb48a746b726a3"},
+    {"crowd", crowd, "2ad22baf48d59f6dca575cd9d9849a34"},
 };
 
 const char *golden_name(size_t scene) {
