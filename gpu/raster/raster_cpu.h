@@ -55,12 +55,6 @@ typedef struct ct_bin {
 
 void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */
 
-typedef struct ct_linked_fragment {
-    ct_fragment f;
-    uint32_t next; /* index of another fragment of the same ray, or CT_END */
-} ct_linked_fragment;
-#define CT_END UINT32_MAX
-
 /* Per-thread memory of the raster stage: the rays of the band it was last used for, with all crossings that can bound a
  * span. No span can lie outside the depths where both bodies' boxes are: crossings after them are left out, and those
  * before them at most counted. */

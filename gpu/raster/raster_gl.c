@@ -15,11 +15,8 @@
 #include "patch_fragment_glsl.h"
 #include "patch_vertex_glsl.h"
 
-/* Patches that one draw call draws: indices are made for so many. */
-enum { INDEXED = 1 << 17 };
-
-/* As the shaders number them. */
-enum { PATCHES, TILES, HEADS, WINDINGS, FRAGMENTS, COUNTER, BUFFERS };
+/* Buffers that shaders reach: all but the commands. */
+enum { BOUND = CT_GL_COMMANDS };
 enum { UNIFORM_PIXEL, UNIFORM_CAPACITY, UNIFORM_SECOND };
 
 struct buffer {
@@ -31,7 +28,7 @@ struct buffer {
 struct ct_raster_gl {
     ct_gl_context *context;
     GLuint program, framebuffer, vertices, indices;
-    struct buffer buffers[BUFFERS];
+    struct buffer buffers[CT_GL_BUFFERS];
     size_t max_block; /* bytes of a buffer that a shader can reach */
     int32_t max_side; /* pixels */
 };
@@ -62,7 +59,7 @@ static ct_status reserve(ct_raster_gl *gl, int which, ct_budget *budget, size_t 
 }
 
 static void unmap_all(ct_raster_gl *gl) {
-    for (int i = 0; i < BUFFERS; i++) {
+    for (int i = 0; i < CT_GL_BUFFERS; i++) {
         if (gl->buffers[i].mapped) glUnmapNamedBuffer(gl->buffers[i].name);
         gl->buffers[i].mapped = false;
     }
@@ -114,7 +111,7 @@ static void set_state(const ct_raster_gl *gl, int32_t width, int32_t height, uin
     glUseProgram(gl->program);
     glUniform2f(UNIFORM_PIXEL, 2.0f / (float)width, 2.0f / (float)height);
     glUniform1ui(UNIFORM_CAPACITY, capacity);
-    for (GLuint i = 0; i < BUFFERS; i++) glBindBufferBase(GL_SHADER_STORAGE_BUFFER, i, gl->buffers[i].name);
+    for (GLuint i = 0; i < BOUND; i++) glBindBufferBase(GL_SHADER_STORAGE_BUFFER, i, gl->buffers[i].name);
 }
 
 static size_t count_patches(const ct_drawing *d, int order) {
@@ -125,15 +122,15 @@ static size_t count_patches(const ct_drawing *d, int order) {
 
 /* Those that the buffer holds, all in one call if they are no more than the indices are for. */
 static void draw_buffer(size_t n) {
-    for (size_t first = 0; first < n; first += INDEXED) {
-        size_t some = n - first < INDEXED ? n - first : INDEXED;
+    for (size_t first = 0; first < n; first += CT_COMMAND_PATCHES) {
+        size_t some = n - first < CT_COMMAND_PATCHES ? n - first : CT_COMMAND_PATCHES;
         glDrawElementsBaseVertex(GL_TRIANGLES, (GLsizei)(6 * some), GL_UNSIGNED_INT, NULL, (GLint)(4 * first));
     }
 }
 
 /* All patches of the bodies that come first, or of those that come second. */
 static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
-    const struct buffer *buffer = &gl->buffers[PATCHES];
+    const struct buffer *buffer = &gl->buffers[CT_GL_PATCHES];
     size_t room = buffer->capacity / sizeof(ct_patch), used = 0;
     for (size_t i = 0; i < d->n_parts; i++) {
         const ct_patches *part = d->parts[order][i];
@@ -159,10 +156,10 @@ static void clear(ct_raster_gl *gl, int which, size_t bytes, uint32_t value) {
 
 /* Draws everything once and tells how many fragments there are, for all of which there may not have been room. */
 static uint32_t draw_once(ct_raster_gl *gl, const ct_drawing *d, int32_t width, int32_t height) {
-    clear(gl, HEADS, d->n_rays * sizeof *d->head, CT_END);
-    clear(gl, WINDINGS, d->n_rays * sizeof *d->winding, 0);
-    clear(gl, COUNTER, sizeof(uint32_t), 0);
-    set_state(gl, width, height, (uint32_t)(gl->buffers[FRAGMENTS].capacity / sizeof *d->fragments));
+    clear(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head, CT_END);
+    clear(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding, 0);
+    clear(gl, CT_GL_COUNTER, sizeof(uint32_t), 0);
+    set_state(gl, width, height, (uint32_t)(gl->buffers[CT_GL_FRAGMENTS].capacity / sizeof *d->fragments));
     const GLbitfield barriers =
         GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
     for (int order = 0; order < 2; order++) {
@@ -171,7 +168,7 @@ static uint32_t draw_once(ct_raster_gl *gl, const ct_drawing *d, int32_t width, 
         glMemoryBarrier(barriers);
     }
     uint32_t n = 0;
-    glGetNamedBufferSubData(gl->buffers[COUNTER].name, 0, sizeof n, &n);
+    glGetNamedBufferSubData(gl->buffers[CT_GL_COUNTER].name, 0, sizeof n, &n);
     return n;
 }
 
@@ -179,12 +176,12 @@ static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawi
     size_t first = count_patches(d, 0), second = count_patches(d, 1), most = (first > second ? first : second);
     size_t patches = most ? most * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
     if (patches > gl->max_block) patches = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
-    ct_status status = reserve(gl, PATCHES, budget, patches, error);
-    if (!status) status = reserve(gl, TILES, budget, d->n_tiles * sizeof *d->tiles, error);
-    if (!status) status = reserve(gl, HEADS, budget, d->n_rays * sizeof *d->head, error);
-    if (!status) status = reserve(gl, WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
-    if (!status) status = reserve(gl, FRAGMENTS, budget, 1024 * sizeof *d->fragments, error);
-    if (!status) status = reserve(gl, COUNTER, budget, sizeof(uint32_t), error);
+    ct_status status = reserve(gl, CT_GL_PATCHES, budget, patches, error);
+    if (!status) status = reserve(gl, CT_GL_TILES, budget, d->n_tiles * sizeof *d->tiles, error);
+    if (!status) status = reserve(gl, CT_GL_HEADS, budget, d->n_rays * sizeof *d->head, error);
+    if (!status) status = reserve(gl, CT_GL_WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
+    if (!status) status = reserve(gl, CT_GL_FRAGMENTS, budget, 1024 * sizeof *d->fragments, error);
+    if (!status) status = reserve(gl, CT_GL_COUNTER, budget, sizeof(uint32_t), error);
     return status;
 }
 
@@ -202,17 +199,17 @@ static ct_status draw_inside(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d,
                        (unsigned long long)samples);
     ct_status status = reserve_all(gl, budget, d, error);
     if (status) return status;
-    glNamedBufferSubData(gl->buffers[TILES].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
+    glNamedBufferSubData(gl->buffers[CT_GL_TILES].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
     d->n_fragments = draw_once(gl, d, width, height);
     size_t bytes = d->n_fragments * sizeof *d->fragments;
-    if (bytes > gl->buffers[FRAGMENTS].capacity) {
-        status = reserve(gl, FRAGMENTS, budget, bytes, error);
+    if (bytes > gl->buffers[CT_GL_FRAGMENTS].capacity) {
+        status = reserve(gl, CT_GL_FRAGMENTS, budget, bytes, error);
         if (status) return status;
         d->n_fragments = draw_once(gl, d, width, height);
     }
-    d->head = map(gl, HEADS, d->n_rays * sizeof *d->head);
-    d->winding = map(gl, WINDINGS, d->n_rays * sizeof *d->winding);
-    d->fragments = map(gl, FRAGMENTS, d->n_fragments * sizeof *d->fragments);
+    d->head = map(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head);
+    d->winding = map(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding);
+    d->fragments = map(gl, CT_GL_FRAGMENTS, d->n_fragments * sizeof *d->fragments);
     return ct_gl_check(gl->context, "drawing views", error);
 }
 
@@ -224,16 +221,53 @@ ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *dra
     return status;
 }
 
+/* ---- buffers that are shared ---- */
+
+size_t ct_raster_gl_reach(const ct_raster_gl *gl) {
+    return gl->max_block;
+}
+
+ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name, ct_error *error) {
+    struct buffer *buffer = &gl->buffers[which];
+    glDeleteBuffers(1, &buffer->name);
+    *buffer = (struct buffer){0};
+    *name = 0;
+    if (!bytes) return CT_OK;
+    glCreateBuffers(1, &buffer->name);
+    glNamedBufferStorage(buffer->name, (GLsizeiptr)bytes, NULL, GL_DYNAMIC_STORAGE_BIT);
+    ct_status status = ct_gl_check(gl->context, "making a buffer to share", error);
+    if (status) {
+        glDeleteBuffers(1, &buffer->name);
+        buffer->name = 0;
+    }
+    *name = buffer->name;
+    return status;
+}
+
+ct_status ct_raster_gl_draw_shared(ct_raster_gl *gl, uint32_t n_commands, uint32_t capacity, ct_error *error) {
+    set_state(gl, CT_PICTURE_SIDE, CT_PICTURE_SIDE, capacity);
+    glUniform1ui(UNIFORM_SECOND, 0); /* all in one go, so everything is kept */
+    glBindBuffer(GL_DRAW_INDIRECT_BUFFER, gl->buffers[CT_GL_COMMANDS].name);
+    glMultiDrawElementsIndirect(GL_TRIANGLES, GL_UNSIGNED_INT, NULL, (GLsizei)n_commands, 0);
+    glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT);
+    return ct_gl_check(gl->context, "drawing views", error);
+}
+
+ct_status ct_raster_gl_read(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, void *out, ct_error *error) {
+    glGetNamedBufferSubData(gl->buffers[which].name, 0, (GLsizeiptr)bytes, out);
+    return ct_gl_check(gl->context, "reading a buffer", error);
+}
+
 /* ---- making one ---- */
 
 /* Two triangles to a patch that have one diagonal, and the last vertex, which they take flat values from. */
 static ct_status make_indices(ct_raster_gl *gl, ct_error *error) {
     static const uint32_t corners[6] = {0, 1, 3, 2, 0, 3};
-    uint32_t *indices = malloc(6 * INDEXED * sizeof *indices);
+    uint32_t *indices = malloc(6 * CT_COMMAND_PATCHES * sizeof *indices);
     if (!indices) return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory for a rasterizer");
-    for (uint32_t i = 0; i < 6 * INDEXED; i++) indices[i] = 4 * (i / 6) + corners[i % 6];
+    for (uint32_t i = 0; i < 6 * CT_COMMAND_PATCHES; i++) indices[i] = 4 * (i / 6) + corners[i % 6];
     glCreateBuffers(1, &gl->indices);
-    glNamedBufferStorage(gl->indices, 6 * INDEXED * sizeof *indices, indices, 0);
+    glNamedBufferStorage(gl->indices, 6 * CT_COMMAND_PATCHES * sizeof *indices, indices, 0);
     glVertexArrayElementBuffer(gl->vertices, gl->indices);
     free(indices);
     return CT_OK;
@@ -244,7 +278,7 @@ static ct_status make(ct_raster_gl *gl, ct_error *error) {
     GLint blocks = 0, width = 0, height = 0, viewport[2] = {0, 0};
     GLint64 bytes = 0;
     glGetIntegerv(GL_MAX_VERTEX_SHADER_STORAGE_BLOCKS, &blocks); /* OpenGL 4.5 need not have any here */
-    if (blocks <= TILES)
+    if (blocks <= CT_GL_TILES)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
                        "the vertex shaders of %s reach %d storage buffers, 2 are needed: use the native rasterizer",
                        renderer, blocks);
@@ -256,8 +290,8 @@ static ct_status make(ct_raster_gl *gl, ct_error *error) {
     const GLint sides[] = {width, height, viewport[0], viewport[1]};
     for (int i = 0; i < 4; i++)
         if (sides[i] < gl->max_side) gl->max_side = sides[i];
-    const size_t most = (size_t)1 << 30; /* 4 vertices to a patch are counted in 31 bits */
-    gl->max_block = (uint64_t)bytes < most ? (size_t)bytes : most;
+    /* 4 vertices to a patch are counted in 31 bits. */
+    gl->max_block = (uint64_t)bytes < CT_GL_MOST_REACH ? (size_t)bytes : CT_GL_MOST_REACH;
     glCreateFramebuffers(1, &gl->framebuffer);
     glCreateVertexArrays(1, &gl->vertices);
     ct_status indexed = make_indices(gl, error);
@@ -287,7 +321,7 @@ ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_err
 
 void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget) {
     bool inside = !ct_gl_enter(gl->context, NULL); /* a lost context has lost its memory */
-    for (int i = 0; i < BUFFERS; i++) {
+    for (int i = 0; i < CT_GL_BUFFERS; i++) {
         if (inside) glDeleteBuffers(1, &gl->buffers[i].name);
         ct_budget_give(budget, gl->buffers[i].capacity);
         gl->buffers[i] = (struct buffer){0};
@@ -308,4 +342,9 @@ void ct_raster_gl_destroy(ct_raster_gl **handle, ct_budget *budget) {
     }
     free(gl);
     *handle = NULL;
+}
+
+void ct_raster_gl_close(ct_raster_gl **gl) {
+    ct_budget none = {0};
+    ct_raster_gl_destroy(gl, &none);
 }

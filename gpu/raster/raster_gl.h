@@ -8,9 +8,7 @@
 
 #include "gpu/include/contact.h"
 #include "gpu/raster/patch.h"
-
-typedef struct ct_gl_context ct_gl_context;
-typedef struct ct_raster_gl ct_raster_gl; /* programs and buffers of one who draws; for one thread at a time */
+#include "gpu/raster/shared_gl.h"
 
 /* One drawing. */
 typedef struct ct_drawing {
@@ -27,11 +25,7 @@ typedef struct ct_drawing {
     uint32_t n_fragments;
 } ct_drawing;
 
-/* The context outlives it. Draws a few triangles for which the answer is known: UNSUPPORTED if the driver gives
- * another.
- */
-ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_error *error);
-void ct_raster_gl_destroy(ct_raster_gl **gl, ct_budget *budget);
+void ct_raster_gl_destroy(ct_raster_gl **gl, ct_budget *budget); /* nulls; NULL is allowed */
 
 /* Buffers are counted against the budget and grow until everything fits. LIMIT_EXCEEDED: it is more than OpenGL takes
  * at once, and has to be drawn in parts; OUT_OF_MEMORY, DEVICE_ERROR. */

@@ -24,6 +24,13 @@ typedef struct ct_fragment {
     uint32_t tag;    /* body (0 or 1) << 31 | triangle */
 } ct_fragment;
 
+/* A fragment in the list of its ray. */
+typedef struct ct_linked_fragment {
+    ct_fragment f;
+    uint32_t next; /* index of another fragment of the same ray, or CT_END */
+} ct_linked_fragment;
+#define CT_END UINT32_MAX
+
 CT_FN int32_t ct_fragment_depth(uint32_t key) {
     return (int32_t)(key >> 1) - CT_DEPTH_BIAS;
 }

@@ -1,5 +1,6 @@
-/* test_backends.c - every backend in this build that can be had here gives the CPU backend's bits, on every scene that
- * is anything special: hashes of whole answers, errors of refused steps, boxes of bodies. */
+/* test_backends.c - every backend in this build that can be had here gives the bits of the CPU backend's own
+ * rasteriser, with either of its rasterisers, on every scene that is anything special: hashes of whole answers, errors
+ * of refused steps, boxes of bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -493,11 +494,12 @@ static void test_real_meshes(void **state) {
 
 /* ---- every backend ---- */
 
-static ct_engine *open_backend(const char *name, ct_error *error) {
+static ct_engine *open_backend(const char *name, const char *rasterizer, ct_error *error) {
     ct_engine_options options;
     ct_engine *engine = NULL;
     ct_engine_options_init(&options);
     options.backend = name;
+    options.rasterizer = rasterizer;
     options.threads = 2;
     ct_engine_create(&options, &engine, error);
     return engine;
@@ -512,21 +514,25 @@ int main(void) {
         cmocka_unit_test(test_updates),       cmocka_unit_test(test_refused),
         cmocka_unit_test(test_batches),       cmocka_unit_test(test_real_meshes),
     };
+    static const char *const rasterizers[] = {"native", "egl"};
     int failed = 0;
     const ct_backend *backend;
     ct_error error = {0};
-    engines[0] = open_backend("cpu", &error);
-    for (size_t i = 0; engines[0] && (backend = ct_backend_at(i)); i++) {
+    engines[0] = open_backend("cpu", "native", &error);
+    for (size_t i = 0; engines[0] && (backend = ct_backend_at(i / 2)); i++) {
+        if (i % 2 && !strcmp(backend->name, "cpu")) continue; /* test_egl_gl.c */
+        char name[32];
+        snprintf(name, sizeof name, "%s, %s", backend->name, rasterizers[i % 2]);
         memset(&error, 0, sizeof error);
-        engines[1] = open_backend(backend->name, &error);
+        engines[1] = open_backend(backend->name, rasterizers[i % 2], &error);
         if (!engines[1]) {
-            printf("[  SKIPPED ] backend %s: %s\n", backend->name, error.message);
+            printf("[  SKIPPED ] backend %s: %s\n", name, error.message);
             continue;
         }
         ct_engine_facts facts;
         ct_engine_get_facts(engines[1], 0, &facts);
-        printf("backend %s on %s\n", backend->name, facts.device);
-        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+        printf("backend %s on %s\n", name, facts.device);
+        failed += cmocka_run_group_tests_name(name, tests, NULL, NULL);
         ct_engine_destroy(&engines[1]);
     }
     ct_engine_destroy(&engines[0]);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/backend/rasterizer.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
@@ -29,31 +30,15 @@ static void destroy(ct_device **handle) {
     *handle = NULL;
 }
 
-static const ct_drawer *const drawers[] = {
 #ifdef CT_HAVE_EGL
-    &ct_drawer_egl,
+static const ct_drawer *const egl = &ct_drawer_egl;
+#else
+static const ct_drawer *const egl = NULL; /* nor is it ever chosen */
 #endif
-    NULL};
-
-/* NULL with *error empty: none, the CPU rasterises. */
-static const ct_drawer *find_drawer(const char *name, ct_error *error) {
-    if (!name || !strcmp(name, "auto") || !strcmp(name, "native")) return NULL;
-    for (const ct_drawer *const *d = drawers; *d; d++)
-        if (!strcmp(name, (*d)->name)) return *d;
-    if (strcmp(name, "egl") != 0)
-        ct_fail(error, CT_UNSUPPORTED, "rasterizer", "there is no rasterizer \"%s\": choose native or egl", name);
-    else
-        ct_fail(error, CT_UNSUPPORTED, "rasterizer",
-                "rasterizer \"egl\" is not in this build, which has: native. Install libepoxy-dev and libpng-dev, and "
-                "build without EGL=0");
-    return NULL;
-}
 
 static size_t count(const ct_engine_options *options, ct_error *error) {
-    ct_error why = {0};
-    find_drawer(options->rasterizer, &why);
-    if (why.status && error) *error = why;
-    return why.status ? 0 : 1;
+    bool draws;
+    return ct_rasterizer_choose(options->rasterizer, &draws, error) ? 0 : 1;
 }
 
 static ct_status create(const ct_engine_options *options, size_t index, ct_device **out, ct_error *error) {
@@ -70,8 +55,10 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     device->threads = threads;
     device->kernels = kernels;
     device->budget.limit = options->max_scratch_bytes;
-    device->drawer = find_drawer(options->rasterizer, NULL);
-    ct_status status = ct_lanes_create(device, error);
+    bool draws;
+    ct_status status = ct_rasterizer_choose(options->rasterizer, &draws, error);
+    device->drawer = draws ? egl : NULL;
+    if (!status) status = ct_lanes_create(device, error);
     if (!status) status = ct_pool_create(threads, &device->pool, error);
     if (!status && device->drawer) status = device->drawer->open(device, error);
     if (status) destroy(&device);

@@ -15,6 +15,7 @@
  *    8 plan     windows, in rising order of pairs; then offsets of all that a pair needs
  *    9 raster   triangles; those that cover many samples are set aside
  *   10 tiles    of these
+ *               (with OpenGL: patches of the triangles, which it draws; then what it drew is taken)
  *   11 spans    rays in order, spans, sums
  *   12 sift     counts vertices with a sum; then offsets of entries and contacts
  *   13 gather   entries, forces, torques
@@ -29,6 +30,7 @@
 
 #include "gpu/backend/cuda/cuda.cuh"
 #include "gpu/contact/frame_k.h"
+#include "gpu/raster/patch_k.h"
 #include "gpu/raster/raster_k.h"
 #include "gpu/span/span_k.h"
 #include "gpu/view/view_k.h"
@@ -137,7 +139,8 @@ struct ct_gpu_counts {
     uint64_t fragments; /* CT_SHARDS times the most that a shard has */
     uint64_t large;     /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
     uint64_t contacts, entries, spans;
-    uint32_t done[5]; /* blocks that have finished counting */
+    uint64_t patches, samples; /* that OpenGL is to draw, and of all their rectangles */
+    uint32_t done[5];          /* blocks that have finished counting */
     uint32_t unused;
 };
 enum { CT_TILE_BITS = 34, CT_TILE = 32 };
@@ -151,11 +154,12 @@ struct ct_gpu_shard {
 
 /* How much of each there is room for. */
 struct ct_gpu_room {
-    uint64_t pairs, rays, slots, vertex_chunks, fragments, large, contacts, entries, spans;
+    uint64_t pairs, rays, slots, vertex_chunks, fragments, large, contacts, entries, spans, patches;
 };
 
 constexpr uint32_t CT_LACK_PAIRS = 1, CT_LACK_RAYS = 2, CT_LACK_SLOTS = 4, CT_LACK_CHUNKS = 8, CT_LACK_FRAGMENTS = 16,
-                   CT_LACK_LARGE = 32, CT_LACK_CONTACTS = 64, CT_LACK_ENTRIES = 128, CT_LACK_SPANS = 256;
+                   CT_LACK_LARGE = 32, CT_LACK_CONTACTS = 64, CT_LACK_ENTRIES = 128, CT_LACK_SPANS = 256,
+                   CT_LACK_PATCHES = 512;
 
 /* What lists turned out too short. Before the stage that counts them, lists are empty. */
 CT_FN uint32_t ct_gpu_planned_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
@@ -165,7 +169,8 @@ CT_FN uint32_t ct_gpu_planned_lack(const ct_gpu_counts *n, const ct_gpu_room *ro
 }
 CT_FN uint32_t ct_gpu_raster_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
     return ct_gpu_planned_lack(n, room) | (n->fragments > room->fragments ? CT_LACK_FRAGMENTS : 0u) |
-           (n->large >> CT_TILE_BITS > room->large ? CT_LACK_LARGE : 0u);
+           (n->large >> CT_TILE_BITS > room->large ? CT_LACK_LARGE : 0u) |
+           (n->patches > room->patches || n->samples > UINT32_MAX ? CT_LACK_PATCHES : 0u);
 }
 CT_FN uint32_t ct_gpu_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
     return ct_gpu_raster_lack(n, room) | (n->contacts > room->contacts ? CT_LACK_CONTACTS : 0u) |
@@ -284,6 +289,16 @@ struct ct_batch {
     uint32_t *vertices;       /* [room.entries] */
     int64_t *sums;            /* [room.entries][3] */
 
+    /* Buffers of OpenGL's, where that rasterises and while CUDA has them: */
+    ct_patch *patches;         /* [room.patches] */
+    ct_tile *tiles;            /* [3 room.pairs] */
+    ct_draw_command *commands; /* [n_commands], for room.patches */
+    uint32_t *heads;           /* [room.rays], all CT_END between batches */
+    int32_t (*windings)[2];    /* [room.rays], all zero between batches */
+    ct_linked_fragment *drawn; /* [room.fragments] */
+    uint32_t *n_drawn;         /* also those for which there was no room */
+    uint32_t n_commands;
+
     /* Answers: */
     ct_gpu_counts *out_counts;
     ct_gpu_share *out_shares; /* [n_steps] */
@@ -296,11 +311,13 @@ struct ct_batch {
 
 /* ---- the stages' launches; each returns how many ---- */
 
-unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 1, 2 */
-unsigned ct_cuda_crowds(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 3, 4, 5 */
-unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 6, 7, 8 */
-unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9, 10 */
-unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 11 */
-unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 12 to 15 */
+unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 1, 2 */
+unsigned ct_cuda_crowds(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 3, 4, 5 */
+unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 6, 7, 8 */
+unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 9, 10 */
+unsigned ct_cuda_patches(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9, for OpenGL */
+unsigned ct_cuda_take(const ct_batch *batch, unsigned grid, cudaStream_t stream);    /* 10, of OpenGL */
+unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 11 */
+unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 12 to 15 */
 
 #endif

@@ -33,20 +33,20 @@ static bool count_devices(int *n, ct_error *error) {
     cudaGetLastError();
     if (driver == 0)
         return fail(error, CT_UNSUPPORTED, "backend",
-                    "cuda: no NVIDIA driver was found: install one for CUDA %d.%d or newer, or use backend \"cpu\"",
+                    "no NVIDIA driver was found: install one for CUDA %d.%d or newer, or use backend \"cpu\"",
                     runtime / 1000, runtime % 1000 / 10);
     const cudaError_t status = cudaGetDeviceCount(n);
     cudaGetLastError();
     if (status == cudaErrorInsufficientDriver)
         return fail(error, CT_UNSUPPORTED, "backend",
-                    "cuda: the NVIDIA driver is for CUDA %d.%d, older than this build's runtime %d.%d: install a newer "
+                    "the NVIDIA driver is for CUDA %d.%d, older than this build's runtime %d.%d: install a newer "
                     "driver, or use backend \"cpu\"",
                     driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (status == cudaErrorNoDevice || (status == cudaSuccess && *n == 0))
         return fail(error, CT_UNSUPPORTED, "backend",
-                    "cuda: the driver sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use backend \"cpu\"");
+                    "the driver sees no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use backend \"cpu\"");
     if (status)
-        return fail(error, CT_UNSUPPORTED, "backend", "cuda: the driver cannot list devices: %s: %s",
+        return fail(error, CT_UNSUPPORTED, "backend", "the driver cannot list devices: %s: %s",
                     cudaGetErrorName(status), cudaGetErrorString(status));
     if (*n > CT_MAX_DEVICES) *n = CT_MAX_DEVICES;
     return true;
@@ -83,30 +83,25 @@ static bool can_run(int ordinal, ct_error *error) {
     const cudaError_t status = cudaGetDeviceProperties(&properties, ordinal);
     cudaGetLastError();
     if (status)
-        return fail(error, CT_UNSUPPORTED, "devices", "cuda: device %d tells nothing of itself: %s: %s", ordinal,
+        return fail(error, CT_UNSUPPORTED, "devices", "device %d tells nothing of itself: %s: %s", ordinal,
                     cudaGetErrorName(status), cudaGetErrorString(status));
     if (properties.major * 10 + properties.minor < oldest_built())
-        return fail(
-            error, CT_UNSUPPORTED, "devices",
-            "cuda: device %d, %.80s, has compute capability %d.%d, and this build needs at least %d.%d: leave it "
-            "out by naming others in devices, or use backend \"cpu\"",
-            ordinal, properties.name, properties.major, properties.minor, oldest_built() / 10, oldest_built() % 10);
+        return fail(error, CT_UNSUPPORTED, "devices",
+                    "device %d, %.80s, has compute capability %d.%d, and this build needs at least %d.%d: leave it "
+                    "out by naming others in devices, or use backend \"cpu\"",
+                    ordinal, properties.name, properties.major, properties.minor, oldest_built() / 10,
+                    oldest_built() % 10);
     return true;
 }
 
 bool ct_gpu_choose(const ct_engine_options *options, ct_choice *choice, ct_error *error) {
     const bool any = !options->backend || !strcmp(options->backend, "auto");
-    const char *rasterizer = options->rasterizer;
     choice->n = 0;
-    if (rasterizer && strcmp(rasterizer, "auto") != 0 && strcmp(rasterizer, "native") != 0)
-        return fail(
-            error, CT_UNSUPPORTED, "rasterizer",
-            "rasterizer \"%s\" does not go with backend \"cuda\", which has: native; use it, or backend \"cpu\"",
-            rasterizer);
+    if (ct_rasterizer_choose(options->rasterizer, &choice->draws, error)) return false;
 #ifdef CT_CUDA_SHIM
     if (any)
         return fail(error, CT_UNSUPPORTED, "backend",
-                    "cuda: this build has a CPU in place of a GPU, for tests: \"auto\" does not take it");
+                    "this build has a CPU in place of a GPU, for tests: \"auto\" does not take it");
 #endif
     int n_found = 0;
     if (!count_devices(&n_found, error) || !parse(options->devices, n_found, choice, error)) return false;

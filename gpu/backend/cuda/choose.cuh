@@ -6,7 +6,12 @@
 
 #include "gpu/backend/cuda/device.cuh"
 
+extern "C" {
+#include "gpu/backend/rasterizer.h"
+}
+
 struct ct_choice {
+    bool draws; /* OpenGL rasterises */
     int n;
     int ordinal[CT_MAX_DEVICES];
 };

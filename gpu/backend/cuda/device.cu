@@ -1,5 +1,6 @@
 /* device.cu - the CUDA backend: opening a device, what is told of it, and how it is lost. */
 #include "gpu/backend/cuda/choose.cuh"
+#include "gpu/backend/cuda/interop.cuh"
 
 double ct_gpu_now(void) {
     timespec t;
@@ -9,13 +10,17 @@ double ct_gpu_now(void) {
 
 bool ct_gpu_ok(ct_device *device, cudaError_t error, const char *what) {
     if (error == cudaSuccess) return true;
-    ct_guard guard(device);
-    if (!device->lost) {
-        snprintf(device->lost_reason, sizeof device->lost_reason, "%s: %s, while %s", cudaGetErrorName(error),
-                 cudaGetErrorString(error), what);
-        device->lost = true;
-    }
+    char why[sizeof device->lost_reason];
+    snprintf(why, sizeof why, "%s: %s, while %s", cudaGetErrorName(error), cudaGetErrorString(error), what);
+    ct_gpu_lose(device, why);
     return false;
+}
+
+void ct_gpu_lose(ct_device *device, const char *why) {
+    ct_guard guard(device);
+    if (device->lost) return;
+    snprintf(device->lost_reason, sizeof device->lost_reason, "%s", why);
+    device->lost = true;
 }
 
 ct_status ct_gpu_lost(const ct_device *device, ct_error *error) {
@@ -90,6 +95,7 @@ static void destroy(ct_device **handle) {
     cudaSetDevice(device->ordinal);
     ct_gpu_free_meshes(device);
     for (ct_lane &lane : device->lanes) ct_gpu_free_lane(device, &lane);
+    ct_gpu_gl_close(device);
     if (device->setup) cudaStreamDestroy(device->setup);
     pthread_cond_destroy(&device->lane_free);
     pthread_mutex_destroy(&device->mutex);
@@ -137,7 +143,8 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     for (ct_lane &lane : device->lanes) ok = ok && open_lane(device, &lane);
     if (!ok)
         ct_gpu_lost(device, &why);
-    else if (set_budget(device, options, &why) && runs(device, &why))
+    else if (set_budget(device, options, &why) && runs(device, &why) &&
+             (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
         *out = device;
     if (*out) return CT_OK;
     destroy(&device);
@@ -147,7 +154,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
 
 static void facts(const ct_device *device, ct_engine_facts *f) {
     snprintf(f->backend, sizeof f->backend, "cuda");
-    snprintf(f->rasterizer, sizeof f->rasterizer, "native");
+    snprintf(f->rasterizer, sizeof f->rasterizer, device->gl ? "egl" : "native");
     snprintf(f->device, sizeof f->device, "%s", device->name);
     f->memory_budget = device->limit;
     f->memory_meshes = device->mesh_bytes;

@@ -18,6 +18,7 @@ extern "C" {
 #include "gpu/backend/cuda/backend_cuda.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
+#include "gpu/raster/shared_gl.h"
 #include "gpu/view/view.h"
 }
 
@@ -68,9 +69,18 @@ struct ct_fresh_table {
     uint64_t first, n; /* words */
 };
 
+/* A buffer of OpenGL's that CUDA uses as well. */
+struct ct_gpu_shared {
+    cudaGraphicsResource_t resource;
+    uint64_t bytes;
+};
+
 struct ct_lane {
     bool busy;
-    bool is_clean; /* rays and slots are all zero */
+    bool is_clean;    /* rays and slots are all zero */
+    bool is_blank;    /* what OpenGL draws into is empty */
+    ct_raster_gl *gl; /* NULL: kernels rasterise */
+    ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
     cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
     ct_gpu_room room;
@@ -87,6 +97,13 @@ struct ct_lane {
     ct_gpu_pinned head, found, out_entries, spans;
 };
 
+/* What a batch lacked, for a message. */
+struct ct_gpu_need {
+    const char *what;
+    uint64_t bytes;
+    uint64_t most; /* 0, or all that there can be of it, whatever the memory */
+};
+
 struct ct_device {
     int ordinal;
     unsigned grid; /* blocks of a launch */
@@ -94,6 +111,7 @@ struct ct_device {
     pthread_mutex_t mutex; /* recursive: of meshes, memory and lanes */
     pthread_cond_t lane_free;
     ct_mesh_copy *meshes;
+    ct_gl_context *gl; /* on the same GPU; NULL: kernels rasterise */
     cudaStream_t setup;
     ct_lane lanes[CT_LANES];
     uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
@@ -106,6 +124,7 @@ struct ct_device {
 
 /* False, and the device is lost, if `error` is one. */
 bool ct_gpu_ok(ct_device *device, cudaError_t error, const char *what);
+void ct_gpu_lose(ct_device *device, const char *why);
 ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of a lost device */
 double ct_gpu_now(void);                                         /* s */
 
@@ -128,6 +147,10 @@ uint64_t ct_gpu_rounded(uint64_t bytes);
  * lane whose scratch is in use); or the device is lost. */
 void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine);
 void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes);
+
+/* The same for memory of a lane's scratch that something else than cudaMalloc gives: only counts it. */
+bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_lane *mine);
+void ct_gpu_give(ct_device *device, uint64_t bytes);
 
 /* Makes room, and some more where there is; what was in the buffer is gone if it had to grow. */
 bool ct_gpu_reserve(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes);

@@ -1,15 +1,25 @@
 /* memory.cu - device memory within the budget, pinned host memory, lists. */
-#include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/interop.cuh"
 
 uint64_t ct_gpu_rounded(uint64_t bytes) {
     return (bytes + 511) / 512 * 512;
 }
 
+/* Is it within the budget? */
+static bool may_use(const ct_device *device, uint64_t bytes, bool is_scratch) {
+    return device->used + bytes <= device->limit &&
+           (!is_scratch || !device->scratch_limit ||
+            device->used - device->mesh_bytes - device->body_bytes + bytes <= device->scratch_limit);
+}
+
+static void count_used(ct_device *device, uint64_t bytes) {
+    device->used += bytes;
+    const uint64_t scratch = device->used - device->mesh_bytes - device->body_bytes;
+    if (scratch > device->peak_scratch) device->peak_scratch = scratch;
+}
+
 static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
-    if (device->used + bytes > device->limit) return NULL;
-    if (is_scratch && device->scratch_limit &&
-        device->used - device->mesh_bytes - device->body_bytes + bytes > device->scratch_limit)
-        return NULL;
+    if (!may_use(device, bytes, is_scratch)) return NULL;
     void *memory = NULL;
     cudaError_t error = cudaMalloc(&memory, bytes);
     if (error == cudaErrorMemoryAllocation) {
@@ -17,9 +27,7 @@ static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
         return NULL;
     }
     if (!ct_gpu_ok(device, error, "allocating memory")) return NULL;
-    device->used += bytes;
-    uint64_t scratch = device->used - device->mesh_bytes - device->body_bytes;
-    if (scratch > device->peak_scratch) device->peak_scratch = scratch;
+    count_used(device, bytes);
     return memory;
 }
 
@@ -42,6 +50,26 @@ void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes) {
     if (!memory) return;
     ct_guard guard(device);
     ct_gpu_ok(device, cudaFree(memory), "freeing memory");
+    device->used -= ct_gpu_rounded(bytes);
+}
+
+bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_lane *mine) {
+    ct_guard guard(device);
+    bytes = ct_gpu_rounded(bytes);
+    bool ok = may_use(device, bytes, true);
+    if (!ok && ct_gpu_evict_meshes(device)) ok = may_use(device, bytes, true);
+    for (int i = 0; i < CT_LANES && !ok; i++) {
+        ct_lane *lane = &device->lanes[i];
+        if (lane == mine || lane->busy) continue;
+        ct_gpu_free_scratch(device, lane);
+        ok = may_use(device, bytes, true);
+    }
+    if (ok) count_used(device, bytes);
+    return ok;
+}
+
+void ct_gpu_give(ct_device *device, uint64_t bytes) {
+    ct_guard guard(device);
     device->used -= ct_gpu_rounded(bytes);
 }
 
@@ -89,6 +117,7 @@ void ct_gpu_free_scratch(ct_device *device, ct_lane *lane) {
     ct_gpu_buffer *buffers[] = {&lane->tables, &lane->rows,   &lane->small,     &lane->pairs, &lane->rays,
                                 &lane->slots,  &lane->chunks, &lane->fragments, &lane->large, &lane->entries};
     for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
+    ct_gpu_gl_free(device, lane);
     lane->is_clean = false;
     const ct_gpu_room none = {};
     lane->room = none;

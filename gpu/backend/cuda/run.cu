@@ -1,7 +1,7 @@
 /* run.cu - a batch on a lane: sends it, launches all that computes it, waits once. Where a list was too short it makes
  * room and computes again; where there is no room to be had it takes the batch in parts, so that one scene's need fails
  * no other. */
-#include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/interop.cuh"
 
 /* ---- lanes ---- */
 
@@ -84,6 +84,7 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     room->entries = smaller(lane->entries.bytes, lane->out_entries.bytes) / ENTRY_BYTES;
     room->contacts = lane->found.bytes / sizeof(ct_gpu_found);
     room->spans = lane->spans.bytes / sizeof(ct_gpu_span);
+    if (lane->gl) ct_gpu_gl_limit(lane, room);
     b->room = *room;
 
     char *at = (char *)lane->pairs.data;
@@ -142,32 +143,28 @@ static uint64_t small_bytes(const ct_batch *b) {
 
 /* Tables that are one longer than their lists are there even where there is no pair. */
 static bool reserve_known(ct_device *device, ct_lane *lane, const ct_batch *b) {
-    return ct_gpu_reserve(device, lane, &lane->small, small_bytes(b)) &&
+    return (!lane->gl || ct_gpu_gl_reserve(device, lane)) &&
+           ct_gpu_reserve(device, lane, &lane->small, small_bytes(b)) &&
            ct_gpu_reserve(device, lane, &lane->pairs, SLACK) && ct_gpu_reserve(device, lane, &lane->chunks, SLACK) &&
            ct_gpu_reserve_pinned(device, &lane->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_share) +
                                      b->n_boxed * sizeof(ct_box));
 }
 
-/* What a list lacked, for a message. */
-struct need {
-    const char *what;
-    uint64_t bytes;
-};
-
-static bool grow(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes, const char *what, need *n) {
+static bool grow(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
+                 ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
     return ct_gpu_reserve(device, lane, buffer, bytes);
 }
 
-static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes, const char *what, need *n) {
+static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes, const char *what, ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
     return ct_gpu_reserve_pinned(device, pinned, bytes);
 }
 
-static bool make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, uint32_t lack, need *n) {
+static bool make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, uint32_t lack, ct_gpu_need *n) {
     if (c->fragments >= UINT32_MAX - 1) {
         n->what = "more than 2^32 ray crossings";
         n->bytes = c->fragments * FRAGMENT_BYTES;
@@ -192,7 +189,7 @@ static bool make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, 
         ok = ok && grow_pinned(device, &lane->found, c->contacts * sizeof(ct_gpu_found), "contacts on the host", n);
     if (lack & CT_LACK_SPANS)
         ok = ok && grow_pinned(device, &lane->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
-    return ok;
+    return ok && (!lane->gl || ct_gpu_gl_make_room(device, lane, c, lack, n));
 }
 
 /* ---- computing ---- */
@@ -220,7 +217,10 @@ static bool launch(ct_device *device, ct_lane *lane, const ct_batch *b) {
     n += ct_cuda_crowds(b, device->grid, lane->stream);
     n += ct_cuda_pairs(b, device->grid, lane->stream);
     ok = ok && stamp(device, lane, 2);
-    n += ct_cuda_raster(b, device->grid, lane->stream);
+    if (lane->gl)
+        ok = ok && ct_gpu_gl_draw(device, lane, b, &n);
+    else
+        n += ct_cuda_raster(b, device->grid, lane->stream);
     ok = ok && stamp(device, lane, 3);
     n += ct_cuda_spans(b, device->grid, lane->stream);
     ok = ok && stamp(device, lane, 4);
@@ -246,7 +246,7 @@ static void note_applied(ct_device *device, ct_lane *lane, const ct_batch *b) {
 }
 
 /* True: the lane has what answers are made of. `applied`: what the steps send is in place. */
-static bool compute(ct_device *device, ct_lane *lane, ct_batch *b, bool *applied, need *n) {
+static bool compute(ct_device *device, ct_lane *lane, ct_batch *b, bool *applied, ct_gpu_need *n) {
     n->what = "what it sends";
     n->bytes = lane->tables_staging.bytes + lane->rows_staging.bytes;
     if (!stamp(device, lane, 0) || !ct_gpu_send(device, lane, b) || !reserve_known(device, lane, b)) return false;
@@ -276,13 +276,20 @@ static void fail_all(ct_device *device, ct_step *const *steps, size_t n_steps) {
         if (!steps[i]->error.status) ct_gpu_lost(device, &steps[i]->error);
 }
 
-static void fail_one(const ct_device *device, ct_step *step, const need *n) {
+static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *n) {
     const ct_scene *scene = step->scene;
     char whose[64];
     if (scene->n_bodies == 2)
         snprintf(whose, sizeof whose, "bodies %u and %u", scene->bodies[0]->id, scene->bodies[1]->id);
     else
         snprintf(whose, sizeof whose, "the scene's %u bodies", scene->n_bodies);
+    if (n->most) {
+        ct_fail(&step->error, CT_OUT_OF_MEMORY, "scratch",
+                "%s need %llu bytes for %s, of which OpenGL reaches %llu at once: use a lower resolution or a larger "
+                "pixel_size, or the native rasterizer",
+                whose, (unsigned long long)n->bytes, n->what, (unsigned long long)n->most);
+        return;
+    }
     ct_fail(&step->error, CT_OUT_OF_MEMORY, "scratch",
             "%s need %llu bytes of working memory for %s, but %llu of the device's budget of %llu are in use: use a "
             "lower resolution or a larger pixel_size, or raise the budget",
@@ -292,7 +299,7 @@ static void fail_one(const ct_device *device, ct_step *step, const need *n) {
 
 static void run_part(ct_device *device, ct_lane *lane, ct_step *const *steps, size_t n_steps, bool applied,
                      bool alone) {
-    need n = {"its tables", 0};
+    ct_gpu_need n = {"its tables", 0, 0};
     ct_batch batch;
     memset(&batch, 0, sizeof batch);
     const ct_staged staged = ct_gpu_stage(device, lane, steps, n_steps, !applied);

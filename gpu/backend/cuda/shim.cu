@@ -137,6 +137,35 @@ void with(std::initializer_list<const void *> touched, const std::function<void(
     if (!the().open) set(PROT_NONE);
 }
 
+/* With the mutex held: memory that only streams may touch, with that content; null: there is none left. */
+void *new_block(size_t size, const void *content) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + page - 1) / page * page;
+    void *at = mmap(nullptr, rounded + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    mprotect(at, rounded, PROT_READ | PROT_WRITE);
+    memset(at, 0xa5, rounded);
+    if (content) memcpy(at, content, size);
+    poison((char *)at + size, rounded - size);
+    if (!the().open) mprotect(at, rounded, PROT_NONE);
+    the().blocks[(char *)at] = {size, rounded, current};
+    return at;
+}
+
+/* What is in it goes to `content`, if that is not null. Returns what the block was. */
+block free_block(void *memory, void *content) {
+    auto at = the().blocks.find((char *)memory);
+    if (at == the().blocks.end()) abort(); /* nothing of ours, or freed already */
+    const block freed = at->second;
+    unpoison(memory, freed.rounded);
+    if (content) {
+        mprotect(memory, freed.rounded, PROT_READ | PROT_WRITE);
+        memcpy(content, memory, freed.size);
+    }
+    munmap(memory, freed.rounded + (size_t)sysconf(_SC_PAGESIZE));
+    the().blocks.erase(at);
+    return freed;
+}
+
 } // namespace
 
 #define TRY(name)                                                                                                      \
@@ -222,29 +251,17 @@ cudaError_t ct_shim_malloc(void **memory, size_t size) {
     TRY("cudaMalloc");
     std::lock_guard<std::mutex> lock(the().mutex);
     if (the().used[current] + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + page - 1) / page * page;
-    void *at = mmap(nullptr, rounded + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return give(cudaErrorMemoryAllocation);
-    mprotect(at, rounded, PROT_READ | PROT_WRITE);
-    memset(at, 0xa5, rounded);
-    poison((char *)at + size, rounded - size);
-    if (!the().open) mprotect(at, rounded, PROT_NONE);
-    the().blocks[(char *)at] = {size, rounded, current};
-    the().used[current] += size;
-    *memory = at;
-    return cudaSuccess;
+    *memory = new_block(size, nullptr);
+    if (*memory) the().used[current] += size;
+    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void *memory) {
     if (!memory) return cudaSuccess;
     cudaError_t wrong = trouble("cudaFree");
     std::lock_guard<std::mutex> lock(the().mutex);
-    auto at = the().blocks.find((char *)memory);
-    if (at == the().blocks.end()) abort(); /* nothing of ours, or freed already */
-    the().used[at->second.device] -= at->second.size;
-    unpoison(memory, at->second.rounded);
-    munmap(memory, at->second.rounded + (size_t)sysconf(_SC_PAGESIZE));
-    the().blocks.erase(at);
+    const block freed = free_block(memory, nullptr);
+    the().used[freed.device] -= freed.size;
     return give(wrong);
 }
 
@@ -329,6 +346,84 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     *milliseconds = (float)(1e3 * (to->at - from->at));
     return cudaSuccess;
 }
+
+#ifdef CT_HAVE_EGL
+
+/* ---- OpenGL's buffers ---- */
+
+extern "C" {
+#include "gpu/backend/gl/buffer.h"
+}
+
+struct ct_shim_resource {
+    unsigned buffer;
+    size_t size;
+    void *memory; /* while it is mapped */
+};
+
+cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList) {
+    TRY("cudaGLGetDevices");
+    const char *device = getenv("CT_SHIM_GL_DEVICE");
+    const int found = device ? atoi(device) : current;
+    *n = found >= 0 && room;
+    if (*n) devices[0] = found;
+    return give(*n ? cudaSuccess : cudaErrorNoDevice);
+}
+
+cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned) {
+    *resource = nullptr;
+    TRY("cudaGraphicsGLRegisterBuffer");
+    const size_t size = ct_gl_buffer_size(buffer);
+    if (!size) return give(cudaErrorInvalidValue);
+    *resource = new ct_shim_resource{buffer, size, nullptr};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
+    if (!resource || resource->memory) abort(); /* freed while it is mapped */
+    delete resource;
+    return give(trouble("cudaGraphicsUnregisterResource"));
+}
+
+cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t) {
+    TRY("cudaGraphicsMapResources");
+    for (int i = 0; i < n; i++) {
+        if (resources[i]->memory) return give(cudaErrorUnknown);
+        std::vector<char> content(resources[i]->size);
+        ct_gl_buffer_read(resources[i]->buffer, content.size(), content.data());
+        std::lock_guard<std::mutex> lock(the().mutex);
+        resources[i]->memory = new_block(resources[i]->size, content.data()); /* no more than the buffer takes */
+        if (!resources[i]->memory) abort();
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream) {
+    cudaError_t wrong = trouble("cudaGraphicsUnmapResources");
+    if (!wrong && !stream->failure) run(stream);
+    for (int i = 0; i < n; i++) {
+        if (!resources[i]->memory) return give(cudaErrorUnknown);
+        std::vector<char> content(resources[i]->size);
+        {
+            std::lock_guard<std::mutex> lock(the().mutex);
+            free_block(resources[i]->memory, content.data());
+        }
+        resources[i]->memory = nullptr;
+        ct_gl_buffer_write(resources[i]->buffer, content.size(), content.data());
+    }
+    return give(wrong);
+}
+
+cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, cudaGraphicsResource_t resource) {
+    *memory = nullptr;
+    TRY("cudaGraphicsResourceGetMappedPointer");
+    if (!resource->memory) return give(cudaErrorUnknown);
+    *memory = resource->memory;
+    *bytes = resource->size;
+    return cudaSuccess;
+}
+
+#endif
 
 void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &block) {
     if (cudaError_t wrong = trouble("launch")) {

@@ -5,6 +5,9 @@
  * buffer too soon shows. Device memory is inaccessible but while a stream runs, each allocation ends at a guard page,
  * and new memory is full of garbage. A warp is one thread wide.
  *
+ * A buffer of OpenGL's is such memory while it is mapped, each time elsewhere: its content goes there and back. Where a
+ * stream and OpenGL have to wait for each other the stream is run.
+ *
  * The environment sets the scene (read at every call, so that a test may change it):
  *   CT_SHIM_DEVICES=1        how many devices there are
  *   CT_SHIM_MEMORY=<bytes>   memory of each, 4 GiB if not given
@@ -13,6 +16,7 @@
  *   CT_SHIM_CAPABILITY=90    compute capability of the devices
  *   CT_SHIM_FAIL=<function>:<n>:<code>  the n-th call from now on of that function (e.g. cudaMalloc; or "launch", whose
  *                            failure shows at the next synchronisation) gives that error code. Codes from 700 on stick.
+ *   CT_SHIM_GL_DEVICE=<n>    which device OpenGL draws on, -1: none; the current one if not given
  *   CT_SHIM_ORDER=<mask>     thread k of a block runs as k ^ mask (0..255), and blocks run backwards unless it is 0
  */
 #ifndef CT_SHIM_CUH
@@ -100,6 +104,15 @@ cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
+
+typedef struct ct_shim_resource *cudaGraphicsResource_t;
+enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
+cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList list);
+cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned flags);
+cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource);
+cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream);
+cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream);
+cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, cudaGraphicsResource_t resource);
 
 template <class T> cudaError_t cudaMalloc(T **memory, size_t size) {
     return ct_shim_malloc((void **)memory, size);

@@ -85,8 +85,12 @@ static void test_missing_parts(void **state) {
     set("CT_SHIM_FAIL", "cudaGetDeviceCount:1:3");
     expect_refused(&options, CT_UNSUPPORTED, "backend", "cannot list devices");
     set("CT_SHIM_FAIL", NULL);
+    options.rasterizer = "vulkan";
+    expect_refused(&options, CT_UNSUPPORTED, "rasterizer", "no rasterizer \"vulkan\"");
+#ifndef CT_HAVE_EGL
     options.rasterizer = "egl";
-    expect_refused(&options, CT_UNSUPPORTED, "rasterizer", "\"egl\" does not go with backend \"cuda\"");
+    expect_refused(&options, CT_UNSUPPORTED, "rasterizer", "\"egl\" is not in this build");
+#endif
 }
 
 static void test_auto_is_not_the_shim(void **state) {

@@ -1,0 +1,350 @@
+/* interop.cu - buffers that OpenGL and CUDA share, and who has them when. */
+#include "gpu/backend/cuda/interop.cuh"
+
+#ifdef CT_HAVE_EGL
+
+extern "C" {
+#include "gpu/backend/gl/context.h"
+}
+
+#ifndef CT_CUDA_SHIM
+/* As in cuda_gl_interop.h, which wants OpenGL's headers. */
+extern "C" {
+enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
+cudaError_t CUDARTAPI cudaGLGetDevices(unsigned *n, int *devices, unsigned room, enum cudaGLDeviceList list);
+cudaError_t CUDARTAPI cudaGraphicsGLRegisterBuffer(struct cudaGraphicsResource **resource, unsigned buffer,
+                                                   unsigned flags);
+}
+#endif
+
+/* The first thing that went wrong inside OpenGL's context. It is told once outside, as all is that takes the device's
+ * mutex: who holds that may be waiting for the context. */
+struct trouble {
+    cudaError_t code;
+    const char *what;
+    ct_error error; /* of OpenGL's */
+};
+
+static bool try_cuda(trouble *t, cudaError_t code, const char *what) {
+    if (code == cudaSuccess) return true;
+    if (t->code == cudaSuccess) {
+        t->code = code;
+        t->what = what;
+    }
+    return false;
+}
+
+/* False, and the device is lost, if there was any. */
+static bool settle(ct_device *device, const trouble *t) {
+    if (t->error.status) ct_gpu_lose(device, t->error.message);
+    return ct_gpu_ok(device, t->code, t->what) && !t->error.status;
+}
+
+/* ---- buffers ---- */
+
+static const uint64_t LEAST = 4096; /* bytes */
+
+static void free_inside(ct_lane *lane, int which, trouble *t) {
+    ct_gpu_shared *shared = &lane->shared[which];
+    const cudaGraphicsResource_t resource = shared->resource;
+    unsigned none;
+    shared->resource = NULL;
+    if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "taking back a buffer from CUDA");
+    ct_raster_gl_share(lane->gl, (ct_gl_buffer)which, 0, &none, NULL);
+}
+
+/* Buffers first to end - 1. False: the device is lost. */
+static bool free_buffers(ct_device *device, ct_lane *lane, int first, int end) {
+    trouble t = {cudaSuccess, "", {}};
+    if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
+        for (int i = first; i < end; i++) free_inside(lane, i, &t);
+        ct_gl_leave(device->gl);
+    }
+    for (int i = first; i < end; i++) {
+        if (lane->shared[i].bytes) ct_gpu_give(device, lane->shared[i].bytes);
+        lane->shared[i].bytes = 0;
+    }
+    return settle(device, &t);
+}
+
+/* Room for so many bytes, and some more where there is; what was in the buffer is gone if it had to grow. */
+static bool grow(ct_device *device, ct_lane *lane, ct_gl_buffer which, uint64_t bytes) {
+    ct_gpu_shared *shared = &lane->shared[which];
+    if (bytes <= shared->bytes) return true;
+    const uint64_t reach = ct_raster_gl_reach(lane->gl);
+    if (bytes > reach) return false;
+    if (!free_buffers(device, lane, which, which + 1)) return false;
+    uint64_t more = bytes + bytes / 4;
+    if (more > reach) more = reach;
+    if (!ct_gpu_take(device, more, lane)) {
+        more = bytes;
+        if (!ct_gpu_take(device, more, lane)) return false;
+    }
+    bool has = false;
+    trouble t = {cudaSuccess, "", {}};
+    if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
+        unsigned name = 0;
+        has = ct_raster_gl_share(lane->gl, which, more, &name, &t.error) == CT_OK &&
+              try_cuda(&t, cudaGraphicsGLRegisterBuffer(&shared->resource, name, 0), "sharing a buffer with OpenGL");
+        if (!has) free_inside(lane, which, &t);
+        ct_gl_leave(device->gl);
+    }
+    if (has)
+        shared->bytes = more;
+    else
+        ct_gpu_give(device, more);
+    if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) lane->is_blank = false;
+    if (t.error.status == CT_OUT_OF_MEMORY || t.code == cudaErrorMemoryAllocation) { /* as if the budget were smaller */
+        cudaGetLastError();
+        return false;
+    }
+    return settle(device, &t) && has;
+}
+
+void ct_gpu_gl_free(ct_device *device, ct_lane *lane) {
+    if (!lane->gl) return;
+    free_buffers(device, lane, 0, CT_GL_BUFFERS);
+    lane->is_blank = false;
+}
+
+static uint32_t commands_for(uint64_t patches) {
+    return (uint32_t)(patches / CT_COMMAND_PATCHES + 1);
+}
+static_assert((CT_GL_MOST_REACH / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
+              "commands need never grow");
+
+bool ct_gpu_gl_reserve(ct_device *device, ct_lane *lane) {
+    bool ok = true;
+    for (int i = 0; i < CT_GL_BUFFERS; i++) ok = ok && grow(device, lane, (ct_gl_buffer)i, LEAST);
+    return ok;
+}
+
+static bool grow_for(ct_device *device, ct_lane *lane, ct_gl_buffer which, uint64_t bytes, const char *what,
+                     ct_gpu_need *n) {
+    n->what = what;
+    n->bytes = bytes;
+    n->most = bytes > ct_raster_gl_reach(lane->gl) ? ct_raster_gl_reach(lane->gl) : 0;
+    return grow(device, lane, which, bytes);
+}
+
+bool ct_gpu_gl_make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, uint32_t lack, ct_gpu_need *n) {
+    bool ok = true;
+    if (c->samples > UINT32_MAX) {
+        n->what = "fragments, which are counted in 32 bits, of the rectangles around triangles";
+        n->bytes = c->samples * sizeof(ct_linked_fragment);
+        n->most = UINT32_MAX * (uint64_t)sizeof(ct_linked_fragment);
+        return false;
+    }
+    if (lack & CT_LACK_PAIRS)
+        ok = ok && grow_for(device, lane, CT_GL_TILES, c->pairs * 3 * sizeof(ct_tile), "views to draw", n);
+    if (lack & CT_LACK_RAYS)
+        ok = ok && grow_for(device, lane, CT_GL_HEADS, c->rays * sizeof(uint32_t), "rays to draw", n) &&
+             grow_for(device, lane, CT_GL_WINDINGS, c->rays * sizeof(int32_t[2]), "rays to draw", n);
+    if (lack & CT_LACK_PATCHES)
+        ok = ok && grow_for(device, lane, CT_GL_PATCHES, c->patches * sizeof(ct_patch), "triangles to draw", n);
+    if (lack & CT_LACK_FRAGMENTS)
+        ok = ok && grow_for(device, lane, CT_GL_FRAGMENTS, c->fragments * sizeof(ct_linked_fragment),
+                            "ray crossings drawn", n);
+    return ok;
+}
+
+static void lower(uint64_t *room, uint64_t bytes, uint64_t each) {
+    if (bytes / each < *room) *room = bytes / each;
+}
+
+void ct_gpu_gl_limit(const ct_lane *lane, ct_gpu_room *room) {
+    lower(&room->pairs, lane->shared[CT_GL_TILES].bytes, 3 * sizeof(ct_tile));
+    lower(&room->rays, lane->shared[CT_GL_HEADS].bytes, sizeof(uint32_t));
+    lower(&room->rays, lane->shared[CT_GL_WINDINGS].bytes, sizeof(int32_t[2]));
+    lower(&room->fragments, lane->shared[CT_GL_FRAGMENTS].bytes, sizeof(ct_linked_fragment));
+    room->patches = lane->shared[CT_GL_PATCHES].bytes / sizeof(ct_patch);
+}
+
+/* ---- a drawing ---- */
+
+static void *pointer_to(ct_lane *lane, ct_gl_buffer which, trouble *t) {
+    void *at = NULL;
+    size_t bytes = 0;
+    if (t->code == cudaSuccess)
+        try_cuda(t, cudaGraphicsResourceGetMappedPointer(&at, &bytes, lane->shared[which].resource),
+                 "reaching a buffer of OpenGL's");
+    return at;
+}
+
+/* CUDA has these buffers from here on; what OpenGL was given before is done by then. */
+static bool begin(ct_lane *lane, const ct_gl_buffer *which, int n, trouble *t) {
+    cudaGraphicsResource_t resources[CT_GL_BUFFERS];
+    for (int i = 0; i < n; i++) resources[i] = lane->shared[which[i]].resource;
+    return try_cuda(t, cudaGraphicsMapResources(n, resources, lane->stream), "taking buffers from OpenGL");
+}
+
+/* OpenGL has them again, when what the stream was given is done. */
+static void end(ct_lane *lane, const ct_gl_buffer *which, int n, trouble *t) {
+    cudaGraphicsResource_t resources[CT_GL_BUFFERS];
+    for (int i = 0; i < n; i++) resources[i] = lane->shared[which[i]].resource;
+    try_cuda(t, cudaGraphicsUnmapResources(n, resources, lane->stream), "giving buffers back to OpenGL");
+}
+
+/* Empties what OpenGL draws into, which it is left as but by a batch that was cut short. */
+static void blank(ct_lane *lane, trouble *t) {
+    static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS};
+    if (lane->is_blank || !begin(lane, which, 2, t)) return;
+    for (int i = 0; i < 2; i++) {
+        void *at = pointer_to(lane, which[i], t);
+        if (at)
+            try_cuda(t, cudaMemsetAsync(at, i ? 0 : 0xff, lane->shared[which[i]].bytes, lane->stream),
+                     "clearing a buffer of OpenGL's");
+    }
+    end(lane, which, 2, t);
+}
+
+static unsigned make_patches(ct_device *device, ct_lane *lane, ct_batch *b, trouble *t) {
+    static const ct_gl_buffer which[] = {CT_GL_PATCHES, CT_GL_TILES, CT_GL_COMMANDS, CT_GL_COUNTER};
+    unsigned n = 0;
+    if (t->code != cudaSuccess || !begin(lane, which, 4, t)) return 0;
+    b->patches = (ct_patch *)pointer_to(lane, CT_GL_PATCHES, t);
+    b->tiles = (ct_tile *)pointer_to(lane, CT_GL_TILES, t);
+    b->commands = (ct_draw_command *)pointer_to(lane, CT_GL_COMMANDS, t);
+    b->n_drawn = (uint32_t *)pointer_to(lane, CT_GL_COUNTER, t);
+    b->n_commands = commands_for(b->room.patches);
+    if (t->code == cudaSuccess) n = ct_cuda_patches(b, device->grid, lane->stream);
+    end(lane, which, 4, t);
+    return n;
+}
+
+static unsigned take_fragments(ct_device *device, ct_lane *lane, ct_batch *b, trouble *t) {
+    static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS, CT_GL_FRAGMENTS, CT_GL_COUNTER};
+    unsigned n = 0;
+    if (t->code != cudaSuccess || !begin(lane, which, 4, t)) return 0;
+    b->heads = (uint32_t *)pointer_to(lane, CT_GL_HEADS, t);
+    b->windings = (int32_t(*)[2])pointer_to(lane, CT_GL_WINDINGS, t);
+    b->drawn = (ct_linked_fragment *)pointer_to(lane, CT_GL_FRAGMENTS, t);
+    b->n_drawn = (uint32_t *)pointer_to(lane, CT_GL_COUNTER, t);
+    if (t->code == cudaSuccess) n = ct_cuda_take(b, device->grid, lane->stream);
+    end(lane, which, 4, t);
+    return n;
+}
+
+bool ct_gpu_gl_draw(ct_device *device, ct_lane *lane, const ct_batch *batch, unsigned *launches) {
+    ct_batch b = *batch;
+    trouble t = {cudaSuccess, "", {}};
+    if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
+        blank(lane, &t);
+        *launches += make_patches(device, lane, &b, &t);
+        lane->is_blank =
+            t.code == cudaSuccess &&
+            ct_raster_gl_draw_shared(lane->gl, b.n_commands, (uint32_t)b.room.fragments, &t.error) == CT_OK;
+        if (lane->is_blank) *launches += take_fragments(device, lane, &b, &t);
+        ct_gl_leave(device->gl);
+    }
+    return settle(device, &t);
+}
+
+/* ---- opening ---- */
+
+/* Does CUDA, too, say that the context is on this device? */
+static ct_status same_gpu(ct_device *device, ct_error *error) {
+    unsigned n = 0;
+    int found[CT_MAX_DEVICES];
+    ct_status status = ct_gl_enter(device->gl, error);
+    if (status) return status;
+    const cudaError_t code = cudaGLGetDevices(&n, found, CT_MAX_DEVICES, cudaGLDeviceListAll);
+    cudaGetLastError(); /* an answer like any other */
+    ct_gl_leave(device->gl);
+    for (unsigned i = 0; i < n && code == cudaSuccess; i++)
+        if (found[i] == device->ordinal) return CT_OK;
+    char what[96];
+    if (code)
+        snprintf(what, sizeof what, "none (%s)", cudaGetErrorName(code));
+    else
+        snprintf(what, sizeof what, n ? "device %d" : "none", found[0]);
+    const ct_gl_facts *facts = ct_gl_context_facts(device->gl);
+    return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                   "EGL device %d, %s, is not the GPU that CUDA calls device %d, %s, but to CUDA %s: choose GPUs by "
+                   "devices in place of CUDA_VISIBLE_DEVICES, or use the native rasterizer",
+                   facts->device, facts->renderer, device->ordinal, device->name, what);
+}
+
+/* What CUDA writes OpenGL has to read. */
+static bool shares(ct_device *device, ct_lane *lane, uint32_t *read, trouble *t) {
+    static const ct_gl_buffer which[] = {CT_GL_COUNTER};
+    if (ct_gl_enter(device->gl, &t->error)) return false;
+    if (begin(lane, which, 1, t)) {
+        void *at = pointer_to(lane, CT_GL_COUNTER, t);
+        if (at) try_cuda(t, cudaMemsetAsync(at, 0xc7, sizeof *read, lane->stream), "writing to a buffer of OpenGL's");
+        end(lane, which, 1, t);
+    }
+    const bool ok =
+        t->code == cudaSuccess && ct_raster_gl_read(lane->gl, CT_GL_COUNTER, sizeof *read, read, &t->error) == CT_OK;
+    ct_gl_leave(device->gl);
+    return ok;
+}
+
+static ct_status prove(ct_device *device, ct_lane *lane, ct_error *error) {
+    trouble t = {cudaSuccess, "", {}};
+    uint32_t read = 0;
+    const bool has = ct_gpu_gl_reserve(device, lane), ok = has && shares(device, lane, &read, &t);
+    if (!settle(device, &t) || device->lost)
+        return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                       "CUDA and OpenGL do not share memory on device %d, %s: %s. Use a newer driver, or the native "
+                       "rasterizer",
+                       device->ordinal, device->name, device->lost_reason);
+    if (!has)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "device %d, %s: no memory for buffers of OpenGL's",
+                       device->ordinal, device->name);
+    if (!ok || read != 0xc7c7c7c7)
+        return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
+                       "CUDA and OpenGL do not share memory on device %d, %s: one wrote c7c7c7c7, the other read %08x. "
+                       "Use a newer driver, or the native rasterizer",
+                       device->ordinal, device->name, read);
+    return CT_OK;
+}
+
+ct_status ct_gpu_gl_open(ct_device *device, ct_error *error) {
+#ifdef CT_CUDA_SHIM
+    const ct_gl_choice choice = {CT_GL_ANY, CT_GL_ANY}; /* the CPU is no EGL device of CUDA's */
+#else
+    const ct_gl_choice choice = {CT_GL_ANY, device->ordinal};
+#endif
+    ct_status status = ct_gl_context_create(&choice, &device->gl, error);
+    if (!status) status = same_gpu(device, error);
+    for (ct_lane &lane : device->lanes) {
+        if (!status) status = ct_raster_gl_create(device->gl, &lane.gl, error);
+        if (!status) status = prove(device, &lane, error);
+    }
+    return status;
+}
+
+void ct_gpu_gl_close(ct_device *device) {
+    for (ct_lane &lane : device->lanes) ct_raster_gl_close(&lane.gl);
+    ct_gl_context_destroy(&device->gl);
+}
+
+#else
+
+ct_status ct_gpu_gl_open(ct_device *, ct_error *error) {
+    return ct_fail(error, CT_UNSUPPORTED, "rasterizer", "this build has no EGL");
+}
+
+void ct_gpu_gl_close(ct_device *) {
+}
+
+bool ct_gpu_gl_reserve(ct_device *, ct_lane *) {
+    return false;
+}
+
+bool ct_gpu_gl_make_room(ct_device *, ct_lane *, const ct_gpu_counts *, uint32_t, ct_gpu_need *) {
+    return false;
+}
+
+void ct_gpu_gl_limit(const ct_lane *, ct_gpu_room *) {
+}
+
+bool ct_gpu_gl_draw(ct_device *, ct_lane *, const ct_batch *, unsigned *) {
+    return false;
+}
+
+void ct_gpu_gl_free(ct_device *, ct_lane *) {
+}
+
+#endif

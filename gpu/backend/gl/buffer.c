@@ -1,0 +1,22 @@
+/* buffer.c - reads and writes buffers of OpenGL's from the host. Only the stand-in for CUDA does so. */
+#include "gpu/backend/gl/buffer.h"
+
+#ifdef CT_CUDA_SHIM
+
+#include <epoxy/gl.h>
+
+size_t ct_gl_buffer_size(unsigned buffer) {
+    GLint64 bytes = 0;
+    if (glIsBuffer(buffer)) glGetNamedBufferParameteri64v(buffer, GL_BUFFER_SIZE, &bytes);
+    return (size_t)bytes;
+}
+
+void ct_gl_buffer_read(unsigned buffer, size_t bytes, void *to) {
+    glGetNamedBufferSubData(buffer, 0, (GLsizeiptr)bytes, to);
+}
+
+void ct_gl_buffer_write(unsigned buffer, size_t bytes, const void *from) {
+    glNamedBufferSubData(buffer, 0, (GLsizeiptr)bytes, from);
+}
+
+#endif
