@@ -1,25 +1,30 @@
 #!/usr/bin/env bash
 # gpu-check.sh - everything that can only be known on a machine with an NVIDIA GPU, in one run, with a table last.
 #
-#   gpu-check.sh [--shim] [--libraries DIR] [--out DIR] [--seconds S] [--archs "90 100"]
+#   gpu-check.sh [--shim] [--libraries DIR] [--out DIR] [--seconds S] [--within S] [--archs "90 100"] [--commit NAME]
 #
-# The engine's part (same bits on every device, traffic, memory, compute-sanitizer, benches) needs nvcc, gcc and make, and no
-# network. The service's and the EGL rasteriser's parts run where their libraries are found, on the machine or in DIR: a
-# folder into which the packages were unpacked (dpkg -x x.deb DIR). What did not run is said in the table.
+# The engine's part (same bits on every device, traffic, memory, benches, compute-sanitizer) needs nvcc, gcc, g++ and make,
+# and no network. The service's and the EGL rasteriser's parts run where their libraries are found, on the machine or in DIR:
+# a folder into which the packages were unpacked (dpkg -x x.deb DIR). What did not run is said in the table.
 # --shim runs the same script with the kernels on the CPU, to test the script itself: its times mean nothing.
-# The table, the benches' JSON and the logs go to DIR of --out (build/gpu-check/results). Exit code 0: all that ran was good;
-# 1: something was not; 3: there is no GPU here.
+# --seconds: how long each bench runs. --within: how long all of it may take, what matters most first; each part has a limit
+# of its own besides. --commit: what the table calls the sources where there is no git to ask.
+# The table, the benches' JSON and the logs go to DIR of --out (build/gpu-check/results), the table anew after each part, so
+# that it is there however this ends. Exit code 0: all that ran was good; 1: something was not; 2: wrong options; 3: there is
+# no GPU here, or nothing to build with.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-shim='' libraries='' out=build/gpu-check/results seconds=3 archs=native
+shim='' libraries='' out=build/gpu-check/results seconds=3 within=86400 archs=native commit=''
 while [ $# != 0 ]; do
     case "$1" in
     --shim) shim=yes ;;
     --libraries) libraries=$(cd "${2:?--libraries needs a folder}" && pwd) || exit 2; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
+    --within) within=${2:?--within needs a number of seconds}; shift ;;
     --archs) archs=${2:?--archs needs a list}; shift ;;
+    --commit) commit=${2:?--commit needs a name}; shift ;;
     *) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;;
     esac
     shift
@@ -27,22 +32,31 @@ done
 
 # ---- what there is -------------------------------------------------------------------------------------------------
 
-device='the CPU, by the shim' driver=none nvcc=none
+for tool in make "${CC:-gcc}" "${CXX:-g++}" awk; do
+    command -v "$tool" >/dev/null && continue
+    echo "gpu-check: there is no $tool on PATH: install it; the engine's part needs make, gcc, g++, awk and nvcc" >&2
+    exit 3
+done
+device='the CPU, by the shim' driver=none nvcc=none sanitizer=''
 if [ -z "$shim" ]; then
     device=''
-    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
     if ! command -v nvidia-smi >/dev/null || ! device=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader 2>&1); then
         echo "gpu-check: there is no NVIDIA GPU here that nvidia-smi can talk to${device:+ ($device)}." >&2
         echo "Run this where there is one; --shim tests the script itself with the kernels on the CPU." >&2
         exit 3
     fi
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
     if [ -z "$nvcc" ]; then
         echo "gpu-check: no nvcc on PATH or in /usr/local/cuda/bin: install CUDA 12 or newer" >&2
         exit 3
     fi
     driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)
+    sanitizer=$(command -v compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer | head -1)
     nvcc=$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/\1/p')
 fi
+# What the table says of the sources: a copy without a repository is known by what is in it.
+[ -n "$commit" ] || commit=$(git describe --always --dirty 2>/dev/null) ||
+    commit="unknown; the sources' sum is $(find Makefile gpu tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-12)"
 if [ -n "$libraries" ]; then
     folder=$libraries/usr/lib/$(gcc -dumpmachine | sed 's/-pc-/-/')
     export PATH=$libraries/usr/bin:$PATH
@@ -64,30 +78,80 @@ else
     only=()
 fi
 
-# ---- parts: each leaves a row -------------------------------------------------------------------------------------
+# ---- the table -----------------------------------------------------------------------------------------------------
 
-rows=() failed=0
-row() { rows+=("$(printf '%-34s %-8s %s' "$1" "$2" "$3")"); [ "$2" != FAILED ] || failed=1; }
+rows=() failed=0 began=$(date -u '+%Y-%m-%d %H:%M UTC')
+write_table() {
+    {
+        printf 'date     %s\ncommit   %s\n' "$began" "$commit"
+        printf 'device   %s\ndriver   %s\nCUDA     %s\nhost     %s\n\n' \
+            "$(echo "$device" | sort | uniq -c | sed 's/^ *1 //;s/^ *//' | tr '\n' ';' | sed 's/;$//')" \
+            "$driver" "$nvcc" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores"
+        printf '%s\n' "${rows[@]}"
+        [ ! -s "$out/bench.json" ] || { echo; bench_rows '' bench.json; }
+    } >"$out/table.txt.new" && mv "$out/table.txt.new" "$out/table.txt"
+}
+row() {
+    rows+=("$(printf '%-34s %-8s %s' "$1" "$2" "$3")")
+    [ "$2" != FAILED ] || failed=1
+    write_table
+}
+finish() {
+    printf '\n==== result\n'
+    cat "$out/table.txt"
+    exit $failed
+}
 
-# part NAME LOG COMMAND...: runs it; its last line is the row's note.
+# ---- parts: each leaves a row --------------------------------------------------------------------------------------
+
+# Each part is a process group of its own (set -m), so that all of it ends when its time is up, or when this is told to.
+set -m
+rm -f "$out"/*.log "$out"/*.json "$out"/table.txt
+now_running='' job='' watchdog=''
+end_group() { kill -"$2" -- "-$1" 2>/dev/null; }
+interrupted() {
+    trap '' INT TERM HUP
+    [ -z "$job" ] || { end_group "$job" TERM; sleep 1; end_group "$job" KILL; end_group "$watchdog" KILL; wait; } 2>/dev/null
+    row "${now_running:-gpu-check}" FAILED 'interrupted; nothing behind it was run'
+    finish
+}
+trap interrupted INT TERM HUP
+
+# part NAME LOG LIMIT COMMAND...: runs it, for so many seconds at most; its last line is the row's note.
 part() {
-    local name=$1 log=$out/$2 rc start=$SECONDS
-    shift 2
-    printf '\n==== %s\n' "$name"
-    "$@" 2>&1 | tee "$log"
-    rc=${PIPESTATUS[0]}
-    if [ "$rc" = 0 ]; then row "$name" passed "$(tail -n 1 "$log") ($((SECONDS - start)) s)"; else
-        row "$name" FAILED "exit code $rc, see $log: $(tail -n 1 "$log")"
+    local name=$1 log=$out/$2 limit=$3 left=$((within - SECONDS)) rc start=$SECONDS took
+    shift 3
+    if [ $left -lt 1 ]; then
+        row "$name" skipped "the $within s of --within are over"
+        return 1
     fi
-    return "$rc"
+    [ "$limit" -lt $left ] || limit=$left
+    printf '\n==== %s\n' "$name"
+    now_running=$name
+    { "$@" 2>&1 | tee "$log"; exit "${PIPESTATUS[0]}"; } </dev/null &
+    job=$!
+    { sleep "$limit"; end_group $job TERM; sleep 5; end_group $job KILL; } >/dev/null 2>&1 </dev/null &
+    watchdog=$!
+    { wait $job; rc=$?; } 2>/dev/null # or bash tells of each that was ended
+    took=$((SECONDS - start))
+    end_group $watchdog KILL
+    { wait $watchdog; } 2>/dev/null
+    job='' now_running=''
+    if [ $rc = 0 ]; then
+        row "$name" passed "$(tail -n 1 "$log") ($took s)"
+    elif [ $rc -gt 128 ] && [ $took -ge "$limit" ]; then
+        row "$name" FAILED "ended when its $limit s were over, see $log: $(tail -n 1 "$log")"
+    else
+        row "$name" FAILED "exit code $rc after $took s, see $log: $(tail -n 1 "$log")"
+    fi
+    return $rc
 }
 
 sanitize() {
-    local tool=$1 sanitizer
-    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-    if [ -n "$shim" ]; then row "compute-sanitizer $tool" skipped "needs a GPU"; return; fi
-    if [ -z "$sanitizer" ]; then row "compute-sanitizer $tool" skipped "there is no compute-sanitizer"; return; fi
-    part "compute-sanitizer $tool" "$tool.log" "$sanitizer" --tool "$tool" --error-exitcode 9 "$engine/tests/gpu/check" --short
+    local tool=$1
+    if [ -n "$shim" ]; then row "compute-sanitizer $tool" skipped 'needs a GPU'; return; fi
+    if [ -z "$sanitizer" ]; then row "compute-sanitizer $tool" skipped 'there is no compute-sanitizer on PATH or beside nvcc'; return; fi
+    part "compute-sanitizer $tool" "$tool.log" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 "$engine/tests/gpu/check" --short
 }
 
 # Numbers of bench_engine's JSON lines: device and wall time, and the CPU's beside them.
@@ -101,7 +165,9 @@ bench_rows() {
       else { rate = n[scene] > 1 ? sprintf(", %.0f scene-steps/s", 1e3 * n[scene] / wall[scene]) : ""
           printf "%s %s: device %.1f us, wall %.1f us%s; CPU %.1f us; %g launches, %.0f bytes up, %.0f down; %s\n", name, scene, 1e3 * device[scene],
               1e3 * wall[scene], rate, 1e3 * number("median"), launches[scene], up[scene], down[scene],
-              hash[scene] == text("hash") ? "same bits" : "OTHER BITS" } }' "$out/$2"
+              hash[scene] == text("hash") ? "same bits" : "OTHER BITS"; delete device[scene] } }
+    END { for (scene in device) printf "%s %s: device %.1f us, wall %.1f us; the CPU did not come to it\n", name, scene, 1e3 * device[scene],
+              1e3 * wall[scene] }' "$out/$2"
 }
 
 round_trips() {
@@ -110,7 +176,7 @@ round_trips() {
     pid=$!
     sleep 2
     if kill -0 "$pid" 2>/dev/null; then
-        timeout 120 "$service/tests/bench/bench_stream" "tcp://127.0.0.1:$port" "$pid" 300 "$((${seconds%.*} + 1))" \
+        "$service/tests/bench/bench_stream" "tcp://127.0.0.1:$port" "$pid" 300 "$((${seconds%.*} + 1))" \
             "${CONTACTD_MESHES:-../shared/meshes}" >"$out/stream.json"
         rc=$?
         kill -TERM "$pid"
@@ -123,44 +189,33 @@ round_trips() {
         -e 's/.*"round_trip_boxes".*"p50": *\([0-9.]*\).*"p99": *\([0-9.]*\).*/two boxes: p50 \1 us, p99 \2 us/p' "$out/stream.json" | paste -sd';'
 }
 
-if part 'build of the engine' build.log "${make_engine[@]}" engine-tools; then
-    if [ -n "$shim" ]; then part 'same bits, traffic, memory' check.log env CT_SHIM_DEVICES=2 "$engine/tests/gpu/check" --short; else
-        part 'same bits, traffic, memory' check.log "$engine/tests/gpu/check"
+write_table
+if part 'build of the engine' build.log 300 "${make_engine[@]}" engine-tools; then
+    if [ -n "$shim" ]; then part 'same bits, traffic, memory' check.log 120 env CT_SHIM_DEVICES=2 "$engine/tests/gpu/check" --short; else
+        part 'same bits, traffic, memory' check.log 120 "$engine/tests/gpu/check"
     fi
+    bench() { "$engine/tests/bench/bench_engine" --backend cuda --seconds "$seconds" "${only[@]}" >"$out/bench.json" && bench_rows bench bench.json; }
+    part 'engine benches' bench.log 180 bench
+    if grep -qs 'OTHER BITS' "$out/bench.log"; then row 'bits in the benches' FAILED "see $out/bench.log"; fi
     sanitize memcheck
     sanitize racecheck
-    bench() { "$engine/tests/bench/bench_engine" --backend cuda --seconds "$seconds" "${only[@]}" >"$out/bench.json" && bench_rows bench bench.json; }
-    part 'engine benches' bench.log bench
-    if grep -q 'OTHER BITS' "$out/bench.log"; then row 'bits in the benches' FAILED "see $out/bench.log"; fi
 fi
 
 if pkg-config --exists libzmq libmicrohttpd jansson 2>/dev/null && command -v flatc >/dev/null; then
-    if part 'build of the service' build-service.log "${make_service[@]}" all bench-tools; then
-        part 'service: round trips' stream.log round_trips
+    if part 'build of the service' build-service.log 300 "${make_service[@]}" all bench-tools; then
+        part 'service: round trips' stream.log 120 round_trips
     fi
 else
-    row 'service' skipped 'needs libzmq, libmicrohttpd, jansson and flatc (--libraries)'
+    row 'service' skipped 'needs pkg-config, libzmq, libmicrohttpd, jansson and flatc (--libraries)'
 fi
 if ! pkg-config --exists epoxy libpng 2>/dev/null; then
-    row 'EGL rasteriser' skipped 'needs libepoxy and libpng (--libraries)'
-elif ! pkg-config --exists cmocka 2>/dev/null; then
-    row 'EGL rasteriser' skipped 'its tests need cmocka (--libraries)'
+    row 'EGL rasteriser' skipped 'needs pkg-config, libepoxy and libpng (--libraries)'
+elif ! pkg-config --exists cmocka libzmq libmicrohttpd jansson || ! command -v flatc >/dev/null; then
+    row 'EGL rasteriser' skipped "its tests need cmocka, and what the service needs (--libraries)"
 else
     gl_tests=$(find tests/unit tests/consistency -name 'test_*_gl.c' | sort | tr '\n' ' ')
     if [ -z "$gl_tests" ]; then row 'EGL rasteriser' skipped 'this tree has none'; else
-        part 'EGL rasteriser' egl.log "${make_service[@]}" unit TESTS="$gl_tests"
+        part 'EGL rasteriser' egl.log 300 "${make_service[@]}" unit TESTS="$gl_tests"
     fi
 fi
-
-# ---- the table -----------------------------------------------------------------------------------------------------
-
-{
-    printf 'date     %s\ncommit   %s\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" "$(git describe --always --dirty 2>/dev/null || echo unknown)"
-    printf 'device   %s\ndriver   %s\nCUDA     %s\nhost     %s\n\n' "$(echo "$device" | sort | uniq -c | sed 's/^ *1 //;s/^ *//' | tr '\n' ';' | sed 's/;$//')" \
-        "$driver" "$nvcc" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores"
-    printf '%s\n' "${rows[@]}"
-    [ ! -s "$out/bench.json" ] || { echo; bench_rows '' bench.json; }
-} >"$out/table.txt"
-printf '\n==== result\n'
-cat "$out/table.txt"
-exit $failed
+finish
