@@ -152,13 +152,14 @@ static int parse(ctl *ctl, int argc, char **argv, const char **words, int *n_wor
 }
 
 static int common_options(ctl *ctl, bool to_file) {
-    const char *output = ctl->options[OPT_OUTPUT], *environment = getenv("CONTACTD_SERVER");
+    const char *output = ctl->options[OPT_OUTPUT];
     double seconds = 10;
+    contactd_options defaults;
+    contactd_options_init(&defaults);
     if (!to_file && output && strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
         return ctl_mistake("--output is \"%s\", expected json or table", output);
     ctl->json = !to_file && output && strcmp(output, "json") == 0;
-    ctl->server = ctl->options[OPT_SERVER];
-    if (!ctl->server) ctl->server = environment && *environment ? environment : "tcp://127.0.0.1:5555";
+    ctl->server = ctl->options[OPT_SERVER] ? ctl->options[OPT_SERVER] : defaults.server;
     if (!ctl_number(ctl, OPT_TIMEOUT, &seconds)) return EXIT_USAGE;
     if (!(seconds > 0 && seconds <= 86400))
         return ctl_mistake("--timeout is %g, expected > 0 and at most 86400", seconds);

@@ -103,8 +103,9 @@ void ctc_begin(contactd_client *client) {
 /* ---- connecting ---- */
 
 void contactd_options_init(contactd_options *options) {
+    const char *server = getenv("CONTACTD_SERVER");
     *options = (contactd_options){.cookie = OPTIONS_COOKIE,
-                                  .server = "tcp://127.0.0.1:5555",
+                                  .server = server && *server ? server : "tcp://127.0.0.1:5555",
                                   .name = "",
                                   .timeout_ms = 10000,
                                   .resend_ms = 3000,

@@ -43,7 +43,7 @@ typedef struct contactd_client contactd_client;
 
 typedef struct contactd_options {
     uint32_t cookie;     /* set by contactd_options_init */
-    const char *server;  /* "tcp://127.0.0.1:5555" or "ipc://..." */
+    const char *server;  /* "tcp://host:port" or "ipc://..."; $CONTACTD_SERVER, else tcp://127.0.0.1:5555 */
     const char *name;    /* for the server's logs and lists */
     uint32_t timeout_ms; /* of every call; > 0; 10,000 */
     uint32_t resend_ms; /* a step without an answer for this long is sent again, which never computes it twice; 3,000 */
@@ -285,8 +285,8 @@ typedef struct contactd_result {
     const contactd_contact *contacts;
     const char *method, *backend;
     uint64_t pairs, rays, fragments;
-    double timings_us[CONTACTD_PHASES];
-    double latency_us; /* from submission to the answer's arrival here */
+    double timings_us[CONTACTD_PHASES]; /* the engine's are summed over its threads */
+    double latency_us;                  /* from submission to the answer's arrival here */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

@@ -437,7 +437,7 @@ class Link:
                 self._socket.send(header, zmq.NOBLOCK)
         except zmq.Again:  # the pipe is full, or the connection just went: what was not sent is sent again
             if self._up:
-                self._lost("the connection is stuck")
+                self._lost("the server takes nothing more: it ended, or it hangs")
         self._last_sent = time.monotonic()
 
     def _receive(self) -> None:

@@ -116,7 +116,10 @@ class Contact:
         return self._vector("generalized_" + "ab"[self._side(body)], 1, (6,))
 
     def gradient(self, body: "Body") -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
-        """(k,) vertex indices in rising order, and (k, 3) dV/dx of these vertices in world axes, m^2."""
+        """(k,) vertex indices in rising order, and (k, 3) dV/dx of these vertices in world axes, m^2.
+
+        Against it is the way out: moving the vertices by d changes the volume by the sum of gradient . d.
+        """
         part = self._part(body)
         return self._result._array("vertices", 2)[part], self._result._array("gradient", 2, 3)[part]
 
@@ -125,7 +128,8 @@ class Contact:
         return self._result._array("vertices", 0)[self._part(body)]
 
     def friction_weights(self, body: "Body") -> NDArray[np.float64]:
-        """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`."""
+        """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`. Weights times vertex velocities, added up over both
+        bodies and divided by `area`, are the velocity of the second body relative to the first."""
         return self._result._array("weights", 4)[self._part(body)]
 
     def forces(self, body: "Body") -> NDArray[np.float64]:
@@ -208,7 +212,8 @@ class StepResult:
 
     @property
     def timings(self) -> dict[str, float]:
-        """Seconds by phase: queue, upload, broadphase, raster, span, contact, download."""
+        """Seconds by phase: queue, upload, broadphase, raster, span, contact, download; the engine's (all but queue) are
+        summed over its threads, so together they may be more than `latency`."""
         return {name: us * 1e-6 for name, us in zip(PHASES, self._answer.body["timings_us"] or ())}
 
     @property

@@ -119,7 +119,8 @@ def table(simulators: list[Simulator]) -> None:
         phases = [p for p in PHASES if p + "_us" in c]
         print(" " * 52 + ", ".join(f"{p} {q(p + '_us')}" for p in phases[:4]))
         print(" " * 52 + ", ".join(f"{p} {q(p + '_us')}" for p in phases[4:]))
-    print("\ncontacts: mean of a step; steps/s: of the service, without the simulator's own work\n")
+    print("\ncontacts: mean of a step; steps/s: of the service, without the simulator's own work; phases: summed over threads,"
+          "\nso that together they may be more than the round trip\n")
 
 
 def curves(simulators: list[Simulator], path: pathlib.Path) -> None:
@@ -132,7 +133,7 @@ def curves(simulators: list[Simulator], path: pathlib.Path) -> None:
         left.set_ylabel("intersection volume, ml")
         left.set_title(s.what, loc="left", fontsize=11)
         right.plot(c["time"], c["force"], color="#d8693b", lw=1.4)
-        right.set_ylabel("contact force, N")
+        right.set_ylabel("tool's force, N" if s.name == "press" else "contact force, N")
         for axis in (left, right):
             axis.set_xlabel("time, s")
             axis.set_xlim(c["time"][0], c["time"][-1])
@@ -168,8 +169,8 @@ def scene_picture(arguments: tuple[str, str, str]) -> str:
         center, radius = _ball(spans.reshape(-1, 3))
     right.imshow(render.picture([solids[i] for i in pair], center, 1.35 * radius, -60, 34, opacity=0.30,
                                 spans=(spans, colors[axes.astype(int)])))
-    right.set_title(f"the intersection of two: {len(spans)} spans", loc="left", fontsize=12)
-    for k, name in enumerate("along x,along y,along z".split(",")):
+    right.set_title(f"what two of them share, as {len(spans)} pieces of rays", loc="left", fontsize=12)
+    for k, name in enumerate("rays along x,rays along y,rays along z".split(",")):
         right.plot([], [], color=colors[k], lw=3, label=name)
     right.legend(loc="lower right", fontsize=10, framealpha=0.9)
     for axis in (left, right):

@@ -30,7 +30,14 @@ function micros(us) {
 }
 
 const count = (n) => n.toLocaleString("en");
-const number = (n) => (n === 0 ? "0" : Number(n.toPrecision(5)).toString());
+const number = (n) => (Math.abs(n) >= 1e7 ? n.toExponential(4) : Number(n.toPrecision(5)).toString());
+const rounded = (n) => count(Number(n.toPrecision(3))); // a rate
+
+function time(s) {
+  if (s >= 86400) return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s >= 3600) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return s >= 60 ? `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s` : `${Math.floor(s)} s`;
+}
 
 function cards(list, pairs) {
   list.replaceChildren(...pairs.map(([name, value]) => {
@@ -81,12 +88,12 @@ function showStatus(s, seconds) {
   cards(byId("status"), [
     ["Server", s.server], ["Backend", [s.backend, s.rasterizer, s.simd].filter(Boolean).join(", ")],
     ...s.devices.map(device), ["Threads", count(s.threads)],
-    ["Steps/s", number(Math.max(0, rate))], ["Steps", count(s.steps)], ["Contacts", count(s.contacts)],
+    ["Steps/s", rounded(Math.max(0, rate))], ["Steps", count(s.steps)], ["Contacts", count(s.contacts)],
     ["Clients", count(s.sessions)], ["Queue", `${count(s.queue_depth)} of ${count(s.queue_capacity)}`],
     ["Small, large steps", `${count(s.lanes.small.steps)}, ${count(s.lanes.large.steps)}`],
     ["Scenes, bodies", `${count(s.scenes)}, ${count(s.bodies)}`], ["Memory of scenes", bytes(s.scene_bytes)],
     ["Memory of meshes", `${bytes(s.mesh_bytes)} of ${bytes(s.mesh_bytes_limit)}`],
-    ["Scratch", bytes(s.scratch_bytes)], ["Up", `${count(Math.round(s.uptime_s))} s`],
+    ["Scratch", bytes(s.scratch_bytes)], ["Up", time(s.uptime_s)],
   ]);
 }
 
@@ -134,7 +141,7 @@ function showScenes(scenes, seconds) {
     const old = before?.scenes.get(s.id);
     const rate = old !== undefined && seconds > 0 ? Math.max(0, (s.steps - old) / seconds) : 0;
     const sampling = s.pixel_size > 0 ? `${number(s.pixel_size)} m` : s.resolution.join("×");
-    return [pick, s.owner || "–", sampling, count(s.bodies), count(s.contacts), count(s.steps), number(rate), bytes(s.bytes)];
+    return [pick, s.owner || "–", sampling, count(s.bodies), count(s.contacts), count(s.steps), rounded(rate), bytes(s.bytes)];
   }), [3, 4, 5, 6, 7], "no scenes are open");
 }
 
@@ -152,7 +159,7 @@ function showDetail(stats) {
     ["Pairs", count(stats.last.pairs)], ["Rays", count(stats.last.rays)], ["Fragments", count(stats.last.fragments)],
     ["Failed steps", count(stats.failed)], ["Pending", count(stats.pending)],
     ["Latency p50", micros(stats.latency_us.p50 ?? NaN)], ["Latency p99", micros(stats.latency_us.p99 ?? NaN)],
-    ...Object.entries(stats.last.timings_us).map(([name, us]) => [name, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
+    ...Object.entries(stats.last.timings_us).map(([name, us]) => [`Time: ${name}`, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
   ]);
 }
 

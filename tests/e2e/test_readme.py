@@ -1,0 +1,110 @@
+"""The README's own lines, as they stand: what a newcomer pastes must run, in the order in which it is written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, ROOT, SLOW
+from geometry import icosphere
+
+DRAWS = "CT_HAVE_EGL" in (BUILD / "flags").read_text() and SLOW == 1.0  # instrumented, it takes minutes
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str, heading: str = "## Use it") -> list[str]:
+    part = README[README.index(heading) :]
+    part = part[: part.index("\n## ", 1)]
+    return re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)
+
+
+def run(command: list[str], server, folder, **more) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60 * SLOW, **more)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path, fresh_server):
+    """Where the README's reader stands, with the files of this tree that it names."""
+    (tmp_path / "build").symlink_to(BUILD)
+    (tmp_path / "client_c").symlink_to(ROOT / "client_c")
+    return tmp_path
+
+
+def shell(text: str, server, folder) -> str:
+    text = text.replace("http://127.0.0.1:8080", server.http)
+    return run(["bash", "-euo", "pipefail", "-c", text], server, folder,
+               env=os.environ | {"CONTACTD_SERVER": server.stream})
+
+
+def test_every_line(fresh_server, folder):
+    command_line, from_c, over_http = blocks("sh")
+    out = shell(command_line, fresh_server, folder)
+    assert "volume     0.09375 m^3" in out and "(pushes body 1 out)" in out and "ready      yes" in out
+
+    (program,) = blocks("python")
+    program = program.replace("tcp://127.0.0.1:5555", fresh_server.stream)
+    if not DRAWS:
+        program = program.replace("    open(", "    # open(")
+    out = run([sys.executable, "-c", program], fresh_server, folder,
+              env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")})
+    assert float(out.split()[0]) == pytest.approx(0.625**3 / 6, rel=0.01)
+
+    if shutil.which("curl"):
+        lines = over_http.splitlines()
+        if not DRAWS:
+            lines = [line for line in lines if "snapshot" not in line]
+        out = shell("\n".join(line.replace("curl ", "curl -sS --fail-with-body ", 1) for line in lines), fresh_server, folder)
+        assert '"volume":0.09375' in out and '"sparse"' in out and '"resolution":[256,256,256]' in out
+        assert "contactd_steps_total" in out and '"ready":true' in out
+        if DRAWS:
+            assert (folder / "scene.png").read_bytes()[:4] == (folder / "contact.png").read_bytes()[:4] == b"\x89PNG"
+
+    if SLOW == 1.0 and shutil.which("cc") and shutil.which("pkg-config"):
+        assert "volume 0.015625 m^3" in shell(from_c, fresh_server, folder)
+
+
+def test_what_the_answers_mean(server):
+    """Each sentence of that table that says which way something points."""
+    vertices, triangles = icosphere(1.0, 4)
+    with contactd.connect(server.stream) as client:
+        ball = client.register_mesh(vertices, triangles)
+        scene = client.open_scene(resolution=128, stiffness=50.0)
+        pose = np.eye(4)
+        pose[:3, 3] = 1.2, 0.5, -0.3
+        a, b = scene.add_body(ball), scene.add_body(ball, pose=pose)
+        result = scene.step(want="all")
+        (contact,) = result.contacts
+        assert contact.bodies == (a, b)
+        across = pose[:3, 3] / np.linalg.norm(pose[:3, 3])
+        assert contact.normal @ across < -0.99  # away from the second
+        assert contact.generalized_gradient(a)[:3] @ across > 0  # towards the second V grows
+        (at_a, of_a), (at_b, of_b) = contact.gradient(a), contact.gradient(b)
+        assert np.abs(of_a.sum(0) + of_b.sum(0)).max() < 1e-12
+        assert contact.forces(a) == pytest.approx(-50.0 * contact.volume * of_a)
+        assert contact.depth == pytest.approx(contact.volume / contact.area)
+
+        # Moving vertices against the gradient lessens the volume by what the gradient says.
+        moved = vertices.astype("<f4")
+        moved[at_a] -= (0.01 * of_a / np.abs(of_a).max()).astype("<f4")
+        expected = float(np.einsum("ij,ij->", of_a, (moved - vertices)[at_a]))
+        less = scene.step(positions={a: moved}).contacts[0].volume - contact.volume
+        assert expected < 0 and less == pytest.approx(expected, rel=0.1)
+
+        # Velocities, weighted and summed, are those of the second body relative to the first.
+        weights_a, weights_b = contact.friction_weights(a), contact.friction_weights(b)
+        u, v = np.array([0.3, -0.2, 0.1]), np.array([-0.1, 0.4, 0.2])
+        relative = (weights_a.sum() * u + weights_b.sum() * v) / contact.area
+        assert weights_a.sum() < 0 < weights_b.sum() and relative == pytest.approx(v - u, abs=0.01)
+
+        # Rotation about the body's origin, which is its pose's translation.
+        x = vertices[at_b] @ pose[:3, :3].T + pose[:3, 3]
+        torque = np.cross(x - pose[:3, 3], of_b).sum(0)
+        assert contact.generalized_gradient(b)[3:] == pytest.approx(torque, abs=1e-5)
