@@ -171,6 +171,25 @@ def test_chosen_devices_alone(cuda):
     assert len(devices_of(server)) == 2
 
 
+def test_pictures(cuda, make_server):
+    """Of bodies whose positions lie on the device, before and after a step: what a server on the CPU draws, byte for byte."""
+    if "-DCT_HAVE_EGL" not in (BUILD / "flags").read_text():
+        pytest.skip("this build has no EGL")
+    pictures = []
+    for server in cuda(), make_server("--backend", "cpu"):
+        with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+            vertices, triangles = blob(1.0, 3)
+            scene, a, b = two_bodies(client, client.register_mesh(vertices, triangles))
+            view = f"/v1/scenes/{scene.id}/snapshot.png?width=160&height=120"
+            queries = view, f"{view}&contact={a.id},{b.id}"
+            before = [Api(server.http)("GET", query) for query in queries]
+            scene.step(positions={a: 0.9 * vertices})
+            after = [Api(server.http)("GET", query) for query in queries]
+            assert [answer.status for answer in before + after] == 4 * [200]
+            pictures.append([answer.body for answer in before + after])
+    assert pictures[0] == pictures[1] and len(set(pictures[0])) == 4
+
+
 def test_a_lost_device_ends_the_process(cuda):
     """The steps in flight are told, the process ends with its own code, and the client goes on with the next one."""
     server = cuda(devices=2, CT_SHIM_FAIL="launch:400:719")
