@@ -26,11 +26,14 @@ static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *er
     static const uint64_t sizes[2] = {6, 8};
     for (int i = 0; i < 2; i++) {
         int64_t n;
+        ct_skip_space(cursor);
+        const char *word = cursor->at;
         ct_status status = ct_take_integer(cursor, &n, names[i], error);
         if (status != CT_OK) return status;
         if (n < 0 || (uint64_t)n > ct_remaining(cursor) / sizes[i] + 1)
-            return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: %s is %lld, but only %zu bytes follow",
-                           ct_line_number(cursor), names[i], (long long)n, ct_remaining(cursor));
+            return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: %s is %.*s, but only %zu bytes follow",
+                           ct_line_number(cursor), names[i], (int)(cursor->at - word < 40 ? cursor->at - word : 40),
+                           word, ct_remaining(cursor));
         counts[i] = (uint64_t)n;
     }
     if (!ct_at_line_end(cursor)) { /* the number of edges, which many leave at 0 or out */

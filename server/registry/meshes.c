@@ -91,10 +91,19 @@ static bool make_room(registry *registry, uint64_t need, slots *evicted, const c
     return true;
 }
 
+/* As errors call a mesh that has no number yet. */
+static void name_object(char *object, size_t size, const char *name) {
+    if (name && name[0]) {
+        snprintf(object, size, "mesh \"%.60s\"", name);
+    } else {
+        snprintf(object, size, "the mesh");
+    }
+}
+
 /* Makes a parsed mesh resident; takes the reference over in any case. */
 static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_record *out, server_error *error) {
     char object[96];
-    snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+    name_object(object, sizeof object, name);
     mesh_entry *fresh = calloc(1, sizeof *fresh);
     if (!fresh) {
         ct_mesh_release(&mesh);
@@ -145,7 +154,7 @@ bool registry_register_file(registry *registry, const void *bytes, size_t size, 
     ct_mesh *mesh = NULL;
     if (ct_mesh_read(bytes, size, format, &limits, &mesh, &cause) != CT_OK) {
         char object[96];
-        snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+        name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
     return insert(registry, mesh, name, out, error);
@@ -160,7 +169,7 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
     ct_mesh *mesh = NULL;
     if (ct_mesh_create(positions, dtype, n_vertices, triangles_u32, n_triangles, &limits, &mesh, &cause) != CT_OK) {
         char object[96];
-        snprintf(object, sizeof object, "mesh \"%.60s\"", name ? name : "");
+        name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
     return insert(registry, mesh, name, out, error);

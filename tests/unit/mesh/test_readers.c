@@ -319,6 +319,7 @@ static void test_off(void **state) {
     accept_cube("OFF\n8 6 0\n0 0 0 1 0 0\n1 1 0 0 1 0\n0 0 1 1 0 1\n1 1 1 0 1 1\n" FACES,
                 CT_FORMAT_OFF); /* two a line */
     refuse("OFF\n4000000000 4000000000 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "4000000000, but only");
+    refuse("OFF\n99999999999999999999 1 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "99999999999999999999, but only");
     refuse("OFF\n-3 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "-3");
     refuse("OFF\n1 1 0\n0 0 0\n2 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "face 0 has 2 corners");
     refuse("OFF\n1 1 0\n0 0 0\n3 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "found the end of the file");

@@ -109,6 +109,9 @@ static void test_refused_mesh_says_why(void **state) {
     assert_int_equal(error.code, CONTACTD_PARSE_ERROR);
     assert_string_equal(error.object, "mesh \"bad\"");
     assert_true(strlen(error.message) > 10);
+    error = (server_error){0};
+    assert_false(registry_register_file(registry, "x", 1, CT_FORMAT_AUTO, "", &out, &error));
+    assert_string_equal(error.object, "the mesh");
     registry_free(&registry);
 }
 
