@@ -1,7 +1,10 @@
 /* objects.h - the insides of sessions and scenes, shared by the registry that holds them and the scheduler that works
- * on them. Each field says what guards it: [fixed]      set before anyone else sees the object [registry]   the
- * registry's lock [scheduler]  the scheduler's lock [runner]     whoever runs the scene's commands now (one thread,
- * `running` is set) Where both locks are taken the scheduler's comes first.
+ * on them. Each field says what guards it:
+ *   - [fixed] set before anyone else sees the object;
+ *   - [registry] the registry's lock;
+ *   - [scheduler] the scheduler's lock;
+ *   - [runner] whoever runs the scene's commands now (one thread, `running` is set).
+ * Where both locks are taken the scheduler's comes first.
  */
 #ifndef SERVER_OBJECTS_H
 #define SERVER_OBJECTS_H

@@ -15,13 +15,14 @@
  * from the measured rate. A command with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
  *
  * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
- *   - A step that is admitted uses its number up, whatever comes of it: NaN positions, a passed deadline and a device
- * error are answers too, and a repeat gets the same answer. The steps behind it run; a failed step has changed nothing.
+ *   - A step that is admitted uses its number up, whatever comes of it: NaN positions, a passed deadline and a
+ *     device error are answers too, and a repeat gets the same answer. The steps behind it run; a failed step has
+ *     changed nothing.
  *   - A step refused at the door (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
- * decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are refused
- * as BUSY too.
+ *     decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are
+ *     refused as BUSY too.
  *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. Kept are each
- * scene's newest answer and the newest max_in_flight answers of the session; an older number is a CONFLICT.
+ *     scene's newest answer and the newest max_in_flight answers of the session; an older number is a CONFLICT.
  *   - A repeat of a number in flight takes the first request's place: one answer, to the newest requester. The older
  *     command ends with `superseded` set and must not be answered.
  *   - Any other number is a CONFLICT that names the expected one.
@@ -210,8 +211,8 @@ typedef struct scheduler_facts {
 
 void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out);
 
-/* Closes the scenes of sessions that were not heard for their lease, and the sessions. Called about every second by the
- * I/O thread. */
+/* Closes the scenes of sessions that were not heard for their lease, and the sessions. Called a few times a second by
+ * the I/O thread. */
 void scheduler_reap(scheduler *scheduler);
 
 #endif
