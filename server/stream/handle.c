@@ -254,9 +254,10 @@ static void hand_over_snapshot(request *request) {
 static void command_done(command *command) {
     if (command->kind == COMMAND_SNAPSHOT && command->error.code == CONTACTD_OK) {
         hand_over_snapshot(command->context);
-    } else {
-        stream_finished(command->context);
+        return;
     }
+    if (command->kind == COMMAND_STEP) reply_step_ahead(command->context);
+    stream_finished(command->context);
 }
 
 /* Turns the message into a command. False: it is none, or *error says what is wrong. */
@@ -391,7 +392,7 @@ static void answer_step(stream *stream, request *request) {
     command *command = &request->command;
     step_answer *answer = command->out.step.answer;
     if (answer && step_answer_result(answer)) {
-        reply_step(stream, request, answer, command->out.step.cached);
+        reply_step(stream, request);
     } else {
         /* An answer uses the number up, so that a repeat would only get it again. */
         reply_error(stream, request, request->message.request, &command->error,
@@ -427,6 +428,7 @@ static void answer_command(stream *stream, request *request) {
 void stream_answer(stream *stream, request *request) {
     if (request->message.type != WIRE_REGISTER_MESH) {
         if (request->command.superseded) {
+            reply_drop_ahead(request);
             step_answer_release(&request->command.out.step.answer);
         } else {
             answer_command(stream, request);

@@ -1,5 +1,6 @@
 /* internal.h - the stream itself, for its own files: stream.c (socket and loop), handle.c (what each request does),
- * reply.c (answers on their way out). All of it belongs to the I/O thread but where a field says otherwise. */
+ * reply.c and reply_step.c (answers on their way out). All of it belongs to the I/O thread but where a field says
+ * otherwise. */
 #ifndef SERVER_STREAM_INTERNAL_H
 #define SERVER_STREAM_INTERNAL_H
 
@@ -13,6 +14,15 @@
 #include "server/service.h"
 #include "server/stream/jobs.h"
 #include "server/stream/stream.h"
+
+/* What frames on their way out belong to: kept until ZeroMQ has sent the last of them. */
+typedef struct parcel {
+    atomic_uint references;
+    step_answer *answer;
+    ct_mesh *mesh;
+    void *block;           /* spans, or a picture */
+    wire_encoder *encoder; /* whose header it is; NULL: the stream's, so the header is copied */
+} parcel;
 
 /* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
  * from them. */
@@ -32,6 +42,8 @@ typedef struct request {
     mesh_record mesh;   /* RegisterMesh */
     picture picture;    /* GetSnapshot */
     server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */
+    parcel *ahead;      /* Step: the answer was encoded before it came to the I/O thread, or NULL */
+    wire_encoded encoded;
     struct request *next;
 } request;
 
@@ -75,7 +87,6 @@ void stream_answer(stream *stream, request *request);
 void reply(stream *stream, request *request, wire_type type,
            wire_message *message); /* fills in request, session, epoch */
 void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry);
-void reply_step(stream *stream, request *request, step_answer *answer, bool cached);
 void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh);
 void reply_mesh(stream *stream, request *request, const mesh_record *record);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
@@ -84,5 +95,17 @@ void reply_scenes(stream *stream, request *request, const scene_record *records,
 void reply_picture(stream *stream, request *request); /* the picture is the answer's from now on */
 void reply_status(stream *stream, request *request);
 void reply_welcome(stream *stream, request *request, const session_record *session);
+void reply_no_memory(stream *stream, request *request);
+/* Encodes with any encoder, on any thread. */
+bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
+                 wire_encoded *encoded);
+void send_encoded(stream *stream, request *request, const wire_encoded *encoded, parcel *parcel);
+parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block); /* one reference; NULL: no memory */
+void parcel_release(parcel *parcel);
+
+/* reply_step.c */
+void reply_step_ahead(request *request); /* on the thread that computed it: encodes what would hold the I/O thread up */
+void reply_step(stream *stream, request *request);
+void reply_drop_ahead(request *request); /* it will not be sent */
 
 #endif

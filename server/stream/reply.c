@@ -7,18 +7,11 @@
 #include "server/log.h"
 #include "server/stream/internal.h"
 
-/* What array frames on their way out belong to. */
-typedef struct parcel {
-    atomic_uint references;
-    step_answer *answer;
-    ct_mesh *mesh;
-    void *block; /* spans, or a picture */
-} parcel;
-
-static void parcel_release(parcel *parcel) {
+void parcel_release(parcel *parcel) {
     if (atomic_fetch_sub_explicit(&parcel->references, 1, memory_order_acq_rel) != 1) return;
     step_answer_release(&parcel->answer);
     ct_mesh_release(&parcel->mesh);
+    wire_encoder_free(&parcel->encoder);
     free(parcel->block);
     free(parcel);
 }
@@ -28,7 +21,7 @@ static void frame_sent(void *data, void *hint) { /* on one of ZeroMQ's threads *
     parcel_release(hint);
 }
 
-static parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block) {
+parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block) {
     parcel *parcel = calloc(1, sizeof *parcel);
     if (!parcel) return NULL;
     atomic_init(&parcel->references, 1);
@@ -48,7 +41,7 @@ static bool send_part(stream *stream, zmq_msg_t *part, bool last) {
 }
 
 /* Only the first part can be refused (the client is gone, or does not read); then nothing was sent. */
-static void send_encoded(stream *stream, request *request, const wire_encoded *encoded, parcel *parcel) {
+void send_encoded(stream *stream, request *request, const wire_encoded *encoded, parcel *parcel) {
     zmq_msg_t part;
     zmq_msg_init(&part);
     zmq_msg_copy(&part, &request->client);
@@ -58,7 +51,7 @@ static void send_encoded(stream *stream, request *request, const wire_encoded *e
         const wire_frame *frame = &encoded->frames[i];
         bool last = i + 1 == encoded->n_frames;
         bytes += frame->size;
-        if (i > 0 && parcel) {
+        if (parcel && (i > 0 || parcel->encoder)) {
             atomic_fetch_add_explicit(&parcel->references, 1, memory_order_relaxed);
             /* ZeroMQ only reads it. */
             if (zmq_msg_init_data(&part, (void *)(uintptr_t)frame->data, frame->size, frame_sent, parcel) != 0) {
@@ -75,17 +68,24 @@ static void send_encoded(stream *stream, request *request, const wire_encoded *e
     metrics_add(stream->service->metrics, METRICS_STREAM_OUT, bytes);
 }
 
-static bool encode(stream *stream, request *request, wire_type type, wire_message *message, wire_encoded *encoded) {
+bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
+                 wire_encoded *encoded) {
     message->type = type;
     message->request = request->message.request;
-    message->epoch = stream->service->epoch;
+    message->epoch = request->stream->service->epoch;
     if (type != WIRE_WELCOME) message->session = request->message.session;
-    if (wire_encode(stream->encoder, message, WIRE_INLINE_BYTES, encoded)) return true;
-    if (type != WIRE_ERROR) {
-        server_error error = {0};
-        server_fail(&error, CONTACTD_OUT_OF_MEMORY, "answer", "", "no memory to encode the answer");
-        reply_error(stream, request, request->message.request, &error, true);
-    }
+    return wire_encode(encoder, message, WIRE_INLINE_BYTES, encoded);
+}
+
+void reply_no_memory(stream *stream, request *request) {
+    server_error error = {0};
+    server_fail(&error, CONTACTD_OUT_OF_MEMORY, "answer", "", "no memory to encode the answer");
+    reply_error(stream, request, request->message.request, &error, true);
+}
+
+static bool encode(stream *stream, request *request, wire_type type, wire_message *message, wire_encoded *encoded) {
+    if (encode_with(stream->encoder, request, type, message, encoded)) return true;
+    if (type != WIRE_ERROR) reply_no_memory(stream, request);
     return false;
 }
 
@@ -226,102 +226,6 @@ void reply_scenes(stream *stream, request *request, const scene_record *records,
     wire_message message = {.u.scene_list = {infos, (uint32_t)n}};
     reply(stream, request, WIRE_SCENE_LIST, &message);
     free(infos);
-}
-
-/* ---- steps ---- */
-
-static void copy_contact(wire_contact *to, const ct_contact *from) {
-    *to = (wire_contact){
-        .body = {from->body[0], from->body[1]},
-        .volume = from->volume,
-        .error_bound = from->error_bound,
-        .error_estimate = from->error_estimate,
-        .area = from->area,
-        .depth = from->depth,
-        .first = {from->first[0], from->first[1]},
-        .count = {from->count[0], from->count[1]},
-        .first_span = from->first_span,
-        .n_spans = from->n_spans,
-    };
-    memcpy(to->volumes, from->volumes, sizeof to->volumes);
-    memcpy(to->normal, from->normal, sizeof to->normal);
-    memcpy(to->tangents, from->tangents, sizeof to->tangents);
-    memcpy(to->center, from->center, sizeof to->center);
-    memcpy(to->generalized, from->generalized_gradient, sizeof to->generalized);
-}
-
-static bool copy_contacts(stream *stream, const ct_result *result) {
-    if (result->n_contacts > stream->room_contacts) {
-        wire_contact *grown = realloc(stream->contacts, result->n_contacts * sizeof *grown);
-        if (!grown) return false;
-        stream->contacts = grown;
-        stream->room_contacts = result->n_contacts;
-    }
-    for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&stream->contacts[i], &result->contacts[i]);
-    return true;
-}
-
-/* The wire has end points and axes apart. *block is freed by the caller. */
-static bool copy_spans(const ct_result *result, wire_step_result *out, void **block) {
-    size_t n = result->n_spans;
-    float *points = malloc(n * (6 * sizeof(float) + 1));
-    if (!points) return false;
-    uint8_t *axes = (uint8_t *)(points + 6 * n);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(points + 6 * i, result->spans[i].lower, 3 * sizeof(float));
-        memcpy(points + 6 * i + 3, result->spans[i].upper, 3 * sizeof(float));
-        axes[i] = (uint8_t)result->spans[i].axis;
-    }
-    out->spans = (wire_array){WIRE_F32, 6 * n, points};
-    out->span_axes = (wire_array){WIRE_U8, n, axes};
-    *block = points;
-    return true;
-}
-
-void reply_step(stream *stream, request *request, step_answer *answer, bool cached) {
-    const ct_result *result = step_answer_result(answer);
-    uint64_t n = result->n_entries;
-    wire_message message = {.u.step_result = {
-                                .scene = request->message.u.step.scene,
-                                .sequence = request->message.u.step.sequence,
-                                .n_contacts = (uint32_t)result->n_contacts,
-                                .method = (wire_method)result->method,
-                                .backend = stream->engine.backend,
-                                .pairs = result->pairs,
-                                .rays = result->rays,
-                                .fragments = result->fragments,
-                                .cached = cached,
-                            }};
-    wire_step_result *out = &message.u.step_result;
-    if (result->vertices && (result->gradient || result->weights || result->forces)) {
-        out->vertices = (wire_array){WIRE_U32, n, result->vertices};
-    }
-    if (result->gradient) out->gradient = (wire_array){WIRE_F64, 3 * n, result->gradient};
-    if (result->weights) out->weights = (wire_array){WIRE_F64, n, result->weights};
-    if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
-    out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
-    for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
-
-    void *spans = NULL;
-    wire_encoded encoded;
-    if (!copy_contacts(stream, result) || (result->n_spans && !copy_spans(result, out, &spans))) {
-        server_error error = {0};
-        server_fail(&error, CONTACTD_OUT_OF_MEMORY, "answer", "", "no memory to encode the answer");
-        reply_error(stream, request, request->message.request, &error, true);
-        return;
-    }
-    out->contacts = stream->contacts;
-    if (!encode(stream, request, WIRE_STEP_RESULT, &message, &encoded)) {
-        free(spans);
-        return;
-    }
-    parcel *parcel = encoded.n_frames > 1 ? parcel_new(answer, NULL, spans) : NULL;
-    send_encoded(stream, request, &encoded, parcel);
-    if (parcel) {
-        parcel_release(parcel);
-    } else {
-        free(spans);
-    }
 }
 
 /* ---- pictures ---- */

@@ -1,0 +1,133 @@
+/* reply_step.c - the answers of steps, for handle.c. Those that take long to encode are encoded where they were
+ * computed, so that the I/O thread has nothing to do but send them and small steps of others are not held up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/stream/internal.h"
+
+/* From so many on an answer is encoded ahead: about 150 us of work. Gradients and forces are sent from where they lie.
+ */
+enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16 };
+
+static void copy_contact(wire_contact *to, const ct_contact *from) {
+    *to = (wire_contact){
+        .body = {from->body[0], from->body[1]},
+        .volume = from->volume,
+        .error_bound = from->error_bound,
+        .error_estimate = from->error_estimate,
+        .area = from->area,
+        .depth = from->depth,
+        .first = {from->first[0], from->first[1]},
+        .count = {from->count[0], from->count[1]},
+        .first_span = from->first_span,
+        .n_spans = from->n_spans,
+    };
+    memcpy(to->volumes, from->volumes, sizeof to->volumes);
+    memcpy(to->normal, from->normal, sizeof to->normal);
+    memcpy(to->tangents, from->tangents, sizeof to->tangents);
+    memcpy(to->center, from->center, sizeof to->center);
+    memcpy(to->generalized, from->generalized_gradient, sizeof to->generalized);
+}
+
+/* The wire has end points and axes apart. *block is freed by the caller. */
+static bool copy_spans(const ct_result *result, wire_step_result *out, void **block) {
+    size_t n = result->n_spans;
+    float *points = malloc(n * (6 * sizeof(float) + 1));
+    if (!points) return false;
+    uint8_t *axes = (uint8_t *)(points + 6 * n);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(points + 6 * i, result->spans[i].lower, 3 * sizeof(float));
+        memcpy(points + 6 * i + 3, result->spans[i].upper, 3 * sizeof(float));
+        axes[i] = (uint8_t)result->spans[i].axis;
+    }
+    out->spans = (wire_array){WIRE_F32, 6 * n, points};
+    out->span_axes = (wire_array){WIRE_U8, n, axes};
+    *block = points;
+    return true;
+}
+
+/* With the contacts, which *room holds room for, and the spans, which are the caller's to free: both grow or are made
+ * here. */
+static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **spans,
+                        wire_encoded *encoded) {
+    const step_answer *answer = request->command.out.step.answer;
+    wire_message filled, *message = &filled;
+    const ct_result *result = step_answer_result(answer);
+    uint64_t n = result->n_entries;
+    *message = (wire_message){.u.step_result = {
+                                  .scene = request->message.u.step.scene,
+                                  .sequence = request->message.u.step.sequence,
+                                  .n_contacts = (uint32_t)result->n_contacts,
+                                  .method = (wire_method)result->method,
+                                  .backend = request->stream->engine.backend,
+                                  .pairs = result->pairs,
+                                  .rays = result->rays,
+                                  .fragments = result->fragments,
+                                  .cached = request->command.out.step.cached,
+                              }};
+    wire_step_result *out = &message->u.step_result;
+    if (result->vertices && (result->gradient || result->weights || result->forces)) {
+        out->vertices = (wire_array){WIRE_U32, n, result->vertices};
+    }
+    if (result->gradient) out->gradient = (wire_array){WIRE_F64, 3 * n, result->gradient};
+    if (result->weights) out->weights = (wire_array){WIRE_F64, n, result->weights};
+    if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
+    out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
+    for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
+
+    if (result->n_contacts > *room) {
+        wire_contact *grown = realloc(*contacts, result->n_contacts * sizeof *grown);
+        if (!grown) return false;
+        *contacts = grown;
+        *room = result->n_contacts;
+    }
+    for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i]);
+    out->contacts = *contacts;
+    if (result->n_spans && !copy_spans(result, out, spans)) return false;
+    return encode_with(encoder, request, WIRE_STEP_RESULT, message, encoded);
+}
+
+void reply_step_ahead(request *request) {
+    const command *command = &request->command;
+    const step_answer *answer = command->superseded ? NULL : command->out.step.answer;
+    const ct_result *result = answer ? step_answer_result(answer) : NULL;
+    if (!result || (result->n_contacts < MANY_CONTACTS && result->n_spans < MANY_SPANS)) return;
+    parcel *parcel = parcel_new(command->out.step.answer, NULL, NULL);
+    if (!parcel) return;
+    wire_contact *contacts = NULL;
+    parcel->encoder = wire_encoder_new();
+    if (parcel->encoder &&
+        encode_step(request, parcel->encoder, &contacts, &(size_t){0}, &parcel->block, &request->encoded)) {
+        request->ahead = parcel;
+    } else {
+        parcel_release(parcel); /* the I/O thread tries once more, and says so if it cannot */
+    }
+    free(contacts);
+}
+
+void reply_step(stream *stream, request *request) {
+    if (request->ahead) {
+        send_encoded(stream, request, &request->encoded, request->ahead);
+        reply_drop_ahead(request);
+        return;
+    }
+    void *spans = NULL;
+    wire_encoded encoded;
+    if (!encode_step(request, stream->encoder, &stream->contacts, &stream->room_contacts, &spans, &encoded)) {
+        free(spans);
+        reply_no_memory(stream, request);
+        return;
+    }
+    parcel *parcel = encoded.n_frames > 1 ? parcel_new(request->command.out.step.answer, NULL, spans) : NULL;
+    send_encoded(stream, request, &encoded, parcel);
+    if (parcel) {
+        parcel_release(parcel);
+    } else {
+        free(spans);
+    }
+}
+
+void reply_drop_ahead(request *request) {
+    if (request->ahead) parcel_release(request->ahead);
+    request->ahead = NULL;
+}
