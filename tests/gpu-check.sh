@@ -190,7 +190,7 @@ round_trips() {
 }
 
 write_table
-if part 'build of the engine' build.log 300 "${make_engine[@]}" engine-tools; then
+if part 'build of the engine' build.log 900 "${make_engine[@]}" engine-tools; then
     if [ -n "$shim" ]; then part 'same bits, traffic, memory' check.log 120 env CT_SHIM_DEVICES=2 "$engine/tests/gpu/check" --short; else
         part 'same bits, traffic, memory' check.log 120 "$engine/tests/gpu/check"
     fi
@@ -202,7 +202,7 @@ if part 'build of the engine' build.log 300 "${make_engine[@]}" engine-tools; th
 fi
 
 if pkg-config --exists libzmq libmicrohttpd jansson 2>/dev/null && command -v flatc >/dev/null; then
-    if part 'build of the service' build-service.log 300 "${make_service[@]}" all bench-tools; then
+    if part 'build of the service' build-service.log 900 "${make_service[@]}" all bench-tools; then
         part 'service: round trips' stream.log 120 round_trips
     fi
 else
@@ -215,7 +215,7 @@ elif ! pkg-config --exists cmocka libzmq libmicrohttpd jansson || ! command -v f
 else
     gl_tests=$(find tests/unit tests/consistency -name 'test_*_gl.c' | sort | tr '\n' ' ')
     if [ -z "$gl_tests" ]; then row 'EGL rasteriser' skipped 'this tree has none'; else
-        part 'EGL rasteriser' egl.log 300 "${make_service[@]}" unit TESTS="$gl_tests"
+        part 'EGL rasteriser' egl.log 600 "${make_service[@]}" unit TESTS="$gl_tests"
     fi
 fi
 finish
