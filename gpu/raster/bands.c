@@ -11,8 +11,6 @@ ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
         bands.count[w] = (uint32_t)((rows + (1 << shift) - 1) >> shift);
         bands.first[w] = bands.total;
         bands.total += bands.count[w];
-        bands.n[w] = (int16_t)window->axis[w].n;
-        bands.fine[w] = window->axis[w].shift <= 23;
     }
     return bands;
 }
@@ -32,7 +30,13 @@ void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *
 }
 
 void ct_bin_free(ct_bin *bin, ct_budget *budget) {
-    ct_buffer_free(&bin->lists, budget);
     ct_buffer_free(&bin->offsets, budget);
-    ct_buffer_free(&bin->memory, budget);
+    ct_buffer_free(&bin->entry_memory, budget);
+    ct_buffer_free(&bin->crossing_memory, budget);
+}
+
+void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget) {
+    ct_buffer_free(&scratch->kept_memory, budget);
+    ct_buffer_free(&scratch->listed, budget);
+    ct_buffer_free(&scratch->crossed, budget);
 }

@@ -51,6 +51,26 @@ static inline int32_t least_v8i(ct_v8i x) {
     return half[0] < half[1] ? half[0] : half[1];
 }
 
+#ifdef __AVX__ /* of numbers that are no NaN */
+static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
+    return (ct_v4d)_mm256_min_pd((__m256d)a, (__m256d)b);
+}
+
+static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
+    return (ct_v4d)_mm256_max_pd((__m256d)a, (__m256d)b);
+}
+#else
+static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
+    ct_v4l less = a < b;
+    return (ct_v4d)((less & (ct_v4l)a) | (~less & (ct_v4l)b));
+}
+
+static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
+    ct_v4l more = a > b;
+    return (ct_v4d)((more & (ct_v4l)a) | (~more & (ct_v4l)b));
+}
+#endif
+
 static inline ct_v4d to_double(ct_v4i x) {
     return ct_v4d_of_v4i(x);
 }

@@ -5,14 +5,14 @@ bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *win
                     const ct_bin *bin, int w, uint32_t first, uint32_t end, uint32_t tile) {
     const ct_placed *placed = bin->placed;
     const bool counted = placed->entry[w] == CT_ENTRY_COUNTED;
-    size_t room = patches->n + (bin->offset[2 * end] - bin->offset[2 * first]);
+    size_t room = patches->n + (bin->offset[end] - bin->offset[first]);
     if (room * sizeof(ct_patch) > patches->memory.capacity &&
         !ct_buffer_reserve(&patches->memory, budget, room * sizeof(ct_patch), patches->n * sizeof(ct_patch), false))
         return false;
     ct_patch *p = (ct_patch *)patches->memory.data + patches->n;
     for (uint32_t band = first; band < end; band++) {
         int32_t row = (int32_t)(band - bands->first[w]) << bands->shift[w];
-        for (uint32_t i = bin->offset[2 * band]; i < bin->offset[2 * band + 2]; i++) {
+        for (uint32_t i = bin->offset[band]; i < bin->offset[band + 1]; i++) {
             const uint32_t *k = placed->triangles + 3 * (size_t)bin->entries[i];
             const int32_t *const q[3] = {placed->coords[k[0]], placed->coords[k[1]], placed->coords[k[2]]};
             if (!ct_make_patch(p, window, w, counted, q, row, row + (1 << bands->shift[w]))) continue;

@@ -12,8 +12,8 @@ typedef struct ct_patches {
     uint64_t samples; /* of all their rectangles: no more fragments than these come of them */
 } ct_patches;
 
-/* Appends those of a bin's triangles in bands [first, end) of view w, which are the rows of `tile`. False: out of
- * memory. */
+/* Appends those of a bin's entries in bands [first, end) of view w, which are the rows of `tile`; the bin was made
+ * without crossings. False: out of memory. */
 bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bands *bands,
                     const ct_bin *bin, int w, uint32_t first, uint32_t end, uint32_t tile);
 

@@ -90,9 +90,9 @@ static bool agrees(const struct scene *scene, const ct_drawing *d) {
 }
 
 static bool add_patches(const struct scene *scene, const ct_bands *bands, ct_patches patches[2], ct_budget *budget) {
-    uint32_t entries[EACH], offsets[7];
+    uint32_t entries[EACH], offsets[4];
     for (uint32_t i = 0; i < EACH; i++) entries[i] = i;
-    for (uint32_t i = 0; i < 7; i++) offsets[i] = i > 2 * W ? EACH : 0; /* all in the one band of the last view */
+    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? EACH : 0; /* all in the one band of the last view */
     for (uint32_t b = 0; b < 2; b++) {
         const ct_placed placed = {
             .coords = scene->coords[b], .triangles = scene->triangles[b], .body = b, .entry = {0, 0, CT_ENTRY_COUNTED}};

@@ -72,10 +72,13 @@ static bool add_piece(struct coarse *c, const ct_window *window, const ct_placed
 
 static bool collect(struct coarse *c, const ct_window *window, uint32_t band, const ct_bin *bins, size_t n_bins) {
     size_t n = 0;
-    for (size_t i = 0; i < n_bins; i++) n += bins[i].offset[2 * band + 2] - bins[i].offset[2 * band];
+    for (size_t i = 0; i < n_bins; i++) {
+        if (bins[i].crossing_offset[band + 1] > bins[i].crossing_offset[band]) return false; /* there are small ones */
+        n += bins[i].offset[band + 1] - bins[i].offset[band];
+    }
     if (n > MOST || SAMPLES_EACH * n > (size_t)c->rays->rows * (size_t)c->rays->columns) return false;
     for (size_t i = 0; i < n_bins; i++)
-        for (uint32_t e = bins[i].offset[2 * band]; e < bins[i].offset[2 * band + 2]; e++)
+        for (uint32_t e = bins[i].offset[band]; e < bins[i].offset[band + 1]; e++)
             if (!add_piece(c, window, bins[i].placed, bins[i].entries[e])) return false;
     return true;
 }

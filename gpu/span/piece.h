@@ -146,26 +146,6 @@ static inline ct_v4d v4d(double x) {
     return (ct_v4d){x, x, x, x};
 }
 
-#ifdef __AVX__ /* the compiler does not see through these either */
-static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
-    return (ct_v4d)_mm256_min_pd((__m256d)a, (__m256d)b);
-}
-
-static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
-    return (ct_v4d)_mm256_max_pd((__m256d)a, (__m256d)b);
-}
-#else
-static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
-    ct_v4l less = a < b;
-    return (ct_v4d)((less & (ct_v4l)a) | (~less & (ct_v4l)b));
-}
-
-static inline ct_v4d max_v4d(ct_v4d a, ct_v4d b) {
-    ct_v4l more = a > b;
-    return (ct_v4d)((more & (ct_v4l)a) | (~more & (ct_v4l)b));
-}
-#endif
-
 /* How many samples beyond sample 0 an edge is crossed, rounded down. The quotient is off by less than 3/4 when it has
  * been rounded to an integer, and what is left of a division by that tells on which side. */
 static inline ct_v4d crossed_at(const struct cut *cut, ct_v4d rows) {

@@ -26,9 +26,9 @@ typedef struct ct_snap_cpu {
     void (*snap)(const ct_window *window, const float *positions, const double *pose, size_t first, size_t last,
                  ct_coords *coords, ct_cells *cells);
 
-    /* coords of the corners of some triangles only: those of [n_entries] entries of triangles [][3]. */
+    /* coords of the corners of some triangles only: those of `triangles` [][3] whose numbers are kept[n_kept]. */
     void (*snap_corners)(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
-                         const uint32_t *entries, size_t n_entries, ct_coords *coords);
+                         const uint32_t *kept, size_t n_kept, ct_coords *coords);
 } ct_snap_cpu;
 
 extern const ct_snap_cpu ct_snap_cpu_base;

@@ -175,13 +175,13 @@ static void snap(const ct_window *window, const float *positions, const double *
 }
 
 static void snap_corners(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
-                         const uint32_t *entries, size_t n_entries, ct_coords *coords) {
+                         const uint32_t *kept, size_t n_kept, ct_coords *coords) {
     const struct snapping s = snapping_of(window);
     const double identity[12] = {0};
     const struct posing p = posing_of(pose ? pose : identity);
-    for (size_t i = 0; i < n_entries; i++)
+    for (size_t i = 0; i < n_kept; i++)
         for (int j = 0; j < 3; j++) {
-            size_t k = triangles[3 * (size_t)entries[i] + j];
+            size_t k = triangles[3 * (size_t)kept[i] + j];
             const char *at = (const char *)(positions + 3 * k);
             ct_v4i q = snapped(&s, pose ? posed(&p, at) : load(at, 1));
             memcpy(coords[k], &q, sizeof q);

@@ -22,6 +22,7 @@ enum { CT_MAX_THREADS = 256 };
 typedef struct ct_kernels {
     const char *name;
     const ct_snap_cpu *snap;
+    const ct_bin_cpu *bin;
     const ct_raster_cpu *raster;
     const ct_span_cpu *span;
 } ct_kernels;
@@ -41,7 +42,8 @@ typedef struct ct_worker {
     ct_bin *bins;
     size_t n_bins;         /* whose memory is to be freed in the end */
     ct_patches patches[2]; /* for OpenGL: those that this thread made of bodies drawn first, and second */
-    /* A band: */
+    /* A chunk of triangles, then a band: */
+    ct_bin_scratch binning;
     ct_ray_lists rays;
     ct_span_scratch span;
     /* The pair's sums, or this thread's part of them: */

@@ -22,7 +22,7 @@ struct run {
     uint32_t driver; /* the worker whose pair scratch is used */
     bool spread;
     uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
-    bool sparse;                       /* coordinates of the corners of binned triangles only */
+    bool sparse;                       /* coordinates of the corners of kept triangles only */
     ct_placed placed[2];
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     const uint32_t *triangles[2];
@@ -67,7 +67,7 @@ static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
                                      run->job->drawing ? NULL : driver->cells[b].data);
 }
 
-/* Where there are far fewer samples than vertices, few triangles are binned, and writing the coordinates of all
+/* Where there are far fewer samples than vertices, few triangles are kept, and writing the coordinates of all
  * vertices would cost more than all the rest. (Not where threads share vertices: two would write one at the same time.)
  */
 static bool is_sparse(const struct run *run) {
@@ -79,24 +79,13 @@ static bool is_sparse(const struct run *run) {
     return !run->spread && 8 * samples < (uint64_t)run->vertices[0] + run->vertices[1];
 }
 
-static void snap_binned(const struct run *run) {
-    const ct_worker *driver = &run->lane->workers[run->driver];
-    const ct_job *job = run->job;
-    for (uint32_t i = 0; i < run->triangle_chunks[0] + run->triangle_chunks[1]; i++) {
-        const ct_bin *bin = &driver->bins[i];
-        const ct_body *body = job->body[bin->placed->body];
-        run->device->kernels->snap->snap_corners(
-            &job->window, positions_of(body), pose_of(body), bin->placed->triangles, bin->entries,
-            bin->offset[2 * job->bands.total], driver->coords[bin->placed->body].data);
-    }
-}
-
 /* ---- triangles to bands ---- */
 
 static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
-    (void)worker;
     struct run *run = context;
     ct_device *device = run->device;
+    const ct_kernels *kernels = device->kernels;
+    ct_bin_scratch *scratch = &run->lane->workers[worker].binning;
     ct_bin *bin = &run->lane->workers[run->driver].bins[i];
     int b = run->first;
     if (i >= run->triangle_chunks[b]) {
@@ -106,7 +95,19 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
     const ct_placed *placed = &run->placed[b];
     uint32_t first = i * TRIANGLE_CHUNK, last = first + TRIANGLE_CHUNK;
     if (last > placed->n_triangles) last = placed->n_triangles;
-    if (!device->kernels->raster->bin(bin, &device->budget, placed, &run->job->bands, first, last)) run->failed = true;
+    if (!kernels->bin->cull(scratch, &device->budget, placed, first, last)) {
+        run->failed = true;
+        return;
+    }
+    if (run->sparse) {
+        const ct_body *body = run->job->body[b];
+        ct_coords *coords = run->lane->workers[run->driver].coords[b].data;
+        for (int k = 0; k < CT_KEPT_LISTS; k++)
+            kernels->snap->snap_corners(&run->job->window, positions_of(body), pose_of(body), placed->triangles,
+                                        scratch->kept[k], scratch->n_kept[k], coords);
+    }
+    if (!kernels->bin->bin(bin, scratch, &device->budget, placed, &run->job->window, &run->job->bands, !device->drawer))
+        run->failed = true;
 }
 
 /* All triangles in bins, and where they are. */
@@ -114,7 +115,6 @@ static void place(struct run *run) {
     run->sparse = is_sparse(run);
     spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], snap_chunk);
     spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], bin_chunk);
-    if (run->sparse && !run->failed) snap_binned(run);
 }
 
 /* ---- bands to patches, for OpenGL ---- */

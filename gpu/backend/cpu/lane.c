@@ -9,6 +9,7 @@
 /* All that a worker keeps for its next job. Its sums are all zero. */
 static void free_scratch(ct_device *device, ct_worker *w) {
     for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
+    ct_bin_scratch_free(&w->binning, &device->budget);
     w->bins = NULL;
     w->n_bins = 0;
     ct_buffer *buffers[] = {&w->coords[0],

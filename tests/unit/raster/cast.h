@@ -30,12 +30,32 @@ struct cast {
     uint8_t entry[2][3];      /* per body and view, see ct_placed */
 };
 
+/* One instruction set's kernels. */
+struct cast_set {
+    const ct_bin_cpu *bin;
+    const ct_raster_cpu *raster;
+};
+static const struct cast_set cast_sets[] = {{&ct_bin_cpu_base, &ct_raster_cpu_base},
+#ifdef __x86_64__
+                                            {&ct_bin_cpu_avx2, &ct_raster_cpu_avx2}
+#endif
+};
+
+/* How many of cast_sets run here. */
+static inline int cast_n_sets(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 2;
+#endif
+    return 1;
+}
+
 struct cast_how {
-    const ct_raster_cpu *set;
+    const struct cast_set *set;
     int32_t band_samples;
     uint32_t chunk; /* triangles to a bin */
     size_t limit;   /* bytes of scratch, 0: none */
     uint32_t first; /* the body rasterised first */
+    bool entries;   /* all triangles are entries of bins: no crossings */
 };
 
 /* Samples of pitch 2^shift; lo and hi beyond every coordinate, so that all crossings become fragments. */
@@ -98,6 +118,8 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     ct_bands bands = ct_bands_plan(window, how->band_samples);
     ct_placed placed[2];
     ct_bin bins[400];
+    ct_bin_scratch scratch;
+    memset(&scratch, 0, sizeof scratch);
     size_t n_bins = 0, capacity = 0;
     memset(bins, 0, sizeof bins);
     bool ok = true;
@@ -114,7 +136,8 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
             assert_true(n_bins < 400);
-            ok = how->set->bin(&bins[n_bins++], &budget, &placed[b], &bands, t, end);
+            ok = how->set->bin->cull(&scratch, &budget, &placed[b], t, end) &&
+                 how->set->bin->bin(&bins[n_bins++], &scratch, &budget, &placed[b], window, &bands, !how->entries);
         }
     }
     ct_ray_lists rays;
@@ -122,7 +145,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     for (int w = 0; w < 3; w++)
         out->winding[w] = calloc((size_t)window->axis[ct_view_u(w)].n * (size_t)window->axis[ct_view_v(w)].n, 8);
     for (uint32_t band = 0; ok && band < bands.total; band++) {
-        if (!how->set->raster(&rays, &budget, window, &bands, band, bins, n_bins)) {
+        if (!how->set->raster->raster(&rays, &budget, window, &bands, band, bins, n_bins)) {
             ok = false;
             break;
         }
@@ -147,6 +170,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     }
     if (ok && out->n) qsort(out->fragments, out->n, sizeof *out->fragments, cast_order);
     for (size_t i = 0; i < n_bins; i++) ct_bin_free(&bins[i], &budget);
+    ct_bin_scratch_free(&scratch, &budget);
     ct_buffer_free(&rays.head_memory, &budget);
     ct_buffer_free(&rays.winding_memory, &budget);
     ct_buffer_free(&rays.fragment_memory, &budget);

@@ -4,17 +4,6 @@
 
 #include "tests/unit/raster/cast.h"
 
-static const ct_raster_cpu *sets[2];
-static int n_sets;
-
-static void find_sets(void) {
-    sets[n_sets++] = &ct_raster_cpu_base;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        sets[n_sets++] = &ct_raster_cpu_avx2;
-#endif
-}
-
 /* ---- the rule, once more and differently ---- */
 
 typedef __int128 wide;
@@ -204,7 +193,7 @@ static ct_window any_window(uint64_t *rng) {
     return cast_window(n, shift);
 }
 
-static const struct cast_how plain = {&ct_raster_cpu_base, 8192, 1000, 0, 0};
+static const struct cast_how plain = {&cast_sets[0], 8192, 1000, 0, 0, false};
 
 static void test_exact_and_watertight(void **state) {
     (void)state;
@@ -259,7 +248,8 @@ static void test_before_and_after(void **state) {
     assert_true(fragments > 4000);
 }
 
-/* Instruction sets, bands of any height and chunks of any size: the same fragments. */
+/* Instruction sets, bands of any height, chunks of any size, small triangles crossed at once or binned like the others:
+ * the same fragments. */
 static void test_no_cut_changes_a_bit(void **state) {
     (void)state;
     uint64_t rng = 13;
@@ -273,10 +263,11 @@ static void test_no_cut_changes_a_bit(void **state) {
         assert_true(cast_run(&window, bodies, 2, &plain, &expected));
         const int32_t samples[] = {1, 20, 100, 1 << 20};
         const uint32_t chunks[] = {1, 7, 100, 1 << 14};
-        for (int s = 0; s < n_sets; s++)
+        for (int s = 0; s < cast_n_sets(); s++)
             for (int k = 0; k < 4; k++) {
                 struct cast cast;
-                struct cast_how how = {sets[s], samples[k], chunks[(k + round) % 4], 0, 0};
+                struct cast_how how = {&cast_sets[s],           samples[k], chunks[(k + round) % 4], 0, 0,
+                                       (s + k + round) % 3 == 0};
                 assert_true(cast_run(&window, bodies, 2, &how, &cast));
                 cast_assert_same(&window, &expected, &cast);
                 cast_free(&cast);
@@ -297,7 +288,7 @@ static void test_narrow_and_wide_agree(void **state) {
         struct cast_body body = cast_body_of(shape_icosphere(1, 0));
         scatter(&rng, &wide_window, &body, round % 6);
         struct cast wide_cast, narrow_cast;
-        struct cast_how how = {sets[round % n_sets], 64 << round % 8, 1000, 0, 0};
+        struct cast_how how = {&cast_sets[round % cast_n_sets()], 64 << round % 8, 1000, 0, 0, false};
         assert_true(cast_run(&wide_window, &body, 1, &how, &wide_cast));
         assert_true(cast_run(&narrow_window, &body, 1, &how, &narrow_cast));
         size_t k = 0;
@@ -340,6 +331,25 @@ static void test_too_little_memory(void **state) {
     cast_body_free(&body);
 }
 
+/* Rows with more samples than there is room for at first. */
+static void test_long_rows(void **state) {
+    (void)state;
+    const int32_t n[3] = {8000, 3, 2}, shift[3] = {10, 10, 10};
+    ct_window window = cast_window(n, shift);
+    struct cast_body body = cast_body_of(shape_cube(1, 1));
+    for (uint32_t v = 0; v < body.shape.n_vertices; v++)
+        for (int k = 0; k < 3; k++) body.coords[v][k] = body.shape.positions[3 * v + (uint32_t)k] > 0 ? n[k] << 10 : 0;
+    for (int s = 0; s < cast_n_sets(); s++) {
+        struct cast cast;
+        struct cast_how how = plain;
+        how.set = &cast_sets[s];
+        assert_true(cast_run(&window, &body, 1, &how, &cast));
+        assert_int_equal(check_all(&window, &body, 1, &cast, 0), 2 * (8000 * 3 + 3 * 2 + 2 * 8000));
+        cast_free(&cast);
+    }
+    cast_body_free(&body);
+}
+
 static void test_bands(void **state) {
     (void)state;
     uint64_t rng = 16;
@@ -362,10 +372,12 @@ static void test_bands(void **state) {
 }
 
 int main(void) {
-    find_sets();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_and_watertight), cmocka_unit_test(test_before_and_after),
-        cmocka_unit_test(test_no_cut_changes_a_bit), cmocka_unit_test(test_narrow_and_wide_agree),
-        cmocka_unit_test(test_too_little_memory),    cmocka_unit_test(test_bands)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_and_watertight),
+                                       cmocka_unit_test(test_before_and_after),
+                                       cmocka_unit_test(test_no_cut_changes_a_bit),
+                                       cmocka_unit_test(test_narrow_and_wide_agree),
+                                       cmocka_unit_test(test_too_little_memory),
+                                       cmocka_unit_test(test_long_rows),
+                                       cmocka_unit_test(test_bands)};
     return cmocka_run_group_tests_name("raster", tests, NULL, NULL);
 }

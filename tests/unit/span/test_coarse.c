@@ -3,15 +3,11 @@
 
 #include "gpu/span/span_cpu.h"
 
-static const struct {
-    const ct_raster_cpu *raster;
-    const ct_span_cpu *span;
-} sets[] = {{&ct_raster_cpu_base, &ct_span_cpu_base},
+static const ct_span_cpu *const spans[] = {&ct_span_cpu_base,
 #ifdef __x86_64__
-            {&ct_raster_cpu_avx2, &ct_span_cpu_avx2}
+                                           &ct_span_cpu_avx2
 #endif
 };
-static int n_sets = 1;
 
 enum { VERTICES = 512 };
 
@@ -25,15 +21,17 @@ static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
     return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));
 }
 
-/* All bands; coarse ones at once where `coarse` is set. */
+/* All bands; coarse ones at once where `coarse` is set. With `crossings`, bands that small triangles are in are not. */
 static void run(int set, const ct_window *window, struct cast_body bodies[2], uint32_t first, bool coarse,
-                struct outcome *out) {
+                bool crossings, struct outcome *out) {
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = 0};
     ct_bands bands = ct_bands_plan(window, 4096);
     ct_placed placed[2];
     ct_bin bins[2];
+    ct_bin_scratch binning;
     memset(bins, 0, sizeof bins);
+    memset(&binning, 0, sizeof binning);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t b = first ? 1 - i : i;
         const struct shape *s = &bodies[b].shape;
@@ -44,7 +42,8 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
                                 .n_triangles = s->n_triangles,
                                 .body = b};
         for (int w = 0; w < 3; w++) placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
-        assert_true(sets[set].raster->bin(&bins[i], &budget, &placed[b], &bands, 0, s->n_triangles));
+        assert_true(cast_sets[set].bin->cull(&binning, &budget, &placed[b], 0, s->n_triangles));
+        assert_true(cast_sets[set].bin->bin(&bins[i], &binning, &budget, &placed[b], window, &bands, crossings));
     }
     const uint32_t *const triangles[2] = {bodies[0].shape.triangles, bodies[1].shape.triangles};
     ct_sums sums = {.gradient = {out->gradient[0], out->gradient[1]}, .touched = {out->touched[0], out->touched[1]}};
@@ -55,11 +54,11 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     for (uint32_t band = 0; band < bands.total; band++) {
         ct_coarse done = CT_COARSE_NOT;
         if (coarse)
-            done = sets[set].span->coarse(&rays, window, &bands, band, bins, 2, triangles, &sums, &scratch, &budget);
+            done = spans[set]->coarse(&rays, window, &bands, band, bins, 2, triangles, &sums, &scratch, &budget);
         assert_true(done != CT_COARSE_FAILED);
         if (done == CT_COARSE_NOT) {
-            assert_true(sets[set].raster->raster(&rays, &budget, window, &bands, band, bins, 2));
-            assert_true(sets[set].span->span(&rays, triangles, &sums, &scratch, &budget, false));
+            assert_true(cast_sets[set].raster->raster(&rays, &budget, window, &bands, band, bins, 2));
+            assert_true(spans[set]->span(&rays, triangles, &sums, &scratch, &budget, false));
         }
         out->coarse += done == CT_COARSE_DONE;
         out->bands++;
@@ -67,6 +66,7 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     }
     memcpy(out->length, sums.length, sizeof out->length);
     for (int i = 0; i < 2; i++) ct_bin_free(&bins[i], &budget);
+    ct_bin_scratch_free(&binning, &budget);
     ct_buffer_free(&rays.head_memory, &budget);
     ct_buffer_free(&rays.winding_memory, &budget);
     ct_buffer_free(&rays.fragment_memory, &budget);
@@ -135,9 +135,9 @@ static bool meet(ct_window *window, const struct cast_body bodies[2]) {
 /* Every instruction set's coarse bands against the stages. Returns what came of the last. */
 static const struct outcome *compare(const ct_window *window, struct cast_body bodies[2], uint32_t first) {
     static struct outcome expected, got;
-    run(0, window, bodies, first, false, &expected);
-    for (int set = 0; set < n_sets; set++) {
-        run(set, window, bodies, first, true, &got);
+    run(0, window, bodies, first, false, true, &expected);
+    for (int how = 0; how < 2 * cast_n_sets(); how++) {
+        run(how / 2, window, bodies, first, true, how % 2 == 0, &got);
         assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
         assert_memory_equal(got.length, expected.length, sizeof got.length);
         assert_int_equal(got.fragments, expected.fragments);
@@ -288,23 +288,23 @@ static void test_is_not_coarse(void **state) {
     static struct outcome out;
     struct cast_body fine[2] = {cast_body_of(shape_icosphere(1, 2)), cast_body_of(shape_cube(1, 1))};
     for (int b = 0; b < 2; b++) scatter(&rng, &window, &fine[b], 3);
-    run(0, &window, fine, 0, true, &out);
+    run(0, &window, fine, 0, true, false, &out);
     assert_int_equal(out.coarse, 0);
     struct cast_body long_one[2] = {cast_body_of(shape_cube(1, 1)), cast_body_of(shape_cube(1, 1))};
     for (int b = 0; b < 2; b++) scatter(&rng, &window, &long_one[b], 3);
-    run(0, &window, long_one, 0, true, &out);
+    run(0, &window, long_one, 0, true, false, &out);
     assert_int_equal(out.coarse, 3);
     for (uint32_t v = 0; v < long_one[0].shape.n_vertices; v++) /* from before the window to behind it, along x */
         long_one[0].coords[v][0] = long_one[0].shape.positions[3 * v] < 0 ? -5000 : 40000;
     window.axis[0].lo = 0;
     window.axis[0].hi = 32 << 10;
-    run(0, &window, long_one, 0, true, &out);
+    run(0, &window, long_one, 0, true, false, &out);
     assert_int_equal(out.coarse, 2);
     const struct box huge = {{0, 0, 0}, {{1 << 27, 0, 1 << 26}, {0, 1 << 27, 0}, {1 << 26, 0, 1 << 27}}};
     const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions beyond what is stepped exactly */
     window = cast_window(n, fine_shift);
     for (int b = 0; b < 2; b++) put_box(&long_one[b], &huge);
-    run(0, &window, long_one, 0, true, &out);
+    run(0, &window, long_one, 0, true, false, &out);
     assert_int_equal(out.coarse, 0);
     compare(&window, long_one, 0);
     for (int b = 0; b < 2; b++) {
@@ -314,9 +314,6 @@ static void test_is_not_coarse(void **state) {
 }
 
 int main(void) {
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) n_sets = 2;
-#endif
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_close_faces),
                                        cmocka_unit_test(test_crossing_boxes), cmocka_unit_test(test_steep_faces),
                                        cmocka_unit_test(test_is_not_coarse)};

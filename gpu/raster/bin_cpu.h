@@ -1,0 +1,92 @@
+/* bin_cpu.h - the first half of the CPU's raster stage: which triangles of a body matter, to which bands of lattice
+ * rows they belong, and, of those that can cover one sample only, which do. A band is the unit of parallel work, sized
+ * so that its fragments stay in cache. */
+#ifndef CT_BIN_CPU_H
+#define CT_BIN_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/base/scratch.h"
+#include "gpu/raster/raster_k.h"
+#include "gpu/view/snap_cpu.h"
+
+/* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface
+ * add up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
+typedef enum ct_entry {
+    CT_ENTRY_OUTSIDE, /* 0: the body has no triangle before the window */
+    CT_ENTRY_LISTED,  /* the body has none after it: what the listed crossings lack to 0; those before are left out */
+    CT_ENTRY_COUNTED, /* it has both: crossings before the window are counted */
+} ct_entry;
+
+/* One body of a pair on the pair's lattice. */
+typedef struct ct_placed {
+    const ct_coords *coords;   /* [vertices] */
+    const ct_cells *cells;     /* [vertices] */
+    const uint32_t *triangles; /* [n_triangles][3] */
+    uint32_t n_triangles;
+    uint32_t body;    /* 0 or 1 */
+    uint8_t entry[3]; /* ct_entry of the view along each axis */
+} ct_placed;
+
+/* How the rows of each view are cut: band b of view w has rows b << shift[w] .. ((b + 1) << shift[w]) - 1. */
+typedef struct ct_bands {
+    int32_t shift[3];
+    uint32_t count[3];
+    uint32_t first[3]; /* index of view w's first band among all; bands of one view follow each other */
+    uint32_t total;
+} ct_bands;
+
+/* Chosen so that a band has about `samples` samples, at least one row. */
+ct_bands ct_bands_plan(const ct_window *window, int32_t samples);
+
+/* A crossing that was found when its triangle was binned. */
+typedef struct ct_crossing {
+    ct_fragment f;
+    uint32_t ray; /* of the band, row by row; with CT_CROSSING_COUNTED: before the window, and only to be counted */
+    uint32_t band;
+} ct_crossing;
+#define CT_CROSSING_COUNTED 0x80000000u
+
+/* The triangles of one chunk of a body, by band b: entries[offset[b]] .. entries[offset[b + 1] - 1] are those that may
+ * cover a sample of it, but for those that can cover one sample only, whose crossings are crossings[crossing_offset[b]]
+ * .. crossings[crossing_offset[b + 1] - 1]. Owned by whoever binned; memory is kept for the next use. */
+typedef struct ct_bin {
+    ct_buffer offsets, entry_memory, crossing_memory;
+    const ct_placed *placed;
+    const uint32_t *entries;
+    const uint32_t *offset; /* [bands.total + 1] */
+    const ct_crossing *crossings;
+    const uint32_t *crossing_offset; /* [bands.total + 1] */
+} ct_bin;
+
+void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */
+
+/* Triangles that were kept: a list of those that probably can cover one sample only, and one of the others. */
+enum { CT_KEPT_SINGLE, CT_KEPT_SEVERAL, CT_KEPT_LISTS };
+
+/* Per-thread memory of binning. */
+typedef struct ct_bin_scratch {
+    ct_buffer kept_memory, listed, crossed;
+    const uint32_t *kept[CT_KEPT_LISTS]; /* [n_kept] triangles each, from cull to bin */
+    uint32_t n_kept[CT_KEPT_LISTS];
+} ct_bin_scratch;
+
+void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget);
+
+typedef struct ct_bin_cpu {
+    /* Which of triangles [first, last) may cover a sample that matters in some view, into scratch->kept. Looks at their
+     * corners' cells, not at coords. False: out of memory. */
+    bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *placed, uint32_t first, uint32_t last);
+
+    /* Bins scratch->kept. Without `crossings` all of them are entries. False: out of memory. */
+    bool (*bin)(ct_bin *bin, ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *placed,
+                const ct_window *window, const ct_bands *bands, bool crossings);
+} ct_bin_cpu;
+
+extern const ct_bin_cpu ct_bin_cpu_base;
+#ifdef __x86_64__
+extern const ct_bin_cpu ct_bin_cpu_avx2;
+#endif
+
+#endif
