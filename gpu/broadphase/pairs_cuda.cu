@@ -172,13 +172,6 @@ CT_KERNEL plan(const ct_batch b) {
             return pair->plan ? 0 : chunks(b.bodies[pair->body[s & 1]]->n_vertices, CT_VERTEX_CHUNK);
         },
         [&](uint64_t s, uint64_t before) { b.vertex_chunk[s] = before; });
-    const uint64_t slots = ct_scan(
-        2 * n,
-        [&](uint64_t s) {
-            const ct_gpu_pair *pair = &b.pairs[s / 2];
-            return pair->plan ? (uint64_t)0 : (uint64_t)b.bodies[pair->body[s & 1]]->n_vertices;
-        },
-        [&](uint64_t s, uint64_t before) { b.slot[s] = before; });
     const uint64_t ray_chunks = ct_scan(
         3 * n, [&](uint64_t i) { return chunks(rays_of(&b.pairs[i / 3], (int)(i % 3)), CT_BLOCK); },
         [&](uint64_t i, uint64_t before) { b.ray_chunk[i] = before; });
@@ -189,7 +182,6 @@ CT_KERNEL plan(const ct_batch b) {
         if (t > 0) continue;
         b.counts->triangle_chunks = b.triangle_chunk[2 * n] = triangle_chunks;
         b.counts->vertex_chunks = b.vertex_chunk[2 * n] = vertex_chunks;
-        b.counts->slots = b.slot[2 * n] = slots;
         b.counts->ray_chunks = b.ray_chunk[3 * n] = ray_chunks;
         b.counts->rays = b.ray[3 * n] = rays;
     }

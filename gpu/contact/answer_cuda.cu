@@ -1,5 +1,6 @@
 /* answer_cuda.cu - sums to answers: the vertices that have any, both bodies' forces and torques, friction weights, and
- * the contacts themselves. Sums are left as they have to be for the next batch: zero. */
+ * the contacts themselves. Sums, and their pages, are left as they have to be for the next
+ * batch: zero. */
 #include "gpu/backend/cuda/collective.cuh"
 
 #include <string.h>
@@ -19,19 +20,25 @@ CT_DEVICE bool is_found(const ct_gpu_pair *pair) {
 /* A chunk of one body's vertices in one pair. */
 struct chunk_place {
     uint64_t side, first, last; /* vertices [first, last) */
+    uint32_t *page;             /* of the body's first vertices */
 };
 
 CT_DEVICE chunk_place place_of(const ct_batch &b, uint64_t chunk) {
     chunk_place at;
     at.side = ct_find(2 * b.counts->pairs, chunk, [&](uint64_t i) { return b.vertex_chunk[i]; });
-    const uint64_t n = b.slot[at.side + 1] - b.slot[at.side];
+    const uint64_t n = b.bodies[b.pairs[at.side / 2].body[at.side & 1]]->n_vertices;
     at.first = (chunk - b.vertex_chunk[at.side]) * CT_VERTEX_CHUNK;
+    at.page = ct_page_of(b, at.side, 0);
     at.last = at.first + CT_VERTEX_CHUNK < n ? at.first + CT_VERTEX_CHUNK : n;
     return at;
 }
 
-CT_DEVICE bool has_sum(const int64_t *sums) {
-    return sums[0] | sums[1] | sums[2];
+/* A vertex's sums, if it has any. */
+CT_DEVICE int64_t *sums_of(const ct_batch &b, const chunk_place *at, uint64_t vertex) {
+    const uint32_t page = at->page[vertex / CT_PAGE];
+    if (page == CT_NO_PAGE) return NULL;
+    int64_t *sums = ct_sums_on(b, page, vertex);
+    return sums[0] | sums[1] | sums[2] ? sums : NULL;
 }
 
 CT_KERNEL sift(const ct_batch b) {
@@ -42,10 +49,9 @@ CT_KERNEL sift(const ct_batch b) {
         const chunk_place at = place_of(b, chunk);
         const ct_gpu_pair *pair = &b.pairs[at.side / 2];
         const bool wanted = is_found(pair) && (b.steps[pair->step].want & WANT_ENTRIES);
-        const int64_t *sums = b.slots + 3 * b.slot[at.side];
         CT_THREADS(t) {
             found[t] = 0;
-            for (uint64_t v = at.first + t; v < at.last; v += CT_BLOCK) found[t] += wanted && has_sum(sums + 3 * v);
+            for (uint64_t v = at.first + t; v < at.last; v += CT_BLOCK) found[t] += wanted && sums_of(b, &at, v);
         }
         CT_BARRIER();
         for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {
@@ -107,18 +113,17 @@ CT_KERNEL gather(const ct_batch b) {
         const uint32_t want = b.steps[pair->step].want;
         const uint64_t first_entry = b.chunk_first[chunk];
         const bool any = b.chunk_count[chunk] > 0;
-        int64_t *slots = b.slots + 3 * b.slot[at.side];
         CT_THREADS(t) {
             before[t] = 0;
             for (uint64_t v = at.first + t * EACH; v < at.first + (t + 1) * EACH && v < at.last; v++)
-                before[t] += any && has_sum(slots + 3 * v);
+                before[t] += any && sums_of(b, &at, v);
         }
         if (any) ct_block_scan(before, other);
         CT_THREADS(t) {
             uint64_t entry = first_entry + before[t];
             for (uint64_t v = at.first + t * EACH; v < at.first + (t + 1) * EACH && v < at.last; v++) {
-                int64_t *sums = slots + 3 * v;
-                if (!has_sum(sums)) continue;
+                int64_t *sums = sums_of(b, &at, v);
+                if (!sums) continue;
                 if (any) {
                     b.vertices[entry] = (uint32_t)v;
                     if (want & WANT_ARRAYS) b.out_vertices[entry] = (uint32_t)v;
@@ -132,6 +137,9 @@ CT_KERNEL gather(const ct_batch b) {
             }
         }
         CT_BARRIER();
+        CT_THREADS(t) {
+            if (at.first + t * CT_PAGE < at.last) at.page[at.first / CT_PAGE + t] = CT_NO_PAGE;
+        }
         if (!any) continue;
         const uint64_t last_entry = first_entry + b.chunk_count[chunk];
         CT_THREADS(t) {

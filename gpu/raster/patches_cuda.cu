@@ -76,6 +76,7 @@ CT_KERNEL patches(const ct_batch b) {
             const int32_t *const q[3] = {corner[0], corner[1], corner[2]};
             tried[t] = add_triangle(b, &pair->window, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle,
                                     3 * (uint32_t)(side / 2));
+            if (tried[t]) ct_take_pages(b, side, body->triangles + 3 * triangle);
         }
         CT_BARRIER();
         for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {

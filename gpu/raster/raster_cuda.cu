@@ -32,17 +32,19 @@ CT_DEVICE rectangle reach_of(const shape *s, const ct_lattice *axis, int w, bool
     return r;
 }
 
-CT_DEVICE void cross(const ct_batch &b, const ct_setup *setup, const shape *s, uint64_t ray, int64_t e1, int64_t e2) {
+/* True: it may bound a span there. */
+CT_DEVICE bool cross(const ct_batch &b, const ct_setup *setup, const shape *s, uint64_t ray, int64_t e1, int64_t e2) {
     ct_gpu_ray *r = &b.rays[ray];
     if (s->before) {
         atomicAdd(&r->winding[s->tag >> 31], -setup->ccw);
-        return;
+        return false;
     }
     const uint64_t shard = CT_BLOCK_INDEX % CT_SHARDS, room = b.room.fragments / CT_SHARDS;
     const uint64_t k = ct_next_place(&b.shards[shard].n), place = shard * room + k;
-    if (k >= room) return;
+    if (k >= room) return true;
     b.fragments[place] = ct_fragment_at(setup, (double)e1, (double)e2, s->tag);
     b.next[place] = atomicExch(&r->head, (uint32_t)place + 1);
+    return true;
 }
 
 CT_DEVICE bool setup_at(ct_setup *setup, const shape *s, const ct_lattice *axis, int w, int32_t u0, int32_t v0) {
@@ -51,22 +53,24 @@ CT_DEVICE bool setup_at(ct_setup *setup, const shape *s, const ct_lattice *axis,
                          ct_sample_coord(v0, axis[v].shift), axis[u].shift, axis[v].shift);
 }
 
-CT_DEVICE void raster_few(const ct_batch &b, const shape *s, const ct_lattice *axis, int w, rectangle r,
+CT_DEVICE bool raster_few(const ct_batch &b, const shape *s, const ct_lattice *axis, int w, rectangle r,
                           uint64_t first_ray) {
     ct_setup setup;
-    if (!setup_at(&setup, s, axis, w, r.u0, r.v0)) return;
+    bool any = false;
+    if (!setup_at(&setup, s, axis, w, r.u0, r.v0)) return false;
     int64_t row[3] = {setup.edge[0], setup.edge[1], setup.edge[2]};
     for (int32_t v = r.v0; v < r.v1; v++) {
         int64_t e0 = row[0], e1 = row[1], e2 = row[2];
         const uint64_t line = first_ray + (uint64_t)v * (uint64_t)axis[ct_view_u(w)].n;
         for (int32_t u = r.u0; u < r.u1; u++) {
-            if (ct_covers(&setup, e0, e1, e2)) cross(b, &setup, s, line + (uint64_t)u, e1, e2);
+            if (ct_covers(&setup, e0, e1, e2)) any |= cross(b, &setup, s, line + (uint64_t)u, e1, e2);
             e0 += setup.step_u[0];
             e1 += setup.step_u[1];
             e2 += setup.step_u[2];
         }
         for (int k = 0; k < 3; k++) row[k] += setup.step_v[k];
     }
+    return any;
 }
 
 CT_DEVICE uint64_t tiles_across(int32_t from, int32_t to) {
@@ -97,11 +101,12 @@ CT_KERNEL raster(const ct_batch b) {
     CT_EACH_BLOCK(chunk, n) {
         const uint64_t side = ct_find(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk[i]; });
         const ct_gpu_pair *pair = &b.pairs[side / 2];
-        const uint64_t n_triangles = b.bodies[pair->body[side & 1]]->n_triangles;
+        const ct_gpu_body *body = b.bodies[pair->body[side & 1]];
         const uint64_t first = (chunk - b.triangle_chunk[side]) * CT_BLOCK;
         CT_THREADS(t) {
-            if (first + t >= n_triangles) continue;
+            if (first + t >= body->n_triangles) continue;
             shape s = shape_of(b, pair, side, first + t);
+            bool any = false;
             CT_UNROLL
             for (int w = 0; w < 3; w++) {
                 const rectangle r = reach_of(&s, pair->window.axis, w, &s.before);
@@ -109,8 +114,9 @@ CT_KERNEL raster(const ct_batch b) {
                 if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > FEW_SAMPLES)
                     set_aside(b, side, first + t, w, r);
                 else
-                    raster_few(b, &s, pair->window.axis, w, r, b.ray[3 * (side / 2) + (uint64_t)w]);
+                    any |= raster_few(b, &s, pair->window.axis, w, r, b.ray[3 * (side / 2) + (uint64_t)w]);
             }
+            if (any) ct_take_pages(b, side, body->triangles + 3 * (first + t));
         }
     }
 }
@@ -135,15 +141,19 @@ CT_KERNEL tiles(const ct_batch b) {
         const uint64_t first_ray = b.ray[3 * (uint64_t)(large.side / 2) + large.view];
         CT_THREADS(t) {
             const int32_t i = (int32_t)(t % CT_TILE);
+            bool any = false;
             if (u0 + i >= r.u1) continue;
             for (int32_t j = (int32_t)(t / CT_TILE); j < CT_TILE && v0 + j < r.v1; j += (int32_t)(CT_BLOCK / CT_TILE)) {
                 int64_t e[3];
                 for (int k = 0; k < 3; k++) e[k] = setup.edge[k] + i * setup.step_u[k] + j * setup.step_v[k];
                 if (ct_covers(&setup, e[0], e[1], e[2]))
-                    cross(b, &setup, &s,
-                          first_ray + (uint64_t)(v0 + j) * (uint64_t)axis[ct_view_u(w)].n + (uint64_t)(u0 + i), e[1],
-                          e[2]);
+                    any |= cross(b, &setup, &s,
+                                 first_ray + (uint64_t)(v0 + j) * (uint64_t)axis[ct_view_u(w)].n + (uint64_t)(u0 + i),
+                                 e[1], e[2]);
             }
+            if (any)
+                ct_take_pages(b, large.side,
+                              b.bodies[pair->body[large.side & 1]]->triangles + 3 * (uint64_t)large.triangle);
         }
     }
     if (!ct_is_last_block(&b.counts->done[3])) return;

@@ -39,7 +39,7 @@ CT_DEVICE uint32_t order(const ct_batch &b, uint32_t head, ordered *o) {
 /* What all rays of a block have in common. */
 struct place {
     const uint32_t *triangles[2];
-    uint64_t slot[2];
+    const uint32_t *page[2];
     int view;
 };
 
@@ -62,7 +62,8 @@ CT_DEVICE void add_fragment(const ct_batch &b, const place *at, const ct_fragmen
     const uint32_t *corner = at->triangles[body] + 3 * (uint64_t)(f->tag & 0x7fffffff);
     const int64_t sums[3] = {sum0, sum1, sum2};
     for (int k = 0; k < 3; k++)
-        ct_atomic_sum(&b.slots[3 * (at->slot[body] + corner[k]) + (uint64_t)at->view], upper ? sums[k] : -sums[k]);
+        ct_atomic_sum(ct_sums_on(b, at->page[body][corner[k] / CT_PAGE], corner[k]) + at->view,
+                      upper ? sums[k] : -sums[k]);
 }
 
 /* Returns the depth of the bound. */
@@ -136,7 +137,7 @@ CT_KERNEL spans(const ct_batch b) {
         at.view = (int)(index % 3);
         for (int k = 0; k < 2; k++) {
             at.triangles[k] = b.bodies[pair->body[k]]->triangles;
-            at.slot[k] = b.slot[2 * p + (uint64_t)k];
+            at.page[k] = ct_page_of(b, 2 * p + (uint64_t)k, 0);
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
         const uint64_t first = (chunk - b.ray_chunk[index]) * CT_BLOCK;

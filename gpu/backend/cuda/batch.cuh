@@ -132,10 +132,14 @@ struct ct_gpu_boxed {
 };
 enum { CT_BOX_CHUNK = 2048, CT_VERTEX_CHUNK = 1024 };
 
+/* Sums of vertices have memory only where a triangle was met: a page for so many vertices in a row. */
+enum { CT_PAGE = 64, CT_CHUNK_PAGES = CT_VERTEX_CHUNK / CT_PAGE };
+enum { CT_NO_PAGE = 0, CT_TAKING_PAGE = 1, CT_FIRST_PAGE = 2 };
+
 /* ---- found on the way ---- */
 
 struct ct_gpu_counts {
-    uint64_t pairs, rays, slots, triangle_chunks, vertex_chunks, ray_chunks;
+    uint64_t pairs, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
     uint64_t fragments; /* CT_SHARDS times the most that a shard has */
     uint64_t large;     /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
     uint64_t contacts, entries, spans;
@@ -154,21 +158,21 @@ struct ct_gpu_shard {
 
 /* How much of each there is room for. */
 struct ct_gpu_room {
-    uint64_t pairs, rays, slots, vertex_chunks, fragments, large, contacts, entries, spans, patches;
+    uint64_t pairs, rays, pages, vertex_chunks, fragments, large, contacts, entries, spans, patches;
 };
 
-constexpr uint32_t CT_LACK_PAIRS = 1, CT_LACK_RAYS = 2, CT_LACK_SLOTS = 4, CT_LACK_CHUNKS = 8, CT_LACK_FRAGMENTS = 16,
+constexpr uint32_t CT_LACK_PAIRS = 1, CT_LACK_RAYS = 2, CT_LACK_PAGES = 4, CT_LACK_CHUNKS = 8, CT_LACK_FRAGMENTS = 16,
                    CT_LACK_LARGE = 32, CT_LACK_CONTACTS = 64, CT_LACK_ENTRIES = 128, CT_LACK_SPANS = 256,
                    CT_LACK_PATCHES = 512;
 
 /* What lists turned out too short. Before the stage that counts them, lists are empty. */
 CT_FN uint32_t ct_gpu_planned_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
     return (n->pairs > room->pairs ? CT_LACK_PAIRS : 0u) | (n->rays > room->rays ? CT_LACK_RAYS : 0u) |
-           (n->slots > room->slots ? CT_LACK_SLOTS : 0u) |
            (n->vertex_chunks > room->vertex_chunks ? CT_LACK_CHUNKS : 0u);
 }
 CT_FN uint32_t ct_gpu_raster_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
     return ct_gpu_planned_lack(n, room) | (n->fragments > room->fragments ? CT_LACK_FRAGMENTS : 0u) |
+           (n->pages > room->pages ? CT_LACK_PAGES : 0u) |
            (n->large >> CT_TILE_BITS > room->large ? CT_LACK_LARGE : 0u) |
            (n->patches > room->patches || n->samples > UINT32_MAX ? CT_LACK_PATCHES : 0u);
 }
@@ -275,12 +279,12 @@ struct ct_batch {
     ct_gpu_side *sides;       /* [2 room.pairs] */
     uint64_t *triangle_chunk; /* [2 room.pairs + 1] first of the side's, in chunks of CT_BLOCK triangles */
     uint64_t *vertex_chunk;   /* [2 room.pairs + 1] in chunks of CT_VERTEX_CHUNK vertices */
-    uint64_t *slot;           /* [2 room.pairs + 1] first vertex's place in slots */
     uint64_t *ray_chunk;      /* [3 room.pairs + 1] per view, in chunks of CT_BLOCK rays */
     uint64_t *ray;            /* [3 room.pairs + 1] per view, first ray */
     uint64_t *contact;        /* [room.pairs + 1] contacts before it */
     ct_gpu_ray *rays;         /* [room.rays], all zero between batches */
-    int64_t *slots;           /* [room.slots][3], sums of a vertex; all zero between batches */
+    uint32_t *page;           /* [CT_CHUNK_PAGES room.vertex_chunks] CT_FIRST_PAGE + which; all zero between batches */
+    int64_t *sums_of;         /* [room.pages][CT_PAGE][3], sums of a vertex; all zero between batches */
     uint32_t *chunk_count;    /* [room.vertex_chunks] */
     uint64_t *chunk_first;    /* [room.vertex_chunks + 1] entries before the chunk's */
     ct_fragment *fragments;   /* [room.fragments] */

@@ -78,6 +78,26 @@ CT_DEVICE bool ct_is_last_block(uint32_t *done) {
     return last[0];
 }
 
+/* The page, or none, of a vertex of one body in one pair. */
+CT_DEVICE uint32_t *ct_page_of(const ct_batch &b, uint64_t side, uint32_t vertex) {
+    return &b.page[b.vertex_chunk[side] * CT_CHUNK_PAGES + vertex / CT_PAGE];
+}
+
+/* A triangle's corners, and their neighbours, get a page for their sums, if they have none. It is counted even where
+ * there is no room. */
+CT_DEVICE void ct_take_pages(const ct_batch &b, uint64_t side, const uint32_t *corner) {
+    for (int k = 0; k < 3; k++) {
+        uint32_t *page = ct_page_of(b, side, corner[k]);
+        if (*page != CT_NO_PAGE || atomicMax(page, (uint32_t)CT_TAKING_PAGE) != CT_NO_PAGE) continue;
+        atomicExch(page, (uint32_t)ct_next_place(&b.counts->pages) + CT_FIRST_PAGE);
+    }
+}
+
+/* A vertex's sums [3], on its page. */
+CT_DEVICE int64_t *ct_sums_on(const ct_batch &b, uint32_t page, uint64_t vertex) {
+    return &b.sums_of[3 * ((uint64_t)(page - CT_FIRST_PAGE) * CT_PAGE + vertex % CT_PAGE)];
+}
+
 /* Lattice coordinates of a body's vertex. */
 CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, uint32_t vertex, int32_t q[3]) {
     const float *p = body->positions + 3 * (uint64_t)vertex;

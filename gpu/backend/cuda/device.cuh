@@ -77,7 +77,7 @@ struct ct_gpu_shared {
 
 struct ct_lane {
     bool busy;
-    bool is_clean;    /* rays and slots are all zero */
+    bool is_clean;    /* rays, pages and their table are all zero */
     bool is_blank;    /* what OpenGL draws into is empty */
     ct_raster_gl *gl; /* NULL: kernels rasterise */
     ct_gpu_shared shared[CT_GL_BUFFERS];
@@ -93,7 +93,7 @@ struct ct_lane {
     ct_gpu_pinned tables_staging, rows_staging;
     ct_gpu_buffer tables, rows;
     /* Scratch, see ct_batch: */
-    ct_gpu_buffer small, pairs, rays, slots, chunks, fragments, large, entries;
+    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large, entries;
     ct_gpu_pinned head, found, out_entries, spans;
 };
 

@@ -114,8 +114,9 @@ bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t by
 }
 
 void ct_gpu_free_scratch(ct_device *device, ct_lane *lane) {
-    ct_gpu_buffer *buffers[] = {&lane->tables, &lane->rows,   &lane->small,     &lane->pairs, &lane->rays,
-                                &lane->slots,  &lane->chunks, &lane->fragments, &lane->large, &lane->entries};
+    ct_gpu_buffer *buffers[] = {&lane->tables,    &lane->rows,       &lane->small,  &lane->pairs,
+                                &lane->rays,      &lane->page_table, &lane->pages,  &lane->chunks,
+                                &lane->fragments, &lane->large,      &lane->entries};
     for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
     ct_gpu_gl_free(device, lane);
     lane->is_clean = false;

@@ -51,10 +51,12 @@ static void give_others(ct_device *device, const ct_lane *lane) {
 
 /* Bytes of a pair in its tables, and of a fragment, an entry, a chunk of vertices in theirs. */
 enum : uint64_t {
-    PAIR_BYTES = sizeof(ct_gpu_pair) + 2 * sizeof(ct_gpu_side) + sizeof(ct_gpu_draft) + 13 * sizeof(uint64_t),
+    PAIR_BYTES = sizeof(ct_gpu_pair) + 2 * sizeof(ct_gpu_side) + sizeof(ct_gpu_draft) + 11 * sizeof(uint64_t),
     FRAGMENT_BYTES = sizeof(ct_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
     CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
+    CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
+    PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
     SLACK = 256, /* each table is one longer than its list, and aligned */
 };
 
@@ -77,8 +79,8 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     ct_gpu_room *room = &lane->room;
     room->pairs = fits(lane->pairs.bytes, PAIR_BYTES);
     room->rays = lane->rays.bytes / sizeof(ct_gpu_ray);
-    room->slots = lane->slots.bytes / sizeof(int64_t[3]);
-    room->vertex_chunks = fits(lane->chunks.bytes, CHUNK_BYTES);
+    room->vertex_chunks = smaller(fits(lane->chunks.bytes, CHUNK_BYTES), lane->page_table.bytes / CHUNK_PAGES_BYTES);
+    room->pages = lane->pages.bytes / PAGE_BYTES;
     room->fragments = smaller(lane->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
     room->large = lane->large.bytes / sizeof(ct_gpu_large);
     room->entries = smaller(lane->entries.bytes, lane->out_entries.bytes) / ENTRY_BYTES;
@@ -93,13 +95,13 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->pairs = carve<ct_gpu_pair>(&at, n);
     b->triangle_chunk = carve<uint64_t>(&at, 2 * n + 1);
     b->vertex_chunk = carve<uint64_t>(&at, 2 * n + 1);
-    b->slot = carve<uint64_t>(&at, 2 * n + 1);
     b->ray_chunk = carve<uint64_t>(&at, 3 * n + 1);
     b->ray = carve<uint64_t>(&at, 3 * n + 1);
     b->contact = carve<uint64_t>(&at, n + 1);
     b->drafts = carve<ct_gpu_draft>(&at, n);
     b->rays = (ct_gpu_ray *)lane->rays.data;
-    b->slots = (int64_t *)lane->slots.data;
+    b->page = (uint32_t *)lane->page_table.data;
+    b->sums_of = (int64_t *)lane->pages.data;
     at = (char *)lane->chunks.data;
     b->chunk_first = carve<uint64_t>(&at, room->vertex_chunks + 1);
     b->chunk_count = carve<uint32_t>(&at, room->vertex_chunks);
@@ -173,10 +175,10 @@ static bool make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, 
     bool ok = true;
     if (lack & CT_LACK_PAIRS) ok = ok && grow(device, lane, &lane->pairs, c->pairs * PAIR_BYTES + SLACK, "pairs", n);
     if (lack & CT_LACK_RAYS) ok = ok && grow(device, lane, &lane->rays, c->rays * sizeof(ct_gpu_ray), "rays", n);
-    if (lack & CT_LACK_SLOTS)
-        ok = ok && grow(device, lane, &lane->slots, c->slots * sizeof(int64_t[3]), "sums of vertices", n);
     if (lack & CT_LACK_CHUNKS)
-        ok = ok && grow(device, lane, &lane->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n);
+        ok = ok && grow(device, lane, &lane->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n) &&
+             grow(device, lane, &lane->page_table, c->vertex_chunks * CHUNK_PAGES_BYTES, "vertices", n);
+    if (lack & CT_LACK_PAGES) ok = ok && grow(device, lane, &lane->pages, c->pages * PAGE_BYTES, "sums of vertices", n);
     if (lack & CT_LACK_FRAGMENTS)
         ok = ok && grow(device, lane, &lane->fragments, c->fragments * FRAGMENT_BYTES, "ray crossings", n);
     if (lack & CT_LACK_LARGE)
@@ -202,11 +204,12 @@ static bool clear(ct_device *device, ct_lane *lane, void *memory, uint64_t bytes
     return !bytes || ct_gpu_ok(device, cudaMemsetAsync(memory, 0, bytes, lane->stream), "clearing memory");
 }
 
-/* Rays and sums of vertices are left as they were found: all zero. But not by a batch that was cut short, and not in
- * memory that is new. */
+/* Rays, sums of vertices and the table of their pages are left as they were found: all zero. But not by a batch that
+ * was cut short, and not in memory that is new. */
 static bool clear_scratch(ct_device *device, ct_lane *lane) {
     return clear(device, lane, lane->rays.data, lane->rays.bytes) &&
-           clear(device, lane, lane->slots.data, lane->slots.bytes);
+           clear(device, lane, lane->page_table.data, lane->page_table.bytes) &&
+           clear(device, lane, lane->pages.data, lane->pages.bytes);
 }
 
 static bool launch(ct_device *device, ct_lane *lane, const ct_batch *b) {
