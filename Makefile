@@ -421,6 +421,7 @@ install: all
 	ln -sf libcontactd.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libcontactd.so
 	install -m 644 $(B)/include/*.h $(DESTDIR)$(PREFIX)/include/contactd
 	$(call PC_FILE,$(PREFIX)/include/contactd,$(LIBDIR)) > $(DESTDIR)$(LIBDIR)/pkgconfig/contactd.pc
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || PATH=$$PATH:/usr/sbin:/sbin ldconfig  # else nothing finds the library
 
 clean:
 	rm -rf build
