@@ -8,27 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/scenes/stage.h"
-
-static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
 #ifdef CT_CUDA_SHIM
 
-static void set(const char *name, const char *value) {
-    if (value)
-        setenv(name, value, 1);
-    else
-        unsetenv(name);
-}
-
-/* Every test begins in the same world. */
-static int plain_world(void **state) {
-    (void)state;
-    static const char *const names[] = {"CT_SHIM_DEVICES",    "CT_SHIM_MEMORY", "CT_SHIM_USED", "CT_SHIM_DRIVER",
-                                        "CT_SHIM_CAPABILITY", "CT_SHIM_FAIL",   "CT_SHIM_ORDER"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
-    return 0;
-}
+#include "tests/unit/backend/shim.h"
 
 static ct_engine_options cuda_options(void) {
     ct_engine_options options;
@@ -37,32 +19,9 @@ static ct_engine_options cuda_options(void) {
     return options;
 }
 
-static ct_engine *open_engine(const ct_engine_options *options) {
-    ct_engine *engine = NULL;
-    ct_error error = {0};
-    if (ct_engine_create(options, &engine, &error)) fail_msg("%s: %s", error.field, error.message);
-    return engine;
-}
-
 static ct_engine *open_plain(void) {
     ct_engine_options options = cuda_options();
     return open_engine(&options);
-}
-
-static void expect_refused(const ct_engine_options *options, ct_status status, const char *field, const char *part) {
-    ct_engine *engine = NULL;
-    ct_error error = {0};
-    assert_int_equal(ct_engine_create(options, &engine, &error), status);
-    assert_null(engine);
-    assert_int_equal(error.status, status);
-    assert_string_equal(error.field, field);
-    if (!strstr(error.message, part)) fail_msg("\"%s\" says nothing of \"%s\"", error.message, part);
-}
-
-static ct_engine_facts facts_of(const ct_engine *engine) {
-    ct_engine_facts facts;
-    ct_engine_get_facts(engine, 0, &facts);
-    return facts;
 }
 
 /* ---- which devices ---- */
@@ -160,34 +119,6 @@ static void test_first_kernel_fails(void **state) {
 }
 
 /* ---- scenes ---- */
-
-static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
-    struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
-    ct_scene_settings settings = stage_resolution(resolution);
-    struct stage stage =
-        stage_open(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}}, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
-}
-
-static void reference(uint32_t resolution, char hex[33]) {
-    ct_engine *engine = stage_engine(1, NULL);
-    struct stage stage = open_pair(engine, resolution);
-    ct_result *result = stage_step(&stage, NULL, 0, everything);
-    stage_hash(result, hex);
-    ct_result_free(&result);
-    stage_close(&stage);
-    ct_engine_destroy(&engine);
-}
-
-static void expect_hash(struct stage *stage, const char *expected) {
-    char hex[33];
-    ct_result *result = stage_step(stage, NULL, 0, everything);
-    stage_hash(result, hex);
-    ct_result_free(&result);
-    assert_string_equal(hex, expected);
-}
 
 static void test_any_order_of_threads(void **state) {
     (void)state;
@@ -688,7 +619,6 @@ int main(void) {
 #else
 
 int main(void) {
-    (void)everything;
     printf("SKIPPED: the CUDA backend's host side is tested in builds with CUDA=shim\n");
     return 0;
 }

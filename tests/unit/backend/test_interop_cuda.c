@@ -9,18 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/scenes/stage.h"
-
 #if defined CT_CUDA_SHIM && defined CT_HAVE_EGL
 
-static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
-static void set(const char *name, const char *value) {
-    if (value)
-        setenv(name, value, 1);
-    else
-        unsetenv(name);
-}
+#include "tests/unit/backend/shim.h"
 
 static ct_engine_options options_for(const char *rasterizer) {
     ct_engine_options options;
@@ -43,71 +34,17 @@ static int find_egl(void **state) {
     return 0;
 }
 
-/* Every test begins in the same world. */
-static int plain_world(void **state) {
-    (void)state;
-    static const char *const names[] = {"CT_SHIM_DEVICES", "CT_SHIM_GL_DEVICE", "CT_SHIM_FAIL", "CT_SHIM_ORDER"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
-    return 0;
-}
-
 #define NEED_EGL()                                                                                                     \
     if (!has_egl) skip()
-
-static ct_engine *open_engine(const ct_engine_options *options) {
-    ct_engine *engine = NULL;
-    ct_error error = {0};
-    if (ct_engine_create(options, &engine, &error)) fail_msg("%s: %s", error.field, error.message);
-    return engine;
-}
 
 static ct_engine *open_plain(void) {
     ct_engine_options options = options_for("egl");
     return open_engine(&options);
 }
 
-static void expect_refused(ct_status status, const char *part) {
+static void expect_no_egl(ct_status status, const char *part) {
     ct_engine_options options = options_for("egl");
-    ct_engine *engine = NULL;
-    ct_error error = {0};
-    assert_int_equal(ct_engine_create(&options, &engine, &error), status);
-    assert_null(engine);
-    assert_string_equal(error.field, "rasterizer");
-    if (!strstr(error.message, part)) fail_msg("\"%s\" says nothing of \"%s\"", error.message, part);
-}
-
-static ct_engine_facts facts_of(const ct_engine *engine) {
-    ct_engine_facts facts;
-    ct_engine_get_facts(engine, 0, &facts);
-    return facts;
-}
-
-static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
-    struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
-    ct_scene_settings settings = stage_resolution(resolution);
-    struct stage stage =
-        stage_open(engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_RIGID}}, 2);
-    shape_free(&a);
-    shape_free(&b);
-    return stage;
-}
-
-static void reference(uint32_t resolution, char hex[33]) {
-    ct_engine *engine = stage_engine(1, NULL);
-    struct stage stage = open_pair(engine, resolution);
-    ct_result *result = stage_step(&stage, NULL, 0, everything);
-    stage_hash(result, hex);
-    ct_result_free(&result);
-    stage_close(&stage);
-    ct_engine_destroy(&engine);
-}
-
-static void expect_hash(struct stage *stage, const char *expected) {
-    char hex[33];
-    ct_result *result = stage_step(stage, NULL, 0, everything);
-    stage_hash(result, hex);
-    ct_result_free(&result);
-    assert_string_equal(hex, expected);
+    expect_refused(&options, status, "rasterizer", part);
 }
 
 /* ---- which GPU, and whether they share memory ---- */
@@ -120,11 +57,11 @@ static void test_the_same_gpu(void **state) {
     assert_string_equal(facts_of(engine).rasterizer, "egl");
     ct_engine_destroy(&engine);
     set("CT_SHIM_GL_DEVICE", "-1");
-    expect_refused(CT_UNSUPPORTED, "is not the GPU that CUDA calls device 0, CPU shim (no GPU), but to CUDA none "
-                                   "(cudaErrorNoDevice)");
+    expect_no_egl(CT_UNSUPPORTED, "is not the GPU that CUDA calls device 0, CPU shim (no GPU), but to CUDA none "
+                                  "(cudaErrorNoDevice)");
     set("CT_SHIM_DEVICES", "2");
     set("CT_SHIM_GL_DEVICE", "1");
-    expect_refused(CT_UNSUPPORTED, "but to CUDA device 1: choose GPUs by devices in place of CUDA_VISIBLE_DEVICES");
+    expect_no_egl(CT_UNSUPPORTED, "but to CUDA device 1: choose GPUs by devices in place of CUDA_VISIBLE_DEVICES");
     ct_engine_options second = options_for("egl");
     second.devices = "1";
     engine = open_engine(&second);
@@ -143,13 +80,13 @@ static void test_memory_that_is_not_shared(void **state) {
         {"cudaGraphicsUnmapResources:1:999", "while giving buffers back to OpenGL"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         set("CT_SHIM_FAIL", failures[i][0]);
-        expect_refused(CT_UNSUPPORTED, failures[i][1]);
+        expect_no_egl(CT_UNSUPPORTED, failures[i][1]);
         set("CT_SHIM_FAIL", NULL);
         ct_engine *engine = open_plain();
         ct_engine_destroy(&engine);
     }
     set("CT_SHIM_FAIL", "cudaGraphicsGLRegisterBuffer:3:2");
-    expect_refused(CT_OUT_OF_MEMORY, "no memory for buffers of OpenGL's");
+    expect_no_egl(CT_OUT_OF_MEMORY, "no memory for buffers of OpenGL's");
 }
 
 /* ---- the same bits ---- */
