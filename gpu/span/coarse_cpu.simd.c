@@ -30,7 +30,7 @@ struct row {
     uint32_t n;
     ct_v4l slots;         /* which of the pieces belong to each: bits */
     struct run bounds[2]; /* lower, upper */
-    struct piece *pieces[MOST];
+    struct piece *pieces[MOST + 1];
     int32_t begin[MOST], end[MOST];
     double depth[MOST + 1], slope[MOST + 1]; /* as in struct depths */
 };
@@ -115,7 +115,7 @@ static bool walk_samples(struct coarse *c, uint64_t active, int32_t from, int32_
 
 static void end_run(struct coarse *c, int side) {
     struct run *run = &c->row.bounds[side];
-    if (run->piece) tally_run(run->piece, c->row.at, run->from, run->to);
+    if (run->piece) tally_run(&run->piece->tally, run->piece, c->row.at, run->from, run->to, 0);
     run->piece = NULL;
 }
 
@@ -127,6 +127,25 @@ static inline void add_bound_run(struct coarse *c, int side, struct piece *p, in
     }
     end_run(c, side);
     *run = (struct run){p, from, to};
+}
+
+/* What flat pieces bound together. */
+static void add_shared_run(struct coarse *c, int side, struct piece *const pieces[2], int32_t from, int32_t to) {
+    int64_t depth = (to - from) * (int64_t)pieces[0]->setup.z0;
+    c->total += side == UPPER ? depth : -depth;
+    for (int b = 0; b < 2; b++) {
+        const struct piece *p = pieces[b];
+        struct pending *pending = &c->sink.pending[side][HALF + b];
+        struct tally t = {0};
+        tally_run(&t, p, c->row.at, from, to, 1);
+        if (pending->tag != p->tag) {
+            flush(&c->sink, side, HALF + b);
+            *pending = (struct pending){p->tag, 0, 0, 0};
+        }
+        pending->n += t.n;
+        pending->l1 += tally_sum(t.n, t.l1, 1);
+        pending->l2 += tally_sum(t.n, t.l2, 1);
+    }
 }
 
 /* The depths of a stretch's pieces by slot, at sample 0 and from one to the next: of those inwards the negative, so
@@ -156,11 +175,24 @@ static inline int32_t change_of(double at_a, double at_b, int32_t a, int32_t b) 
     return change < b ? change : b;
 }
 
+/* The ways of which both bodies' pieces are flat and lie in one plane. */
+static inline unsigned even_of(const struct row *row, const uint32_t crossed[SLOTS]) {
+    unsigned even = 0;
+    for (int way = 0; way < 2; way++) {
+        uint32_t a = crossed[way], b = crossed[2 + way];
+        if (a == NONE || row->depth[a] != row->depth[b] || !row->pieces[a]->flat || !row->pieces[b]->flat) continue;
+        even |= 1u << way;
+    }
+    return even;
+}
+
 enum verdict { SPAN, NO_SPAN, UNSURE };
 
 /* What all of samples [from, *to) have, *to being brought forward where they are not alike: a span, or none (as in
- * walk_simple), and the slots that do not bound it. UNSURE: depths are too close to each other, or one is lacking. */
-static inline enum verdict judge(const struct depths *depths, int32_t from, int32_t *to, unsigned *idle) {
+ * walk_simple), and the slots that do not bound it. UNSURE: depths are too close to each other but not the same, or one
+ * is lacking. */
+static inline enum verdict judge(const struct row *row, const uint32_t crossed[SLOTS], const struct depths *depths,
+                                 int32_t from, int32_t *to, unsigned *idle) {
     const ct_v4d a = depths->at + (double)from * depths->slope;
     const unsigned idle_a = idle_of(a);
     for (;;) {
@@ -168,12 +200,15 @@ static inline enum verdict judge(const struct depths *depths, int32_t from, int3
         const ct_v4d b = depths->at + (double)end * depths->slope;
         const unsigned idle_b = idle_of(b);
         *idle = idle_a & idle_b;
-        if (((*idle | *idle >> 2) & 3) != 3) {
+        const unsigned known = (*idle | *idle >> 2) & 3;
+        if (known != 3) {
             unsigned change = idle_a & (idle_b << 2 | idle_b >> 2);
-            if (!change) return UNSURE;
-            int slot = __builtin_ctz(change), other = slot ^ 2;
-            *to = change_of(a[slot] - a[other], b[slot] - b[other], from, end);
-            continue;
+            if (change) {
+                int slot = __builtin_ctz(change), other = slot ^ 2;
+                *to = change_of(a[slot] - a[other], b[slot] - b[other], from, end);
+                continue;
+            }
+            if ((known | even_of(row, crossed)) != 3) return UNSURE;
         }
         double length_a = length_of(a), length_b = length_of(b);
         if (length_a > APART && length_b > APART) return SPAN;
@@ -181,6 +216,18 @@ static inline enum verdict judge(const struct depths *depths, int32_t from, int3
         if (!(fabs(length_a) > APART && fabs(length_b) > APART)) return UNSURE;
         *to = change_of(length_a, length_b, from, end);
     }
+}
+
+/* Samples [from, to) of a span are bounded from one side by what is not idle there. */
+static inline void bound(struct coarse *c, const uint32_t crossed[SLOTS], int way, unsigned idle, int32_t from,
+                         int32_t to) {
+    const int side = way == IN ? LOWER : UPPER;
+    struct piece *const pieces[2] = {c->row.pieces[crossed[way]], c->row.pieces[crossed[2 + way]]};
+    idle >>= way;
+    if (idle & (1 | 1 << 2))
+        add_bound_run(c, side, pieces[idle & 1], from, to);
+    else
+        add_shared_run(c, side, pieces, from, to);
 }
 
 /* Samples [from, to), at which each body is crossed at most once outwards and once inwards: by these pieces, or NONE.
@@ -193,10 +240,10 @@ static bool walk_simply(struct coarse *c, const uint32_t crossed[SLOTS], uint64_
     for (int32_t end; from < to; from = end) {
         unsigned idle;
         end = to;
-        switch (judge(&depths, from, &end, &idle)) {
+        switch (judge(row, crossed, &depths, from, &end, &idle)) {
         case SPAN:
-            add_bound_run(c, LOWER, row->pieces[crossed[idle >> IN & 1 ? 2 + IN : IN]], from, end);
-            add_bound_run(c, UPPER, row->pieces[crossed[idle >> OUT & 1 ? 2 + OUT : OUT]], from, end);
+            bound(c, crossed, IN, idle, from, end);
+            bound(c, crossed, OUT, idle, from, end);
             break;
         case NO_SPAN:
             break;
@@ -278,10 +325,11 @@ static void flush_tallies(struct coarse *c) {
         const struct piece *p = &c->pieces[i];
         const struct tally *t = &p->tally;
         int side = way_of(p) == IN ? LOWER : UPPER;
-        int64_t depth = t->n * p->setup.z0 + tally_sum(t, t->depth);
+        int64_t depth = t->n * p->setup.z0 + tally_sum(t->n, t->depth, 0);
         c->total += side == UPPER ? depth : -depth;
         flush(&c->sink, side, ALONE);
-        c->sink.pending[side][ALONE] = (struct pending){p->tag, t->n, tally_sum(t, t->l1), tally_sum(t, t->l2)};
+        c->sink.pending[side][ALONE] =
+            (struct pending){p->tag, t->n, tally_sum(t->n, t->l1, 0), tally_sum(t->n, t->l2, 0)};
     }
 }
 
@@ -298,6 +346,7 @@ ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, con
     c.total = 0;
     c.row.depth[NONE] = INFINITY;
     c.row.slope[NONE] = 0;
+    c.row.pieces[NONE] = NULL;
     c.row.bounds[LOWER].piece = c.row.bounds[UPPER].piece = NULL;
     c.sink = sink_of(rays, triangles, sums);
     for (int b = 0; b < 2; b++) c.verdicts[b] = rays->entry[b] == CT_ENTRY_LISTED ? LISTED : verdicts_of(0);

@@ -57,6 +57,7 @@ struct piece {
     double scale;        /* makes weights of edge functions, in units of CT_WEIGHT_ONE */
     double dz1, dz2;     /* depth for each unit of these */
     struct linear depth; /* within 1/8 of what it really is; NaN: not known well enough */
+    bool flat;           /* at one depth: exactly depth.at */
     struct extent x;
     ct_setup setup; /* at sample 0 of the band's first row */
 };
@@ -118,6 +119,7 @@ static inline void place_depth(struct piece *p, double columns, double rows) {
     struct linear a = {(double)s->edge[1] * dz1, (double)s->step_u[1] * dz1, (double)s->step_v[1] * dz1};
     struct linear b = {(double)s->edge[2] * dz2, (double)s->step_u[2] * dz2, (double)s->step_v[2] * dz2};
     p->depth = (struct linear){z0 + a.at + b.at, a.du + b.du, a.dv + b.dv};
+    p->flat = dz1 == 0 && dz2 == 0;
     if (fabs(z0) + linear_most(a, columns, rows) + linear_most(b, columns, rows) > most) p->depth.at = NAN;
 }
 
@@ -176,39 +178,42 @@ static inline void cover_rows(struct piece *p, int32_t first_row, int32_t row) {
 
 /* ---- sums ---- */
 
-/* Four samples. Scaled by powers of two here and there, this is the arithmetic of ct_fragment_at. */
-static inline void tally_four(struct tally *t, const struct piece *p, ct_v4d e1, ct_v4d e2, ct_v4u lanes) {
+/* Four samples. Scaled by powers of two here and there, this is the arithmetic of ct_fragment_at. Weights are halved
+ * where bodies share a bound, as ct_bound_weights has it. */
+static inline void tally_four(struct tally *t, const struct piece *p, ct_v4d e1, ct_v4d e2, ct_v4u lanes, int shared) {
     ct_v4d w1 = (e1 + p->rest[0]) * p->scale, w2 = (e2 + p->rest[1]) * p->scale;
-    t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) & lanes;
-    t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) & lanes;
+    t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) >> shared & lanes;
+    t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) >> shared & lanes;
     t->depth += (ct_v4u)(w1 * p->dz1 + w2 * p->dz2 + CT_ROUND_MAGIC) & lanes;
 }
 
-/* Samples [from, to) of a row, all of which it covers. */
-static inline void tally_run(struct piece *p, int32_t row, int32_t from, int32_t to) {
+/* Adds samples [from, to) of a row, all of which it covers. */
+static inline void tally_run(struct tally *tally, const struct piece *p, int32_t row, int32_t from, int32_t to,
+                             int shared) {
     const ct_v4d ramp = {0, 1, 2, 3};
     const ct_v4i index = {0, 1, 2, 3};
     ct_v4d e1 = linear_at(p->weight[0], from, row) + ramp * p->weight[0].du;
     ct_v4d e2 = linear_at(p->weight[1], from, row) + ramp * p->weight[1].du;
     ct_v4d step1 = v4d(4 * p->weight[0].du), step2 = v4d(4 * p->weight[1].du);
-    struct tally t = p->tally;
+    struct tally t = *tally;
     int32_t left = to - from;
     t.n += left;
     for (; left >= 4; left -= 4) {
-        tally_four(&t, p, e1, e2, ~(ct_v4u){0});
+        tally_four(&t, p, e1, e2, ~(ct_v4u){0}, shared);
         e1 += step1;
         e2 += step2;
     }
-    if (left) tally_four(&t, p, e1, e2, (ct_v4u)ct_v4l_of_v4i(index < left));
-    p->tally = t;
+    if (left) tally_four(&t, p, e1, e2, (ct_v4u)ct_v4l_of_v4i(index < left), shared);
+    *tally = t;
 }
 
-static inline int64_t tally_sum(const struct tally *t, ct_v4u four) {
+/* What four sums of so many terms come to, without the bits of CT_ROUND_MAGIC. */
+static inline int64_t tally_sum(int64_t n, ct_v4u four, int shared) {
     const union {
         double d;
         uint64_t u;
     } magic = {CT_ROUND_MAGIC};
-    return (int64_t)(four[0] + four[1] + four[2] + four[3] - (uint64_t)t->n * magic.u);
+    return (int64_t)(four[0] + four[1] + four[2] + four[3] - (uint64_t)n * (magic.u >> shared));
 }
 
 #endif

@@ -240,6 +240,40 @@ static void test_close_faces(void **state) {
     assert_true(length > INT64_C(300) * 3 * 16 * 16 * (12 << 10));
 }
 
+/* Upright boxes of several sizes, as in a stack: faces of both in one plane, from one side or from both, which then
+ * share the bound. */
+static void test_stacked_boxes(void **state) {
+    (void)state;
+    uint64_t rng = 36;
+    int64_t length = 0;
+    for (int round = 0; round < 200; round++) {
+        struct box boxes[2];
+        memset(boxes, 0, sizeof boxes);
+        for (int k = 0; k < 3; k++) {
+            const int kind = between(&rng, 0, 3); /* both faces in one plane, the lower, the upper, neither */
+            for (int b = 0; b < 2; b++) {
+                boxes[b].half[k][k] = between(&rng, 4 << 10, 8 << 10);
+                if (b && kind == 0) boxes[1].half[k][k] = boxes[0].half[k][k];
+                boxes[b].middle[k] = kind == 0   ? 16 << 10
+                                     : kind == 1 ? (8 << 10) + boxes[b].half[k][k]
+                                     : kind == 2 ? (24 << 10) - boxes[b].half[k][k]
+                                                 : between(&rng, 14 << 10, 18 << 10);
+            }
+        }
+        length += compare_boxes(boxes, 32, 10, round % 2, (uint32_t)round / 2 % 2) > 0;
+    }
+    assert_int_equal(length, 200);
+    for (int round = 0; round < 12; round++) { /* all but in one plane: they meet at the first sample of each row */
+        const int32_t tilt = round % 3 - 1;
+        const struct box upright = {{12 << 10, 12 << 10, 16 << 10},
+                                    {{12 << 10, 0, 0}, {0, 12 << 10, 0}, {0, 0, 8 << 10}}};
+        struct box tilted = {{512 + (8 << 10), 12 << 10, tilt}, {{8 << 10, 0, tilt}, {0, 8 << 10, 0}, {0, 0, 4 << 10}}};
+        tilted.middle[2] += round % 2 ? 12 << 10 : 20 << 10; /* its lower or upper faces */
+        const struct box boxes[2] = {round / 6 ? tilted : upright, round / 6 ? upright : tilted};
+        assert_true(compare_boxes(boxes, 32, 10, false, (uint32_t)round / 3 % 2) > 0);
+    }
+}
+
 /* Rows along which the bounds change their order, bodies part, and the window cuts off what comes before it. */
 static void test_crossing_boxes(void **state) {
     (void)state;
@@ -315,7 +349,7 @@ static void test_is_not_coarse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_close_faces),
-                                       cmocka_unit_test(test_crossing_boxes), cmocka_unit_test(test_steep_faces),
-                                       cmocka_unit_test(test_is_not_coarse)};
+                                       cmocka_unit_test(test_stacked_boxes),  cmocka_unit_test(test_crossing_boxes),
+                                       cmocka_unit_test(test_steep_faces),    cmocka_unit_test(test_is_not_coarse)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

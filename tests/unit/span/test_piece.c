@@ -35,22 +35,28 @@ static double depth_error(const ct_setup *s, int64_t e1, int64_t e2, double dept
     return fabs(depth - s->z0 - (double)whole - (double)(rise - whole * area) / (double)area);
 }
 
-static void check_run(struct piece *p, int32_t row, int32_t from, int32_t to) {
+static void check_run(const struct piece *p, int32_t row, int32_t from, int32_t to) {
     const ct_setup *s = &p->setup;
     int64_t depth = 0, l1 = 0, l2 = 0;
-    memset(&p->tally, 0, sizeof p->tally);
-    tally_run(p, row, from, to);
+    struct tally whole = {0}, half = {0};
+    int64_t half1 = 0, half2 = 0;
+    tally_run(&whole, p, row, from, to, 0);
+    tally_run(&half, p, row, from, to, 1);
     for (int32_t i = from; i < to; i++) {
         ct_fragment f = ct_fragment_at(s, (double)(s->edge[1] + i * s->step_u[1] + row * s->step_v[1]),
                                        (double)(s->edge[2] + i * s->step_u[2] + row * s->step_v[2]), 0);
         depth += ct_fragment_depth(f.key) - s->z0;
         l1 += (int32_t)f.l1;
         l2 += (int32_t)f.l2;
+        half1 += (int32_t)f.l1 >> 1;
+        half2 += (int32_t)f.l2 >> 1;
     }
-    assert_int_equal(p->tally.n, to - from);
-    assert_int_equal(tally_sum(&p->tally, p->tally.depth), depth);
-    assert_int_equal(tally_sum(&p->tally, p->tally.l1), l1);
-    assert_int_equal(tally_sum(&p->tally, p->tally.l2), l2);
+    assert_int_equal(whole.n, to - from);
+    assert_int_equal(tally_sum(whole.n, whole.depth, 0), depth);
+    assert_int_equal(tally_sum(whole.n, whole.l1, 0), l1);
+    assert_int_equal(tally_sum(whole.n, whole.l2, 0), l2);
+    assert_int_equal(tally_sum(half.n, half.l1, 1), half1);
+    assert_int_equal(tally_sum(half.n, half.l2, 1), half2);
 }
 
 static void test_as_defined(void **state) {
