@@ -210,6 +210,18 @@ else
 fi
 if ! pkg-config --exists epoxy libpng 2>/dev/null; then
     row 'EGL rasteriser' skipped 'needs pkg-config, libepoxy and libpng (--libraries)'
+else
+    # CUDA and OpenGL in one build, which share buffers.
+    with_gl() {
+        "${make_service[@]}" engine-tools && CT_SHIM_DEVICES=2 "$service/tests/gpu/check" --rasterizer egl ${shim:+--short} &&
+            "$service/tests/bench/bench_engine" --backend cuda --seconds "$seconds" --only bunny_cube_128_egl >"$out/interop.json" &&
+            sed -n 's/.*"rasterizer":"\([a-z]*\)".*"median":\([^,]*\),.*"raster":\([^,]*\),.*/\1 \2 ms, of which \3 rasterising/p' \
+                "$out/interop.json" | paste -sd';'
+    }
+    part 'CUDA with OpenGL' interop.log 300 with_gl
+fi
+if ! pkg-config --exists epoxy libpng 2>/dev/null; then
+    : # said above
 elif ! pkg-config --exists cmocka libzmq libmicrohttpd jansson || ! command -v flatc >/dev/null; then
     row 'EGL rasteriser' skipped "its tests need cmocka, and what the service needs (--libraries)"
 else

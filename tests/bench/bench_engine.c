@@ -308,13 +308,13 @@ static void compare_on_one(bench *b) {
 static void compare_egl(bench *b) {
     ct_engine_options options;
     ct_engine_options_init(&options);
-    options.backend = "cpu";
+    options.backend = backend;
     options.rasterizer = "egl";
     ct_engine *engine = NULL;
     ct_error error = {0};
     if (ct_engine_create(&options, &engine, &error) == CT_OK) {
         ct_engine_destroy(&engine);
-        runner egl = {"cpu", "auto", max_threads, "egl"}, plain = {"cpu", "auto", max_threads};
+        runner egl = {backend, "auto", max_threads, "egl"}, plain = {backend, "auto", max_threads, "native"};
         run(b, &egl);
         run(b, &plain);
     } else {
@@ -385,7 +385,7 @@ int main(int argc, char **argv) {
     }
     bunny_and_cube("bunny_cube_128", 128, compare_on_one);
     bunny_and_cube("bunny_cube_16", 16, compare_on_one);
-    if (strcmp(backend, "cpu") == 0) bunny_and_cube("bunny_cube_128_egl", 128, compare_egl);
+    bunny_and_cube("bunny_cube_128_egl", 128, compare_egl);
     two_armadillos();
     two_huge();
     many_scenes();

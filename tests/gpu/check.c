@@ -1,7 +1,7 @@
 /* check.c - what must hold on every device of a backend, as a plain program: for machines that have a GPU and a
  * compiler but none of the tests' libraries. tests/gpu-check.sh runs it.
  *
- *   check [--backend cuda|cpu] [--short]
+ *   check [--backend cuda|cpu] [--rasterizer native|egl] [--short]
  *
  * Each golden scene must give its hash on each device; a step must move no more bytes than changed and start few
  * kernels, however many scenes are in the batch; memory comes back; a budget that is too small is an error that names
@@ -32,16 +32,19 @@ __attribute__((format(printf, 2, 3))) static void check(bool good, const char *f
     fflush(stdout);
 }
 
+static const char *rasterizer = "native";
+
 static ct_engine *make_engine(const char *backend, const char *devices, uint64_t device_bytes) {
     ct_error error = {0};
     ct_engine_options options;
     ct_engine_options_init(&options);
     options.backend = backend;
+    options.rasterizer = rasterizer;
     options.devices = devices;
     options.max_device_bytes = device_bytes;
     ct_engine *engine = NULL;
     if (ct_engine_create(&options, &engine, &error) == CT_OK) return engine;
-    fprintf(stderr, "check: backend %s, devices %s: %s\n", backend, devices, error.message);
+    fprintf(stderr, "check: backend %s, rasterizer %s, devices %s: %s\n", backend, rasterizer, devices, error.message);
     exit(error.status == CT_UNSUPPORTED ? NO_BACKEND : 1);
 }
 
@@ -197,6 +200,8 @@ int main(int argc, char **argv) {
             brief = true;
         else if (!strcmp(argv[i], "--backend") && i + 1 < argc)
             backend = argv[++i];
+        else if (!strcmp(argv[i], "--rasterizer") && i + 1 < argc)
+            rasterizer = argv[++i];
         else
             return fprintf(stderr, "check: unknown option %s\n", argv[i]), 2;
     }
@@ -224,6 +229,7 @@ int main(int argc, char **argv) {
         if (has_memory && !brief) keeps_its_budget(backend, device);
     }
     if (!brief && has_memory) { /* that the hashes are this machine's too */
+        rasterizer = "native";
         ct_engine *cpu = make_engine("cpu", "all", 0);
         same_bits(cpu, "cpu", false);
         ct_engine_destroy(&cpu);
