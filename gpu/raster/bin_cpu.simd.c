@@ -133,7 +133,11 @@ static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *p,
 
 /* Triangles are small that can cover no more samples along an axis than this. Edge functions are below 2^53 where their
  * extent is below 2^25 units, so double arithmetic on them is exact and gives what integers would. */
-enum { SMALL = 4, EXACT_EXTENT = 1 << 25 };
+enum { SMALL = 8, EXACT_EXTENT = 1 << 25 };
+
+/* Four are tried together, for as long as the largest of them takes: one with more samples than FEW along an axis is
+ * only tried where at least COMPANY of the four are such. */
+enum { FEW = 4, COMPANY = 2 };
 
 /* What is the same for all triangles, in all lanes. */
 struct along {                     /* an axis */
@@ -376,8 +380,13 @@ static inline __attribute__((always_inline)) void bin_view(struct found *to, con
                                                            int w) {
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
     ct_v4i in = u->spans & v->spans & ~(depth->after | (depth->before & g->view[w].dropped_before));
-    ct_v4i is_large = u->large | v->large;
+    ct_v4i is_large = u->large | v->large, samples = max_v4i(u->last - u->first, v->last - v->first);
     unsigned small = q->present & bits_v4i(in & ~is_large), large = q->present & bits_v4i(in & is_large);
+    unsigned larger = small & bits_v4i(samples > FEW);
+    if (larger && __builtin_popcount(larger) < COMPANY) {
+        small &= ~larger;
+        large |= larger;
+    }
     if (small) to->crossed = cross(to->crossed, q, g, w, small);
     if (large) to->listed = list(to->listed, q, g, w, large);
 }
