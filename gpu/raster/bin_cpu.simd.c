@@ -276,6 +276,7 @@ static inline __attribute__((always_inline)) ct_crossing *put_hits(ct_crossing *
         ((row & view->row_mask) * view->columns + u->first + i) | (depth->before & v4i((int32_t)CT_CROSSING_COUNTED));
     ct_v4i band = view->band_first + (row >> view->band_shift);
     /* As they lie in a ct_crossing: lanes 0 and 2, 1 and 3 of fragments, then where they are. */
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "two numbers in one");
     const v4u front = (key & UINT32_MAX) | l1 << 32, back = (l2 & UINT32_MAX) | q->tag;
     const v4u even = __builtin_shufflevector(front, back, 0, 4, 2, 6),
               odd = __builtin_shufflevector(front, back, 1, 5, 3, 7);
