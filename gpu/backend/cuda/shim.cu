@@ -137,30 +137,25 @@ void with(std::initializer_list<const void *> touched, const std::function<void(
     if (!the().open) set(PROT_NONE);
 }
 
-/* With the mutex held: memory that only streams may touch, with that content; null: there is none left. */
-void *new_block(size_t size, const void *content) {
+/* With the mutex held: memory that only streams may touch; null: there is none left. */
+void *new_block(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + page - 1) / page * page;
     void *at = mmap(nullptr, rounded + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return nullptr;
     mprotect(at, rounded, PROT_READ | PROT_WRITE);
     memset(at, 0xa5, rounded);
-    if (content) memcpy(at, content, size);
     poison((char *)at + size, rounded - size);
     if (!the().open) mprotect(at, rounded, PROT_NONE);
     the().blocks[(char *)at] = {size, rounded, current};
     return at;
 }
 
-/* What is in it goes to `content`, if that is not null. Returns what the block was. */
-block free_block(void *memory, void *content) {
+/* Returns what it was. */
+block free_block(void *memory) {
     auto at = the().blocks.find((char *)memory);
     if (at == the().blocks.end()) abort(); /* nothing of ours, or freed already */
     const block freed = at->second;
     unpoison(memory, freed.rounded);
-    if (content) {
-        mprotect(memory, freed.rounded, PROT_READ | PROT_WRITE);
-        memcpy(content, memory, freed.size);
-    }
     munmap(memory, freed.rounded + (size_t)sysconf(_SC_PAGESIZE));
     the().blocks.erase(at);
     return freed;
@@ -251,7 +246,7 @@ cudaError_t ct_shim_malloc(void **memory, size_t size) {
     TRY("cudaMalloc");
     std::lock_guard<std::mutex> lock(the().mutex);
     if (the().used[current] + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
-    *memory = new_block(size, nullptr);
+    *memory = new_block(size);
     if (*memory) the().used[current] += size;
     return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -260,7 +255,7 @@ cudaError_t cudaFree(void *memory) {
     if (!memory) return cudaSuccess;
     cudaError_t wrong = trouble("cudaFree");
     std::lock_guard<std::mutex> lock(the().mutex);
-    const block freed = free_block(memory, nullptr);
+    const block freed = free_block(memory);
     the().used[freed.device] -= freed.size;
     return give(wrong);
 }
@@ -357,8 +352,9 @@ extern "C" {
 
 struct ct_shim_resource {
     unsigned buffer;
-    size_t size;
-    void *memory; /* while it is mapped */
+    char *memory; /* among the blocks, so that streams may touch it, while it is mapped */
+    block shape;
+    bool mapped;
 };
 
 cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList) {
@@ -375,25 +371,37 @@ cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsig
     TRY("cudaGraphicsGLRegisterBuffer");
     const size_t size = ct_gl_buffer_size(buffer);
     if (!size) return give(cudaErrorInvalidValue);
-    *resource = new ct_shim_resource{buffer, size, nullptr};
+    std::lock_guard<std::mutex> lock(the().mutex);
+    char *memory = (char *)new_block(size); /* not counted: the buffer is the device's memory already */
+    if (!memory) return give(cudaErrorMemoryAllocation);
+    *resource = new ct_shim_resource{buffer, memory, the().blocks[memory], false};
+    mprotect(memory, (*resource)->shape.rounded, PROT_NONE);
+    the().blocks.erase(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
-    if (!resource || resource->memory) abort(); /* freed while it is mapped */
+    if (!resource || resource->mapped) abort(); /* freed while it is mapped */
+    {
+        std::lock_guard<std::mutex> lock(the().mutex);
+        the().blocks[resource->memory] = resource->shape;
+        free_block(resource->memory);
+    }
     delete resource;
     return give(trouble("cudaGraphicsUnregisterResource"));
 }
 
 cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t) {
     TRY("cudaGraphicsMapResources");
+    std::lock_guard<std::mutex> lock(the().mutex);
     for (int i = 0; i < n; i++) {
-        if (resources[i]->memory) return give(cudaErrorUnknown);
-        std::vector<char> content(resources[i]->size);
-        ct_gl_buffer_read(resources[i]->buffer, content.size(), content.data());
-        std::lock_guard<std::mutex> lock(the().mutex);
-        resources[i]->memory = new_block(resources[i]->size, content.data()); /* no more than the buffer takes */
-        if (!resources[i]->memory) abort();
+        ct_shim_resource *r = resources[i];
+        if (r->mapped) return give(cudaErrorUnknown);
+        mprotect(r->memory, r->shape.rounded, PROT_READ | PROT_WRITE);
+        ct_gl_buffer_read(r->buffer, r->shape.size, r->memory);
+        if (!the().open) mprotect(r->memory, r->shape.rounded, PROT_NONE);
+        the().blocks[r->memory] = r->shape;
+        r->mapped = true;
     }
     return cudaSuccess;
 }
@@ -401,15 +409,15 @@ cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, c
 cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream) {
     cudaError_t wrong = trouble("cudaGraphicsUnmapResources");
     if (!wrong && !stream->failure) run(stream);
+    std::lock_guard<std::mutex> lock(the().mutex);
     for (int i = 0; i < n; i++) {
-        if (!resources[i]->memory) return give(cudaErrorUnknown);
-        std::vector<char> content(resources[i]->size);
-        {
-            std::lock_guard<std::mutex> lock(the().mutex);
-            free_block(resources[i]->memory, content.data());
-        }
-        resources[i]->memory = nullptr;
-        ct_gl_buffer_write(resources[i]->buffer, content.size(), content.data());
+        ct_shim_resource *r = resources[i];
+        if (!r->mapped) return give(cudaErrorUnknown);
+        mprotect(r->memory, r->shape.rounded, PROT_READ | PROT_WRITE);
+        ct_gl_buffer_write(r->buffer, r->shape.size, r->memory);
+        mprotect(r->memory, r->shape.rounded, PROT_NONE);
+        the().blocks.erase(r->memory);
+        r->mapped = false;
     }
     return give(wrong);
 }
@@ -417,9 +425,9 @@ cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources,
 cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, cudaGraphicsResource_t resource) {
     *memory = nullptr;
     TRY("cudaGraphicsResourceGetMappedPointer");
-    if (!resource->memory) return give(cudaErrorUnknown);
+    if (!resource->mapped) return give(cudaErrorUnknown);
     *memory = resource->memory;
-    *bytes = resource->size;
+    *bytes = resource->shape.size;
     return cudaSuccess;
 }
 

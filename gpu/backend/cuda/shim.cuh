@@ -5,8 +5,8 @@
  * buffer too soon shows. Device memory is inaccessible but while a stream runs, each allocation ends at a guard page,
  * and new memory is full of garbage. A warp is one thread wide.
  *
- * A buffer of OpenGL's is such memory while it is mapped, each time elsewhere: its content goes there and back. Where a
- * stream and OpenGL have to wait for each other the stream is run.
+ * A buffer of OpenGL's has such memory beside it, which only streams may touch and only while it is mapped: its content
+ * goes there and back. Where a stream and OpenGL have to wait for each other the stream is run.
  *
  * The environment sets the scene (read at every call, so that a test may change it):
  *   CT_SHIM_DEVICES=1        how many devices there are
