@@ -19,6 +19,7 @@
 enum {
     RECEIVE_AT_ONCE = 64, /* messages taken before what they asked for is run and answered */
     REAP_EVERY_MS = 250,
+    LAST_WORDS_MS = 100,
     HELPERS = 2,
     HELPER_QUEUE = 64,
     HEARTBEAT_MS = 5000,
@@ -245,6 +246,8 @@ static void *io_thread(void *argument) {
     }
     /* The end: nothing more is received, what is under way is answered. */
     while (answer_finished(stream), stream->out) sleep_for_events(stream);
+    /* A client's ZeroMQ drops answers that the client has not read yet when the connection ends: they get a moment. */
+    poll(NULL, 0, (int)(stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS));
     zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
     zmq_close(stream->socket);
     return NULL;
