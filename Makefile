@@ -283,8 +283,9 @@ ALL_LIBS := $(B)/libshapes.a $(B)/libserver.a $(B)/libcontactd.a $(B)/libengine.
 $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
+	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
+$(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
 $(B)/tests/bench/bench_engine: $(B)/obj/tests/bench/bench_engine.o $(B)/obj/tests/bench/samples.o $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)

@@ -169,7 +169,7 @@ CT_FN void ct_barycentre_add(ct_barycentre *b, const ct_contact *contact, int ha
 CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, double p[3]) {
     if (b->sum_abs == 0) return 0;
     ct_wide size = b->sum < 0 ? -b->sum : b->sum;
-    int cancels = 10 * (size + 1) <= b->sum_abs;
+    int cancels = size == 0 || 10 * (size + 1) <= b->sum_abs;
     for (int i = 0; i < 3; i++) {
         double q = cancels ? ct_wide_to_double(b->first_abs[i]) / ct_wide_to_double(b->sum_abs)
                            : ct_wide_to_double(b->first[i]) / ct_wide_to_double(b->sum);

@@ -121,6 +121,36 @@ CT_KERNEL raster(const ct_batch b) {
     }
 }
 
+/* A tile of a triangle on view w, which is a constant where this is called, as what it indexes would not stay in
+ * registers otherwise. */
+CT_DEVICE void raster_tile(const ct_batch &b, const ct_gpu_large *large, uint64_t index, int w) {
+    const ct_gpu_pair *pair = &b.pairs[large->side / 2];
+    const ct_lattice *axis = pair->window.axis;
+    shape s = shape_of(b, pair, large->side, large->triangle);
+    const rectangle r = reach_of(&s, axis, w, &s.before);
+    const uint64_t across = tiles_across(r.u0, r.u1);
+    if (!across) return; /* never: what is large has tiles */
+    const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_TILE, v0 = r.v0 + (int32_t)(index / across) * CT_TILE;
+    ct_setup setup;
+    if (!setup_at(&setup, &s, axis, w, u0, v0)) return;
+    const uint64_t first_ray = b.ray[3 * (uint64_t)(large->side / 2) + (uint64_t)w];
+    const uint64_t columns = (uint64_t)axis[ct_view_u(w)].n;
+    CT_THREADS(t) {
+        const int32_t i = (int32_t)(t % CT_TILE);
+        bool any = false;
+        if (u0 + i >= r.u1) continue;
+        for (int32_t j = (int32_t)(t / CT_TILE); j < CT_TILE && v0 + j < r.v1; j += (int32_t)(CT_BLOCK / CT_TILE)) {
+            int64_t e[3];
+            for (int k = 0; k < 3; k++) e[k] = setup.edge[k] + i * setup.step_u[k] + j * setup.step_v[k];
+            if (ct_covers(&setup, e[0], e[1], e[2]))
+                any |= cross(b, &setup, &s, first_ray + (uint64_t)(v0 + j) * columns + (uint64_t)(u0 + i), e[1], e[2]);
+        }
+        if (any)
+            ct_take_pages(b, large->side,
+                          b.bodies[pair->body[large->side & 1]]->triangles + 3 * (uint64_t)large->triangle);
+    }
+}
+
 CT_KERNEL tiles(const ct_batch b) {
     if (ct_gpu_planned_lack(b.counts, &b.room)) return;
     const uint64_t n_large = b.counts->large >> CT_TILE_BITS;
@@ -128,33 +158,9 @@ CT_KERNEL tiles(const ct_batch b) {
     if (n_large > b.room.large) return;
     CT_EACH_BLOCK(tile, n) {
         const ct_gpu_large large = b.large[ct_find(n_large, tile, [&](uint64_t i) { return b.large[i].first_tile; })];
-        const ct_gpu_pair *pair = &b.pairs[large.side / 2];
-        const ct_lattice *axis = pair->window.axis;
-        const int w = (int)large.view;
-        shape s = shape_of(b, pair, large.side, large.triangle);
-        const rectangle r = reach_of(&s, axis, w, &s.before);
-        const uint64_t index = tile - large.first_tile, across = tiles_across(r.u0, r.u1);
-        if (!across) continue; /* never: what is large has tiles */
-        const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_TILE, v0 = r.v0 + (int32_t)(index / across) * CT_TILE;
-        ct_setup setup;
-        if (!setup_at(&setup, &s, axis, w, u0, v0)) continue;
-        const uint64_t first_ray = b.ray[3 * (uint64_t)(large.side / 2) + large.view];
-        CT_THREADS(t) {
-            const int32_t i = (int32_t)(t % CT_TILE);
-            bool any = false;
-            if (u0 + i >= r.u1) continue;
-            for (int32_t j = (int32_t)(t / CT_TILE); j < CT_TILE && v0 + j < r.v1; j += (int32_t)(CT_BLOCK / CT_TILE)) {
-                int64_t e[3];
-                for (int k = 0; k < 3; k++) e[k] = setup.edge[k] + i * setup.step_u[k] + j * setup.step_v[k];
-                if (ct_covers(&setup, e[0], e[1], e[2]))
-                    any |= cross(b, &setup, &s,
-                                 first_ray + (uint64_t)(v0 + j) * (uint64_t)axis[ct_view_u(w)].n + (uint64_t)(u0 + i),
-                                 e[1], e[2]);
-            }
-            if (any)
-                ct_take_pages(b, large.side,
-                              b.bodies[pair->body[large.side & 1]]->triangles + 3 * (uint64_t)large.triangle);
-        }
+        CT_UNROLL
+        for (int w = 0; w < 3; w++)
+            if (large.view == (uint32_t)w) raster_tile(b, &large, tile - large.first_tile, w);
     }
     if (!ct_is_last_block(&b.counts->done[3])) return;
     uint64_t most = 0;

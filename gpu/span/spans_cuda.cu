@@ -9,12 +9,13 @@ enum { SHORT = 12 };
 
 /* A ray's fragments in order. */
 struct ordered {
-    uint32_t link[SHORT]; /* of a short one, n of them; else n is 0 and `at` is the next one */
-    uint32_t n, taken, at;
+    uint32_t *link; /* of a short one, n of them, in shared memory, CT_BLOCK words apart */
+    uint32_t n, taken;
+    uint32_t at; /* of one that is not, and n is 0: the next */
 };
 
 CT_DEVICE uint32_t take(ordered *o, const uint32_t *next) {
-    if (o->n) return o->taken < o->n ? o->link[o->taken++] : 0;
+    if (o->n) return o->taken < o->n ? o->link[CT_BLOCK * o->taken++] : 0;
     const uint32_t link = o->at;
     if (link) o->at = next[link - 1];
     return link;
@@ -25,10 +26,14 @@ CT_DEVICE uint32_t order(const ct_batch &b, uint32_t head, ordered *o) {
     uint32_t n = 0;
     for (uint32_t link = head; link; link = b.next[link - 1], n++) {
         if (n >= SHORT) continue;
+        const ct_fragment fragment = b.fragments[link - 1];
         uint32_t at = n;
-        for (; at > 0 && ct_fragment_before(&b.fragments[link - 1], &b.fragments[o->link[at - 1] - 1]); at--)
-            o->link[at] = o->link[at - 1];
-        o->link[at] = link;
+        for (; at > 0; at--) {
+            const uint32_t before = o->link[CT_BLOCK * (at - 1)];
+            if (!ct_fragment_before(&fragment, &b.fragments[before - 1])) break;
+            o->link[CT_BLOCK * at] = before;
+        }
+        o->link[CT_BLOCK * at] = link;
     }
     o->taken = 0;
     o->n = n <= SHORT ? n : 0;
@@ -50,20 +55,16 @@ CT_DEVICE void add_fragment(const ct_batch &b, const place *at, const ct_fragmen
     ct_bound_weights(f, shared, weight);
     const unsigned peers = ct_peers((uint64_t)upper << 33 | (uint64_t)shared << 32 | f->tag);
     const int first = ct_first_peer(peers);
-    int64_t sum1 = 0, sum2 = 0;
-    for (unsigned rest = peers; rest; rest &= rest - 1) {
-        const int peer = ct_first_peer(rest);
-        sum1 += (int32_t)ct_from_peer(peers, (uint32_t)weight[1], peer);
-        sum2 += (int32_t)ct_from_peer(peers, (uint32_t)weight[2], peer);
-    }
+    int64_t sum1 = weight[1], sum2 = weight[2];
+    ct_sum_peers(peers, &sum1, &sum2);
     if ((int)ct_warp_lane() != first) return;
     const int64_t sum0 = (int64_t)ct_count_peers(peers) * (CT_WEIGHT_ONE >> shared) - sum1 - sum2;
-    const uint32_t body = f->tag >> 31;
-    const uint32_t *corner = at->triangles[body] + 3 * (uint64_t)(f->tag & 0x7fffffff);
+    const bool second = f->tag >> 31;
+    const uint32_t *corner = (second ? at->triangles[1] : at->triangles[0]) + 3 * (uint64_t)(f->tag & 0x7fffffff);
+    const uint32_t *page = second ? at->page[1] : at->page[0];
     const int64_t sums[3] = {sum0, sum1, sum2};
     for (int k = 0; k < 3; k++)
-        ct_atomic_sum(ct_sums_on(b, at->page[body][corner[k] / CT_PAGE], corner[k]) + at->view,
-                      upper ? sums[k] : -sums[k]);
+        ct_atomic_sum(ct_sums_on(b, page[corner[k] / CT_PAGE], corner[k]) + at->view, upper ? sums[k] : -sums[k]);
 }
 
 /* Returns the depth of the bound. */
@@ -90,6 +91,20 @@ CT_DEVICE void show(const ct_batch &b, uint64_t pair, int view, uint64_t ray, in
     b.out_spans[place] = s;
 }
 
+/* One crossing, or one of several that share depth and orientation. Which body's it is, is a constant in each of the
+ * two calls: a walk that is indexed by a variable would not stay in registers. */
+CT_DEVICE int cross_one(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index, ct_bound *upper) {
+    upper->fragment[0] = tag >> 31 ? -1 : index;
+    upper->fragment[1] = tag >> 31 ? index : -1;
+    return tag >> 31 ? ct_walk_one(walk, key & 1, 1, index) : ct_walk_one(walk, key & 1, 0, index);
+}
+CT_DEVICE void cross_together(ct_group *group, ct_walk *walk, uint32_t key, uint32_t tag, int64_t index) {
+    if (tag >> 31)
+        ct_group_add(group, walk, key & 1, 1, index);
+    else
+        ct_group_add(group, walk, key & 1, 0, index);
+}
+
 /* Returns the sum of its spans' lengths. */
 CT_DEVICE int64_t walk_ray(const ct_batch &b, const place *at, uint64_t pair, uint64_t ray, const ct_gpu_ray *r,
                            ordered *o, bool keep) {
@@ -102,16 +117,13 @@ CT_DEVICE int64_t walk_ray(const ct_batch &b, const place *at, uint64_t pair, ui
         ct_bound upper;
         int closed;
         if (!after || b.fragments[after - 1].key != key) {
-            const int body = (int)(b.fragments[link - 1].tag >> 31);
-            closed = ct_walk_one(&walk, key & 1, body, (int64_t)link - 1);
-            upper.fragment[body] = (int64_t)link - 1;
-            upper.fragment[1 - body] = -1;
+            closed = cross_one(&walk, key, b.fragments[link - 1].tag, (int64_t)link - 1, &upper);
         } else {
             ct_group group;
             ct_group_start(&group, &walk);
-            ct_group_add(&group, &walk, key & 1, (int)(b.fragments[link - 1].tag >> 31), (int64_t)link - 1);
+            cross_together(&group, &walk, key, b.fragments[link - 1].tag, (int64_t)link - 1);
             while (after && b.fragments[after - 1].key == key) {
-                ct_group_add(&group, &walk, key & 1, (int)(b.fragments[after - 1].tag >> 31), (int64_t)after - 1);
+                cross_together(&group, &walk, key, b.fragments[after - 1].tag, (int64_t)after - 1);
                 after = take(o, b.next);
             }
             upper = group.crossed;
@@ -128,6 +140,7 @@ CT_DEVICE int64_t walk_ray(const ct_batch &b, const place *at, uint64_t pair, ui
 
 CT_KERNEL spans(const ct_batch b) {
     CT_SHARED int64_t length[CT_BLOCK], met[CT_BLOCK];
+    CT_SHARED uint32_t links[SHORT * CT_BLOCK];
     if (ct_gpu_raster_lack(b.counts, &b.room)) return;
     const uint64_t n = b.counts->ray_chunks, n_views = 3 * b.counts->pairs;
     CT_EACH_BLOCK(chunk, n) {
@@ -149,7 +162,7 @@ CT_KERNEL spans(const ct_batch b) {
             if (!(r.head | (uint32_t)r.winding[0] | (uint32_t)r.winding[1])) continue;
             const ct_gpu_ray empty = {0, {0, 0}, 0};
             b.rays[ray] = empty;
-            ordered o;
+            ordered o = {links + t, 0, 0, 0};
             if (r.head) met[t] = order(b, r.head, &o);
             if (met[t] > 1) length[t] = walk_ray(b, &at, p, first + t, &r, &o, keep); /* a span has two bounds */
         }

@@ -65,17 +65,19 @@ template <class Load, class Store> CT_DEVICE uint64_t ct_scan(uint64_t n, Load l
     return before;
 }
 
-/* True in one block, when all others have come here and what they wrote before can be read. */
+/* True in one block, when all others have come here and what they wrote before can be read. The barriers hand on to the
+ * block what the fences order for one of its threads. */
 CT_DEVICE bool ct_is_last_block(uint32_t *done) {
-    CT_SHARED bool last[CT_BLOCK];
-    __threadfence();
+    CT_SHARED bool last;
     CT_BARRIER();
     CT_THREADS(t) {
-        last[t] = t == 0 && atomicAdd(done, 1u) == CT_GRID_SIZE - 1;
+        if (t > 0) continue;
+        __threadfence();
+        last = atomicAdd(done, 1u) == CT_GRID_SIZE - 1;
+        __threadfence();
     }
     CT_BARRIER();
-    __threadfence();
-    return last[0];
+    return last;
 }
 
 /* The page, or none, of a vertex of one body in one pair. */
@@ -88,7 +90,7 @@ CT_DEVICE uint32_t *ct_page_of(const ct_batch &b, uint64_t side, uint32_t vertex
 CT_DEVICE void ct_take_pages(const ct_batch &b, uint64_t side, const uint32_t *corner) {
     for (int k = 0; k < 3; k++) {
         uint32_t *page = ct_page_of(b, side, corner[k]);
-        if (*page != CT_NO_PAGE || atomicMax(page, (uint32_t)CT_TAKING_PAGE) != CT_NO_PAGE) continue;
+        if (ct_peek(page) != CT_NO_PAGE || atomicMax(page, (uint32_t)CT_TAKING_PAGE) != CT_NO_PAGE) continue;
         atomicExch(page, (uint32_t)ct_next_place(&b.counts->pages) + CT_FIRST_PAGE);
     }
 }

@@ -2,22 +2,29 @@
  * same source runs on the CPU (shim.cuh), for tests on machines without a GPU.
  *
  * A kernel is written in phases. What each thread of a block does between two barriers stands in one CT_THREADS; what
- * stands outside is the same for the whole block; what a thread keeps from one phase to the next lies in CT_SHARED
- * arrays. With nvcc CT_THREADS is one pass by each thread; in the shim it is a loop over all of them. So no barrier can
- * be divergent, no fibers are needed, and the sanitizers understand all of it.
+ * stands outside is the same for the whole block; what threads tell each other lies in CT_SHARED arrays. So no barrier
+ * can be divergent, and what may race is told from where it stands.
  */
 #ifndef CT_CUDA_CUH
 #define CT_CUDA_CUH
 
 #include <stdint.h>
 
-/* Threads of every block. */
-#define CT_BLOCK 256u
-
 #ifdef CT_CUDA_SHIM
 #include "gpu/backend/cuda/shim.cuh"
+
+/* Threads of every block, a power of 4: a fiber each is slow, and two warps race as eight do. */
+#define CT_BLOCK 64u
 #else
 #include <cuda_runtime.h>
+
+#define CT_BLOCK                             256u
+
+/* Is 1, to be added up. */
+#define CT_LAUNCH(kernel, grid, stream, ...) (kernel<<<(grid), CT_BLOCK, 0, (stream)>>>(__VA_ARGS__), 1u)
+
+#define CT_UNROLL _Pragma("unroll")
+#endif
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void
@@ -27,37 +34,30 @@
 #define CT_GRID_SIZE   gridDim.x
 
 /* One phase; t is the thread's index in its block. `continue` ends it for this thread. */
-#define CT_THREADS(t)  for (unsigned t = threadIdx.x, ct_once = 1; ct_once; ct_once = 0)
-#define CT_BARRIER()   __syncthreads()
+#define CT_THREADS(t) for (unsigned t = threadIdx.x, ct_once = 1; ct_once; ct_once = 0)
+#define CT_BARRIER()  __syncthreads()
 
 /* Spreads i = 0 .. n - 1 over the whole grid, in no order. `continue` is allowed, `break` is not. */
 #define CT_FOR(i, n)                                                                                                   \
     for (uint64_t i = (uint64_t)blockIdx.x * CT_BLOCK + threadIdx.x; i < (n); i += (uint64_t)gridDim.x * CT_BLOCK)
 
-/* Is 1, to be added up. */
-#define CT_LAUNCH(kernel, grid, stream, ...) (kernel<<<(grid), CT_BLOCK, 0, (stream)>>>(__VA_ARGS__), 1u)
-
-#define CT_UNROLL _Pragma("unroll")
+/* Threads of the same warp that are here together and hold the same key, the caller among them. */
+CT_DEVICE unsigned ct_peers(uint64_t key) {
+    return __match_any_sync(__activemask(), (unsigned long long)key);
+}
 
 /* Takes the next place of a list that many threads add to: those of a warp that are here together take theirs by one
- * addition. */
+ * addition. Others may be here for another list: nothing says that a compiler keeps two calls apart. */
 CT_DEVICE uint64_t ct_next_place(uint64_t *counter) {
-    const unsigned here = __activemask(), lane = threadIdx.x & 31;
+    const unsigned here = ct_peers((uint64_t)(uintptr_t)counter), lane = threadIdx.x & 31;
     const int first = __ffs((int)here) - 1;
     unsigned long long place = 0;
     if ((int)lane == first) place = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(here));
     return __shfl_sync(here, place, first) + (unsigned)__popc(here & ((1u << lane) - 1));
 }
 
-/* Threads of the same warp that are here together and hold the same key, the caller among them. */
-CT_DEVICE unsigned ct_peers(uint64_t key) {
-    return __match_any_sync(__activemask(), (unsigned long long)key);
-}
 CT_DEVICE unsigned ct_warp_lane(void) {
     return threadIdx.x & 31;
-}
-CT_DEVICE uint32_t ct_from_peer(unsigned peers, uint32_t value, int lane) {
-    return __shfl_sync(peers, value, lane);
 }
 CT_DEVICE int ct_first_peer(unsigned peers) {
     return __ffs((int)peers) - 1;
@@ -65,10 +65,34 @@ CT_DEVICE int ct_first_peer(unsigned peers) {
 CT_DEVICE unsigned ct_count_peers(unsigned peers) {
     return (unsigned)__popc(peers);
 }
-#endif
+/* Sums of what peers have, for the first of them: each has that of itself and those after it, up to the next whose sum
+ * it has not; with every round twice as many. */
+CT_DEVICE void ct_sum_peers(unsigned peers, int64_t *a, int64_t *b) {
+    const unsigned lane = ct_warp_lane(), after = peers & ~1u << lane;
+    int next = after ? ct_first_peer(after) : -1;
+    for (unsigned n = ct_count_peers(peers), d = 1; d < n; d *= 2) {
+        const int from = next < 0 ? (int)lane : next;
+        const int64_t more_a = __shfl_sync(peers, (long long)*a, from),
+                      more_b = __shfl_sync(peers, (long long)*b, from);
+        const int then = __shfl_sync(peers, next, from);
+        if (next < 0) continue;
+        *a += more_a;
+        *b += more_b;
+        next = then;
+    }
+}
 
 /* c = 0 .. n - 1, each by one whole block. */
 #define CT_EACH_BLOCK(c, n) for (uint64_t c = CT_BLOCK_INDEX; c < (n); c += CT_GRID_SIZE)
+
+/* What stands there now, while others may change it by atomic operations. */
+CT_DEVICE uint32_t ct_peek(const uint32_t *at) {
+#ifdef CT_CUDA_SHIM
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#else
+    return *(const volatile uint32_t *)at;
+#endif
+}
 
 /* Additions whose order does not matter, and so no bit of the result does. */
 CT_DEVICE uint64_t ct_atomic_add(uint64_t *to, uint64_t x) {

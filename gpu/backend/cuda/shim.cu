@@ -31,8 +31,6 @@
 #define unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
-thread_local ct_shim_position ct_shim_at;
-
 struct ct_shim_stream {
     std::deque<std::function<void()>> queue;
     bool touches_all = false;          /* there is a kernel among it; copies open what they touch by themselves */
@@ -222,7 +220,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     properties->totalGlobalMem = memory_size();
     properties->major = (int)setting("CT_SHIM_CAPABILITY", 90) / 10;
     properties->minor = (int)setting("CT_SHIM_CAPABILITY", 90) % 10;
-    properties->multiProcessorCount = 2;
+    properties->multiProcessorCount = 1;
     return cudaSuccess;
 }
 
@@ -433,21 +431,13 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 #endif
 
-void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &block) {
+void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &kernel) {
     if (cudaError_t wrong = trouble("launch")) {
         stream->failure = wrong;
         return;
     }
     stream->touches_all = true;
-    stream->queue.push_back([=] {
-        const ct_shim_position before = ct_shim_at;
-        unsigned flip = (unsigned)setting("CT_SHIM_ORDER", 0) % CT_BLOCK;
-        for (unsigned b = 0; b < grid; b++) {
-            ct_shim_at = {flip ? grid - 1 - b : b, grid, flip};
-            block();
-        }
-        ct_shim_at = before;
-    });
+    stream->queue.push_back([=] { ct_shim_run(grid, (unsigned)setting("CT_SHIM_ORDER", 0), kernel); });
 }
 
 #endif

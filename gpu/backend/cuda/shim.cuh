@@ -1,9 +1,14 @@
-/* shim.cuh - CUDA's runtime as far as this backend uses it, on the CPU, for tests where there is no GPU: grids run
- * serially, under the sanitizers.
+/* shim.cuh - CUDA's runtime and language as far as this backend uses them, on the CPU, for tests where there is no GPU,
+ * under the sanitizers.
  *
  * What a stream is given runs when it is synchronised, not before, so a host that reads too early or reuses a staging
  * buffer too soon shows. Device memory is inaccessible but while a stream runs, each allocation ends at a guard page,
- * and new memory is full of garbage. A warp is one thread wide.
+ * and new memory is full of garbage.
+ *
+ * A block's threads are fibers (shim_block.cu): they meet at barriers, and those of a warp at its intrinsics. A barrier
+ * that some of a block pass by, or a shuffle with a thread that is elsewhere, ends the process and says where. Blocks
+ * run on two multiprocessors, which are threads. ThreadSanitizer sees each thread of a grid as one of its own and so
+ * shows their races, in shared memory and in the device's.
  *
  * A buffer of OpenGL's has such memory beside it, which only streams may touch and only while it is mapped: its content
  * goes there and back. Where a stream and OpenGL have to wait for each other the stream is run.
@@ -17,7 +22,8 @@
  *   CT_SHIM_FAIL=<function>:<n>:<code>  the n-th call from now on of that function (e.g. cudaMalloc; or "launch", whose
  *                            failure shows at the next synchronisation) gives that error code. Codes from 700 on stick.
  *   CT_SHIM_GL_DEVICE=<n>    which device OpenGL draws on, -1: none; the current one if not given
- *   CT_SHIM_ORDER=<mask>     thread k of a block runs as k ^ mask (0..255), and blocks run backwards unless it is 0
+ *   CT_SHIM_ORDER=<number>   thread k of a block runs as k ^ number; unless it is 0, blocks run backwards, and of those
+ *                            of a warp that are at one __activemask some are told only of some, by chance
  */
 #ifndef CT_SHIM_CUH
 #define CT_SHIM_CUH
@@ -26,32 +32,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CT_DEVICE static inline
-#define CT_KERNEL static void
-#define CT_SHARED /* a block runs on one thread: its stack will do */
+/* ---- the language ---- */
 
-struct ct_shim_position {
-    unsigned block, grid, flip;
-};
-extern thread_local ct_shim_position ct_shim_at;
+#define __global__
+#define __device__
+/* A multiprocessor is a thread of the host, and its blocks' threads are fibers. */
+#define __shared__ static thread_local
+#define CT_UNROLL
 
-#define CT_BLOCK_INDEX ct_shim_at.block
-#define CT_GRID_SIZE   ct_shim_at.grid
-#define CT_THREADS(t)                                                                                                  \
-    for (unsigned ct_k_##t = 0, t = ct_shim_at.flip; ct_k_##t < CT_BLOCK; ct_k_##t++, t = ct_k_##t ^ ct_shim_at.flip)
-#define CT_BARRIER() ((void)0)
-#define CT_FOR(i, n)                                                                                                   \
-    for (uint64_t ct_base_##i = (uint64_t)CT_BLOCK_INDEX * CT_BLOCK; ct_base_##i < (n);                                \
-         ct_base_##i += (uint64_t)CT_GRID_SIZE * CT_BLOCK)                                                             \
-        CT_THREADS(ct_t_##i)                                                                                           \
-    if (const ct_shim_index ct_i_##i{ct_base_##i + ct_t_##i, (n)})                                                     \
-        if (const uint64_t i = ct_i_##i.value; true)
-struct ct_shim_index {
-    uint64_t value, end;
-    explicit operator bool() const {
-        return value < end;
-    }
+/* Of the thread that runs. */
+struct ct_shim_place {
+    unsigned thread, block, grid;
 };
+extern thread_local ct_shim_place ct_shim_at;
+
+struct ct_shim_x {
+    unsigned x;
+};
+#define threadIdx (ct_shim_x{ct_shim_at.thread})
+#define blockIdx  (ct_shim_x{ct_shim_at.block})
+#define gridDim   (ct_shim_x{ct_shim_at.grid})
 
 /* ---- the runtime ---- */
 
@@ -126,17 +126,48 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 
 /* ---- launches ---- */
 
-void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &block);
+/* Runs the kernel for every thread of a grid, before it returns. */
+void ct_shim_run(unsigned grid, unsigned order, const std::function<void()> &kernel);
+void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &kernel);
 
 template <class... P, class... A>
 void ct_shim_start(void (*kernel)(P...), unsigned grid, cudaStream_t stream, A... arguments) {
     ct_shim_launch(grid, stream, [=] { kernel(arguments...); });
 }
 #define CT_LAUNCH(kernel, grid, stream, ...) (ct_shim_start(kernel, grid, stream, __VA_ARGS__), 1u)
-#define CT_UNROLL
 
 /* ---- what device code calls ---- */
 
+void ct_shim_barrier(const char *file, int line);
+unsigned ct_shim_active(const char *file, int line);
+unsigned ct_shim_match(unsigned mask, uint64_t key, const char *file, int line);
+uint64_t ct_shim_shuffle(unsigned mask, uint64_t value, int from, const char *file, int line);
+
+static inline void __syncthreads(const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+    ct_shim_barrier(file, line);
+}
+static inline unsigned __activemask(const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return ct_shim_active(file, line);
+}
+static inline unsigned __match_any_sync(unsigned mask, uint64_t key, const char *file = __builtin_FILE(),
+                                        int line = __builtin_LINE()) {
+    return ct_shim_match(mask, key, file, line);
+}
+template <class T>
+T __shfl_sync(unsigned mask, T value, int from, const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return (T)ct_shim_shuffle(mask, (uint64_t)value, from, file, line);
+}
+static inline int __ffs(int x) {
+    return __builtin_ffs(x);
+}
+static inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+/* Orders what came before it on one thread and what comes after it on another that has seen the first one's. */
+static inline void __threadfence(void) {
+    static char fence;
+    __atomic_fetch_add(&fence, 0, __ATOMIC_ACQ_REL);
+}
 template <class T> T atomicAdd(T *to, T x) {
     return __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
 }
@@ -154,26 +185,6 @@ template <class T> T atomicMax(T *to, T x) {
     while (x > old && !__atomic_compare_exchange_n(to, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     return old;
-}
-static inline void __threadfence(void) {
-}
-static inline uint64_t ct_next_place(uint64_t *counter) {
-    return atomicAdd(counter, (uint64_t)1);
-}
-static inline unsigned ct_peers(uint64_t) {
-    return 1;
-}
-static inline unsigned ct_warp_lane(void) {
-    return 0;
-}
-static inline uint32_t ct_from_peer(unsigned, uint32_t value, int) {
-    return value;
-}
-static inline int ct_first_peer(unsigned) {
-    return 0;
-}
-static inline unsigned ct_count_peers(unsigned) {
-    return 1;
 }
 
 #endif

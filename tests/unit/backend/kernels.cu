@@ -1,0 +1,200 @@
+/* kernels.cu - for test_collective_cuda.c: kernels that use what threads do together, with answers that are known, and
+ * some that do it wrong. */
+#include "gpu/backend/cuda/collective.cuh"
+
+#include <stdio.h>
+#include <string.h>
+
+namespace {
+
+enum : unsigned { GRID = 5, N = 1000, KEYS = 7 };
+
+struct answers {
+    uint64_t n_places, n_left_out, sum[2 * KEYS], first[N], total;
+    uint32_t places[N], done, blocks_seen;
+    uint64_t by_block[GRID];
+};
+
+CT_DEVICE uint64_t value_of(uint64_t i) {
+    return i * i % 97;
+}
+
+CT_KERNEL places(answers *a) {
+    CT_FOR(i, (uint64_t)N) {
+        if (i % 3 == 1) /* not all of a warp */
+            ct_next_place(&a->n_left_out);
+        else
+            a->places[ct_next_place(&a->n_places)] = (uint32_t)i;
+    }
+}
+
+/* The first of those that hold one key adds what they have: as many as i, and 1 each. */
+CT_KERNEL sums(answers *a) {
+    CT_FOR(i, (uint64_t)N) {
+        if (i % 5 == 2) continue;
+        const uint64_t key = value_of(i) % KEYS;
+        const unsigned peers = ct_peers(key);
+        int64_t x = (int64_t)i << 32, y = -1;
+        ct_sum_peers(peers, &x, &y);
+        if ((int)ct_warp_lane() != ct_first_peer(peers)) continue;
+        ct_atomic_add(&a->sum[2 * key], (uint64_t)x);
+        ct_atomic_add(&a->sum[2 * key + 1], (uint64_t)y);
+    }
+}
+
+CT_KERNEL scan(answers *a) {
+    CT_THREADS(t) {
+        if (t == 0) a->by_block[CT_BLOCK_INDEX] = CT_BLOCK_INDEX + 1;
+    }
+    if (!ct_is_last_block(&a->done)) return;
+    const uint64_t total = ct_scan((uint64_t)N, [&](uint64_t i) { return value_of(i); },
+                                   [&](uint64_t i, uint64_t before) { a->first[i] = before; });
+    CT_THREADS(t) {
+        if (t > 0) continue;
+        a->total = total;
+        for (unsigned b = 0; b < CT_GRID_SIZE; b++) a->blocks_seen += a->by_block[b] == b + 1;
+    }
+}
+
+/* ---- wrong ---- */
+
+#ifdef CT_CUDA_SHIM
+CT_KERNEL reads_its_neighbour(answers *a) {
+    CT_SHARED uint32_t mine[CT_BLOCK];
+    CT_THREADS(t) mine[t] = t;
+    CT_THREADS(t) {
+        if (t + 1 < CT_BLOCK && mine[t + 1] == 0) a->blocks_seen = 1;
+    }
+}
+
+CT_KERNEL writes_where_others_write(answers *a) {
+    CT_THREADS(t) {
+        if (t == 0) a->total = CT_BLOCK_INDEX;
+    }
+}
+
+CT_KERNEL counts_without_a_fence(answers *a) {
+    CT_SHARED bool last;
+    CT_THREADS(t) {
+        if (t == 0) {
+            a->by_block[CT_BLOCK_INDEX] = 1;
+            last = atomicAdd(&a->done, 1u) == CT_GRID_SIZE - 1;
+        }
+    }
+    CT_BARRIER();
+    if (!last) return;
+    CT_THREADS(t) {
+        for (unsigned b = 0; b < CT_GRID_SIZE && t == 0; b++) a->total += a->by_block[b];
+    }
+}
+
+CT_KERNEL parts_at_a_barrier(answers *a) {
+    CT_THREADS(t) {
+        if (t == 3) {
+            CT_BARRIER();
+            a->total = 1;
+        }
+    }
+    CT_BARRIER();
+}
+
+CT_KERNEL shuffles_with_the_absent(answers *a) {
+    CT_THREADS(t) {
+        if (t < 2) a->total = __shfl_sync(7u, t, 0);
+    }
+}
+
+struct wrong {
+    const char *name;
+    void (*kernel)(answers *);
+};
+
+const wrong wrongs[] = {{"reads_its_neighbour", reads_its_neighbour},
+                        {"writes_where_others_write", writes_where_others_write},
+                        {"counts_without_a_fence", counts_without_a_fence},
+                        {"parts_at_a_barrier", parts_at_a_barrier},
+                        {"shuffles_with_the_absent", shuffles_with_the_absent}};
+#endif
+
+#define TRY(call)                                                                                                      \
+    if (cudaError_t error_ = (call)) return fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error_)), false
+
+bool open(answers **host, answers **device, cudaStream_t *stream) {
+    TRY(cudaSetDevice(0));
+    TRY(cudaHostAlloc(host, sizeof **host, cudaHostAllocMapped));
+    memset(*host, 0, sizeof **host);
+    TRY(cudaHostGetDevicePointer(device, *host, 0));
+    TRY(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+    return true;
+}
+
+bool close(answers *host, cudaStream_t stream) {
+    TRY(cudaFreeHost(host));
+    TRY(cudaStreamDestroy(stream));
+    return true;
+}
+
+bool expect(const char *what, uint64_t got, uint64_t expected) {
+    if (got != expected)
+        fprintf(stderr, "%s: %llu, expected %llu\n", what, (unsigned long long)got, (unsigned long long)expected);
+    return got == expected;
+}
+
+bool is_right(const answers *a) {
+    uint64_t sum[2 * KEYS] = {0}, before = 0, n_places = 0;
+    bool ok = true, taken[N] = {false};
+    for (uint64_t i = 0; i < N; i++) {
+        const uint64_t key = (i * i % 97) % KEYS;
+        n_places += i % 3 != 1;
+        ok = expect("first", a->first[i], before) && ok;
+        before += i * i % 97;
+        if (i % 5 == 2) continue;
+        sum[2 * key] += i << 32;
+        sum[2 * key + 1]--;
+    }
+    ok = expect("places", a->n_places, n_places) && expect("left out", a->n_left_out, N - n_places) &&
+         expect("total", a->total, before) && expect("blocks seen by the last", a->blocks_seen, GRID) && ok;
+    for (uint64_t i = 0; i < n_places && ok; i++) {
+        ok = expect("a place taken twice, or by one who takes none", taken[a->places[i]] || a->places[i] % 3 == 1, 0);
+        taken[a->places[i]] = true;
+    }
+    for (unsigned k = 0; k < 2 * KEYS; k++) ok = expect("sum", a->sum[k], sum[k]) && ok;
+    return ok;
+}
+
+} // namespace
+
+extern "C" bool kernels_found(void) {
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0;
+}
+
+extern "C" bool kernels_are_right(void) {
+    answers *a, *device;
+    cudaStream_t stream;
+    if (!open(&a, &device, &stream)) return false;
+    unsigned n = CT_LAUNCH(places, GRID, stream, device);
+    n += CT_LAUNCH(sums, GRID, stream, device);
+    n += CT_LAUNCH(scan, GRID, stream, device);
+    TRY(cudaGetLastError());
+    TRY(cudaStreamSynchronize(stream));
+    const bool ok = n == 3 && is_right(a);
+    return close(a, stream) && ok;
+}
+
+/* Runs one that does it wrong, by its name; false: there is none. */
+extern "C" bool kernels_run_wrong(const char *name) {
+#ifdef CT_CUDA_SHIM
+    answers *a, *device;
+    cudaStream_t stream;
+    for (const wrong &w : wrongs) {
+        if (strcmp(w.name, name) != 0) continue;
+        if (!open(&a, &device, &stream)) return false;
+        CT_LAUNCH(w.kernel, GRID, stream, device);
+        TRY(cudaStreamSynchronize(stream));
+        return close(a, stream);
+    }
+#endif
+    fprintf(stderr, "no kernel %s\n", name);
+    return false;
+}
