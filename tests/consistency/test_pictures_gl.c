@@ -48,7 +48,7 @@ static int close_scenes(void **state) {
 static uint8_t *picture(int e, const ct_snapshot_options *o, size_t *size) {
     ct_snapshot *snapshot;
     ct_error error = {0};
-    uint8_t *pixels = malloc((size_t)o->width * o->height * 4), *png;
+    uint8_t *pixels = malloc((size_t)o->width * o->height * 4), *png = NULL;
     ct_status status = ct_snapshot_take(stages[e].scene, o, &snapshot, &error);
     if (!status) status = ct_snapshot_draw(snapshot, pixels, &error);
     if (status == CT_UNSUPPORTED) {

@@ -46,7 +46,7 @@ static const uint64_t LEAST = 4096; /* bytes */
 
 static void free_inside(ct_lane *lane, int which, trouble *t) {
     ct_gpu_shared *shared = &lane->shared[which];
-    const cudaGraphicsResource_t resource = shared->resource;
+    cudaGraphicsResource_t resource = shared->resource;
     unsigned none;
     shared->resource = NULL;
     if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "taking back a buffer from CUDA");
