@@ -287,12 +287,23 @@ static void test_cancelling_side(void **state) {
     }
 }
 
+/* Weights of a few units that add up to nothing: their sizes count, as where there are more of them. */
+static void test_few_units_that_cancel(void **state) {
+    (void)state;
+    ct_window window = window_of(0.5, 0.5, 0.5);
+    ct_barycentre few = {.first = {4, 4, 4}, .first_abs = {20, 40, 60}, .sum = 0, .sum_abs = 2};
+    double p[3];
+    assert_int_equal(ct_barycentre_at(&few, &window, p), 1);
+    for (int i = 0; i < 3; i++) assert_close(p[i], window.axis[i].origin + 10 * (i + 1) * window.axis[i].unit, 1e-12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_volumes),
                                        cmocka_unit_test(test_against_plain_sums),
                                        cmocka_unit_test(test_normal_and_tangents),
                                        cmocka_unit_test(test_nested_body_has_no_normal),
                                        cmocka_unit_test(test_thousands_of_layers),
-                                       cmocka_unit_test(test_cancelling_side)};
+                                       cmocka_unit_test(test_cancelling_side),
+                                       cmocka_unit_test(test_few_units_that_cancel)};
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
 }
