@@ -47,7 +47,7 @@ static void round_trips(couple *b, double seconds) {
     bench_samples step = {0}, echo_step = {0}, ping = {0}, echo_ping = {0};
     double phases[CONTACTD_PHASES] = {0};
     double end = bench_now() + 2 * seconds;
-    for (unsigned k = 0; k < WARM_UP || bench_now() < end; k += TURN) {
+    for (unsigned k = 0; !step.count || bench_now() < end; k += TURN) { /* one turn counts, however slow */
         bool counts = k >= WARM_UP;
         for (unsigned i = 0; i < TURN; i++) {
             move(b, k + i);
