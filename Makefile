@@ -103,7 +103,8 @@ CXXFLAGS_ := -std=c++17 -fno-exceptions -fno-rtti $(COMMON) $(CXXFLAGS)
 LINK       = $(CXX) $(SAN) $(LDFLAGS) -pthread
 
 ifeq ($(WITH_CUDA),1)
-# Machine code for every generation from Turing on that this nvcc knows, and PTX of the newest for those to come.
+# Machine code for every generation from Turing on that this nvcc knows, and PTX: of the newest for those to come, of the
+# oldest for what lies between (11.0, as of now).
 CUDA_KNOWN := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch))
 CUDA_ALL   := $(filter $(CUDA_KNOWN),75 80 86 89 90 100 120)
 CUDA_ARCHS ?= $(CUDA_ALL)
@@ -111,8 +112,8 @@ ifeq ($(CUDA_ARCHS),ends)
   override CUDA_ARCHS := $(firstword $(CUDA_ALL)) $(lastword $(CUDA_ALL))
 endif
 CUDA_CODE  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUDA_ARCHS),-gencode \
-              arch=compute_$(a)$(comma)code=sm_$(a)) -gencode arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword \
-              $(CUDA_ARCHS)))
+              arch=compute_$(a)$(comma)code=sm_$(a)) $(foreach a,$(sort $(firstword $(CUDA_ARCHS)) $(lastword $(CUDA_ARCHS))),-gencode \
+              arch=compute_$(a)$(comma)code=compute_$(a)))
 # nvcc's own code between the host's does not pass the stricter of our warnings, and clang, as its host compiler, no longer
 # knows what came from a header.
 CUDA_HOST  := -fPIC -pthread -ffp-contract=off -fno-math-errno -Wall -Wextra -Wno-unused-function $(SAN)
