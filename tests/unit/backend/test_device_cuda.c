@@ -594,22 +594,24 @@ static void test_two_lanes(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, plain_world)
+#define ONE_THREAD(f)                                                                                                  \
+    { #f, UNIT_RACES_ONLY ? unit_left_out : f, plain_world, NULL, NULL }
     const struct CMUnitTest tests[] = {
-        TEST(test_missing_parts),
-        TEST(test_auto_is_not_the_shim),
-        TEST(test_lists_of_devices),
-        TEST(test_full_device),
-        TEST(test_first_kernel_fails),
+        ONE_THREAD(test_missing_parts),
+        ONE_THREAD(test_auto_is_not_the_shim),
+        ONE_THREAD(test_lists_of_devices),
+        ONE_THREAD(test_full_device),
+        ONE_THREAD(test_first_kernel_fails),
         TEST(test_any_order_of_threads),
-        TEST(test_memory_comes_back),
-        TEST(test_unused_meshes_make_way),
-        TEST(test_only_what_changed_is_sent),
+        ONE_THREAD(test_memory_comes_back),
+        ONE_THREAD(test_unused_meshes_make_way),
+        ONE_THREAD(test_only_what_changed_is_sent),
         TEST(test_lists_stay),
-        TEST(test_launches),
-        TEST(test_budgets),
+        ONE_THREAD(test_launches),
+        ONE_THREAD(test_budgets),
         TEST(test_one_of_a_batch),
         TEST(test_sums_of_what_was_met),
-        TEST(test_allocations_fail),
+        ONE_THREAD(test_allocations_fail),
         TEST(test_lost),
         TEST(test_two_lanes),
     };

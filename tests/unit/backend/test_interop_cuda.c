@@ -287,13 +287,15 @@ static void test_two_lanes(void **state) {
 
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, plain_world)
+#define ONE_THREAD(f)                                                                                                  \
+    { #f, UNIT_RACES_ONLY ? unit_left_out : f, plain_world, NULL, NULL }
     const struct CMUnitTest tests[] = {
-        TEST(test_the_same_gpu),
-        TEST(test_memory_that_is_not_shared),
-        TEST(test_any_order_of_threads),
+        ONE_THREAD(test_the_same_gpu),
+        ONE_THREAD(test_memory_that_is_not_shared),
+        ONE_THREAD(test_any_order_of_threads),
         TEST(test_views_over_each_other),
-        TEST(test_traffic),
-        TEST(test_budgets),
+        ONE_THREAD(test_traffic),
+        ONE_THREAD(test_budgets),
         TEST(test_lost),
         TEST(test_two_lanes),
     };

@@ -11,13 +11,6 @@
 
 enum { N = 1000, SIZES = 6 };
 
-/* Where races are looked for, thousands of pairs take minutes; batches of fewer run the same kernels. */
-#ifdef __SANITIZE_THREAD__
-enum { SLOW_HERE = 1 };
-#else
-enum { SLOW_HERE = 0 };
-#endif
-
 static ct_engine *engines[2]; /* the CPU's, and CUDA's */
 
 static int open_engines(void **state) {
@@ -129,7 +122,7 @@ static void few_tests(const char *name, crowd *c, uint64_t at_most) {
 
 static void test_few_box_tests(void **state) {
     (void)state;
-    if (!engines[1] || SLOW_HERE) skip();
+    if (!engines[1] || UNIT_RACES_ONLY) skip(); /* batches of fewer pairs run the same kernels */
     ct_mesh *unit = cuboid(1, 1, 1), *ground = cuboid(1000, 1000, 2);
     ct_body_options options;
     ct_body_options_init(&options);
@@ -230,7 +223,7 @@ static void test_random_batches(void **state) {
 /* All in one place: nothing to be told apart by, and each body meets all others. */
 static void test_one_place(void **state) {
     (void)state;
-    if (!engines[1] || SLOW_HERE) skip();
+    if (!engines[1] || UNIT_RACES_ONLY) skip();
     ct_mesh *unit = cuboid(1, 1, 1);
     ct_body_options options;
     ct_body_options_init(&options);
