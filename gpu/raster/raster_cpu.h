@@ -1,5 +1,5 @@
-/* raster_cpu.h - the second half of the CPU's raster stage: what was binned to a band, to lists of fragments per ray.
- */
+/* raster_cpu.h - the second half of the CPU's raster stage: what was binned to a band becomes, for each ray, a list of
+ * its fragments. */
 #ifndef CT_RASTER_CPU_H
 #define CT_RASTER_CPU_H
 
