@@ -192,7 +192,7 @@ class Link:
             if meanwhile is not None:
                 meanwhile()
                 meanwhile = None
-            if reply.done():
+            if reply.done() or not self._ready:  # or the connection went just now: the thread makes a new one
                 break
             began = time.monotonic()
             events = self._look(began) or self._sleep(0.0)

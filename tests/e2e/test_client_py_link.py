@@ -206,6 +206,24 @@ def test_steps_in_flight_survive_a_crash(fake, client):
     assert [volume(f.result(5)) for f in futures] == [24.0 * i for i in range(10)]
 
 
+def test_the_connection_goes_while_a_caller_serves_it(client, monkeypatch):
+    """The caller's own work may find that the connection is gone; what it asked for is answered over the next one."""
+    scene, a, _ = scene_of_two(client)
+    link = client._link
+    work, gone = link._work, []
+
+    def work_and_lose(events):
+        work(events)
+        if link._holder == threading.get_ident() and not gone:
+            gone.append(True)
+            link._lost("a test said so")
+
+    monkeypatch.setattr(link, "_work", work_and_lose)
+    monkeypatch.setattr(link._spin, "begin", lambda: 0.01)  # looks at the socket before it sleeps
+    assert volume(scene.step(positions={a: full(1)})) == 24
+    assert gone and client.reconnects == 1
+
+
 def test_state_lost_without_a_disconnect(fake, client):
     """A session whose lease ran out while the process was suspended."""
     scene, a, b = scene_of_two(client)
