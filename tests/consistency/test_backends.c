@@ -257,7 +257,11 @@ static void test_ground_plane(void **state) {
 
 static void test_many_bodies(void **state) {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__ /* under which two thousand pairs take minutes on the shim */
     static const int sizes[] = {1, 2, 3, 17, 33};
+#else
+    static const int sizes[] = {1, 2, 3, 17, 64};
+#endif
     uint64_t rng = 3, contacts = 0;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct shape shapes[STAGE_MAX];
