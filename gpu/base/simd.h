@@ -16,7 +16,6 @@ typedef float ct_v4f __attribute__((vector_size(16)));
 typedef int32_t ct_v4i __attribute__((vector_size(16)));
 typedef int16_t ct_v4s __attribute__((vector_size(8)));
 typedef int64_t ct_v2l __attribute__((vector_size(16)));
-typedef int32_t ct_v8i __attribute__((vector_size(32)));
 typedef double ct_v4d __attribute__((vector_size(32)));
 typedef int64_t ct_v4l __attribute__((vector_size(32)));
 

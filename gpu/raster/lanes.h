@@ -32,25 +32,6 @@ static inline ct_v4i max_v4i(ct_v4i a, ct_v4i b) {
 }
 #endif
 
-static inline ct_v8i v8i(int32_t x) {
-    return (ct_v8i){x, x, x, x, x, x, x, x};
-}
-
-static inline ct_v8i min_v8i(ct_v8i a, ct_v8i b) {
-#ifdef __AVX2__
-    return (ct_v8i)_mm256_min_epi32((__m256i)a, (__m256i)b);
-#else
-    ct_v8i less = a < b;
-    return (less & a) | (~less & b);
-#endif
-}
-
-static inline int32_t least_v8i(ct_v8i x) {
-    ct_v4i half = min_v4i(__builtin_shufflevector(x, x, 0, 1, 2, 3), __builtin_shufflevector(x, x, 4, 5, 6, 7));
-    half = min_v4i(half, __builtin_shufflevector(half, half, 2, 3, 0, 1));
-    return half[0] < half[1] ? half[0] : half[1];
-}
-
 #ifdef __AVX__ /* of numbers that are no NaN */
 static inline ct_v4d min_v4d(ct_v4d a, ct_v4d b) {
     return (ct_v4d)_mm256_min_pd((__m256d)a, (__m256d)b);
@@ -92,12 +73,14 @@ static inline unsigned bits_v4i(ct_v4i x) {
 #endif
 }
 
-static inline unsigned bits_v8i(ct_v8i x) {
-#ifdef __AVX2__
-    return (unsigned)_mm256_movemask_ps((__m256)x);
+typedef uint64_t ct_v4u __attribute__((vector_size(32)));
+
+/* Is any bit set? */
+static inline bool any(ct_v4u x) {
+#ifdef __AVX__
+    return !_mm256_testz_si256((__m256i)x, (__m256i)x);
 #else
-    return bits_v4i(__builtin_shufflevector(x, x, 0, 1, 2, 3)) | bits_v4i(__builtin_shufflevector(x, x, 4, 5, 6, 7))
-                                                                     << 4;
+    return x[0] | x[1] | x[2] | x[3];
 #endif
 }
 

@@ -1,10 +1,10 @@
 /* coarse_cpu.simd.c - bands that few triangles cover, from triangles to sums at once.
  *
- * Large triangles cover runs of samples in a row. Where such runs begin or end the row is cut into stretches, and along
- * a stretch all rays cross the same triangles. Their depths are linear there: if two of them lie in one order at both
- * ends of a stretch, farther apart than rounding could bridge, they do so at all its samples. Which triangles bound the
- * span is then known for the whole stretch, and only they are looked at. What that adds up to is exactly what the
- * raster and span stages would have added up one ray after the other.
+ * Large triangles cover runs of samples in a row, and their depth is linear there. So where one is nearer than another,
+ * farther than rounding could bridge, is a run of samples as well. Four rows of 64 samples are looked at together, rows
+ * being lanes and samples bits: which samples a triangle covers, at which of these it bounds a span, all are words of
+ * bits. The few samples of which that is not sure are walked like any other ray. What that adds up to is exactly what
+ * the raster and span stages would have added up one ray after the other.
  */
 #include "gpu/span/piece.h"
 #include "gpu/span/walk.h"
@@ -15,24 +15,31 @@ enum { MOST = 64, SAMPLES_EACH = 16 };
 /* Where depths known to 1/8 are so far apart, the depths rounded to units differ as well, and the same way. */
 #define APART 2.0
 
-/* Slots: 2 * body + OUT or IN. No piece's index: */
-enum { SLOTS = 4, NONE = MOST };
+/* Slots: 2 * body + OUT or IN. */
+enum { SLOTS = 4 };
 
-/* Samples of a row that a piece bounds spans of, from one side. */
-struct run {
-    struct piece *piece; /* NULL: none yet */
-    int32_t from, to;
+/* So many samples of a row are looked at together: bits, the first is the lowest; rows are lanes. */
+enum { TILE = 64 };
+typedef ct_v4u samples;
+
+/* What a piece covers of ROWS_AT_ONCE rows: from begin up to but without end. */
+struct cover {
+    struct piece *piece;
+    ct_v4i begin, end;
 };
 
-/* The pieces of a row, and after the last one up to seven that cover nothing. */
-struct row {
-    int32_t at; /* from the band's first */
-    uint32_t n;
-    ct_v4l slots;         /* which of the pieces belong to each: bits */
-    struct run bounds[2]; /* lower, upper */
-    struct piece *pieces[MOST + 1];
-    int32_t begin[MOST], end[MOST];
-    double depth[MOST + 1], slope[MOST + 1]; /* as in struct depths */
+/* TILE samples of these rows. Pieces that cover any of them by slot: those of slot s are [of_slot[s], of_slot[s + 1]).
+ */
+struct tile {
+    int32_t row, column; /* the first, from the band's first */
+    int32_t n;           /* columns */
+    uint32_t n_pieces, of_slot[SLOTS + 1];
+    struct piece *piece[MOST];
+    ct_v4d depth[MOST];                /* at the first column */
+    samples cover[MOST];               /* what it covers */
+    samples alone[MOST], shared[MOST]; /* of that where it bounds spans, if there are any */
+    samples covered[SLOTS];            /* by any of the slot's */
+    samples odd;                       /* by several of one slot, or by one of unknown depth */
 };
 
 struct coarse {
@@ -40,17 +47,16 @@ struct coarse {
     ct_ray_lists *rays;
     ct_span_scratch *scratch;
     ct_budget *budget;
-    verdicts verdicts[2];
     int64_t total;
+    bool may_share; /* have both bodies flat pieces in one plane? */
     size_t n;
-    struct row row;
     struct piece pieces[MOST];
+    struct piece *by_slot[MOST]; /* those of slot s are [of_slot[s], of_slot[s + 1]) */
+    uint32_t of_slot[SLOTS + 1];
+    struct cover covers[MOST]; /* of these on the rows that are walked, in the same manner */
+    uint32_t covers_of_slot[SLOTS + 1];
+    struct tile tile;
 };
-
-/* Bit OUT or IN. */
-static inline int way_of(const struct piece *p) {
-    return p->setup.ccw < 0 ? IN : OUT;
-}
 
 /* ---- triangles to pieces ---- */
 
@@ -66,6 +72,7 @@ static bool add_piece(struct coarse *c, const ct_window *window, const ct_placed
         place_piece(p, q, &window->axis[ct_view_u(w)], &window->axis[ct_view_v(w)], w, rays->first_row, rays->rows);
     if (placing == NOT_EXACT) return false;
     p->tag = placed->body << 31 | triangle;
+    p->slot = (uint8_t)(2 * placed->body + (p->setup.ccw < 0 ? IN : OUT));
     c->n += placing == PLACED;
     return true;
 }
@@ -83,19 +90,40 @@ static bool collect(struct coarse *c, const ct_window *window, uint32_t band, co
     return true;
 }
 
+/* Do they bound together where both cover a sample? */
+static inline bool in_one_plane(const struct piece *a, const struct piece *b) {
+    return a->flat && b->flat && a->depth.at == b->depth.at && (a->slot ^ b->slot) == 2;
+}
+
+static void sort(struct coarse *c) {
+    uint32_t n = 0;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        c->of_slot[slot] = n;
+        for (size_t i = 0; i < c->n; i++)
+            if (c->pieces[i].slot == slot) c->by_slot[n++] = &c->pieces[i];
+    }
+    c->of_slot[SLOTS] = n;
+    c->may_share = false;
+    for (const struct piece *p = c->pieces; p < c->pieces + c->n; p++)
+        for (const struct piece *q = c->pieces; q < p && p->flat; q++) c->may_share |= in_one_plane(p, q);
+}
+
 /* ---- rays one by one ---- */
 
-/* One ray of a stretch, by the walk for any ray. */
-static bool walk_sample(struct coarse *c, uint64_t active, int32_t column) {
+/* By the walk for any ray. */
+static bool walk_sample(struct coarse *c, int r, int bit) {
+    const struct tile *t = &c->tile;
+    const int32_t row = t->row + r, column = t->column + bit;
     ct_linked_fragment fragments[MOST];
     uint32_t n = 0;
-    for (; active; active &= active - 1, n++) {
-        const struct piece *p = c->row.pieces[__builtin_ctzll(active)];
+    for (uint32_t k = 0; k < t->n_pieces; k++) {
+        if (!(t->cover[k][r] >> bit & 1)) continue;
+        const struct piece *p = t->piece[k];
         const ct_setup *s = &p->setup;
-        fragments[n].f =
-            ct_fragment_at(s, (double)(s->edge[1] + column * s->step_u[1] + c->row.at * s->step_v[1]),
-                           (double)(s->edge[2] + column * s->step_u[2] + c->row.at * s->step_v[2]), p->tag);
+        fragments[n].f = ct_fragment_at(s, (double)(s->edge[1] + column * s->step_u[1] + row * s->step_v[1]),
+                                        (double)(s->edge[2] + column * s->step_u[2] + row * s->step_v[2]), p->tag);
         fragments[n].next = n ? n - 1 : CT_END;
+        n++;
     }
     uint32_t head = n - 1;
     ct_ray_lists one = *c->rays;
@@ -105,217 +133,183 @@ static bool walk_sample(struct coarse *c, uint64_t active, int32_t column) {
     return walk_ray(&c->sink, &one, 0, c->scratch, c->budget, false, &c->total);
 }
 
-static bool walk_samples(struct coarse *c, uint64_t active, int32_t from, int32_t to) {
-    for (int32_t column = from; column < to; column++)
-        if (!walk_sample(c, active, column)) return false;
+static bool walk_samples(struct coarse *c, samples which) {
+    if (!any(which)) return true;
+    for (int r = 0; r < ROWS_AT_ONCE; r++)
+        for (uint64_t left = which[r]; left; left &= left - 1)
+            if (!walk_sample(c, r, __builtin_ctzll(left))) return false;
     return true;
 }
 
-/* ---- stretches ---- */
+/* ---- what covers a tile ---- */
 
-static void end_run(struct coarse *c, int side) {
-    struct run *run = &c->row.bounds[side];
-    if (run->piece) tally_run(&run->piece->tally, run->piece, c->row.at, run->from, run->to, 0);
-    run->piece = NULL;
+/* Of each row samples 0 to n - 1, n <= TILE. */
+static inline samples first_samples(ct_v4i n) {
+    const samples some = (samples)ct_v4l_of_v4i(n > 0), dropped = (samples)ct_v4l_of_v4i((TILE - n) & (n > 0));
+    return ~(samples){0} >> dropped & some;
 }
 
-static inline void add_bound_run(struct coarse *c, int side, struct piece *p, int32_t from, int32_t to) {
-    struct run *run = &c->row.bounds[side];
-    if (run->piece == p && run->to == from) {
-        run->to = to;
-        return;
-    }
-    end_run(c, side);
-    *run = (struct run){p, from, to};
+static inline ct_v4i in_tile(const struct tile *t, ct_v4i column) {
+    return min_v4i(max_v4i(column - t->column, v4i(0)), v4i(t->n));
 }
 
-/* What flat pieces bound together. */
-static void add_shared_run(struct coarse *c, int side, struct piece *const pieces[2], int32_t from, int32_t to) {
-    int64_t depth = (to - from) * (int64_t)pieces[0]->setup.z0;
-    c->total += side == UPPER ? depth : -depth;
-    for (int b = 0; b < 2; b++) {
-        const struct piece *p = pieces[b];
-        struct pending *pending = &c->sink.pending[side][HALF + b];
-        struct tally t = {0};
-        tally_run(&t, p, c->row.at, from, to, 1);
-        if (pending->tag != p->tag) {
-            flush(&c->sink, side, HALF + b);
-            *pending = (struct pending){p->tag, 0, 0, 0};
+static void cover_tile(struct coarse *c) {
+    struct tile *t = &c->tile;
+    const samples none = {0};
+    uint32_t n = 0;
+    t->odd = none;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        samples covered = none;
+        t->of_slot[slot] = n;
+        for (uint32_t i = c->covers_of_slot[slot]; i < c->covers_of_slot[slot + 1]; i++) {
+            const ct_v4i begin = in_tile(t, c->covers[i].begin), end = in_tile(t, c->covers[i].end);
+            if (!bits_v4i(begin < end)) continue;
+            struct piece *p = c->covers[i].piece;
+            const samples cover = first_samples(end) & ~first_samples(begin);
+            t->piece[n] = p;
+            t->depth[n] = linear_on_rows(p->depth, t->column, t->row);
+            t->cover[n] = cover;
+            t->shared[n] = none;
+            t->odd |= p->depth.at == p->depth.at ? covered & cover : cover;
+            covered |= cover;
+            n++;
         }
-        pending->n += t.n;
-        pending->l1 += tally_sum(t.n, t.l1, 1);
-        pending->l2 += tally_sum(t.n, t.l2, 1);
+        t->covered[slot] = covered;
     }
+    t->of_slot[SLOTS] = t->n_pieces = n;
 }
 
-/* The depths of a stretch's pieces by slot, at sample 0 and from one to the next: of those inwards the negative, so
- * that of a way the smaller one bounds. Infinite where there is none. */
-struct depths {
-    ct_v4d at, slope;
+/* Samples at which a body is crossed at all; of these, those at which it is crossed so that walk_simple would do. */
+static inline samples crossed_by(const struct tile *t, int body) {
+    return t->covered[2 * body + OUT] | t->covered[2 * body + IN];
+}
+static inline samples fits(const struct coarse *c, int body) {
+    return c->tile.covered[2 * body + (c->rays->entry[body] == CT_ENTRY_LISTED ? OUT : IN)];
+}
+
+static inline uint32_t count(samples s) {
+    return (uint32_t)(__builtin_popcountll(s[0]) + __builtin_popcountll(s[1]) + __builtin_popcountll(s[2]) +
+                      __builtin_popcountll(s[3]));
+}
+
+/* What the raster stage would have kept: the second body's fragments only on rays that the first is on. */
+static inline uint32_t count_fragments(const struct coarse *c) {
+    const struct tile *t = &c->tile;
+    const samples kept = crossed_by(t, c->rays->first_body);
+    uint32_t n = 0;
+    if (any(t->odd))
+        for (uint32_t k = 0; k < t->n_pieces; k++) n += count(t->cover[k] & kept);
+    else
+        for (int slot = 0; slot < SLOTS; slot++) n += count(t->covered[slot] & kept);
+    return n;
+}
+
+/* ---- which pieces bound ---- */
+
+/* Where one piece is farther along the rays than another for sure, and where it is less far. */
+struct order {
+    samples more, less;
 };
 
-static inline ct_v4d of_other_body(ct_v4d depth) {
-    return __builtin_shufflevector(depth, depth, 2, 3, 0, 1);
+/* Depth a + slope * column along the rows, slope >= 0: where it is more than APART, and less than -APART. */
+static inline struct order order_of(ct_v4d a, double slope) {
+    const ct_v4d inverse = v4d(1 / slope);
+    ct_v4d more = (APART - a) * inverse + 1, less = (-APART - a) * inverse + 1;
+    more = min_v4d(max_v4d(more, v4d(0)), v4d(TILE));
+    less = min_v4d(max_v4d(less, v4d(0)), v4d(TILE));
+    return (struct order){~first_samples(ct_v4i_of_v4d(more)), first_samples(ct_v4i_of_v4d(less))};
 }
 
-/* The slots whose piece bounds nothing for sure, as the other body's does. */
-static inline unsigned idle_of(ct_v4d depth) {
-    return bits(depth - of_other_body(depth) > APART);
+static inline struct order compare(const struct tile *t, uint32_t a, uint32_t b) {
+    const ct_v4d depth = t->depth[a] - t->depth[b];
+    const double slope = t->piece[a]->depth.du - t->piece[b]->depth.du;
+    if (slope >= 0) return order_of(depth, fabs(slope)); /* not a zero below 0 */
+    struct order o = order_of(-depth, -slope);
+    return (struct order){o.less, o.more};
 }
 
-/* Where it is known what bounds. */
-static inline double length_of(ct_v4d depth) {
-    ct_v4d bound = min_v4d(depth, of_other_body(depth));
-    return bound[OUT] + bound[IN];
-}
-
-/* A value has one sign at sample a, and at sample b another: the first sample of the other sign, or one beside it. */
-static inline int32_t change_of(double at_a, double at_b, int32_t a, int32_t b) {
-    int32_t change = a + 1 + (int32_t)(at_a / (at_a - at_b) * (b - a));
-    return change < b ? change : b;
-}
-
-/* The ways of which both bodies' pieces are flat and lie in one plane. */
-static inline unsigned even_of(const struct row *row, const uint32_t crossed[SLOTS]) {
-    unsigned even = 0;
-    for (int way = 0; way < 2; way++) {
-        uint32_t a = crossed[way], b = crossed[2 + way];
-        if (a == NONE || row->depth[a] != row->depth[b] || !row->pieces[a]->flat || !row->pieces[b]->flat) continue;
-        even |= 1u << way;
-    }
-    return even;
-}
-
-enum verdict { SPAN, NO_SPAN, UNSURE };
-
-/* What all of samples [from, *to) have, *to being brought forward where they are not alike: a span, or none (as in
- * walk_simple), and the slots that do not bound it. UNSURE: depths are too close to each other but not the same, or one
- * is lacking. */
-static inline enum verdict judge(const struct row *row, const uint32_t crossed[SLOTS], const struct depths *depths,
-                                 int32_t from, int32_t *to, unsigned *idle) {
-    const ct_v4d a = depths->at + (double)from * depths->slope;
-    const unsigned idle_a = idle_of(a);
-    for (;;) {
-        const int32_t end = *to - 1;
-        const ct_v4d b = depths->at + (double)end * depths->slope;
-        const unsigned idle_b = idle_of(b);
-        *idle = idle_a & idle_b;
-        const unsigned known = (*idle | *idle >> 2) & 3;
-        if (known != 3) {
-            unsigned change = idle_a & (idle_b << 2 | idle_b >> 2);
-            if (change) {
-                int slot = __builtin_ctz(change), other = slot ^ 2;
-                *to = change_of(a[slot] - a[other], b[slot] - b[other], from, end);
-                continue;
+/* Which of both bodies' pieces bound spans from one side, where all samples are live. */
+static inline void find_bounds(struct coarse *c, int way, samples live) {
+    struct tile *t = &c->tile;
+    const samples lone[2] = {live & ~t->covered[2 + way], live & ~t->covered[way]};
+    for (int body = 0; body < 2; body++)
+        for (uint32_t k = t->of_slot[2 * body + way]; k < t->of_slot[2 * body + way + 1]; k++)
+            t->alone[k] = t->cover[k] & lone[body];
+    for (uint32_t a = t->of_slot[way]; a < t->of_slot[way + 1]; a++)
+        for (uint32_t b = t->of_slot[2 + way]; b < t->of_slot[2 + way + 1]; b++) {
+            const samples both = t->cover[a] & t->cover[b] & live;
+            if (!any(both)) continue;
+            const struct order o = compare(t, a, b);
+            t->alone[a] |= both & (way == IN ? o.more : o.less);
+            t->alone[b] |= both & (way == IN ? o.less : o.more);
+            if (c->may_share && in_one_plane(t->piece[a], t->piece[b])) {
+                t->shared[a] |= both;
+                t->shared[b] |= both;
             }
-            if ((known | even_of(row, crossed)) != 3) return UNSURE;
         }
-        double length_a = length_of(a), length_b = length_of(b);
-        if (length_a > APART && length_b > APART) return SPAN;
-        if (length_a < -APART && length_b < -APART) return NO_SPAN;
-        if (!(fabs(length_a) > APART && fabs(length_b) > APART)) return UNSURE;
-        *to = change_of(length_a, length_b, from, end);
-    }
 }
 
-/* Samples [from, to) of a span are bounded from one side by what is not idle there. */
-static inline void bound(struct coarse *c, const uint32_t crossed[SLOTS], int way, unsigned idle, int32_t from,
-                         int32_t to) {
-    const int side = way == IN ? LOWER : UPPER;
-    struct piece *const pieces[2] = {c->row.pieces[crossed[way]], c->row.pieces[crossed[2 + way]]};
-    idle >>= way;
-    if (idle & (1 | 1 << 2))
-        add_bound_run(c, side, pieces[idle & 1], from, to);
-    else
-        add_shared_run(c, side, pieces, from, to);
-}
-
-/* Samples [from, to), at which each body is crossed at most once outwards and once inwards: by these pieces, or NONE.
- */
-static bool walk_simply(struct coarse *c, const uint32_t crossed[SLOTS], uint64_t active, int32_t from, int32_t to) {
-    const struct row *row = &c->row;
-    const double *at = row->depth, *slope = row->slope;
-    const struct depths depths = {{at[crossed[0]], at[crossed[1]], at[crossed[2]], at[crossed[3]]},
-                                  {slope[crossed[0]], slope[crossed[1]], slope[crossed[2]], slope[crossed[3]]}};
-    for (int32_t end; from < to; from = end) {
-        unsigned idle;
-        end = to;
-        switch (judge(row, crossed, &depths, from, &end, &idle)) {
-        case SPAN:
-            bound(c, crossed, IN, idle, from, end);
-            bound(c, crossed, OUT, idle, from, end);
-            break;
-        case NO_SPAN:
-            break;
-        case UNSURE:
-            if (!walk_samples(c, active, from, end)) return false;
+/* Between what bounds: where there is a span, and where there is none. */
+static inline void find_spans(const struct tile *t, int in_slot, int out_slot, struct order *spans) {
+    for (uint32_t in = t->of_slot[in_slot]; in < t->of_slot[in_slot + 1]; in++) {
+        const samples lower = t->alone[in] | t->shared[in];
+        if (!any(lower)) continue;
+        for (uint32_t out = t->of_slot[out_slot]; out < t->of_slot[out_slot + 1]; out++) {
+            const samples both = lower & (t->alone[out] | t->shared[out]);
+            if (!any(both)) continue;
+            const struct order o = compare(t, out, in);
+            spans->more |= both & o.more;
+            spans->less |= both & o.less;
         }
     }
-    return true;
 }
 
-static bool walk_stretch(struct coarse *c, uint64_t active, int32_t from, int32_t to) {
-    const ct_v4l of_slot = (int64_t)active & c->row.slots;
-    const uint32_t have = ~bits(of_slot == 0) & 15;
-    /* What the raster stage would have kept: the second body's only on rays that the first is on. */
-    if (have >> (2 * c->rays->first_body) & 3)
-        c->rays->n_fragments += (uint32_t)(to - from) * (uint32_t)__builtin_popcountll(active);
-    uint32_t verdict = c->verdicts[0] >> (8 * (have & 3)) | c->verdicts[1] >> (8 * (have >> 2));
-    if (verdict & NEVER_INSIDE) return true;
-    if (verdict & IS_OTHER || bits((of_slot & (of_slot - 1)) != 0)) return walk_samples(c, active, from, to);
-    uint32_t crossed[SLOTS];
-    for (int s = 0; s < SLOTS; s++) crossed[s] = of_slot[s] ? (uint32_t)__builtin_ctzll((uint64_t)of_slot[s]) : NONE;
-    return walk_simply(c, crossed, active, from, to);
+static bool walk_tile(struct coarse *c) {
+    struct tile *t = &c->tile;
+    cover_tile(c);
+    c->rays->n_fragments += count_fragments(c);
+    const samples both = crossed_by(t, 0) & crossed_by(t, 1), live = both & fits(c, 0) & fits(c, 1) & ~t->odd;
+    samples left = both & ~live;
+    if (any(live)) {
+        find_bounds(c, OUT, live);
+        find_bounds(c, IN, live);
+        struct order spans = {{0}, {0}};
+        for (int body = 0; body < 2; body++) {
+            find_spans(t, 2 * body + IN, OUT, &spans);
+            find_spans(t, 2 * body + IN, 2 + OUT, &spans);
+        }
+        left |= live & ~(spans.more | spans.less);
+        for (uint32_t k = 0; k < t->n_pieces; k++) {
+            struct piece *p = t->piece[k];
+            tally_rows(&p->tally, p, t->row, t->column, t->alone[k] & spans.more, 0);
+            if (c->may_share) tally_rows(&p->shared, p, t->row, t->column, t->shared[k] & spans.more, 1);
+        }
+    }
+    return walk_samples(c, left);
 }
 
-/* ---- rows ---- */
-
-/* The pieces of row c->row.at, which cover_rows has been asked about, and what they cover of it. */
-static void fill_row(struct coarse *c) {
-    struct row *row = &c->row;
+/* Row `first` and those after it, of the band's. */
+static bool walk_rows(struct coarse *c, int32_t first) {
+    const int32_t row = c->rays->first_row + first;
     uint32_t n = 0;
-    uint64_t slots[SLOTS] = {0};
-    for (size_t i = 0; i < c->n; i++) {
-        struct piece *p = &c->pieces[i];
-        int32_t begin = p->begin[row->at % ROWS_AT_ONCE], end = p->end[row->at % ROWS_AT_ONCE];
-        if (begin >= end) continue;
-        const int way = way_of(p);
-        slots[2 * body_of_piece(p) + way] |= (uint64_t)1 << n;
-        row->pieces[n] = p;
-        row->begin[n] = begin;
-        row->end[n] = end;
-        double depth = linear_at(p->depth, 0, row->at);
-        row->depth[n] = way == IN ? -depth : depth;
-        row->slope[n++] = way == IN ? -p->depth.du : p->depth.du;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        c->covers_of_slot[slot] = n;
+        for (uint32_t i = c->of_slot[slot]; i < c->of_slot[slot + 1]; i++) {
+            struct piece *p = c->by_slot[i];
+            if (row >= p->x.v1 || row + ROWS_AT_ONCE <= p->x.v0) continue;
+            c->covers[n].piece = p;
+            cover_rows(p, c->rays->first_row, first, &c->covers[n].begin, &c->covers[n].end);
+            n++;
+        }
     }
-    memcpy(&row->slots, slots, sizeof slots);
-    row->n = n;
-    for (; n % 8; n++) row->begin[n] = row->end[n] = 0;
-}
-
-/* The pieces that cover sample `from`, and the first sample after it at which others do. */
-static inline uint64_t cover_at(const struct row *row, int32_t from, int32_t *to) {
-    uint64_t active = 0;
-    ct_v8i next = v8i(INT32_MAX);
-    for (uint32_t i = 0; i < row->n; i += 8) {
-        ct_v8i begin, end;
-        memcpy(&begin, row->begin + i, sizeof begin);
-        memcpy(&end, row->end + i, sizeof end);
-        ct_v8i before = begin > from, beyond = end <= from;
-        active |= (uint64_t)bits_v8i(~(before | beyond)) << i;
-        next = min_v8i(next, (before & begin) | (~before & end) | (beyond & INT32_MAX));
+    c->covers_of_slot[SLOTS] = n;
+    struct tile *t = &c->tile;
+    t->row = first;
+    for (t->column = 0; t->column < c->rays->columns; t->column += TILE) {
+        const int32_t left = c->rays->columns - t->column;
+        t->n = left < TILE ? left : TILE;
+        if (!walk_tile(c)) return false;
     }
-    *to = least_v8i(next);
-    return active;
-}
-
-static bool walk_row(struct coarse *c) {
-    for (int32_t from = 0, to; from < INT32_MAX; from = to) {
-        uint64_t active = cover_at(&c->row, from, &to);
-        if (active && !walk_stretch(c, active, from, to)) return false;
-    }
-    end_run(c, LOWER);
-    end_run(c, UPPER);
     return true;
 }
 
@@ -323,13 +317,18 @@ static bool walk_row(struct coarse *c) {
 static void flush_tallies(struct coarse *c) {
     for (size_t i = 0; i < c->n; i++) {
         const struct piece *p = &c->pieces[i];
-        const struct tally *t = &p->tally;
-        int side = way_of(p) == IN ? LOWER : UPPER;
-        int64_t depth = t->n * p->setup.z0 + tally_sum(t->n, t->depth, 0);
-        c->total += side == UPPER ? depth : -depth;
-        flush(&c->sink, side, ALONE);
-        c->sink.pending[side][ALONE] =
-            (struct pending){p->tag, t->n, tally_sum(t->n, t->l1, 0), tally_sum(t->n, t->l2, 0)};
+        const int side = p->slot & IN ? LOWER : UPPER, body = body_of_piece(p);
+        for (int shared = 0; shared < 2; shared++) {
+            const struct tally *t = shared ? &p->shared : &p->tally;
+            const int kind = shared ? HALF + body : ALONE;
+            if (!t->n) continue;
+            int64_t depth = t->n * p->setup.z0 + tally_sum(t->n, t->depth, 0);
+            if (shared && body == 1) depth = 0; /* a bound that is shared counts once */
+            c->total += side == UPPER ? depth : -depth;
+            flush(&c->sink, side, kind);
+            c->sink.pending[side][kind] =
+                (struct pending){p->tag, t->n, tally_sum(t->n, t->l1, shared), tally_sum(t->n, t->l2, shared)};
+        }
     }
 }
 
@@ -344,22 +343,12 @@ ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, con
     c.scratch = scratch;
     c.budget = budget;
     c.total = 0;
-    c.row.depth[NONE] = INFINITY;
-    c.row.slope[NONE] = 0;
-    c.row.pieces[NONE] = NULL;
-    c.row.bounds[LOWER].piece = c.row.bounds[UPPER].piece = NULL;
+    sort(&c);
     c.sink = sink_of(rays, triangles, sums);
-    for (int b = 0; b < 2; b++) c.verdicts[b] = rays->entry[b] == CT_ENTRY_LISTED ? LISTED : verdicts_of(0);
     rays->n_fragments = 0;
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_COARSE_FAILED;
     bool ok = true;
-    for (int32_t row = 0; row < rays->rows && ok; row++) {
-        if (row % ROWS_AT_ONCE == 0)
-            for (size_t i = 0; i < c.n; i++) cover_rows(&c.pieces[i], rays->first_row, row);
-        c.row.at = row;
-        fill_row(&c);
-        ok = walk_row(&c);
-    }
+    for (int32_t row = 0; row < rays->rows && ok; row += ROWS_AT_ONCE) ok = walk_rows(&c, row);
     flush_tallies(&c);
     flush_all(&c.sink);
     sums->length[rays->view] += c.total;

@@ -16,8 +16,6 @@
 #include "gpu/raster/edge.h"
 #include "gpu/raster/lanes.h"
 
-typedef uint64_t ct_v4u __attribute__((vector_size(32)));
-
 /* at + column * du + row * dv; rows count from the band's first. */
 struct linear {
     double at, du, dv;
@@ -25,6 +23,12 @@ struct linear {
 
 static inline double linear_at(struct linear l, double column, double row) {
     return l.at + row * l.dv + column * l.du;
+}
+
+/* On four rows. */
+static inline ct_v4d linear_on_rows(struct linear l, double column, double row) {
+    const ct_v4d ramp = {0, 1, 2, 3};
+    return l.at + (row + ramp) * l.dv + column * l.du;
 }
 
 /* The largest that it, or any part of it, gets. */
@@ -47,11 +51,11 @@ struct tally {
 enum { ROWS_AT_ONCE = 4 };
 
 struct piece {
-    struct tally tally;
-    int32_t begin[ROWS_AT_ONCE], end[ROWS_AT_ONCE]; /* of so many rows, the samples that it covers */
-    struct cut left, right, other;                  /* of the third edge it depends which it is */
+    struct tally tally, shared;    /* where it alone bounds spans, and where one of the other body does as well */
+    struct cut left, right, other; /* of the third edge it depends which it is */
     bool other_is_left;
     uint32_t tag;
+    uint8_t slot;            /* the user's */
     struct linear weight[2]; /* edge functions 1 and 2, but for: */
     double rest[2];
     double scale;        /* makes weights of edge functions, in units of CT_WEIGHT_ONE */
@@ -73,17 +77,16 @@ static inline struct linear whole_of(const ct_setup *s, int k, int64_t off, int 
     return (struct linear){(double)((s->edge[k] - off) >> m), (double)(s->step_u[k] >> m), (double)(s->step_v[k] >> m)};
 }
 
-static inline void place_cuts(struct piece *p, int m, int32_t columns) {
-    const ct_setup *s = &p->setup;
+/* whole: the edge functions, less 1 where a sample on the edge is outside. */
+static inline void place_cuts(struct piece *p, const struct linear whole[3], int32_t columns) {
     const double beyond = columns + 1;
     bool have_left = false, have_right = false;
     p->other = (struct cut){{beyond, -1, 0}, 1, 1}; /* unless there is a third: cuts nothing off */
     p->other_is_left = false;
     for (int k = 0; k < 3; k++) {
         /* One that lies along the rows cuts none of those that the triangle extends over. */
-        if (s->step_u[k] == 0) continue;
-        struct cut cut = {.e = whole_of(s, k, !ct_edge_inside(s, k), m)}; /* a sample on the edge may be outside */
-        cut.slope = fabs(cut.e.du);
+        if (whole[k].du == 0) continue;
+        struct cut cut = {.e = whole[k], .slope = fabs(whole[k].du)};
         cut.inverse = 1 / cut.slope;
         bool left = cut.e.du > 0;
         if (left ? have_left : have_right) {
@@ -99,11 +102,11 @@ static inline void place_cuts(struct piece *p, int m, int32_t columns) {
     }
 }
 
-static inline void place_weights(struct piece *p, int m) {
+static inline void place_weights(struct piece *p, const struct linear whole[3], int m) {
     const ct_setup *s = &p->setup;
     const double unit = (double)((int64_t)1 << m);
     for (int k = 0; k < 2; k++) {
-        p->weight[k] = whole_of(s, k + 1, 0, m);
+        p->weight[k] = (struct linear){(double)(s->edge[k + 1] >> m), whole[k + 1].du, whole[k + 1].dv};
         p->rest[k] = (double)(s->edge[k + 1] & (((int64_t)1 << m) - 1)) / unit;
     }
     p->scale = s->inverse * unit * (double)CT_WEIGHT_ONE;
@@ -125,7 +128,7 @@ static inline void place_depth(struct piece *p, double columns, double rows) {
 
 enum placing { PLACED, COVERS_NONE, NOT_EXACT };
 
-/* q: its corners. Everything but the tag; NOT_EXACT: something grows too large on so many samples. */
+/* q: its corners. Everything but tag and slot; NOT_EXACT: something grows too large on so many samples. */
 static inline enum placing place_piece(struct piece *p, const int32_t *const q[3], const ct_lattice *lu,
                                        const ct_lattice *lv, int w, int32_t first_row, int32_t rows) {
     const double exact = 0x1p50, columns = lu->n;
@@ -133,12 +136,16 @@ static inline enum placing place_piece(struct piece *p, const int32_t *const q[3
     p->x = extent_of(q, lu, lv, w, first_row, rows);
     if (!setup_of(&p->setup, q, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row})) return COVERS_NONE;
     if (p->x.u0 >= p->x.u1 || p->x.v0 >= p->x.v1) return COVERS_NONE;
-    for (int k = 0; k < 3; k++)
-        if (linear_most(whole_of(&p->setup, k, 1, m), columns + 4, rows + ROWS_AT_ONCE) > exact) return NOT_EXACT;
-    place_cuts(p, m, lu->n);
-    place_weights(p, m);
+    struct linear whole[3];
+    for (int k = 0; k < 3; k++) {
+        whole[k] = whole_of(&p->setup, k, !ct_edge_inside(&p->setup, k), m);
+        if (linear_most(whole[k], columns + 4, rows + ROWS_AT_ONCE) > exact) return NOT_EXACT;
+    }
+    place_cuts(p, whole, lu->n);
+    place_weights(p, whole, m);
     place_depth(p, columns, rows);
     memset(&p->tally, 0, sizeof p->tally);
+    memset(&p->shared, 0, sizeof p->shared);
     return PLACED;
 }
 
@@ -157,8 +164,8 @@ static inline ct_v4d crossed_at(const struct cut *cut, ct_v4d rows) {
     return i - (ct_v4d)(over & (ct_v4l)v4d(1));
 }
 
-/* The samples it covers of row `row` and those after it. */
-static inline void cover_rows(struct piece *p, int32_t first_row, int32_t row) {
+/* The samples it covers of row `row` and those after it, from begins up to but without ends. */
+static inline void cover_rows(const struct piece *p, int32_t first_row, int32_t row, ct_v4i *begins, ct_v4i *ends) {
     const ct_v4d ramp = {0, 1, 2, 3};
     const ct_v4i index = {0, 1, 2, 3};
     ct_v4d rows = (double)row + ramp, begin = v4d(p->x.u0), end = v4d(p->x.u1), other = crossed_at(&p->other, rows);
@@ -171,39 +178,49 @@ static inline void cover_rows(struct piece *p, int32_t first_row, int32_t row) {
     begin = min_v4d(begin, v4d(p->x.u1)); /* for the conversion */
     end = max_v4d(end, v4d(0));
     ct_v4i at = index + (first_row + row), on = (at >= p->x.v0) & (at < p->x.v1);
-    ct_v4i b = ct_v4i_of_v4d(begin), e = ct_v4i_of_v4d(end) & on;
-    memcpy(p->begin, &b, sizeof b);
-    memcpy(p->end, &e, sizeof e);
+    *begins = ct_v4i_of_v4d(begin);
+    *ends = ct_v4i_of_v4d(end) & on;
 }
 
 /* ---- sums ---- */
 
-/* Four samples. Scaled by powers of two here and there, this is the arithmetic of ct_fragment_at. Weights are halved
- * where bodies share a bound, as ct_bound_weights has it. */
-static inline void tally_four(struct tally *t, const struct piece *p, ct_v4d e1, ct_v4d e2, ct_v4u lanes, int shared) {
-    ct_v4d w1 = (e1 + p->rest[0]) * p->scale, w2 = (e2 + p->rest[1]) * p->scale;
-    t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) >> shared & lanes;
-    t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) >> shared & lanes;
-    t->depth += (ct_v4u)(w1 * p->dz1 + w2 * p->dz2 + CT_ROUND_MAGIC) & lanes;
+/* A column of samples, going down columns. Scaled by powers of two here and there, this is the arithmetic of
+ * ct_fragment_at. Weights are halved where bodies share a bound, as ct_bound_weights has it. */
+static inline void tally_column(struct tally *t, const struct piece *p, ct_v4d e[2], ct_v4u on, int shared) {
+    const ct_v4d w1 = (e[0] + p->rest[0]) * p->scale, w2 = (e[1] + p->rest[1]) * p->scale;
+    t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) >> shared & on;
+    t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) >> shared & on;
+    t->depth += (ct_v4u)(w1 * p->dz1 + w2 * p->dz2 + CT_ROUND_MAGIC) & on;
+    e[0] -= p->weight[0].du;
+    e[1] -= p->weight[1].du;
 }
 
-/* Adds samples [from, to) of a row, all of which it covers. */
-static inline void tally_run(struct tally *tally, const struct piece *p, int32_t row, int32_t from, int32_t to,
-                             int shared) {
-    const ct_v4d ramp = {0, 1, 2, 3};
-    const ct_v4i index = {0, 1, 2, 3};
-    ct_v4d e1 = linear_at(p->weight[0], from, row) + ramp * p->weight[0].du;
-    ct_v4d e2 = linear_at(p->weight[1], from, row) + ramp * p->weight[1].du;
-    ct_v4d step1 = v4d(4 * p->weight[0].du), step2 = v4d(4 * p->weight[1].du);
-    struct tally t = *tally;
-    int32_t left = to - from;
-    t.n += left;
-    for (; left >= 4; left -= 4) {
-        tally_four(&t, p, e1, e2, ~(ct_v4u){0}, shared);
-        e1 += step1;
-        e2 += step2;
+/* Adds samples of four rows from `row` on, all of which it covers: a lane for each row, bits of which the lowest is at
+ * `column`. */
+static inline void tally_rows(struct tally *tally, const struct piece *p, int32_t row, int32_t column, ct_v4u which,
+                              int shared) {
+    enum { MANY = 16 };
+    const uint64_t any = which[0] | which[1] | which[2] | which[3], all = which[0] & which[1] & which[2] & which[3];
+    if (!any) return;
+    const int first = __builtin_ctzll(any), last = 63 - __builtin_clzll(any);
+    int full_first = -1, full_last = -1; /* many that all rows have, in a row */
+    if (__builtin_popcountll(all) >= MANY && !(all & (all + (all & -all)))) {
+        full_first = __builtin_ctzll(all);
+        full_last = 63 - __builtin_clzll(all);
     }
-    if (left) tally_four(&t, p, e1, e2, (ct_v4u)ct_v4l_of_v4i(index < left), shared);
+    ct_v4d e[2];
+    for (int k = 0; k < 2; k++) e[k] = linear_on_rows(p->weight[k], column + last, row);
+    struct tally t = *tally;
+    for (int r = 0; r < ROWS_AT_ONCE; r++) t.n += __builtin_popcountll(which[r]);
+    which <<= 63 - last; /* the sample that is looked at is a lane's sign */
+    for (int i = last; i >= first; i--, which <<= 1) {
+        if (i == full_last) {
+            for (; i >= full_first; i--) tally_column(&t, p, e, ~(ct_v4u){0}, shared);
+            if (i < first) break;
+            which <<= full_last - full_first + 1;
+        }
+        tally_column(&t, p, e, (ct_v4u)((ct_v4l)which < 0), shared);
+    }
     *tally = t;
 }
 

@@ -35,26 +35,32 @@ static double depth_error(const ct_setup *s, int64_t e1, int64_t e2, double dept
     return fabs(depth - s->z0 - (double)whole - (double)(rise - whole * area) / (double)area);
 }
 
-static void check_run(const struct piece *p, int32_t row, int32_t from, int32_t to) {
+/* Any of the samples that it covers of four rows, which are few: bits. */
+static void check_rows(const struct piece *p, int32_t row, int32_t column, ct_v4u which) {
     const ct_setup *s = &p->setup;
-    int64_t depth = 0, l1 = 0, l2 = 0;
+    int64_t n = 0, depth = 0, l1 = 0, l2 = 0;
     struct tally whole = {0}, half = {0};
     int64_t half1 = 0, half2 = 0;
-    tally_run(&whole, p, row, from, to, 0);
-    tally_run(&half, p, row, from, to, 1);
-    for (int32_t i = from; i < to; i++) {
-        ct_fragment f = ct_fragment_at(s, (double)(s->edge[1] + i * s->step_u[1] + row * s->step_v[1]),
-                                       (double)(s->edge[2] + i * s->step_u[2] + row * s->step_v[2]), 0);
-        depth += ct_fragment_depth(f.key) - s->z0;
-        l1 += (int32_t)f.l1;
-        l2 += (int32_t)f.l2;
-        half1 += (int32_t)f.l1 >> 1;
-        half2 += (int32_t)f.l2 >> 1;
-    }
-    assert_int_equal(whole.n, to - from);
+    tally_rows(&whole, p, row, column, which, 0);
+    tally_rows(&half, p, row, column, which, 1);
+    for (int r = 0; r < ROWS_AT_ONCE; r++)
+        for (int b = 0; b < 64; b++) {
+            if (!(which[r] >> b & 1)) continue;
+            const int32_t i = column + b, j = row + r;
+            ct_fragment f = ct_fragment_at(s, (double)(s->edge[1] + i * s->step_u[1] + j * s->step_v[1]),
+                                           (double)(s->edge[2] + i * s->step_u[2] + j * s->step_v[2]), 0);
+            n++;
+            depth += ct_fragment_depth(f.key) - s->z0;
+            l1 += (int32_t)f.l1;
+            l2 += (int32_t)f.l2;
+            half1 += (int32_t)f.l1 >> 1;
+            half2 += (int32_t)f.l2 >> 1;
+        }
+    assert_int_equal(whole.n, n);
     assert_int_equal(tally_sum(whole.n, whole.depth, 0), depth);
     assert_int_equal(tally_sum(whole.n, whole.l1, 0), l1);
     assert_int_equal(tally_sum(whole.n, whole.l2, 0), l2);
+    assert_int_equal(half.n, n);
     assert_int_equal(tally_sum(half.n, half.l1, 1), half1);
     assert_int_equal(tally_sum(half.n, half.l2, 1), half2);
 }
@@ -87,27 +93,29 @@ static void test_as_defined(void **state) {
         if (placing == NOT_EXACT || !setup_of(&any, corners, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row}))
             continue;
         if (placing == PLACED) unknown += isnan(p.depth.at);
+        ct_v4i begin = {0}, end = {0};
+        ct_v4u covered_here = {0};
+        const int32_t column = between(&rng, 0, 3) ? 0 : between(&rng, 0, lu->n - 1);
         for (int32_t row = 0; row < rows; row++) {
-            if (placing == PLACED && row % ROWS_AT_ONCE == 0) cover_rows(&p, first_row, row);
-            int32_t begin = 0, end = 0;
-            if (placing == PLACED) {
-                begin = p.begin[row % ROWS_AT_ONCE];
-                end = p.end[row % ROWS_AT_ONCE];
-            }
+            const int r = row % ROWS_AT_ONCE;
+            if (placing == PLACED && r == 0) cover_rows(&p, first_row, row, &begin, &end);
             for (int32_t i = 0; i < lu->n; i++) {
                 int64_t e[3];
                 for (int k = 0; k < 3; k++) e[k] = any.edge[k] + i * any.step_u[k] + row * any.step_v[k];
                 bool covers = ct_covers(&any, e[0], e[1], e[2]);
-                assert_int_equal(i >= begin && i < end, covers);
-                if (!covers || isnan(p.depth.at)) continue;
+                assert_int_equal(i >= begin[r] && i < end[r], covers);
+                if (!covers) continue;
+                covered++;
+                if (i >= column) covered_here[r] |= (uint64_t)1 << (i - column);
+                if (isnan(p.depth.at)) continue;
                 double error = depth_error(&any, e[1], e[2], linear_at(p.depth, i, row));
                 if (error > worst) worst = error;
-                covered++;
             }
-            if (begin >= end) continue;
-            check_run(&p, row, begin, end);
-            int32_t from = between(&rng, begin, end - 1);
-            check_run(&p, row, from, between(&rng, from + 1, end));
+            if (placing != PLACED || (r + 1 < ROWS_AT_ONCE && row + 1 < rows)) continue;
+            check_rows(&p, row - r, column, covered_here);
+            const uint64_t some = shape_random(&rng);
+            check_rows(&p, row - r, column, covered_here & (ct_v4u){some, ~some, ~(uint64_t)0, some << 1});
+            covered_here = (ct_v4u){0};
         }
     }
     print_message("%llu placed, %llu samples, depth within %.3g; %llu of unknown depth, %llu not exact\n",
