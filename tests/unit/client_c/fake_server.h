@@ -52,6 +52,7 @@ typedef struct fake_server {
     atomic_int drop;         /* do this many requests, but lose their answers */
     atomic_int busy;         /* refuse this many steps */
     atomic_int slow_ms;      /* before each answer */
+    atomic_bool held;        /* no answer until this is taken back */
     atomic_bool skip_number; /* once: expect another sequence number than the client */
 
     /* For the test to look at. */
@@ -83,6 +84,7 @@ static inline void fake_reply(fake_server *f, wire_message *m, uint64_t request)
         struct timespec t = {0, (long)atomic_load(&f->slow_ms) * 1000000};
         nanosleep(&t, NULL);
     }
+    while (atomic_load(&f->held) && !atomic_load(&f->quit)) nanosleep(&(struct timespec){0, 50000}, NULL);
     zmq_send(f->socket, zmq_msg_data(&f->who), zmq_msg_size(&f->who), ZMQ_SNDMORE);
     if (atomic_load(&f->garbage)) {
         zmq_send(f->socket, "\xde\xad\xbe\xef not a header", 16, 0);
