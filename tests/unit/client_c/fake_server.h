@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "proto/codec.h"
@@ -375,10 +377,16 @@ static inline void fake_bind(fake_server *f) {
     zmq_setsockopt(f->socket, ZMQ_LINGER, &zero, sizeof zero);
     zmq_setsockopt(f->socket, ZMQ_RCVTIMEO, &slice, sizeof slice);
     size_t size = sizeof f->endpoint;
-    for (int tries = 0; zmq_bind(f->socket, *f->endpoint ? f->endpoint : "tcp://127.0.0.1:*"); tries++) {
+    /* Not a port that the system gives to whoever connects somewhere: it must be free again after a restart. */
+    bool first = !*f->endpoint;
+    for (int tries = 0;; tries++) {
+        if (first)
+            snprintf(f->endpoint, sizeof f->endpoint, "tcp://127.0.0.1:%d",
+                     10000 + (getpid() * 37 + tries * 11) % 20000);
+        if (zmq_bind(f->socket, f->endpoint) == 0) break;
         struct timespec t = {0, 10000000};
         nanosleep(&t, NULL);
-        if (tries > 500) abort();
+        if (tries > 6000) abort();
     }
     zmq_getsockopt(f->socket, ZMQ_LAST_ENDPOINT, f->endpoint, &size);
 }

@@ -37,7 +37,7 @@ static void let_the_server_answer(unsigned n, unsigned enough) {
 int sched_yield(void) {
     let_the_server_answer(++seen.yields, seen.enough_yields);
     seen.now_ns += 10000;
-    return (int)syscall(SYS_sched_yield);
+    return seen.own_time ? 0 : (int)syscall(SYS_sched_yield);
 }
 
 static int (*real_receive)(zmq_msg_t *, void *, int);

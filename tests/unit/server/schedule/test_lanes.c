@@ -7,7 +7,7 @@
 #include "server/clock.h"
 #include "tests/unit/server/schedule/world.h"
 
-enum { IN_FLIGHT = 16, LARGE = 700, SMALL = 8, NAP_US = 1000, PATIENCE = 20000 };
+enum { IN_FLIGHT = 16, LARGE = 700, SMALL = 8, NAP_US = 1000, PATIENCE = 60000 };
 
 /* ---- the gate: batches with a scene of LARGE rays across stop in it while it is shut ---- */
 
@@ -357,7 +357,7 @@ static void test_window(void **state) {
     }
     usleep(20 * NAP_US);
     assert_int_equal(n_done, 0);
-    assert_true(scheduler_drain(world->scheduler, 20000));
+    assert_true(scheduler_drain(world->scheduler, 60000));
     assert_int_equal(n_done, 3);
     scheduler_facts facts;
     scheduler_get_facts(world->scheduler, &facts);

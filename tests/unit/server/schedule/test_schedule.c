@@ -61,7 +61,7 @@ static void note_done(command *command) {
 }
 
 static void wait_for(world *world, int n) {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 60000; i++) {
         pthread_mutex_lock(&done_lock);
         int now = n_done;
         pthread_mutex_unlock(&done_lock);
@@ -71,7 +71,7 @@ static void wait_for(world *world, int n) {
         }
         usleep(1000);
     }
-    fail_msg("%d of %d commands were done within 5 s", n_done, n);
+    fail_msg("%d of %d commands were done within a minute", n_done, n);
 }
 
 static submit_outcome step(world *world, command *command, uint64_t session, uint64_t scene, uint64_t number) {
@@ -377,17 +377,19 @@ static void test_lease(void **state) {
     world *world = *state;
     session_record session;
     server_error error = {0};
-    assert_true(registry_open_session(world->registry, "short", 20, &session, &error));
+    assert_true(registry_open_session(world->registry, "short", 20000, &session, &error));
     uint64_t scene = open_scene(world, session.token, 8);
     add_settled_box(world, session.token, scene, 0);
     scheduler_reap(world->scheduler);
     assert_true(registry_touch_session(world->registry, session.token, &error));
-    usleep(40000);
+    struct session *silent = session_acquire(world->registry, session.token, &error);
+    atomic_store(&silent->heard_ns, 0); /* as long ago as the clock can tell */
+    session_release(&silent);
     scheduler_reap(world->scheduler);
     assert_false(registry_touch_session(world->registry, session.token, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     registry_totals totals;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 60000; i++) {
         registry_get_totals(world->registry, &totals);
         if (totals.scenes == 0) break;
         usleep(1000);
@@ -433,7 +435,7 @@ static void test_drain(void **state) {
     uint64_t session = open_session(world), scene = open_scene(world, session, 8);
     command steps[3], late;
     for (int i = 0; i < 3; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
-    assert_true(scheduler_drain(world->scheduler, 5000));
+    assert_true(scheduler_drain(world->scheduler, 60000));
     assert_int_equal(n_done, 3);
     assert_int_equal(steps[2].error.code, CONTACTD_OK);
     assert_int_equal(step(world, &late, session, scene, 4), SUBMIT_REFUSED);
