@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import zmq
+from conftest import free_port
 
 from contactd import _wire
 from contactd.errors import ErrorCode
@@ -34,7 +35,7 @@ class FakeServer:
     """`hook(kind, body)` is asked first for every message: it may raise Refusal, return "silence" (no answer), bytes (the
     answer, as it is), or None (go on)."""
 
-    def __init__(self, port: int = 0):
+    def __init__(self):
         self.hook = lambda kind, body: None
         self.heard: list[str] = []
         self.max_in_flight = 64
@@ -42,7 +43,7 @@ class FakeServer:
         self.vertices = 8
         self._handles = itertools.count(100)
         self._context = zmq.Context()
-        self.port = port
+        self.port = free_port()
         self.start()
 
     def start(self) -> None:
@@ -52,13 +53,15 @@ class FakeServer:
         self.scenes: dict[int, FakeScene] = {}
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.linger = 0
-        for _ in range(200):
+        deadline = time.monotonic() + 60
+        while True:
             try:
-                self._socket.bind(f"tcp://127.0.0.1:{self.port or '*'}")
+                self._socket.bind(self.address)
                 break
-            except zmq.ZMQError:
+            except zmq.ZMQError:  # the last one's is not closed yet
+                if time.monotonic() > deadline:
+                    raise
                 time.sleep(0.01)
-        self.port = int(self._socket.last_endpoint.decode().rsplit(":", 1)[1])
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self._thread.start()

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import BUILD, ROOT, SLOW, Server
+from conftest import BUILD, INSTRUMENTED, ROOT, SLOW, Server
 
 SIMPLE = ROOT / "client_c" / "examples" / "simple.c"
 SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
@@ -94,7 +94,7 @@ def test_a_killed_server_changes_nothing(make_server, tmp_path):
     calm, storm = tmp_path / "calm", tmp_path / "storm"
     calm.mkdir()
     storm.mkdir()
-    steps = 400 if SLOW == 1 else 200  # it tells of each fiftieth
+    steps = 200 if INSTRUMENTED else 400  # it tells of each fiftieth
     process = settle(server, calm, steps)
     assert process.wait(120 * SLOW) == 0, process.stderr.read()
     process = settle(server, storm, steps)

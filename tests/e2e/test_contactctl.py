@@ -11,7 +11,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, ROOT, SLOW, free_port
+from conftest import BUILD, INSTRUMENTED, ROOT, SLOW, free_port
 from geometry import UNIT_BOX, icosphere, moved
 
 OK, USAGE, REFUSED, UNREACHABLE, SERVER = 0, 2, 3, 4, 5
@@ -173,7 +173,7 @@ def test_the_c_example_as_a_user_builds_it(server, binaries, tmp_path):
     compiler = os.environ.get("CC", "cc").split()[0]
     if shutil.which(compiler) is None or shutil.which("pkg-config") is None:
         pytest.skip("no C compiler or no pkg-config here")
-    if SLOW > 1:
+    if INSTRUMENTED:
         pytest.skip("the instrumented libraries want an instrumented program")
     env = os.environ | {"PKG_CONFIG_PATH": str(BUILD)}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "contactd"], capture_output=True, text=True, env=env, check=True)

@@ -6,6 +6,7 @@ import json
 import socket
 
 import pytest
+from conftest import SLOW
 from http_api import Api, box, obj, off, ply, stl_ascii, stl_binary, torus
 
 
@@ -226,7 +227,7 @@ def test_too_large_by_counting_chunks(small):
     assert answer.status in (200, 201) and json.loads(answer.read())["triangles"] == 12
 
 
-def raw(server, text: bytes, timeout: float = 20) -> bytes:
+def raw(server, text: bytes, timeout: float = 20 * SLOW) -> bytes:
     with socket.create_connection(("127.0.0.1", server.http_port), timeout) as connection:
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)
@@ -237,7 +238,7 @@ def raw(server, text: bytes, timeout: float = 20) -> bytes:
 
 
 def test_endless_chunks_are_cut(small):
-    with socket.create_connection(("127.0.0.1", small.http_port), 20) as connection:
+    with socket.create_connection(("127.0.0.1", small.http_port), 20 * SLOW) as connection:
         connection.sendall(b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"8000\r\n" + b"v" * 0x8000 + b"\r\n"
         with pytest.raises(OSError):
@@ -247,7 +248,7 @@ def test_endless_chunks_are_cut(small):
 
 
 def test_expect_is_answered_before_the_body(small):
-    with socket.create_connection(("127.0.0.1", small.http_port), 20) as connection:
+    with socket.create_connection(("127.0.0.1", small.http_port), 20 * SLOW) as connection:
         connection.sendall(b"POST /v1/meshes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n"
                            b"Expect: 100-continue\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")

@@ -67,9 +67,10 @@ def test_killed_while_steps_run(make_server):
     """The same with the kill from another thread, at no particular moment."""
     server = make_server()
     calm = soft_run(server, 150, ahead=6)
-    over = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def killer():
+        begun.wait()
         for delay in (0.05, 0.11, 0.07):
             if over.wait(delay):
                 return
@@ -77,11 +78,20 @@ def test_killed_while_steps_run(make_server):
 
     thread = threading.Thread(target=killer)
     thread.start()
+
+    def disturb(i):
+        time.sleep(0.004)
+        if i == 5:
+            begun.set()
+        if i == 140:
+            thread.join()
+
     try:
-        assert soft_run(server, 150, lambda i: time.sleep(0.004), ahead=6) == calm
+        assert soft_run(server, 150, disturb, ahead=6) == calm
         assert soft_run.reconnects >= 1
     finally:
         over.set()
+        begun.set()
         thread.join()
 
 
@@ -94,10 +104,10 @@ def test_a_slow_step_is_all_the_caller_sees(make_server):
         b = scene.add_body(mesh, pose=np.eye(4))
         scene.step(poses={b: moved(0.5)})
         server.kill()
-        threading.Timer(0.3, server.start).start()
         began = time.monotonic()
+        threading.Timer(0.3, server.start).start()
         assert scene.step().contacts[0].volume == pytest.approx(0.5)
-        assert 0.2 < time.monotonic() - began < 10 * SLOW
+        assert time.monotonic() - began >= 0.3
         server.wait_ready()
         scene.configure(resolution=4)
         scene.add_body(mesh, pose=moved(9))
@@ -113,11 +123,9 @@ def test_a_server_that_stays_away(make_server):
         scene = client.open_scene(resolution=16)
         scene.add_body(mesh)
         server.kill()
-        time.sleep(0.1)
-        began = time.monotonic()
         with pytest.raises(ConnectionError) as e:
-            scene.step(timeout=0.5)
-        assert server.stream in str(e.value) and e.value.retry and time.monotonic() - began < 2 * SLOW
+            scene.step(timeout=2)  # long enough to see that the connection is gone
+        assert server.stream in str(e.value) and e.value.retry
         server.start()
         assert scene.step(timeout=20 * SLOW).contacts == []
 
@@ -165,7 +173,7 @@ def gauge(values: dict[str, float], word: str) -> float:
 
 def test_vanished_clients_lose_their_scenes(make_server):
     """A client that is killed sends no farewell: its scenes go when its lease ends, and their memory with them."""
-    server = make_server("--lease", "600ms")
+    server = make_server("--lease", "4s")
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT / 'client_py')!r}); sys.path.insert(0, {str(ROOT / 'client_py/examples')!r})
 import contactd, shapes, time
@@ -188,7 +196,7 @@ time.sleep(60)
         assert {s["owner"] for s in stays.scenes()} == {"stays", "doomed"}
         child.kill()
         child.wait()
-        deadline = time.monotonic() + 5 * SLOW
+        deadline = time.monotonic() + 30 * SLOW
         while len(stays.scenes()) > 1 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert [s["owner"] for s in stays.scenes()] == ["stays"]
@@ -239,12 +247,10 @@ def test_sigterm_drains(make_server):
 
 
 def test_sigterm_does_not_wait_for_idle_clients(make_server):
-    server = make_server()
+    server = make_server("--drain", "1h")
     with contactd.connect(server.stream) as client:
         client.open_scene().name
-        began = time.monotonic()
-        assert server.stop() == 0
-        assert time.monotonic() - began < 3 * SLOW
+        assert server.stop(60) == 0
 
 
 def test_sigterm_then_restart(make_server):
@@ -256,7 +262,7 @@ def test_sigterm_then_restart(make_server):
 
 def test_suspended_clients_come_back(make_server):
     """A client stopped for longer than its lease finds its scenes gone, and builds them again by itself."""
-    server = make_server("--lease", "300ms")
+    server = make_server("--lease", "2s")
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT / 'client_py')!r}); sys.path.insert(0, {str(ROOT / 'client_py/examples')!r})
 import contactd, shapes, numpy as np
@@ -267,20 +273,24 @@ scene.add_body(mesh)
 pose = np.eye(4); pose[0, 3] = 0.75
 b = scene.add_body(mesh, pose=np.eye(4))
 scene.step(poses={{b: pose}})
-print("ready", flush=True)
+print("ready", client.reconnects, flush=True)
 sys.stdin.readline()
 print(scene.step().contacts[0].volume, client.reconnects, flush=True)
 """
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert child.stdout.readline() == "ready\n"
+        word, before = child.stdout.readline().split()
+        assert word == "ready"
         os.kill(child.pid, signal.SIGSTOP)
-        time.sleep(1.0)
+        deadline = time.monotonic() + 30 * SLOW
+        while gauge(metrics(server), "sessions") > 0:
+            assert time.monotonic() < deadline, "its lease did not end"
+            time.sleep(0.05)
         os.kill(child.pid, signal.SIGCONT)
         child.stdin.write("go\n")
         child.stdin.flush()
         volume, reconnects = child.stdout.readline().split()
-        assert float(volume) == pytest.approx(0.25) and int(reconnects) == 1
+        assert float(volume) == pytest.approx(0.25) and int(reconnects) > int(before)
         assert child.wait(20 * SLOW) == 0
     finally:
         child.kill()

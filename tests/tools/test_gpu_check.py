@@ -120,15 +120,15 @@ def test_memcheck_runs_where_it_is(tree):
 def test_time_that_is_over(tree):
     program(tree, "compute-sanitizer", "echo good")
     began = time.monotonic()
-    code, _, rows = run(tree, "--within", "5", BENCH_SLEEPS="100")
-    assert code == 1 and time.monotonic() - began < 60
+    code, _, rows = run(tree, "--within", "12", BENCH_SLEEPS="1000")
+    assert code == 1 and time.monotonic() - began < 300
     assert "s were over" in rows["engine benches"]
-    assert rows["compute-sanitizer memcheck"] == "skipped  the 5 s of --within are over"
+    assert rows["compute-sanitizer memcheck"] == "skipped  the 12 s of --within are over"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_ended_from_outside(tree, how):
-    process = start(tree, BENCH_SLEEPS="100")
+    process = start(tree, BENCH_SLEEPS="1000")
     results = tree / "build/gpu-check/results"
     deadline = time.monotonic() + 60
     while not (results / "bench.json").exists() or not (results / "bench.json").stat().st_size:
