@@ -154,6 +154,14 @@ class Server:
         assert report is None, f"{report.group(0)} in contactd's log:\n{self.logs()}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def long_goodbyes():
+    """The Python client waits a second for its scenes to be closed, which a busy machine may take."""
+    from contactd import _link
+
+    _link.GOODBYE_S = 10 * SLOW
+
+
 @pytest.fixture(scope="session")
 def binaries() -> pathlib.Path:
     if not (BUILD / "contactd").exists():

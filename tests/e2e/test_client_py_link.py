@@ -470,6 +470,7 @@ def test_futures_end_while_callers_serve_themselves(client):
             client.ping()
         assert volume(future.result(PATIENCE)) == 48 * i
         took.append(time.monotonic() - began)
+        assert sum(took) < PATIENCE
     assert np.median(took) < 2
 
 
@@ -502,7 +503,7 @@ def test_two_callers_of_different_patience(fake, client):
     brief.join()
     assert ends.pop() - began >= 0.5
 
-    long = threading.Thread(target=wait, args=(other, 100 * PATIENCE, errors.ClosedError))
+    long = threading.Thread(target=wait, args=(other, 2 * PATIENCE, errors.ClosedError))
     long.start()
     assert heard.wait(PATIENCE)
     for i in range(20):
