@@ -264,6 +264,14 @@ static inline void find_spans(const struct tile *t, int in_slot, int out_slot, s
     }
 }
 
+/* Apart from the others: seldom needed, and the processor's caches are small. */
+__attribute__((noinline)) static void tally_shared(const struct tile *t, samples spans) {
+    for (uint32_t k = 0; k < t->n_pieces; k++) {
+        struct piece *p = t->piece[k];
+        tally_rows(&p->shared, p, t->row, t->column, t->shared[k] & spans, 1);
+    }
+}
+
 static bool walk_tile(struct coarse *c) {
     struct tile *t = &c->tile;
     cover_tile(c);
@@ -282,8 +290,8 @@ static bool walk_tile(struct coarse *c) {
         for (uint32_t k = 0; k < t->n_pieces; k++) {
             struct piece *p = t->piece[k];
             tally_rows(&p->tally, p, t->row, t->column, t->alone[k] & spans.more, 0);
-            if (c->may_share) tally_rows(&p->shared, p, t->row, t->column, t->shared[k] & spans.more, 1);
         }
+        if (c->may_share) tally_shared(t, spans.more);
     }
     return walk_samples(c, left);
 }

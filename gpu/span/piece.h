@@ -57,11 +57,12 @@ struct piece {
     uint32_t tag;
     uint8_t slot;            /* the user's */
     struct linear weight[2]; /* edge functions 1 and 2, but for: */
-    double rest[2];
-    double scale;        /* makes weights of edge functions, in units of CT_WEIGHT_ONE */
-    double dz1, dz2;     /* depth for each unit of these */
-    struct linear depth; /* within 1/8 of what it really is; NaN: not known well enough */
-    bool flat;           /* at one depth: exactly depth.at */
+    ct_v4d rest[2];          /* the same in all lanes, as all of these: */
+    ct_v4d step[2];          /* weight[].du */
+    ct_v4d scale;            /* makes weights of edge functions, in units of CT_WEIGHT_ONE */
+    ct_v4d dz[2];            /* depth for each unit of these */
+    struct linear depth;     /* within 1/8 of what it really is; NaN: not known well enough */
+    bool flat;               /* at one depth: exactly depth.at */
     struct extent x;
     ct_setup setup; /* at sample 0 of the band's first row */
 };
@@ -102,16 +103,21 @@ static inline void place_cuts(struct piece *p, const struct linear whole[3], int
     }
 }
 
+static inline ct_v4d v4d(double x) {
+    return (ct_v4d){x, x, x, x};
+}
+
 static inline void place_weights(struct piece *p, const struct linear whole[3], int m) {
     const ct_setup *s = &p->setup;
     const double unit = (double)((int64_t)1 << m);
     for (int k = 0; k < 2; k++) {
         p->weight[k] = (struct linear){(double)(s->edge[k + 1] >> m), whole[k + 1].du, whole[k + 1].dv};
-        p->rest[k] = (double)(s->edge[k + 1] & (((int64_t)1 << m) - 1)) / unit;
+        p->rest[k] = v4d((double)(s->edge[k + 1] & (((int64_t)1 << m) - 1)) / unit);
+        p->step[k] = v4d(p->weight[k].du);
     }
-    p->scale = s->inverse * unit * (double)CT_WEIGHT_ONE;
-    p->dz1 = s->dz1 / (double)CT_WEIGHT_ONE;
-    p->dz2 = s->dz2 / (double)CT_WEIGHT_ONE;
+    p->scale = v4d(s->inverse * unit * (double)CT_WEIGHT_ONE);
+    p->dz[0] = v4d(s->dz1 / (double)CT_WEIGHT_ONE);
+    p->dz[1] = v4d(s->dz2 / (double)CT_WEIGHT_ONE);
 }
 
 /* Ten roundings or so, of parts that are no larger than `most`. */
@@ -151,10 +157,6 @@ static inline enum placing place_piece(struct piece *p, const int32_t *const q[3
 
 /* ---- rows ---- */
 
-static inline ct_v4d v4d(double x) {
-    return (ct_v4d){x, x, x, x};
-}
-
 /* How many samples beyond sample 0 an edge is crossed, rounded down. The quotient is off by less than 3/4 when it has
  * been rounded to an integer, and what is left of a division by that tells on which side. */
 static inline ct_v4d crossed_at(const struct cut *cut, ct_v4d rows) {
@@ -186,41 +188,44 @@ static inline void cover_rows(const struct piece *p, int32_t first_row, int32_t 
 
 /* A column of samples, going down columns. Scaled by powers of two here and there, this is the arithmetic of
  * ct_fragment_at. Weights are halved where bodies share a bound, as ct_bound_weights has it. */
-static inline void tally_column(struct tally *t, const struct piece *p, ct_v4d e[2], ct_v4u on, int shared) {
-    const ct_v4d w1 = (e[0] + p->rest[0]) * p->scale, w2 = (e[1] + p->rest[1]) * p->scale;
+static inline void tally_column(struct tally *t, const struct piece *p, ct_v4d *e1, ct_v4d *e2, ct_v4u on, int shared) {
+    const ct_v4d w1 = (*e1 + p->rest[0]) * p->scale, w2 = (*e2 + p->rest[1]) * p->scale;
     t->l1 += (ct_v4u)(w1 + CT_ROUND_MAGIC) >> shared & on;
     t->l2 += (ct_v4u)(w2 + CT_ROUND_MAGIC) >> shared & on;
-    t->depth += (ct_v4u)(w1 * p->dz1 + w2 * p->dz2 + CT_ROUND_MAGIC) & on;
-    e[0] -= p->weight[0].du;
-    e[1] -= p->weight[1].du;
+    t->depth += (ct_v4u)(w1 * p->dz[0] + w2 * p->dz[1] + CT_ROUND_MAGIC) & on;
+    *e1 -= p->step[0];
+    *e2 -= p->step[1];
+}
+
+/* The columns that all four rows have, if they are many and lie in a row; else none: last < 0. */
+static inline void full_columns(ct_v4u which, int *first, int *last) {
+    enum { MANY = 16 };
+    const uint64_t all = which[0] & which[1] & which[2] & which[3];
+    *last = -1;
+    if (__builtin_popcountll(all) < MANY || all & (all + (all & -all))) return;
+    *first = __builtin_ctzll(all);
+    *last = 63 - __builtin_clzll(all);
 }
 
 /* Adds samples of four rows from `row` on, all of which it covers: a lane for each row, bits of which the lowest is at
  * `column`. */
 static inline void tally_rows(struct tally *tally, const struct piece *p, int32_t row, int32_t column, ct_v4u which,
                               int shared) {
-    enum { MANY = 16 };
-    const uint64_t any = which[0] | which[1] | which[2] | which[3], all = which[0] & which[1] & which[2] & which[3];
+    const uint64_t any = which[0] | which[1] | which[2] | which[3];
     if (!any) return;
     const int first = __builtin_ctzll(any), last = 63 - __builtin_clzll(any);
-    int full_first = -1, full_last = -1; /* many that all rows have, in a row */
-    if (__builtin_popcountll(all) >= MANY && !(all & (all + (all & -all)))) {
-        full_first = __builtin_ctzll(all);
-        full_last = 63 - __builtin_clzll(all);
-    }
-    ct_v4d e[2];
-    for (int k = 0; k < 2; k++) e[k] = linear_on_rows(p->weight[k], column + last, row);
+    int full_first, full_last, i = last;
+    full_columns(which, &full_first, &full_last);
+    ct_v4d e1 = linear_on_rows(p->weight[0], column + last, row), e2 = linear_on_rows(p->weight[1], column + last, row);
     struct tally t = *tally;
     for (int r = 0; r < ROWS_AT_ONCE; r++) t.n += __builtin_popcountll(which[r]);
     which <<= 63 - last; /* the sample that is looked at is a lane's sign */
-    for (int i = last; i >= first; i--, which <<= 1) {
-        if (i == full_last) {
-            for (; i >= full_first; i--) tally_column(&t, p, e, ~(ct_v4u){0}, shared);
-            if (i < first) break;
-            which <<= full_last - full_first + 1;
-        }
-        tally_column(&t, p, e, (ct_v4u)((ct_v4l)which < 0), shared);
+    if (full_last >= 0) {
+        for (; i > full_last; i--, which <<= 1) tally_column(&t, p, &e1, &e2, (ct_v4u)((ct_v4l)which < 0), shared);
+        for (; i >= full_first; i--) tally_column(&t, p, &e1, &e2, ~(ct_v4u){0}, shared);
+        which = i < first ? which : which << (full_last - full_first + 1);
     }
+    for (; i >= first; i--, which <<= 1) tally_column(&t, p, &e1, &e2, (ct_v4u)((ct_v4l)which < 0), shared);
     *tally = t;
 }
 
