@@ -2,6 +2,8 @@
 #ifndef CT_LANES_H
 #define CT_LANES_H
 
+#include <stdbool.h>
+
 #include "gpu/base/simd.h"
 #include "gpu/raster/raster_k.h"
 #ifdef __SSE2__
