@@ -48,7 +48,7 @@ static const struct option {
     [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
     [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
     [OPT_SPIN] = {"--spin-us", "N",
-                  "microseconds to look for an answer before sleeping; 0: sleep at once; default: 500"},
+                  "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
 };
 
 static const struct verb {

@@ -109,7 +109,7 @@ void contactd_options_init(contactd_options *options) {
                                   .name = "",
                                   .timeout_ms = 10000,
                                   .resend_ms = 3000,
-                                  .spin_us = 500,
+                                  .spin_us = 2000,
                                   .keep_meshes = true};
 }
 

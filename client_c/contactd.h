@@ -51,8 +51,8 @@ typedef struct contactd_options {
     bool keep_meshes;   /* keep what was registered, for a server that lost it; true */
     /* Whoever waits for an answer first looks for it so long, giving the core to others between two looks, and only
      * then sleeps: to wake a sleeping core often costs more than a small step. Where that was in vain (answers take
-     * longer, or many want the cores) the next waits sleep at once. Never on a single core, never beyond timeout_ms.
-     * 0: always sleep at once; 500 */
+     * longer, or many want the cores) the next waits sleep at once. Never beyond timeout_ms. 0: always sleep at
+     * once; 2,000 */
     uint32_t spin_us;
 } contactd_options;
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -93,9 +92,9 @@ class Spin:
     own_threads: set[threading.Thread] = set()  # of all connections; they do not count
 
     def __init__(self, bound: float) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.bound = bound if cores > 1 else 0.0
+        self.bound = bound
         self._pause = self._left = 0
+        self._slept = 0.0  # what waits that slept took, on average
         self._spins = False
 
     def begin(self) -> float:
@@ -108,8 +107,8 @@ class Spin:
 
     def end(self, waited: float) -> None:
         if not self._spins:
-            return
-        if waited <= self.bound:
+            self._slept += (waited - self._slept) / 8 if self._slept else waited
+        elif waited <= self.bound and not 0 < self._slept < waited / 2:
             self._pause //= 2
         else:
             self._pause = min(1024, 2 * self._pause) or 1

@@ -23,7 +23,7 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
 
 def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
-            spin: float = 500e-6) -> "Client":
+            spin: float = 2e-3) -> "Client":
     """Connects to a contactd server.
 
     Args:
@@ -34,7 +34,7 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
         name: tells clients apart in the server's log and lists.
         spin: seconds for which a call first looks for its answer, again and again, before it sleeps: to wake a sleeping
             core often costs more than a small step. Where that was in vain, the next calls sleep at once; so do all
-            where the process has but one core, or other Python threads, which would wait meanwhile. 0: always.
+            where the process has other Python threads, which would wait meanwhile. 0: always.
     Raises: UnreachableError where no server answers in time, VersionMismatchError where it speaks another protocol.
     """
     client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,
@@ -129,7 +129,7 @@ class Client:
     """
 
     def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
-                 spin: float = 500e-6) -> None:
+                 spin: float = 2e-3) -> None:
         self.address, self.timeout = address, timeout
         spin = _arrays.real(spin, field="spin")
         if not spin >= 0:
