@@ -28,7 +28,10 @@ typedef struct wire_spin {
 
 /* On a single core too: whoever is waited for gets the turns that are given away. */
 static inline void wire_spin_init(wire_spin *spin, uint32_t bound_us) {
-    *spin = (wire_spin){.bound_ns = (uint64_t)bound_us * 1000u};
+    spin->bound_ns = (uint64_t)bound_us * 1000u;
+    spin->slept_ns = 0;
+    spin->pause = spin->left = 0;
+    spin->spins = false;
 }
 
 /* How long the wait that begins now may spin, ns. */

@@ -38,7 +38,7 @@
     COUNT(max_scenes, "16384", 1, 1000000, "scenes open at once")                                                      \
     COUNT(queue, "4096", 1, 1000000, "commands waiting; more are answered BUSY")                                       \
     COUNT(max_in_flight, "256", 1, 65536, "steps of one client queued or running; more are answered BUSY")             \
-    COUNT(spin_us, "1000", 0, 100000, "microseconds to look for the next message before sleeping; 0: sleep at once")    \
+    COUNT(spin_us, "1000", 0, 100000, "microseconds to look for the next message before sleeping; 0: sleep at once")   \
     COUNT(batch_window_us, "0", 0, 100000, "microseconds that a small step waits for others to share its batch")       \
     TIME(lease, "60s", 100, 86400000, "a client silent for longer loses its scenes")                                   \
     TIME(drain, "10s", 0, 3600000, "on SIGTERM, the longest wait for queued steps and unsent answers")                 \
