@@ -13,6 +13,7 @@ import contactd
 import numpy as np
 import pytest
 from contactd import errors
+from contactd._request import Spin
 from contactd.errors import ErrorCode
 from fake_server import FakeServer, Refusal
 
@@ -513,6 +514,30 @@ def test_two_callers_of_different_patience(fake, client):
     client.close()
     long.join(PATIENCE)
     assert ends
+
+
+def spinning(spin: Spin, n: int, spun: float, slept: float) -> int:
+    """How many of n waits spin, of which those that do and those that sleep take so long each."""
+    count = 0
+    for _ in range(n):
+        spins = spin.begin() > 0
+        count += spins
+        spin.end(spun if spins else slept)
+    return count
+
+
+def test_which_waits_spin(monkeypatch):
+    """The rules of proto/spin.h; tests/unit/proto/test_spin.c has the C client's and the server's."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)  # the test runner has threads of its own
+    spin = Spin(1e-3)
+    assert spinning(spin, 100, 0.1e-3, 0) == 100
+    assert 8 <= spinning(spin, 2000, 10e-3, 10e-3) <= 12  # in vain
+    spinning(spin, 1025, 0.9e-3, 2e-3)  # one is tried among these, and is quicker than those asleep
+    assert spinning(spin, 100, 0.9e-3, 2e-3) == 100
+    spin = Spin(1e-3)
+    spinning(spin, 2, 10e-3, 0.1e-3)
+    assert 10 <= spinning(spin, 10000, 0.9e-3, 0.1e-3) <= 30  # in vain, as it takes much longer than to sleep
+    assert spinning(Spin(0), 100, 0, 0) == 0
 
 
 def share_of_a_core(seconds: float) -> float:
