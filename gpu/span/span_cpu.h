@@ -5,14 +5,15 @@
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/span/span_k.h"
 
-enum { CT_TOUCHED_VERTICES = 4 };
+enum { CT_GROUP = 4 }; /* vertices next to each other, whose sums are looked at together */
 
 /* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
  * however the work was split. All zero between uses: whoever reads a sum clears it. */
 typedef struct ct_sums {
-    int64_t
-        *gradient[2]; /* per body [vertices][3], weights in units of CT_WEIGHT_ONE samples; component w from view w */
-    uint8_t *touched[2]; /* per body, non-zero for each CT_TOUCHED_VERTICES vertices whose sums may be non-zero */
+    /* Per body and view: [vertices, whole groups], weights in units of CT_WEIGHT_ONE samples. The views' bands are
+     * walked one view after the other, so that what is added to at a time fits a core's cache. */
+    int64_t *gradient[2][3];
+    uint8_t *touched[2]; /* per body, 1 for each group of vertices whose sums may be non-zero, otherwise 0 */
     int64_t length[3];   /* per view, sum of span lengths in units of the view's axis */
 } ct_sums;
 

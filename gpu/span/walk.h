@@ -87,9 +87,9 @@ enum { PARKED = 16, PARKED_HALF = PARKED / 2 };
 #define PARKED_NONE UINT32_MAX
 
 struct sink {
-    ct_sums *sums;
+    int64_t *gradient[2]; /* the view's, per body */
+    uint8_t *touched[2];
     const uint32_t *const *triangles;
-    int view;
     struct pending pending[2][KINDS]; /* lower, upper */
     struct parked parked[PARKED];     /* a ring */
     uint32_t next;
@@ -98,7 +98,9 @@ struct sink {
 static const struct pending nothing = {UINT32_MAX, 0, 0, 0};
 
 static inline struct sink sink_of(const ct_ray_lists *rays, const uint32_t *const *triangles, ct_sums *sums) {
-    struct sink sink = {.sums = sums, .triangles = triangles, .view = rays->view};
+    struct sink sink = {.gradient = {sums->gradient[0][rays->view], sums->gradient[1][rays->view]},
+                        .touched = {sums->touched[0], sums->touched[1]},
+                        .triangles = triangles};
     for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
     for (int i = 0; i < PARKED; i++) sink.parked[i].tag = PARKED_NONE;
     return sink;
@@ -111,12 +113,12 @@ static inline const uint32_t *corners_of(const struct sink *s, uint32_t tag) {
 static inline void apply(const struct sink *s, const struct parked *p) {
     if (p->tag == PARKED_NONE) return;
     const uint32_t *corner = corners_of(s, p->tag);
-    int64_t *gradient = s->sums->gradient[p->tag >> 31] + s->view;
-    uint8_t *touched = s->sums->touched[p->tag >> 31];
+    int64_t *gradient = s->gradient[p->tag >> 31];
+    uint8_t *touched = s->touched[p->tag >> 31];
     for (int k = 0; k < 3; k++) {
         size_t vertex = corner[k];
-        gradient[3 * vertex] += p->weight[k];
-        touched[vertex / CT_TOUCHED_VERTICES] = 1;
+        gradient[vertex] += p->weight[k];
+        touched[vertex / CT_GROUP] = 1;
     }
 }
 
@@ -130,8 +132,7 @@ static inline void park(struct sink *s, struct parked p) {
     __builtin_prefetch(corners_of(s, p.tag));
     if (half->tag == PARKED_NONE) return;
     const uint32_t *corner = corners_of(s, half->tag);
-    for (int k = 0; k < 3; k++)
-        __builtin_prefetch(s->sums->gradient[half->tag >> 31] + 3 * (size_t)corner[k] + s->view, 1);
+    for (int k = 0; k < 3; k++) __builtin_prefetch(s->gradient[half->tag >> 31] + corner[k], 1);
 }
 
 static inline void flush(struct sink *s, int side, int kind) {

@@ -189,18 +189,20 @@ static void take_rays(const struct run *run, uint32_t i, ct_ray_lists *rays) {
 
 /* Whole words, so that they can be looked through eight at a time. */
 static size_t touched_bytes(uint32_t vertices) {
-    return ((vertices + CT_TOUCHED_VERTICES - 1) / CT_TOUCHED_VERTICES + 7) / 8 * 8;
+    return ((vertices + CT_GROUP - 1) / CT_GROUP + 7) / 8 * 8;
 }
 
 static bool prepare_sums(struct run *run, ct_worker *worker) {
     if (worker->sums_job == run->job->number) return true;
     for (int b = 0; b < 2; b++) {
-        size_t n = run->vertices[b];
+        const size_t marks = touched_bytes(run->vertices[b]), plane = marks * CT_GROUP;
         /* The sums are all zero, so are kept so when they have to grow. */
-        if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, n * 24, 0, true) ||
-            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, touched_bytes((uint32_t)n), 0, true))
+        if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, 3 * plane * sizeof(int64_t), 0,
+                               true) ||
+            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, marks, 0, true))
             return false;
-        worker->sums.gradient[b] = worker->gradient_memory[b].data;
+        for (int w = 0; w < 3; w++)
+            worker->sums.gradient[b][w] = (int64_t *)worker->gradient_memory[b].data + (size_t)w * plane;
         worker->sums.touched[b] = worker->touched_memory[b].data;
     }
     memset(worker->sums.length, 0, sizeof worker->sums.length);
@@ -266,10 +268,10 @@ static inline uint64_t touched_groups(const struct parts *parts, int b, size_t f
 static inline bool take_sums(const struct parts *parts, int b, size_t vertex, int64_t total[3]) {
     memset(total, 0, 3 * sizeof *total);
     for (uint32_t p = 0; p < parts->n; p++) {
-        int64_t *g = parts->sums[p]->gradient[b] + 3 * vertex;
-        for (int k = 0; k < 3; k++) {
-            total[k] += g[k];
-            g[k] = 0;
+        for (int w = 0; w < 3; w++) {
+            int64_t *sum = &parts->sums[p]->gradient[b][w][vertex];
+            total[w] += *sum;
+            *sum = 0;
         }
     }
     return total[0] | total[1] | total[2];
@@ -294,7 +296,7 @@ static size_t compact(const struct run *run, const struct parts *parts, int b, u
         if (!touched_groups(parts, b, first)) continue; /* most are */
         for (size_t group = first; group < first + 8; group++) {
             if (!is_touched(parts, b, group)) continue;
-            size_t vertex = group * CT_TOUCHED_VERTICES, last = vertex + CT_TOUCHED_VERTICES;
+            size_t vertex = group * CT_GROUP, last = vertex + CT_GROUP;
             for (; vertex < last && vertex < n_vertices; vertex++) {
                 if (!take_sums(parts, b, vertex, total) || !vertices) continue;
                 vertices[n] = (uint32_t)vertex;
@@ -316,7 +318,7 @@ static void compact_body(void *context, uint32_t b, uint32_t worker) {
 static size_t count_touched(const struct run *run, const struct parts *parts, int b) {
     size_t n = 0, groups = touched_bytes(run->vertices[b]);
     for (size_t first = 0; first < groups; first += 8)
-        n += (size_t)__builtin_popcountll(touched_groups(parts, b, first)) * CT_TOUCHED_VERTICES;
+        n += (size_t)__builtin_popcountll(touched_groups(parts, b, first)) * CT_GROUP;
     return n;
 }
 

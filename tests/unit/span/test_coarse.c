@@ -12,8 +12,8 @@ static const ct_span_cpu *const spans[] = {&ct_span_cpu_base,
 enum { VERTICES = 512 };
 
 struct outcome {
-    int64_t gradient[2][3 * VERTICES], length[3];
-    uint8_t touched[2][VERTICES / CT_TOUCHED_VERTICES + 8];
+    int64_t gradient[2][3][VERTICES], length[3];
+    uint8_t touched[2][VERTICES / CT_GROUP + 8];
     uint64_t fragments, coarse, bands;
 };
 
@@ -46,7 +46,9 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
         assert_true(cast_sets[set].bin->bin(&bins[i], &binning, &budget, &placed[b], window, &bands, crossings));
     }
     const uint32_t *const triangles[2] = {bodies[0].shape.triangles, bodies[1].shape.triangles};
-    ct_sums sums = {.gradient = {out->gradient[0], out->gradient[1]}, .touched = {out->touched[0], out->touched[1]}};
+    ct_sums sums = {.touched = {out->touched[0], out->touched[1]}};
+    for (int b = 0; b < 2; b++)
+        for (int w = 0; w < 3; w++) sums.gradient[b][w] = out->gradient[b][w];
     ct_ray_lists rays;
     ct_span_scratch scratch;
     memset(&rays, 0, sizeof rays);
@@ -142,8 +144,9 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
         assert_memory_equal(got.length, expected.length, sizeof got.length);
         assert_int_equal(got.fragments, expected.fragments);
         for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
-            for (uint32_t i = 0; i < 3 * VERTICES; i++)
-                if (got.gradient[b][i]) assert_true(got.touched[b][i / 3 / CT_TOUCHED_VERTICES]);
+            for (int w = 0; w < 3; w++)
+                for (uint32_t v = 0; v < VERTICES; v++)
+                    if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_GROUP], 1);
     }
     return &got;
 }

@@ -48,7 +48,7 @@ static void cross(struct ray *ray, int body, int in, int32_t depth, uint32_t l1,
 /* ---- running the stage ---- */
 
 struct outcome {
-    int64_t gradient[2][3 * VERTICES], length[3];
+    int64_t gradient[2][3][VERTICES], length[3];
     ct_raw_span *spans;
     size_t n_spans;
     bool ok;
@@ -58,7 +58,7 @@ struct outcome {
  * the last of three rows. */
 static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_rays, int view, uint64_t seed,
                           bool keep, size_t limit, bool listed) {
-    static uint8_t touched[2][VERTICES / CT_TOUCHED_VERTICES + 1];
+    static uint8_t touched[2][VERTICES / CT_GROUP + 1];
     struct outcome out;
     int first_body = (int)(seed % 2);
     memset(&out, 0, sizeof out);
@@ -100,7 +100,9 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         lists.winding = NULL;
         lists.entry[0] = lists.entry[1] = CT_ENTRY_LISTED;
     }
-    ct_sums sums = {.gradient = {out.gradient[0], out.gradient[1]}, .touched = {touched[0], touched[1]}};
+    ct_sums sums = {.touched = {touched[0], touched[1]}};
+    for (int b = 0; b < 2; b++)
+        for (int w = 0; w < 3; w++) sums.gradient[b][w] = out.gradient[b][w];
     sums.length[view] = 1000; /* added to */
     const uint32_t *const of[2] = {triangles[0], triangles[1]};
     ct_span_scratch scratch = {{0}};
@@ -115,8 +117,8 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
     }
     for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
         for (uint32_t v = 0; v < VERTICES; v++)
-            for (int k = 0; k < 3; k++)
-                if (out.gradient[b][3 * v + (uint32_t)k]) assert_true(touched[b][v / CT_TOUCHED_VERTICES]);
+            for (int w = 0; w < 3; w++)
+                if (out.gradient[b][w][v]) assert_int_equal(touched[b][v / CT_GROUP], 1);
     ct_buffer_free(&scratch.ray, &budget);
     ct_buffer_free(&scratch.spans, &budget);
     assert_int_equal(budget.used, 0);
@@ -165,9 +167,9 @@ static void add_end(const struct ray *ray, struct outcome *out, int view, uint32
         int64_t whole = crossed[!b] ? CT_WEIGHT_ONE / 2 : CT_WEIGHT_ONE;
         int64_t l1 = crossed[!b] ? (int64_t)f->l1 / 2 : f->l1, l2 = crossed[!b] ? (int64_t)f->l2 / 2 : f->l2;
         const uint32_t *corner = triangles[b] + 3 * (f->tag & 0x7fffffff);
-        out->gradient[b][3 * corner[0] + (uint32_t)view] += sign * (whole - l1 - l2);
-        out->gradient[b][3 * corner[1] + (uint32_t)view] += sign * l1;
-        out->gradient[b][3 * corner[2] + (uint32_t)view] += sign * l2;
+        out->gradient[b][view][corner[0]] += sign * (whole - l1 - l2);
+        out->gradient[b][view][corner[1]] += sign * l1;
+        out->gradient[b][view][corner[2]] += sign * l2;
     }
 }
 
@@ -238,7 +240,8 @@ static void check(const struct ray *rays, int n_rays) {
                     length += o.spans[i].upper - o.spans[i].lower;
                 }
                 assert_int_equal(length, o.length[view]);
-                for (uint32_t k = 0; k < 3 * VERTICES; k++) sum += o.gradient[0][k] + o.gradient[1][k];
+                for (int w = 0; w < 3; w++)
+                    for (uint32_t v = 0; v < VERTICES; v++) sum += o.gradient[0][w][v] + o.gradient[1][w][v];
                 assert_int_equal(sum, 0); /* what one end gives the other takes */
                 free(o.spans);
                 for (int listed = 0; listed <= both_ways; listed++) {
@@ -321,11 +324,11 @@ static void test_shares(void **state) {
     cross(&ray, B, OUT, 12, 0, 0);
     struct outcome o = run(sets[0], &ray, 1, 2, 0, false, 0, false);
     const uint32_t *a = triangles[A], *b = triangles[B] + 3;
-    assert_int_equal(o.gradient[A][3 * a[1] + 2], -1);
-    assert_int_equal(o.gradient[A][3 * a[2] + 2], -2);
-    assert_int_equal(o.gradient[A][3 * a[0] + 2], -(CT_WEIGHT_ONE / 2 - 3));
-    assert_int_equal(o.gradient[B][3 * b[1] + 2], -(int64_t)THIRD / 2);
-    assert_int_equal(o.gradient[A][3 * (triangles[A] + 6)[0] + 2], CT_WEIGHT_ONE); /* leaves alone: whole */
+    assert_int_equal(o.gradient[A][2][a[1]], -1);
+    assert_int_equal(o.gradient[A][2][a[2]], -2);
+    assert_int_equal(o.gradient[A][2][a[0]], -(CT_WEIGHT_ONE / 2 - 3));
+    assert_int_equal(o.gradient[B][2][b[1]], -(int64_t)THIRD / 2);
+    assert_int_equal(o.gradient[A][2][(triangles[A] + 6)[0]], CT_WEIGHT_ONE); /* leaves alone: whole */
     free(ray.f);
 }
 
