@@ -29,14 +29,22 @@ void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *
     rays->first_body = n_bins ? (int32_t)bins[0].placed->body : 0;
 }
 
+static void free_crossings(struct ct_crossing_memory memory[3], ct_budget *budget) {
+    for (int w = 0; w < 3; w++) {
+        ct_buffer_free(&memory[w].front, budget);
+        ct_buffer_free(&memory[w].back, budget);
+        ct_buffer_free(&memory[w].where, budget);
+    }
+}
+
 void ct_bin_free(ct_bin *bin, ct_budget *budget) {
     ct_buffer_free(&bin->offsets, budget);
     ct_buffer_free(&bin->entry_memory, budget);
-    ct_buffer_free(&bin->crossing_memory, budget);
+    free_crossings(bin->crossing_memory, budget);
 }
 
 void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget) {
     ct_buffer_free(&scratch->kept_memory, budget);
     ct_buffer_free(&scratch->listed, budget);
-    ct_buffer_free(&scratch->crossed, budget);
+    free_crossings(scratch->crossed, budget);
 }

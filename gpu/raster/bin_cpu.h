@@ -40,34 +40,42 @@ typedef struct ct_bands {
 /* Chosen so that a band has about `samples` samples, at least one row. */
 ct_bands ct_bands_plan(const ct_window *window, int32_t samples);
 
-/* A crossing that was found when its triangle was binned. */
-typedef struct ct_crossing {
-    ct_fragment f;
-    uint32_t ray; /* of the band, row by row; with CT_CROSSING_COUNTED: before the window, and only to be counted */
-    uint32_t band;
-} ct_crossing;
-#define CT_CROSSING_COUNTED 0x80000000u
+/* Crossings of a view that were found when their triangles were binned, band by band. */
+typedef struct ct_crossings {
+    const uint64_t *front;  /* its fragment's key and, 32 bits up, l1 */
+    const uint64_t *back;   /* l2 and tag */
+    const uint64_t *where;  /* row * columns + column of its ray, perhaps CT_CROSSING_COUNTED, and, 32 bits up, row */
+    const uint32_t *offset; /* [bands of the view + 1] */
+} ct_crossings;
+#define CT_CROSSING_COUNTED 0x80000000u /* before the window, and only to be counted */
+
+struct ct_crossing_memory {
+    ct_buffer front, back, where;
+};
 
 /* The triangles of one chunk of a body, by band b: entries[offset[b]] .. entries[offset[b + 1] - 1] are those that may
- * cover a sample of it, but for those that can cover one sample only, whose crossings are crossings[crossing_offset[b]]
- * .. crossings[crossing_offset[b + 1] - 1]. Owned by whoever binned; memory is kept for the next use. */
+ * cover a sample of it, but for small ones, whose crossings are in crossings. Owned by whoever binned; memory is kept
+ * for the next use. */
 typedef struct ct_bin {
-    ct_buffer offsets, entry_memory, crossing_memory;
+    ct_buffer offsets, entry_memory;
+    struct ct_crossing_memory crossing_memory[3];
     const ct_placed *placed;
     const uint32_t *entries;
-    const uint32_t *offset; /* [bands.total + 1] */
-    const ct_crossing *crossings;
-    const uint32_t *crossing_offset; /* [bands.total + 1] */
+    const uint32_t *offset;    /* [bands.total + 1] */
+    ct_crossings crossings[3]; /* per view */
 } ct_bin;
 
 void ct_bin_free(ct_bin *bin, ct_budget *budget); /* its memory; the bin itself is the caller's */
 
-/* Triangles that were kept: a list of those that probably can cover one sample only, and one of the others. */
-enum { CT_KEPT_SINGLE, CT_KEPT_SEVERAL, CT_KEPT_LISTS };
+/* Triangles that were kept, so that those which are tried together have the same to be tried: first those whose corners
+ * have at most one sample between them along each axis, then the others; of each kind those that can cover a sample in
+ * one view only, that along x, y or z, and then those of several views. */
+enum { CT_KEPT_SINGLE, CT_KEPT_SEVERAL = 4, CT_KEPT_LISTS = 8 };
 
 /* Per-thread memory of binning. */
 typedef struct ct_bin_scratch {
-    ct_buffer kept_memory, listed, crossed;
+    ct_buffer kept_memory, listed;
+    struct ct_crossing_memory crossed[3];
     const uint32_t *kept[CT_KEPT_LISTS]; /* [n_kept] triangles each, from cull to bin */
     uint32_t n_kept[CT_KEPT_LISTS];
 } ct_bin_scratch;

@@ -86,6 +86,44 @@ static inline bool any(ct_v4u x) {
 #endif
 }
 
+static inline unsigned n_lanes(unsigned bits) {
+#ifdef __POPCNT__
+    return (unsigned)__builtin_popcount(bits);
+#else
+    return 0x4332322132212110 >> 4 * bits & 7;
+#endif
+}
+
+/* Writes those of four lanes that have a bit in `wanted` one after the other; what lies beyond them, up to four in all,
+ * is overwritten with anything. */
+static inline void put_lanes(uint64_t to[4], ct_v4u x, unsigned wanted) {
+#ifdef __AVX2__
+    static const uint8_t halves[16][8] = {{0},
+                                          {0, 1},
+                                          {2, 3},
+                                          {0, 1, 2, 3},
+                                          {4, 5},
+                                          {0, 1, 4, 5},
+                                          {2, 3, 4, 5},
+                                          {0, 1, 2, 3, 4, 5},
+                                          {6, 7},
+                                          {0, 1, 6, 7},
+                                          {2, 3, 6, 7},
+                                          {0, 1, 2, 3, 6, 7},
+                                          {4, 5, 6, 7},
+                                          {0, 1, 4, 5, 6, 7},
+                                          {2, 3, 4, 5, 6, 7},
+                                          {0, 1, 2, 3, 4, 5, 6, 7}};
+    const __m256i order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)halves[wanted]));
+    _mm256_storeu_si256((__m256i *)to, _mm256_permutevar8x32_epi32((__m256i)x, order));
+#else
+    for (unsigned l = 0; l < 4; l++) { /* what is not wanted is overwritten by the next */
+        *to = x[l];
+        to += wanted >> l & 1;
+    }
+#endif
+}
+
 /* The same as ct_round_i32. */
 static inline ct_v4i round_v4d(ct_v4d x) {
     return ct_v4i_of_v4l((ct_v4l)(x + CT_ROUND_MAGIC));

@@ -33,15 +33,9 @@ static inline bool make_room(struct target *t, size_t n) {
     return true;
 }
 
-/* Counts a crossing before the window's depths. */
-static inline void count(const struct target *t, size_t ray, uint32_t tag, int32_t ccw) {
-    t->rays->winding[ray][tag >> 31] -= ccw;
-}
-
 /* On a ray that the other body, which is rasterised first, is never inside of, a crossing bounds no span. */
-static inline bool is_wanted(const struct target *t, size_t ray) {
-    const ct_ray_lists *rays = t->rays;
-    return !t->second || rays->head[ray] != CT_END || (rays->winding && rays->winding[ray][rays->first_body] > 0);
+static inline bool is_wanted(const uint32_t *head, int32_t (*winding)[2], size_t ray, int first_body) {
+    return head[ray] != CT_END || (winding && winding[ray][first_body] > 0);
 }
 
 /* ---- one triangle of any size ---- */
@@ -57,7 +51,7 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
     ct_v4l v1 = stepped(e1, s->step_u[1]), v2 = stepped(e2, s->step_u[2]);
     const bool all = !t->second;
     uint32_t *head = t->rays->head + ray;
-    const int32_t(*winding)[2] = t->rays->winding ? (const int32_t(*)[2])t->rays->winding + ray : NULL;
+    int32_t(*winding)[2] = t->rays->winding ? t->rays->winding + ray : NULL;
     const int first_body = t->rays->first_body;
     ct_linked_fragment *next = t->next;
     uint32_t number = (uint32_t)(next - t->rays->fragments);
@@ -72,7 +66,7 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
 #pragma GCC unroll 4
         for (int l = 0; l < 4; l++) {
             if (i + l >= n) break;
-            if (!all && head[i + l] == CT_END && !(winding && winding[i + l][first_body] > 0)) continue;
+            if (!all && !is_wanted(head, winding, (size_t)(i + l), first_body)) continue;
             memcpy(&next->f, &f[l], sizeof next->f);
             next->next = head[i + l];
             head[i + l] = number++;
@@ -93,7 +87,7 @@ static void raster_rows(struct target *t, const ct_setup *s, struct extent x, si
         int64_t begin = 0, end = n;
         for (int k = 0; k < 3; k++) clip(&edge[k], n, &begin, &end);
         if (begin < end && before)
-            for (int64_t i = begin; i < end; i++) count(t, ray + (size_t)i, tag, s->ccw);
+            for (int64_t i = begin; i < end; i++) t->rays->winding[ray + (size_t)i][tag >> 31] -= s->ccw;
         else if (begin < end)
             cross_row(t, s, ray + (size_t)begin, end - begin, row1 + begin * s->step_u[1], row2 + begin * s->step_u[2],
                       tag);
@@ -116,19 +110,27 @@ static __attribute__((noinline)) void raster_one(struct target *t, const ct_latt
 
 /* ---- a band ---- */
 
-/* What was found when triangles were binned. */
-static void put_crossings(struct target *t, const ct_crossing *c, const ct_crossing *end) {
-    if (!make_room(t, (size_t)(end - c))) return;
-    ct_ray_lists *rays = t->rays;
+/* What was found when triangles were binned: crossings [first, end) of the view's. */
+static void put_crossings(struct target *t, const ct_crossings *crossings, uint32_t first, uint32_t end) {
+    if (!make_room(t, end - first)) return;
+    const ct_ray_lists *rays = t->rays;
+    const ct_crossings c = *crossings;
+    const uint32_t before = (uint32_t)rays->first_row * (uint32_t)rays->columns; /* rays before the band */
+    const bool all = !t->second;
+    uint32_t *head = rays->head;
+    int32_t(*winding)[2] = rays->winding;
+    const int first_body = rays->first_body;
     ct_linked_fragment *next = t->next;
     uint32_t number = (uint32_t)(next - rays->fragments);
-    for (; c < end; c++) {
-        if (c->ray & CT_CROSSING_COUNTED) {
-            count(t, c->ray & ~CT_CROSSING_COUNTED, c->f.tag, c->f.key & 1 ? -1 : 1);
-        } else if (is_wanted(t, c->ray)) {
-            next->f = c->f;
-            next->next = rays->head[c->ray];
-            rays->head[c->ray] = number++;
+    for (uint32_t i = first; i < end; i++) {
+        const uint32_t where = (uint32_t)c.where[i], ray = (where & ~CT_CROSSING_COUNTED) - before;
+        if (where & CT_CROSSING_COUNTED) {
+            winding[ray][c.back[i] >> 63] += c.front[i] & 1 ? 1 : -1;
+        } else if (all || is_wanted(head, winding, ray, first_body)) {
+            const uint64_t f[2] = {c.front[i], c.back[i]};
+            memcpy(&next->f, f, sizeof next->f);
+            next->next = head[ray];
+            head[ray] = number++;
             next++;
         }
     }
@@ -166,10 +168,11 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     t.end = t.next + rays->fragment_memory.capacity / sizeof *t.next;
     for (size_t i = 0; i < n_bins && !t.failed; i++) {
         const ct_placed *p = bins[i].placed;
-        const uint32_t *offset = bins[i].offset + band, *crossing = bins[i].crossing_offset + band;
+        const ct_crossings *crossings = &bins[i].crossings[rays->view];
+        const uint32_t *offset = bins[i].offset + band, *crossing = crossings->offset + band - bands->first[rays->view];
         t.second = (int32_t)p->body != rays->first_body;
         t.counted = p->entry[rays->view] == CT_ENTRY_COUNTED;
-        put_crossings(&t, bins[i].crossings + crossing[0], bins[i].crossings + crossing[1]);
+        put_crossings(&t, crossings, crossing[0], crossing[1]);
         put_entries(&t, window, p, bins[i].entries + offset[0], bins[i].entries + offset[1]);
     }
     rays->n_fragments = (uint32_t)(t.next - rays->fragments);

@@ -77,10 +77,13 @@ static bool add_piece(struct coarse *c, const ct_window *window, const ct_placed
     return true;
 }
 
-static bool collect(struct coarse *c, const ct_window *window, uint32_t band, const ct_bin *bins, size_t n_bins) {
+static bool collect(struct coarse *c, const ct_window *window, const ct_bands *bands, uint32_t band, const ct_bin *bins,
+                    size_t n_bins) {
+    const int w = c->rays->view;
     size_t n = 0;
     for (size_t i = 0; i < n_bins; i++) {
-        if (bins[i].crossing_offset[band + 1] > bins[i].crossing_offset[band]) return false; /* there are small ones */
+        const uint32_t *crossing = bins[i].crossings[w].offset + band - bands->first[w];
+        if (crossing[1] > crossing[0]) return false; /* there are small ones */
         n += bins[i].offset[band + 1] - bins[i].offset[band];
     }
     if (n > MOST || SAMPLES_EACH * n > (size_t)c->rays->rows * (size_t)c->rays->columns) return false;
@@ -347,7 +350,7 @@ ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, con
     struct coarse c;
     c.rays = rays;
     c.n = 0;
-    if (!collect(&c, window, band, bins, n_bins)) return CT_COARSE_NOT;
+    if (!collect(&c, window, bands, band, bins, n_bins)) return CT_COARSE_NOT;
     c.scratch = scratch;
     c.budget = budget;
     c.total = 0;

@@ -1,0 +1,232 @@
+/* quad.h - four triangles at a time: where they lie on the lattice and, of small ones, the samples that they cover, for
+ * *.simd.c files of this stage. */
+#ifndef CT_QUAD_H
+#define CT_QUAD_H
+
+#include <string.h>
+
+#include "gpu/raster/bin_cpu.h"
+#include "gpu/raster/lanes.h"
+
+/* ---- the lattice ---- */
+
+/* Triangles are small that can cover no more samples along an axis than this. Edge functions are below 2^53 where their
+ * extent is below 2^25 units, so double arithmetic on them is exact and gives what integers would. */
+enum { SMALL = 8, EXACT_EXTENT = 1 << 25 };
+
+/* Four are tried together, for as long as the largest of them takes: one with more samples than FEW along an axis is
+ * only tried where at least COMPANY of the four are such. */
+enum { FEW = 4, COMPANY = 2 };
+
+/* What is the same for all triangles, in all lanes. */
+struct along {                     /* an axis */
+    ct_v4i half, shift, n, lo, hi; /* half: of a pitch, less one */
+    ct_v4d pitch;                  /* units */
+};
+
+struct across { /* a view */
+    ct_v4i columns, band_shift, band_first;
+    ct_v4i dropped_before; /* -1: what lies before the window is left out */
+    ct_v4u next_row;       /* what is added to ct_crossings.where */
+};
+
+struct grid {
+    struct along axis[3];
+    struct across view[3];
+    ct_v4i small; /* what has more samples than that along an axis is not small */
+};
+
+static struct grid grid_of(const ct_placed *p, const ct_window *window, const ct_bands *bands, bool crossings) {
+    struct grid g = {.small = v4i(crossings ? SMALL : -1)};
+    for (int k = 0; k < 3; k++) {
+        const ct_lattice *a = &window->axis[k];
+        g.axis[k] = (struct along){.half = v4i((1 << (a->shift - 1)) - 1),
+                                   .shift = v4i(a->shift),
+                                   .n = v4i(a->n),
+                                   .lo = v4i(a->lo),
+                                   .hi = v4i(a->hi),
+                                   .pitch = (ct_v4d){} + (double)(1 << a->shift)};
+        const int32_t columns = window->axis[ct_view_u(k)].n;
+        g.view[k] = (struct across){.columns = v4i(columns),
+                                    .band_shift = v4i(bands->shift[k]),
+                                    .band_first = v4i((int32_t)bands->first[k]),
+                                    .dropped_before = v4i(-(p->entry[k] == CT_ENTRY_LISTED)),
+                                    .next_row = (ct_v4u){} + ((uint64_t)1 << 32 | (uint32_t)columns)};
+    }
+    return g;
+}
+
+/* ---- four triangles ---- */
+
+struct extent4 {        /* along an axis */
+    ct_v4i a;           /* corner 0 */
+    ct_v4d b, c, at;    /* corners 1 and 2 and the first sample, from corner 0 */
+    ct_v4i first, last; /* samples [first, last) lie between the corners */
+    ct_v4i spans;       /* -1: there are some */
+    ct_v4i large, before, after;
+};
+
+struct quad {
+    const uint32_t *triangle; /* [4] */
+    ct_v4u tag;                /* in the upper halves */
+    unsigned present;         /* a bit each */
+    struct extent4 axis[3];
+};
+
+static inline __attribute__((always_inline)) void place(struct quad *q, const ct_placed *p, const struct grid *g) {
+    ct_v4i at[3][3]; /* corner, axis */
+    const uint32_t *k[4];
+    for (int l = 0; l < 4; l++) k[l] = p->triangles + 3 * (size_t)q->triangle[l];
+    for (int j = 0; j < 3; j++) {
+        ct_v4i a, b, c, d;
+        memcpy(&a, p->coords[k[0][j]], sizeof a);
+        memcpy(&b, p->coords[k[1][j]], sizeof b);
+        memcpy(&c, p->coords[k[2][j]], sizeof c);
+        memcpy(&d, p->coords[k[3][j]], sizeof d);
+        ct_v4i ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+        at[j][0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+        at[j][1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+        at[j][2] = __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
+                                           __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5);
+    }
+    for (int i = 0; i < 3; i++) {
+        struct extent4 *e = &q->axis[i];
+        const struct along *s = &g->axis[i];
+        const ct_v4i a = at[0][i], b = at[1][i], c = at[2][i];
+        ct_v4i low = min_v4i(min_v4i(a, b), c), high = max_v4i(max_v4i(a, b), c);
+        e->first = max_v4i((low + s->half) >> s->shift, v4i(0));
+        e->last = min_v4i((high + s->half) >> s->shift, s->n);
+        e->spans = e->last > e->first;
+        e->large = (e->last - e->first > g->small) | (high - low >= EXACT_EXTENT);
+        e->before = high < s->lo;
+        e->after = low > s->hi;
+        e->a = a;
+        e->b = to_double(b - a);
+        e->c = to_double(c - a);
+        e->at = to_double((e->first << s->shift) + s->half + 1 - a);
+    }
+}
+
+/* ---- samples of small triangles ---- */
+
+/* Crossings of a view as they are found, [room]: four may be written at n. */
+struct crossed {
+    uint64_t *front, *back, *where; /* as in ct_crossings */
+    size_t n;
+};
+
+/* Four triangles in a view. Edge functions, their steps and the area are positive for a covered sample whatever the
+ * orientation. */
+struct edges {
+    ct_v4d area, step_u[3], step_v[3];
+};
+
+/* Those of `zero` whose sample is covered, displaced, though it lies on an edge. (ct_edge_inside) */
+static __attribute__((noinline)) unsigned covered(struct edges s, unsigned zero, ct_v4d e0, ct_v4d e1, ct_v4d e2) {
+    const ct_v4d e[3] = {e0, e1, e2};
+    for (unsigned left = zero; left; left &= left - 1) {
+        int l = __builtin_ctz(left);
+        bool inside = s.area[l] > 0;
+        for (int k = 0; k < 3; k++)
+            inside = inside && (e[k][l] > 0 || s.step_u[k][l] > 0 || (s.step_u[k][l] == 0 && s.step_v[k][l] > 0));
+        if (!inside) zero &= ~(1u << l);
+    }
+    return zero;
+}
+
+/* Rounds as ct_round_i32 does: the lower halves are the integers. */
+static inline ct_v4u rounded(ct_v4d x) {
+    return (ct_v4u)(x + CT_ROUND_MAGIC);
+}
+
+/* What is the same for all samples. */
+struct facing {
+    ct_v4l flip;          /* the sign bit of those that are clockwise */
+    ct_v4d area, inverse; /* twice the area, and one over it */
+    ct_v4u key;           /* at corner 0 */
+};
+
+#define FLIP(x) ((ct_v4d)((ct_v4l)(x) ^ f->flip))
+
+static inline __attribute__((always_inline)) struct facing facing_of(const struct extent4 *u, const struct extent4 *v,
+                                                                     const struct extent4 *depth) {
+    struct facing facing, *f = &facing;
+    const ct_v4d area = u->b * v->c - u->c * v->b;
+    f->flip = (ct_v4l)area & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+    f->area = FLIP(area);
+    f->inverse = 1.0 / f->area;
+    f->key = (ct_v4u)ct_v4l_of_v4i(depth->a + CT_DEPTH_BIAS) << 1 | (ct_v4u)f->flip >> 63;
+    return facing;
+}
+
+/* The crossings at a sample from those triangles that have a bit in `hits`; e1 and e2 are the edge functions there. The
+ * same arithmetic as ct_fragment_at. */
+static inline __attribute__((always_inline)) void put_hits(struct crossed *to, const struct quad *q,
+                                                           const struct facing *f, const struct extent4 *depth,
+                                                           unsigned hits, ct_v4u where, ct_v4d e1, ct_v4d e2) {
+    typedef int32_t v8i __attribute__((vector_size(32)));
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "two numbers in one");
+    const ct_v4d w1 = e1 * f->inverse, w2 = e2 * f->inverse;
+    const ct_v4u key = f->key + (rounded(w1 * depth->b + w2 * depth->c) << 1);
+    const ct_v4u l1 = rounded(w1 * (double)CT_WEIGHT_ONE), l2 = rounded(w2 * (double)CT_WEIGHT_ONE);
+    const v8i front = __builtin_shufflevector((v8i)key, (v8i)(l1 << 32), 0, 9, 2, 11, 4, 13, 6, 15);
+    const v8i back = __builtin_shufflevector((v8i)l2, (v8i)q->tag, 0, 9, 2, 11, 4, 13, 6, 15);
+    put_lanes(to->front + to->n, (ct_v4u)front, hits);
+    put_lanes(to->back + to->n, (ct_v4u)back, hits);
+    put_lanes(to->where + to->n, where, hits);
+    to->n += n_lanes(hits);
+}
+
+/* Tries the first samples of those triangles that have a bit in `lanes`, or, unless `single` says that there are no
+ * others, all. The same arithmetic as ct_make_setup. */
+static inline __attribute__((always_inline)) void cross(struct crossed *found, const struct quad *q, const struct grid *g,
+                                                        int w, unsigned lanes, bool single) {
+    const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
+    const struct facing facing = facing_of(u, v, depth), *f = &facing;
+    struct crossed to = *found; /* which no store can change */
+    ct_v4d e1 = FLIP(u->at * v->c - u->c * v->at), e2 = FLIP(u->b * v->at - u->at * v->b), e0 = f->area - e1 - e2;
+    const ct_v4i ray = (v->first * g->view[w].columns + u->first) | (depth->before & v4i((int32_t)CT_CROSSING_COUNTED));
+    ct_v4u where = (ct_v4u)__builtin_shufflevector(ray, v->first, 0, 4, 1, 5, 2, 6, 3, 7);
+    /* Less than 0 where that was the last column, or row. */
+    const ct_v4i columns = u->last - u->first - 2;
+    ct_v4i left = columns, rows = v->last - v->first - 2;
+    const bool several = !single && lanes & ~bits_v4i(columns & rows);
+    unsigned in_row = lanes;
+    ct_v4d row0 = e0, row1 = e1, row2 = e2;
+    ct_v4u row_where = where;
+    for (;;) {
+        ct_v4d least = min_v4d(min_v4d(e0, e1), e2);
+        unsigned hits = in_row & bits(least > 0.0), zero = in_row & bits(least == 0.0);
+        if (__builtin_expect(zero, 0)) {
+            const struct edges edges = {
+                f->area, {FLIP(v->b - v->c), FLIP(v->c), FLIP(-v->b)}, {FLIP(u->c - u->b), FLIP(-u->c), FLIP(u->b)}};
+            hits |= covered(edges, zero, e0, e1, e2);
+        }
+        put_hits(&to, q, f, depth, hits, where, e1, e2);
+        if (!several) break;
+        in_row &= ~bits_v4i(left);
+        if (in_row) {
+            const ct_v4d pitch = g->axis[ct_view_u(w)].pitch;
+            where += 1;
+            left -= 1;
+            e0 += FLIP(v->b - v->c) * pitch;
+            e1 += FLIP(v->c) * pitch;
+            e2 -= FLIP(v->b) * pitch;
+        } else {
+            lanes &= ~bits_v4i(rows);
+            if (!lanes) break;
+            const ct_v4d pitch = g->axis[ct_view_v(w)].pitch;
+            in_row = lanes;
+            where = row_where += g->view[w].next_row;
+            left = columns;
+            rows -= 1;
+            e0 = row0 += FLIP(u->c - u->b) * pitch;
+            e1 = row1 -= FLIP(u->c) * pitch;
+            e2 = row2 += FLIP(u->b) * pitch;
+        }
+    }
+    found->n = to.n;
+}
+#undef FLIP
+
+#endif
