@@ -203,8 +203,6 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$Q$(CC) $(CFLAGS_) -c $< -o $@
-# Sums over all vertices of a contact, in 128 bits: unrolled they take half as long.
-$(B)/obj/gpu/contact/frame.o: CFLAGS_ += $(if $(filter -O2,$(OPT)),-O3)
 $(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/*)
 define SIMD_RULE
 $(B)/obj/%.$(1).o: %.simd.c $(B)/flags

@@ -82,6 +82,13 @@ CT_FN void ct_moments_add(ct_moments *m, const int32_t q[3], const int64_t g[3])
     }
 }
 
+CT_FN void ct_moments_join(ct_moments *m, const ct_moments *part) {
+    for (int i = 0; i < 3; i++) {
+        m->force[i] += part->force[i];
+        for (int j = 0; j < 3; j++) m->moment[i][j] += part->moment[i][j];
+    }
+}
+
 /* The 6-vector of a body that turns about `origin`. */
 CT_FN void ct_moments_finish(const ct_moments *sums, const ct_window *window, const ct_weight_units *units,
                              const double origin[3], double out[6]) {
@@ -161,6 +168,15 @@ CT_FN void ct_barycentre_add(ct_barycentre *b, const ct_contact *contact, int ha
     for (int i = 0; i < 3; i++) {
         b->first[i] += (ct_wide)weight * q[i];
         b->first_abs[i] += (ct_wide)size * q[i];
+    }
+}
+
+CT_FN void ct_barycentre_join(ct_barycentre *b, const ct_barycentre *part) {
+    b->sum += part->sum;
+    b->sum_abs += part->sum_abs;
+    for (int i = 0; i < 3; i++) {
+        b->first[i] += part->first[i];
+        b->first_abs[i] += part->first_abs[i];
     }
 }
 

@@ -6,28 +6,54 @@
 
 #include "gpu/base/fail.h"
 
-static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans) {
+enum { ANY_ARRAY = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
+
+bool ct_arrays_new(ct_arrays *arrays, uint32_t want, uint64_t n) {
+    const size_t rows = n ? n : 1; /* so that an empty answer is not taken for a failure */
+    bool ok = true;
+    memset(arrays, 0, sizeof *arrays);
+    if (want & ANY_ARRAY) ok = (arrays->vertices = malloc(rows * sizeof *arrays->vertices));
+    if (want & CT_WANT_GRADIENT) ok = ok && (arrays->gradient = malloc(rows * 3 * sizeof *arrays->gradient));
+    if (want & CT_WANT_FRICTION) ok = ok && (arrays->weights = malloc(rows * sizeof *arrays->weights));
+    if (want & CT_WANT_FORCES) ok = ok && (arrays->forces = malloc(rows * 3 * sizeof *arrays->forces));
+    if (!ok) ct_arrays_free(arrays);
+    return ok;
+}
+
+void ct_arrays_free(ct_arrays *arrays) {
+    free(arrays->vertices);
+    free(arrays->gradient);
+    free(arrays->weights);
+    free(arrays->forces);
+    memset(arrays, 0, sizeof *arrays);
+}
+
+static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans, ct_arrays *filled) {
     r->contacts = malloc((n_contacts ? n_contacts : 1) * sizeof *r->contacts);
     bool ok = r->contacts;
-    if (r->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES)) {
-        size_t rows = n ? n : 1; /* so that an empty answer is not taken for a failure */
-        ok = ok && (r->vertices = malloc(rows * sizeof *r->vertices));
-        if (r->want & CT_WANT_GRADIENT) ok = ok && (r->gradient = malloc(rows * 3 * sizeof *r->gradient));
-        if (r->want & CT_WANT_FRICTION) ok = ok && (r->weights = malloc(rows * sizeof *r->weights));
-        if (r->want & CT_WANT_FORCES) ok = ok && (r->forces = malloc(rows * 3 * sizeof *r->forces));
-        r->n_entries = n;
-    }
     if (r->want & CT_WANT_SPANS) {
         ok = ok && (r->spans = malloc((n_spans ? n_spans : 1) * sizeof *r->spans));
         r->n_spans = n_spans;
     }
-    return ok;
+    ct_arrays arrays;
+    if (!ok || (!filled && !ct_arrays_new(&arrays, r->want, n))) return false;
+    if (filled) {
+        arrays = *filled;
+        memset(filled, 0, sizeof *filled);
+    }
+    r->vertices = arrays.vertices;
+    r->gradient = arrays.gradient;
+    r->weights = arrays.weights;
+    r->forces = arrays.forces;
+    if (r->want & ANY_ARRAY) r->n_entries = n;
+    return true;
 }
 
-ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_error *error) {
+ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_arrays *filled,
+                         ct_error *error) {
     ct_result *r = calloc(1, sizeof *r);
     if (r) r->want = want;
-    if (!r || !allocate(r, n_contacts, n_entries, n_spans)) {
+    if (!r || !allocate(r, n_contacts, n_entries, n_spans, filled)) {
         ct_result_free(&r);
         ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %llu entries and %llu spans",
                 (unsigned long long)n_entries, (unsigned long long)n_spans);
@@ -66,4 +92,13 @@ void ct_result_entries(ct_result *r, const ct_contact *contact, const ct_weight_
         if (r->forces)
             for (int k = 0; k < 3; k++) r->forces[3 * (first + i) + k] = pressure * g[k];
     }
+}
+
+void ct_result_copy(ct_result *r, const ct_contact *contact, const ct_arrays *from) {
+    const uint64_t first = contact->first[0], n = contact->count[0] + contact->count[1];
+    if (n == 0) return;
+    memcpy(r->vertices + first, from->vertices, n * sizeof *r->vertices);
+    if (r->gradient) memcpy(r->gradient + 3 * first, from->gradient, 3 * n * sizeof *r->gradient);
+    if (r->weights) memcpy(r->weights + first, from->weights, n * sizeof *r->weights);
+    if (r->forces) memcpy(r->forces + 3 * first, from->forces, 3 * n * sizeof *r->forces);
 }

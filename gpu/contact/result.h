@@ -2,13 +2,26 @@
 #ifndef CT_RESULT_H
 #define CT_RESULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "gpu/contact/frame_k.h"
 
+/* The arrays of entries, as ct_result has them; NULL: not wanted. */
+typedef struct ct_arrays {
+    uint32_t *vertices;
+    double *gradient, *weights, *forces;
+} ct_arrays;
+
+/* Makes those for n entries that `want` asks for. False: no memory, and there are none. */
+bool ct_arrays_new(ct_arrays *arrays, uint32_t want, uint64_t n);
+void ct_arrays_free(ct_arrays *arrays);
+
 /* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
- * by n_contacts, and the arrays are still to be filled. */
-ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_error *error);
+ * by n_contacts, and the arrays are still to be filled; but where `filled` is not NULL, those of the entries are taken
+ * from there. */
+ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_arrays *filled,
+                         ct_error *error);
 
 /* Adds a contact whose count[] and n_spans are set and gives it its place in the arrays: *entry and *span are where the
  * next one's begin. */
@@ -17,5 +30,8 @@ ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t
 /* Fills the arrays of a contact's entries, both bodies' one after the other, from their sums. */
 void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_weight_units *units, double stiffness,
                        const uint32_t *vertices, const int64_t (*sums)[3]);
+
+/* The same from arrays of these entries alone. */
+void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_arrays *from);
 
 #endif

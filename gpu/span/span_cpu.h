@@ -5,16 +5,18 @@
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/span/span_k.h"
 
-enum { CT_GROUP = 4 }; /* vertices next to each other, whose sums are looked at together */
+/* Vertices next to each other whose sums are looked at together; and those of eight such groups, whose marks are. */
+enum { CT_GROUP = 4, CT_MARKED = 8 * CT_GROUP };
 
 /* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
  * however the work was split. All zero between uses: whoever reads a sum clears it. */
 typedef struct ct_sums {
-    /* Per body and view: [vertices, whole groups], weights in units of CT_WEIGHT_ONE samples. The views' bands are
-     * walked one view after the other, so that what is added to at a time fits a core's cache. */
+    /* Per body and view: [vertices], weights in units of CT_WEIGHT_ONE samples. The views' bands are walked one view
+     * after the other, so that what is added to at a time fits a core's cache. */
     int64_t *gradient[2][3];
     uint8_t *touched[2]; /* per body, 1 for each group of vertices whose sums may be non-zero, otherwise 0 */
-    int64_t length[3];   /* per view, sum of span lengths in units of the view's axis */
+    /* Both have room for vertices in whole CT_MARKED. */
+    int64_t length[3]; /* per view, sum of span lengths in units of the view's axis */
 } ct_sums;
 
 /* A span as found, on the lattice. */

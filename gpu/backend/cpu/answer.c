@@ -26,8 +26,9 @@ static ct_status job_error(ct_device *device, const ct_job *job, ct_error *error
                    device->budget.limit ? ", with a limit set" : "");
 }
 
-void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t n_jobs) {
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_job *jobs, size_t n_jobs) {
     size_t n_contacts = 0;
+    ct_arrays *one = NULL; /* of the only contact: they are the result's as they are */
     uint64_t n = 0, n_spans = 0;
     for (size_t i = 0; i < n_jobs; i++) {
         if (jobs[i].status) {
@@ -35,11 +36,11 @@ void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t 
             return;
         }
         if (!jobs[i].found) continue;
-        n_contacts++;
+        one = n_contacts++ ? NULL : &jobs[i].entries;
         n += jobs[i].contact.count[0] + jobs[i].contact.count[1];
         n_spans += jobs[i].contact.n_spans;
     }
-    ct_result *r = ct_result_new(step->want, n_contacts, n, n_spans, &step->error);
+    ct_result *r = ct_result_new(step->want, n_contacts, n, n_spans, one, &step->error);
     if (!r) return;
     r->method = step->scene->settings.method;
     r->pairs = n_jobs;
@@ -51,11 +52,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t 
         for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += job->seconds[p];
         if (!job->found) continue;
         const ct_contact *c = ct_result_add(r, &job->contact, &first, &first_span);
-        const ct_weight_units units = ct_frame_units(&job->window);
-        const int64_t(*sums)[3] = job->answer;
-        if (r->vertices)
-            ct_result_entries(r, c, &units, step->scene->settings.stiffness,
-                              (const uint32_t *)(sums + c->count[0] + c->count[1]), sums);
+        if (r->vertices && !one) ct_result_copy(r, c, &job->entries);
         if (r->spans) fill_spans(r, job, c->first_span);
     }
     step->result = r;

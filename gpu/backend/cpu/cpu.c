@@ -229,6 +229,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
             job->bands = ct_bands_plan(&job->window, lane->device->drawer ? DRAWN_BAND_SAMPLES : BAND_SAMPLES);
             job->number = lane->next_job++;
             job->want = step->want;
+            job->stiffness = scene->settings.stiffness;
             job->cost = cost_of(job);
             n++;
         }

@@ -8,7 +8,7 @@
 #include "gpu/backend/backend.h"
 #include "gpu/backend/cpu/pool.h"
 #include "gpu/base/scratch.h"
-#include "gpu/contact/frame.h"
+#include "gpu/contact/gather_cpu.h"
 #include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/raster/raster_gl.h"
@@ -25,6 +25,7 @@ typedef struct ct_kernels {
     const ct_bin_cpu *bin;
     const ct_raster_cpu *raster;
     const ct_span_cpu *span;
+    const ct_gather_cpu *gather;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
@@ -38,7 +39,7 @@ struct ct_resident {
 /* One thread's scratch. */
 typedef struct ct_worker {
     /* A pair on its lattice, used by whoever drives the job: */
-    ct_buffer coords[2], cells[2], bins_memory;
+    ct_buffer coords[2], cells[2], bins_memory, gathered;
     ct_bin *bins;
     size_t n_bins;         /* whose memory is to be freed in the end */
     ct_patches patches[2]; /* for OpenGL: those that this thread made of bodies drawn first, and second */
@@ -63,6 +64,7 @@ typedef struct ct_job {
     uint64_t number; /* unique and non-zero */
     double cost;     /* ns, roughly */
     uint32_t want;
+    double stiffness; /* the scene's */
     /* Of bands [first_band, end_band), rays were drawn by OpenGL, if it draws: by view, the index in the drawing that
      * the ray of the view's first row has, or would have. */
     const ct_drawing *drawing;
@@ -72,9 +74,9 @@ typedef struct ct_job {
     ct_status status;
     bool found; /* a contact */
     ct_contact contact;
-    /* Its own memory until the step's result is made: sums [n][3] int64, then vertices [n] uint32, body 0's entries
-     * first, with n = contact.count[0] + contact.count[1]; and ct_raw_span [contact.n_spans]. */
-    void *answer;
+    /* Its own memory until the step's result is made: the entries, body 0's first, and ct_raw_span
+     * [contact.n_spans]. */
+    ct_arrays entries;
     void *raw_spans;
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
@@ -155,7 +157,8 @@ ct_status ct_cpu_draw(ct_lane *lane, ct_drawing *drawing);
 /* Computes jobs[order[0..n-1]], many of them in a drawing. */
 void ct_cpu_draw_jobs(ct_lane *lane, ct_job *jobs, const uint32_t *order, uint32_t n, bool spread);
 
-/* answer.c: makes a step's result of its jobs. On failure the step has its error and no result. */
-void ct_cpu_answer(ct_device *device, ct_step *step, const ct_job *jobs, size_t n_jobs);
+/* answer.c: makes a step's result of its jobs, whose entries it may take. On failure the step has its error and no
+ * result. */
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_job *jobs, size_t n_jobs);
 
 #endif

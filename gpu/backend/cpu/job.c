@@ -1,47 +1,11 @@
-/* job.c - one pair on the CPU: vertices to the lattice, triangles to bands, bands to spans to sums, sums to an answer.
- * The same stages run on one thread for a small pair and spread over all threads for a large one. */
-#include <stdatomic.h>
-#include <stdlib.h>
+/* job.c - one pair on the CPU: vertices to the lattice, triangles to bands, bands to spans to sums, of which finish.c
+ * makes the answer. The same stages run on one thread for a small pair and spread over all threads for a large one. */
 #include <string.h>
 
-#include "gpu/backend/cpu/device.h"
+#include "gpu/backend/cpu/run.h"
 #include "gpu/mesh/mesh.h"
 
-enum { VERTEX_CHUNK = 1 << 14, TRIANGLE_CHUNK = 1 << 14 };
-
-/* The sums of the threads that had a part in the job. */
-struct parts {
-    ct_sums *sums[CT_MAX_THREADS];
-    uint32_t n;
-};
-
-struct run {
-    ct_device *device;
-    ct_lane *lane;
-    ct_job *job;
-    uint32_t driver; /* the worker whose pair scratch is used */
-    bool spread;
-    uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
-    bool sparse;                       /* coordinates of the corners of kept triangles only */
-    ct_placed placed[2];
-    uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
-    const uint32_t *triangles[2];
-    int first;          /* the body that is rasterised first: the finer one, as it tells best where the other matters */
-    atomic_bool failed; /* for want of memory, unless status says otherwise */
-    ct_status status;
-    uint32_t tile;      /* of the first of the job's tiles, when patches are made */
-    struct parts parts; /* when the bands are done, and what is made of them for each body: */
-    uint32_t *to_vertices[2];
-    int64_t (*to_sums[2])[3];
-    size_t compacted[2];
-};
-
-static void spread(struct run *run, uint32_t n, ct_task task) {
-    if (run->spread)
-        ct_pool_run(run->device->pool, n, task, run);
-    else
-        for (uint32_t i = 0; i < n; i++) task(run, i, run->driver);
-}
+enum { TRIANGLE_CHUNK = 1 << 14 };
 
 /* ---- vertices to the lattice ---- */
 
@@ -55,12 +19,12 @@ static const double *pose_of(const ct_body *body) {
 
 static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
-    struct run *run = context;
+    ct_run *run = context;
     ct_worker *driver = &run->lane->workers[run->driver];
     int b = i >= run->vertex_chunks[0];
     if (b) i -= run->vertex_chunks[0];
     const ct_body *body = run->job->body[b];
-    size_t first = (size_t)i * VERTEX_CHUNK, last = first + VERTEX_CHUNK;
+    size_t first = (size_t)i * CT_RUN_VERTICES, last = first + CT_RUN_VERTICES;
     if (last > run->vertices[b]) last = run->vertices[b];
     run->device->kernels->snap->snap(&run->job->window, positions_of(body), pose_of(body), first, last,
                                      run->sparse ? NULL : driver->coords[b].data,
@@ -70,7 +34,7 @@ static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
 /* Where there are far fewer samples than vertices, few triangles are kept, and writing the coordinates of all
  * vertices would cost more than all the rest. (Not where threads share vertices: two would write one at the same time.)
  */
-static bool is_sparse(const struct run *run) {
+static bool is_sparse(const ct_run *run) {
     uint64_t samples = 0;
     for (int w = 0; w < 3; w++) {
         const ct_lattice *a = run->job->window.axis;
@@ -82,7 +46,7 @@ static bool is_sparse(const struct run *run) {
 /* ---- triangles to bands ---- */
 
 static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
-    struct run *run = context;
+    ct_run *run = context;
     ct_device *device = run->device;
     const ct_kernels *kernels = device->kernels;
     ct_bin_scratch *scratch = &run->lane->workers[worker].binning;
@@ -111,10 +75,10 @@ static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
 }
 
 /* All triangles in bins, and where they are. */
-static void place(struct run *run) {
+static void place(ct_run *run) {
     run->sparse = is_sparse(run);
-    spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], snap_chunk);
-    spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], bin_chunk);
+    ct_run_spread(run, run->vertex_chunks[0] + run->vertex_chunks[1], snap_chunk);
+    ct_run_spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], bin_chunk);
 }
 
 /* ---- bands to patches, for OpenGL ---- */
@@ -148,7 +112,7 @@ void ct_cpu_job_tiles(ct_job *job, ct_drawing *drawing) {
 }
 
 static void patch_chunk(void *context, uint32_t i, uint32_t index) {
-    struct run *run = context;
+    ct_run *run = context;
     const ct_job *job = run->job;
     const ct_bin *bin = &run->lane->workers[run->driver].bins[i];
     ct_patches *to = &run->lane->workers[index].patches[(int)bin->placed->body != run->first];
@@ -160,7 +124,7 @@ static void patch_chunk(void *context, uint32_t i, uint32_t index) {
 }
 
 /* What OpenGL drew of band i. */
-static void take_rays(const struct run *run, uint32_t i, ct_ray_lists *rays) {
+static void take_rays(const ct_run *run, uint32_t i, ct_ray_lists *rays) {
     const ct_job *job = run->job;
     const ct_drawing *d = job->drawing;
     int w = i >= job->bands.first[2] ? 2 : i >= job->bands.first[1] ? 1 : 0;
@@ -187,15 +151,10 @@ static void take_rays(const struct run *run, uint32_t i, ct_ray_lists *rays) {
 
 /* ---- bands to spans to sums ---- */
 
-/* Whole words, so that they can be looked through eight at a time. */
-static size_t touched_bytes(uint32_t vertices) {
-    return ((vertices + CT_GROUP - 1) / CT_GROUP + 7) / 8 * 8;
-}
-
-static bool prepare_sums(struct run *run, ct_worker *worker) {
+static bool prepare_sums(ct_run *run, ct_worker *worker) {
     if (worker->sums_job == run->job->number) return true;
     for (int b = 0; b < 2; b++) {
-        const size_t marks = touched_bytes(run->vertices[b]), plane = marks * CT_GROUP;
+        const size_t plane = ct_run_room(run, b), marks = plane / CT_GROUP;
         /* The sums are all zero, so are kept so when they have to grow. */
         if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, 3 * plane * sizeof(int64_t), 0,
                                true) ||
@@ -213,7 +172,7 @@ static bool prepare_sums(struct run *run, ct_worker *worker) {
 }
 
 static void band(void *context, uint32_t i, uint32_t index) {
-    struct run *run = context;
+    ct_run *run = context;
     ct_device *device = run->device;
     ct_worker *worker = &run->lane->workers[index], *driver = &run->lane->workers[run->driver];
     const ct_kernels *k = device->kernels;
@@ -245,169 +204,6 @@ static void band(void *context, uint32_t i, uint32_t index) {
     worker->span_seconds += ct_now() - middle;
 }
 
-/* ---- sums to an answer ---- */
-
-static struct parts parts_of(const struct run *run) {
-    struct parts parts = {.n = 0};
-    for (uint32_t w = run->first_worker; w < run->end_worker; w++)
-        if (run->lane->workers[w].sums_job == run->job->number) parts.sums[parts.n++] = &run->lane->workers[w].sums;
-    return parts;
-}
-
-/* The marks of eight groups of vertices, a byte each. */
-static inline uint64_t touched_groups(const struct parts *parts, int b, size_t first) {
-    uint64_t any = 0, word;
-    for (uint32_t p = 0; p < parts->n; p++) {
-        memcpy(&word, parts->sums[p]->touched[b] + first, sizeof word);
-        any |= word;
-    }
-    return any;
-}
-
-/* Adds up and clears a vertex's sums. True: they are not all zero. */
-static inline bool take_sums(const struct parts *parts, int b, size_t vertex, int64_t total[3]) {
-    memset(total, 0, 3 * sizeof *total);
-    for (uint32_t p = 0; p < parts->n; p++) {
-        for (int w = 0; w < 3; w++) {
-            int64_t *sum = &parts->sums[p]->gradient[b][w][vertex];
-            total[w] += *sum;
-            *sum = 0;
-        }
-    }
-    return total[0] | total[1] | total[2];
-}
-
-static inline bool is_touched(const struct parts *parts, int b, size_t group) {
-    bool any = false;
-    for (uint32_t p = 0; p < parts->n; p++) any |= parts->sums[p]->touched[b][group];
-    return any;
-}
-
-static void clear_touched(const struct run *run, const struct parts *parts, int b) {
-    for (uint32_t p = 0; p < parts->n; p++) memset(parts->sums[p]->touched[b], 0, touched_bytes(run->vertices[b]));
-}
-
-/* Adds up one body's sums, clears them, and writes the entries that are not zero, in the order of the vertices, if
- * there is where to. */
-static size_t compact(const struct run *run, const struct parts *parts, int b, uint32_t *vertices, int64_t (*sums)[3]) {
-    size_t n = 0, n_vertices = run->vertices[b];
-    int64_t total[3];
-    for (size_t first = 0; first < touched_bytes(run->vertices[b]); first += 8) {
-        if (!touched_groups(parts, b, first)) continue; /* most are */
-        for (size_t group = first; group < first + 8; group++) {
-            if (!is_touched(parts, b, group)) continue;
-            size_t vertex = group * CT_GROUP, last = vertex + CT_GROUP;
-            for (; vertex < last && vertex < n_vertices; vertex++) {
-                if (!take_sums(parts, b, vertex, total) || !vertices) continue;
-                vertices[n] = (uint32_t)vertex;
-                memcpy(sums[n++], total, sizeof total);
-            }
-        }
-    }
-    clear_touched(run, parts, b);
-    return n;
-}
-
-static void compact_body(void *context, uint32_t b, uint32_t worker) {
-    (void)worker;
-    struct run *run = context;
-    run->compacted[b] = compact(run, &run->parts, (int)b, run->to_vertices[b], run->to_sums[b]);
-}
-
-/* At least as many entries as compact will write. */
-static size_t count_touched(const struct run *run, const struct parts *parts, int b) {
-    size_t n = 0, groups = touched_bytes(run->vertices[b]);
-    for (size_t first = 0; first < groups; first += 8)
-        n += (size_t)__builtin_popcountll(touched_groups(parts, b, first)) * CT_GROUP;
-    return n;
-}
-
-static bool keep_spans(struct run *run) {
-    const ct_span_scratch *span = &run->lane->workers[run->driver].span;
-    ct_job *job = run->job;
-    job->contact.n_spans = span->n_spans;
-    size_t bytes = span->n_spans * sizeof(ct_raw_span);
-    if (!bytes) return true;
-    job->raw_spans = malloc(bytes);
-    if (job->raw_spans) memcpy(job->raw_spans, span->spans.data, bytes);
-    return job->raw_spans;
-}
-
-void ct_cpu_job_clear(ct_job *job) {
-    free(job->answer);
-    free(job->raw_spans);
-    job->answer = job->raw_spans = NULL;
-}
-
-static void on_two_threads(void *context, ct_task part, void *data) {
-    const struct run *run = context;
-    ct_pool_run(run->device->pool, 2, part, data);
-}
-
-/* Gathers both bodies' entries into job->answer, which has room for that many of each, and computes the contact. */
-static void make_answer(struct run *run, const size_t room[2]) {
-    ct_job *job = run->job;
-    const ct_worker *driver = &run->lane->workers[run->driver];
-    int64_t(*sums)[3] = job->answer;
-    uint32_t *vertices = (uint32_t *)(sums + room[0] + room[1]);
-    for (int b = 0; b < 2; b++) {
-        run->to_sums[b] = sums + (b ? room[0] : 0);
-        run->to_vertices[b] = vertices + (b ? room[0] : 0);
-    }
-    spread(run, 2, compact_body);
-
-    /* Together, without the room that was too much. */
-    size_t count[2] = {run->compacted[0], run->compacted[1]}, n = count[0] + count[1];
-    memmove(sums + count[0], run->to_sums[1], count[1] * sizeof *sums);
-    memmove(sums + n, vertices, count[0] * sizeof *vertices);
-    vertices = (uint32_t *)(sums + n);
-    memmove(vertices + count[0], run->to_vertices[1], count[1] * sizeof *vertices);
-
-    ct_entries side[2];
-    double origin[2][3] = {{0, 0, 0}, {0, 0, 0}};
-    for (int b = 0; b < 2; b++) {
-        const ct_body *body = job->body[b];
-        if (body->kind == CT_BODY_RIGID)
-            for (int k = 0; k < 3; k++) origin[b][k] = body->pose[4 * k + 3];
-        size_t first = b ? count[0] : 0;
-        side[b] = (ct_entries){vertices + first, (const int64_t(*)[3])(sums + first), count[b], driver->coords[b].data,
-                               origin[b]};
-        job->contact.count[b] = count[b];
-    }
-    ct_frame_contact(&job->window, side, &job->contact, run->spread ? on_two_threads : NULL, run);
-}
-
-static void finish(struct run *run) {
-    ct_job *job = run->job;
-    int64_t length[3] = {0, 0, 0};
-    for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
-        const ct_worker *worker = &run->lane->workers[w];
-        if (worker->sums_job != job->number) continue;
-        for (int k = 0; k < 3; k++) length[k] += worker->sums.length[k];
-        job->rays += worker->rays_cast;
-        job->fragments += worker->fragments;
-        job->seconds[CT_PHASE_RASTER] += worker->raster_seconds;
-        job->seconds[CT_PHASE_SPAN] += worker->span_seconds;
-    }
-    job->found = !run->failed && ct_frame_volumes(&job->window, length, &job->contact);
-
-    run->parts = parts_of(run);
-    size_t room[2] = {0, 0};
-    if (job->found && job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))
-        for (int b = 0; b < 2; b++) room[b] = count_touched(run, &run->parts, b);
-    if (room[0] + room[1]) {
-        job->answer = malloc((room[0] + room[1]) * (sizeof(int64_t[3]) + sizeof(uint32_t)));
-        if (!job->answer) run->failed = true;
-    }
-    if (job->answer)
-        make_answer(run, room);
-    else
-        spread(run, 2, compact_body); /* clears the sums */
-    if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run)) run->failed = true;
-    for (uint32_t w = run->first_worker; w < run->end_worker; w++)
-        if (run->lane->workers[w].sums_job == job->number) run->lane->workers[w].sums_job = 0;
-}
-
 /* ---- the whole ---- */
 
 /* The window's depths are where both boxes are (ct_view_plan). */
@@ -417,16 +213,17 @@ static ct_entry entry_of(const ct_box *body, const ct_box *other, int w) {
                                          : CT_ENTRY_COUNTED;
 }
 
-static bool prepare(struct run *run) {
+static bool prepare(ct_run *run) {
     ct_device *device = run->device;
     ct_worker *driver = &run->lane->workers[run->driver];
     for (int b = 0; b < 2; b++) {
         const ct_mesh *mesh = run->job->body[b]->mesh;
         run->vertices[b] = mesh->n_vertices;
         run->triangles[b] = mesh->triangles;
-        run->vertex_chunks[b] = (mesh->n_vertices + VERTEX_CHUNK - 1) / VERTEX_CHUNK;
+        run->vertex_chunks[b] = (mesh->n_vertices + CT_RUN_VERTICES - 1) / CT_RUN_VERTICES;
         run->triangle_chunks[b] = (mesh->n_triangles + TRIANGLE_CHUNK - 1) / TRIANGLE_CHUNK;
-        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, mesh->n_vertices * sizeof(ct_coords), 0, false) ||
+        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_run_room(run, b) * sizeof(ct_coords), 0,
+                               false) ||
             !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
             return false;
         run->placed[b] = (ct_placed){.coords = driver->coords[b].data,
@@ -437,6 +234,9 @@ static bool prepare(struct run *run) {
         for (int w = 0; w < 3; w++)
             run->placed[b].entry[w] = (uint8_t)entry_of(&run->job->body[b]->box, &run->job->body[1 - b]->box, w);
     }
+    const size_t chunks = (size_t)run->vertex_chunks[0] + run->vertex_chunks[1];
+    if (!ct_buffer_reserve(&driver->gathered, &device->budget, chunks * sizeof(ct_gathered), 0, false)) return false;
+    run->gathered = driver->gathered.data;
     run->first = run->placed[1].n_triangles > run->placed[0].n_triangles;
     size_t bins = run->triangle_chunks[0] + run->triangle_chunks[1];
     if (bins > driver->n_bins) {
@@ -451,12 +251,12 @@ static bool prepare(struct run *run) {
 }
 
 static void drawn_band(void *context, uint32_t i, uint32_t index) {
-    const struct run *run = context;
+    const ct_run *run = context;
     band(context, run->job->first_band + i, index);
 }
 
 /* Draws the job's bands and takes their spans: all at once, or as many at a time as OpenGL, or memory, has room for. */
-static void draw_bands(struct run *run) {
+static void draw_bands(ct_run *run) {
     ct_job *job = run->job;
     uint32_t most = job->bands.total;
     for (job->first_band = 0; job->first_band < job->bands.total && !run->failed;) {
@@ -466,7 +266,7 @@ static void draw_bands(struct run *run) {
         job->end_band = job->first_band + (left < most ? left : most);
         double start = ct_now();
         ct_cpu_job_tiles(job, &drawing);
-        spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], patch_chunk);
+        ct_run_spread(run, run->triangle_chunks[0] + run->triangle_chunks[1], patch_chunk);
         ct_status status = ct_cpu_draw(run->lane, run->failed ? NULL : &drawing);
         job->seconds[CT_PHASE_RASTER] += ct_now() - start;
         uint32_t n = job->end_band - job->first_band;
@@ -477,50 +277,50 @@ static void draw_bands(struct run *run) {
             continue;
         }
         job->drawing = &drawing;
-        spread(run, n, drawn_band);
+        ct_run_spread(run, n, drawn_band);
         job->drawing = NULL;
         job->first_band = job->end_band;
     }
 }
 
-static struct run run_of(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
-    return (struct run){.device = lane->device,
-                        .lane = lane,
-                        .job = job,
-                        .driver = worker,
-                        .spread = wide,
-                        .first_worker = wide ? 0 : worker,
-                        .end_worker = wide ? lane->device->threads : worker + 1};
+static ct_run run_of(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
+    return (ct_run){.device = lane->device,
+                    .lane = lane,
+                    .job = job,
+                    .driver = worker,
+                    .spread = wide,
+                    .first_worker = wide ? 0 : worker,
+                    .end_worker = wide ? lane->device->threads : worker + 1};
 }
 
 bool ct_cpu_job_patches(ct_lane *lane, ct_job *job, uint32_t worker, uint32_t tile) {
-    struct run run = run_of(lane, job, worker, false);
+    ct_run run = run_of(lane, job, worker, false);
     if (!prepare(&run)) return false;
     run.tile = tile;
     place(&run);
-    if (!run.failed) spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], patch_chunk);
+    if (!run.failed) ct_run_spread(&run, run.triangle_chunks[0] + run.triangle_chunks[1], patch_chunk);
     return !run.failed;
 }
 
 void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool wide) {
-    struct run run = run_of(lane, job, worker, wide);
+    ct_run run = run_of(lane, job, worker, wide);
     double start = ct_now(), placed = start;
     if (!prepare(&run)) {
         run.failed = true;
     } else if (job->drawing) { /* by ct_cpu_draw_jobs; where vertices are is asked for once more, by the frames */
-        spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
+        ct_run_spread(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
         placed = ct_now();
-        spread(&run, job->bands.total, band);
+        ct_run_spread(&run, job->bands.total, band);
     } else {
         place(&run);
         placed = ct_now();
         if (lane->device->drawer && !run.failed)
             draw_bands(&run);
         else if (!run.failed)
-            spread(&run, job->bands.total, band);
+            ct_run_spread(&run, job->bands.total, band);
     }
     double summed = ct_now();
-    finish(&run);
+    ct_run_finish(&run);
     job->seconds[CT_PHASE_RASTER] += placed - start;
     job->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     if (run.failed) {

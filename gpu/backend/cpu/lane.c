@@ -24,6 +24,7 @@ static void free_scratch(ct_device *device, ct_worker *w) {
                             &w->rays.winding_memory,
                             &w->span.ray,
                             &w->span.spans,
+                            &w->gathered,
                             &w->gradient_memory[0],
                             &w->gradient_memory[1],
                             &w->touched_memory[0],

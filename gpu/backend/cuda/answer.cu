@@ -52,7 +52,7 @@ static void answer(ct_lane *lane, ct_step *step, const ct_gpu_step *sent, const 
         const spans rest = {shown->at + n_spans, shown->end};
         n_spans += found[i].contact.n_spans = count_spans(&rest, &found[i]);
     }
-    ct_result *r = ct_result_new(step->want, share->n_contacts, n_entries, n_spans, &step->error);
+    ct_result *r = ct_result_new(step->want, share->n_contacts, n_entries, n_spans, NULL, &step->error);
     if (!r) {
         shown->at += n_spans;
         return;

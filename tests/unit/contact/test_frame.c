@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/contact/frame.h"
+#include "gpu/contact/frame_k.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 
@@ -14,21 +14,32 @@ enum { MAX = 64 };
 struct side {
     uint32_t vertices[MAX];
     int64_t sums[MAX][3];
-    ct_coords coords[MAX];
+    int32_t coords[MAX][4];
     double origin[3];
     size_t count;
 };
-
-static ct_entries entries_of(const struct side *s) {
-    return (ct_entries){s->vertices, (const int64_t(*)[3])s->sums, s->count, (const ct_coords *)s->coords, s->origin};
-}
 
 static ct_contact frame_of(const ct_window *window, const struct side sides[2], double volume) {
     ct_contact contact;
     memset(&contact, 0, sizeof contact);
     contact.volume = volume;
-    const ct_entries bodies[2] = {entries_of(&sides[0]), entries_of(&sides[1])};
-    ct_frame_contact(window, bodies, &contact, NULL, NULL);
+    const ct_weight_units units = ct_frame_units(window);
+    const double scale = ct_barycentre_scale(window);
+    ct_barycentre centre[2];
+    memset(centre, 0, sizeof centre);
+    for (int b = 0; b < 2; b++) {
+        const struct side *s = &sides[b];
+        ct_moments moments;
+        memset(&moments, 0, sizeof moments);
+        for (size_t k = 0; k < s->count; k++) ct_moments_add(&moments, s->coords[s->vertices[k]], s->sums[k]);
+        ct_moments_finish(&moments, window, &units, s->origin, contact.generalized_gradient[b]);
+    }
+    const int has_normal = ct_frame_normal(&contact, contact.generalized_gradient[0]);
+    for (int b = 0; b < 2; b++)
+        for (size_t k = 0; k < sides[b].count; k++)
+            ct_barycentre_add(&centre[b], &contact, has_normal, scale, &units, sides[b].coords[sides[b].vertices[k]],
+                              sides[b].sums[k]);
+    ct_frame_finish(window, centre, has_normal, scale, &contact);
     return contact;
 }
 
