@@ -1,7 +1,10 @@
 /* exact.h - exact sums of 64-bit weights times 32-bit coordinates, four at a time, for *.simd.c files: the vector form
- * of what frame_k.h adds up in 128 bits, and the same integers. */
+ * of what frame_k.h adds up in 128 bits, and the same integers. For AVX2, which multiplies so many 32-bit numbers to
+ * 64-bit ones; without that, a processor's own product of 128 bits takes less time. */
 #ifndef CT_EXACT_H
 #define CT_EXACT_H
+
+#ifdef __AVX2__
 
 #include <assert.h>
 #include <string.h>
@@ -38,12 +41,7 @@ static inline struct digits digits_of(ct_v4l weight) {
 }
 
 static inline ct_v4l product(ct_lower a, ct_lower b) {
-#ifdef __AVX2__
     return (ct_v4l)_mm256_mul_epi32((__m256i)a, (__m256i)b);
-#else
-    return (ct_v4l){(int64_t)(int32_t)a[0] * (int32_t)b[0], (int64_t)(int32_t)a[1] * (int32_t)b[1],
-                    (int64_t)(int32_t)a[2] * (int32_t)b[2], (int64_t)(int32_t)a[3] * (int32_t)b[3]};
-#endif
 }
 
 static inline void add_products(struct product_sum *sum, struct digits weight, ct_lower q) {
@@ -74,5 +72,7 @@ static inline void lower_coords(const ct_coords at[4], ct_lower q[3]) {
     q[1] = (ct_v4l)((ct_v4u)xy >> 32);
     q[2] = __builtin_shufflevector(even, odd, 1, 5, 3, 7);
 }
+
+#endif
 
 #endif
