@@ -84,13 +84,16 @@ void ct_result_entries(ct_result *r, const ct_contact *contact, const ct_weight_
     if (n == 0) return;
     memcpy(r->vertices + first, vertices, n * sizeof *r->vertices);
     const double pressure = -stiffness * contact->volume;
-    for (uint64_t i = 0; i < n; i++) {
-        double g[3];
+    double g[3];
+    /* One array after the other: a loop that asks for none is short. */
+    for (uint64_t i = 0; r->gradient && i < n; i++) ct_frame_gradient(units, sums[i], r->gradient + 3 * (first + i));
+    for (uint64_t i = 0; r->weights && i < n; i++) {
         ct_frame_gradient(units, sums[i], g);
-        if (r->gradient) memcpy(r->gradient + 3 * (first + i), g, sizeof g);
-        if (r->weights) r->weights[first + i] = ct_frame_friction(contact, g);
-        if (r->forces)
-            for (int k = 0; k < 3; k++) r->forces[3 * (first + i) + k] = pressure * g[k];
+        r->weights[first + i] = ct_frame_friction(contact, g);
+    }
+    for (uint64_t i = 0; r->forces && i < n; i++) {
+        ct_frame_gradient(units, sums[i], g);
+        for (int k = 0; k < 3; k++) r->forces[3 * (first + i) + k] = pressure * g[k];
     }
 }
 
