@@ -336,9 +336,8 @@ static void flush_tallies(struct coarse *c) {
             int64_t depth = t->n * p->setup.z0 + tally_sum(t->n, t->depth, 0);
             if (shared && body == 1) depth = 0; /* a bound that is shared counts once */
             c->total += side == UPPER ? depth : -depth;
-            flush(&c->sink, side, kind);
-            c->sink.pending[side][kind] =
-                (struct pending){p->tag, t->n, tally_sum(t->n, t->l1, shared), tally_sum(t->n, t->l2, shared)};
+            add_bounds(&c->sink, p->tag, side, kind, t->n, tally_sum(t->n, t->l1, shared),
+                       tally_sum(t->n, t->l2, shared));
         }
     }
 }
@@ -355,13 +354,13 @@ ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, con
     c.budget = budget;
     c.total = 0;
     sort(&c);
-    c.sink = sink_of(rays, triangles, sums);
+    sink_start(&c.sink, rays, triangles, sums);
     rays->n_fragments = 0;
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_COARSE_FAILED;
     bool ok = true;
     for (int32_t row = 0; row < rays->rows && ok; row += ROWS_AT_ONCE) ok = walk_rows(&c, row);
     flush_tallies(&c);
-    flush_all(&c.sink);
+    drain(&c.sink);
     sums->length[rays->view] += c.total;
     return ok ? CT_COARSE_DONE : CT_COARSE_FAILED;
 }

@@ -6,7 +6,8 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return false;
     const struct band band = band_of(rays);
     const ct_linked_fragment *fragments = band.fragments;
-    struct sink sink = sink_of(rays, triangles, sums);
+    struct sink sink;
+    sink_start(&sink, rays, triangles, sums);
     const uint32_t first = (uint32_t)rays->first_body;
     const uint32_t *heads = rays->head;
     int64_t total = 0;
@@ -21,7 +22,7 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         if (keep || !walk_simple(&sink, &band, ray, head, &total))
             ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
     }
-    flush_all(&sink);
+    drain(&sink);
     sums->length[rays->view] += total;
     return ok;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/simd.h"
-#include "gpu/span/span_cpu.h"
+#include "gpu/span/sink.h"
 
 /* ---- order along a ray ---- */
 
@@ -64,106 +64,7 @@ static void heap_sort(const ct_linked_fragment *fragments, entry *e, size_t n) {
     }
 }
 
-/* ---- sums ---- */
-
-enum { LOWER, UPPER };
-
-/* Bounds of one kind since the triangle last changed: neighbouring rays mostly meet the same triangle, and one addition
- * to its corners then does for all of them. */
-struct pending {
-    uint32_t tag;
-    int64_t n, l1, l2;
-};
-
-/* Kinds: a bound that is one body's alone, or body 0's or body 1's half of one that they share. */
-enum { ALONE, HALF, KINDS = HALF + 2 };
-
-/* What goes to a triangle's corners. */
-struct parked {
-    uint32_t tag; /* PARKED_NONE: nothing */
-    int64_t weight[3];
-};
-enum { PARKED = 16, PARKED_HALF = PARKED / 2 };
-#define PARKED_NONE UINT32_MAX
-
-struct sink {
-    int64_t *gradient[2]; /* the view's, per body */
-    uint8_t *touched[2];
-    const uint32_t *const *triangles;
-    struct pending pending[2][KINDS]; /* lower, upper */
-    struct parked parked[PARKED];     /* a ring */
-    uint32_t next;
-};
-
-static const struct pending nothing = {UINT32_MAX, 0, 0, 0};
-
-static inline struct sink sink_of(const ct_ray_lists *rays, const uint32_t *const *triangles, ct_sums *sums) {
-    struct sink sink = {.gradient = {sums->gradient[0][rays->view], sums->gradient[1][rays->view]},
-                        .touched = {sums->touched[0], sums->touched[1]},
-                        .triangles = triangles};
-    for (int kind = 0; kind < KINDS; kind++) sink.pending[LOWER][kind] = sink.pending[UPPER][kind] = nothing;
-    for (int i = 0; i < PARKED; i++) sink.parked[i].tag = PARKED_NONE;
-    return sink;
-}
-
-static inline const uint32_t *corners_of(const struct sink *s, uint32_t tag) {
-    return s->triangles[tag >> 31] + 3 * (size_t)(tag & 0x7fffffff);
-}
-
-static inline void apply(const struct sink *s, const struct parked *p) {
-    if (p->tag == PARKED_NONE) return;
-    const uint32_t *corner = corners_of(s, p->tag);
-    int64_t *gradient = s->gradient[p->tag >> 31];
-    uint8_t *touched = s->touched[p->tag >> 31];
-    for (int k = 0; k < 3; k++) {
-        size_t vertex = corner[k];
-        gradient[vertex] += p->weight[k];
-        touched[vertex / CT_GROUP] = 1;
-    }
-}
-
-/* Sums lie anywhere in memory, in the order of a mesh's vertices: what goes there is parked until the triangle's
- * corners and then their sums have come into the cache. */
-static inline void park(struct sink *s, struct parked p) {
-    struct parked *place = &s->parked[s->next % PARKED], *half = &s->parked[(s->next + PARKED_HALF) % PARKED];
-    apply(s, place);
-    *place = p;
-    s->next++;
-    __builtin_prefetch(corners_of(s, p.tag));
-    if (half->tag == PARKED_NONE) return;
-    const uint32_t *corner = corners_of(s, half->tag);
-    for (int k = 0; k < 3; k++) __builtin_prefetch(s->gradient[half->tag >> 31] + corner[k], 1);
-}
-
-static inline void flush(struct sink *s, int side, int kind) {
-    const struct pending *p = &s->pending[side][kind];
-    if (!p->n) return;
-    int64_t sign = side == UPPER ? 1 : -1;
-    park(s,
-         (struct parked){
-             p->tag, {sign * (p->n * (CT_WEIGHT_ONE >> (kind >= HALF)) - p->l1 - p->l2), sign * p->l1, sign * p->l2}});
-}
-
-static inline void flush_all(struct sink *s) {
-    for (int kind = 0; kind < KINDS; kind++) {
-        flush(s, LOWER, kind);
-        flush(s, UPPER, kind);
-    }
-    for (int i = 0; i < PARKED; i++) apply(s, &s->parked[i]);
-}
-
-static inline void add_fragment(struct sink *s, const ct_fragment *f, int side, int kind) {
-    struct pending *p = &s->pending[side][kind];
-    if (p->tag != f->tag) {
-        flush(s, side, kind);
-        *p = (struct pending){f->tag, 0, 0, 0};
-    }
-    int64_t weight[3];
-    ct_bound_weights(f, kind >= HALF, weight);
-    p->n++;
-    p->l1 += weight[1];
-    p->l2 += weight[2];
-}
+/* ---- bounds ---- */
 
 /* Returns the depth of the bound. */
 static inline int32_t add_bound(struct sink *s, const ct_linked_fragment *fragments, const ct_bound *bound, int side) {
