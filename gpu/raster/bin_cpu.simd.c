@@ -167,15 +167,48 @@ static inline struct listed *list(struct listed *to, const struct quad *q, const
 /* Where what is found goes. */
 struct found {
     struct listed *listed;
-    struct crossed crossed[3]; /* per view */
+    struct crossed crossed[3]; /* per view, in memory[view] */
+    struct ct_crossing_memory *memory[3];
+    ct_budget *budget;
 };
 
-/* views: those that the triangles may cover a sample in, a bit each. */
-static inline __attribute__((always_inline)) void bin_view(struct found *to, const struct quad *q, const struct grid *g,
-                                                           int w, unsigned views, bool single) {
+/* What four triangles can cross in a view, and what is overwritten beyond it. */
+enum { MOST = 4 * SMALL * SMALL + 4 };
+
+static size_t room_of(const struct ct_crossing_memory *m) {
+    size_t least = m->front.capacity < m->back.capacity ? m->front.capacity : m->back.capacity;
+    return (least < m->where.capacity ? least : m->where.capacity) / sizeof(uint64_t);
+}
+
+/* Crossings that are written to that memory, the first n of which are there. */
+static struct crossed crossed_in(struct ct_crossing_memory *memory, size_t n) {
+    const size_t room = room_of(memory);
+    return (struct crossed){memory->front.data, memory->back.data, memory->where.data, n,
+                            room > MOST ? room - MOST : 0};
+}
+
+/* False: out of memory. */
+static bool make_room(struct ct_crossing_memory *memory, ct_budget *budget, size_t n, size_t room) {
+    const size_t bytes = room * sizeof(uint64_t), used = n * sizeof(uint64_t);
+    return ct_buffer_reserve(&memory->front, budget, bytes, used, false) &&
+           ct_buffer_reserve(&memory->back, budget, bytes, used, false) &&
+           ct_buffer_reserve(&memory->where, budget, bytes, used, false);
+}
+
+static __attribute__((noinline)) bool grow(struct found *to, int w, size_t n) {
+    struct crossed *c = &to->crossed[w];
+    bool ok = make_room(to->memory[w], to->budget, c->n, c->n + MOST + (n > c->n ? n : c->n) + 1);
+    *c = crossed_in(to->memory[w], c->n);
+    return ok;
+}
+
+/* views: those that the triangles may cover a sample in, a bit each; n: triangles yet to come. False: out of memory. */
+static inline __attribute__((always_inline)) bool bin_view(struct found *to, const struct quad *q, const struct grid *g,
+                                                           int w, size_t n, unsigned views, bool single) {
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
-    ct_v4i is_large = u->large | v->large;
-    unsigned in = q->present, large = bits_v4i(is_large);
+    if (!(views >> w & 1)) return true;
+    if (__builtin_expect(to->crossed[w].n >= to->crossed[w].full, 0) && !grow(to, w, n)) return false;
+    unsigned in = q->present, large = bits_v4i(u->large | v->large);
     if (views != 1u << w) /* else they would not be kept */
         in &= bits_v4i(u->spans & v->spans & ~(depth->after | (depth->before & g->view[w].dropped_before)));
     unsigned small = in & ~large;
@@ -190,53 +223,15 @@ static inline __attribute__((always_inline)) void bin_view(struct found *to, con
     }
     if (small) cross(&to->crossed[w], q, g, w, small, single);
     if (large) to->listed = list(to->listed, q, g, w, large);
-}
-
-/* What four triangles can cross in a view, and what is overwritten beyond it. */
-enum { MOST = 4 * SMALL * SMALL + 4 };
-
-static size_t room_of(const struct ct_crossing_memory *m) {
-    size_t least = m->front.capacity < m->back.capacity ? m->front.capacity : m->back.capacity;
-    return (least < m->where.capacity ? least : m->where.capacity) / sizeof(uint64_t);
-}
-
-static bool grow(struct ct_crossing_memory *memory, ct_budget *budget, struct crossed *to, size_t room) {
-    const size_t bytes = room * sizeof *to->front, used = to->n * sizeof *to->front;
-    bool ok = ct_buffer_reserve(&memory->front, budget, bytes, used, false) &&
-              ct_buffer_reserve(&memory->back, budget, bytes, used, false) &&
-              ct_buffer_reserve(&memory->where, budget, bytes, used, false);
-    to->front = memory->front.data;
-    to->back = memory->back.data;
-    to->where = memory->where.data;
-    return ok;
-}
-
-/* For at least four triangles of n yet to come. Returns how many there is room for, 0: out of memory. */
-static size_t make_room(struct found *to, struct ct_crossing_memory *const memory[3], ct_budget *budget, size_t n) {
-    size_t quads = SIZE_MAX;
-    for (int w = 0; w < 3; w++) {
-        struct crossed *c = &to->crossed[w];
-        if (room_of(memory[w]) < c->n + MOST && !grow(memory[w], budget, c, c->n + MOST + (n > c->n ? n : c->n)))
-            return 0;
-        size_t more = (room_of(memory[w]) - c->n) / MOST;
-        if (more < quads) quads = more;
-    }
-    return 4 * quads;
+    return true;
 }
 
 /* Triangles of one list, see CT_KEPT_LISTS. */
-static inline __attribute__((always_inline)) bool bin_list(struct found *to, struct ct_crossing_memory *const memory[3],
-                                                           ct_budget *budget, const ct_placed *p, const struct grid *g,
+static inline __attribute__((always_inline)) bool bin_list(struct found *to, const ct_placed *p, const struct grid *g,
                                                            const uint32_t *kept, size_t n, unsigned views,
                                                            bool single) {
     const bool ahead = is_large(p);
-    size_t room = 0;
     for (size_t i = 0; i < n; i += 4) {
-        if (i >= room) {
-            size_t more = make_room(to, memory, budget, n - i);
-            if (!more) return false;
-            room = i + more;
-        }
         if (ahead)
             for (int l = 0; l < 4; l++) {
                 const uint32_t *soon = p->triangles + 3 * (size_t)kept[i + l + AHEAD];
@@ -249,17 +244,17 @@ static inline __attribute__((always_inline)) bool bin_list(struct found *to, str
         q.tag = (ct_v4u)ct_v4l_of_v4i(numbers) << 32 | (uint64_t)p->body << 63;
         q.present = n - i < 4 ? (1u << (n - i)) - 1 : 15;
         place(&q, p, g);
-        for (int w = 0; w < 3; w++)
-            if (views >> w & 1) bin_view(to, &q, g, w, views, single);
+        if (!bin_view(to, &q, g, 0, n - i, views, single) || !bin_view(to, &q, g, 1, n - i, views, single) ||
+            !bin_view(to, &q, g, 2, n - i, views, single))
+            return false;
     }
     return true;
 }
 
-static bool bin_all(struct found *to, struct ct_crossing_memory *const memory[3], ct_budget *budget, const ct_placed *p,
-                    const struct grid *g, const ct_bin_scratch *s) {
+static bool bin_all(struct found *to, const ct_placed *p, const struct grid *g, const ct_bin_scratch *s) {
     const uint32_t *const *kept = s->kept;
     const uint32_t *n = s->n_kept;
-#define BIN_LIST(list, views, single) bin_list(to, memory, budget, p, g, kept[list], n[list], views, single)
+#define BIN_LIST(list, views, single) bin_list(to, p, g, kept[list], n[list], views, single)
     return BIN_LIST(CT_KEPT_SINGLE, 1, true) && BIN_LIST(CT_KEPT_SINGLE + 1, 2, true) &&
            BIN_LIST(CT_KEPT_SINGLE + 2, 4, true) && BIN_LIST(CT_KEPT_SINGLE + 3, 7, true) &&
            BIN_LIST(CT_KEPT_SEVERAL, 1, false) && BIN_LIST(CT_KEPT_SEVERAL + 1, 2, false) &&
@@ -303,8 +298,8 @@ static bool sort_crossings(struct ct_crossing_memory *memory, ct_budget *budget,
     const struct crossed from = *c;
     for (size_t i = 0; i < from.n; i++) count[(from.where[i] >> 32 >> shift) + 2]++;
     add_up(count, bands);
-    struct crossed to = {.n = 0};
-    if (!grow(memory, budget, &to, from.n)) return false;
+    if (!make_room(memory, budget, 0, from.n)) return false;
+    const struct crossed to = crossed_in(memory, 0);
     for (size_t i = 0; i < from.n; i++) {
         const uint32_t at = count[(from.where[i] >> 32 >> shift) + 1]++;
         to.front[at] = from.front[i];
@@ -324,13 +319,12 @@ static bool bin(ct_bin *out, ct_bin_scratch *scratch, ct_budget *budget, const c
         !ct_buffer_reserve(&scratch->listed, budget, 3 * n * sizeof(struct listed), 0, false))
         return false;
     const struct grid grid = grid_of(p, window, bands, crossings);
-    struct found to = {.listed = scratch->listed.data};
-    struct ct_crossing_memory *memory[3];
+    struct found to = {.listed = scratch->listed.data, .budget = budget};
     for (int w = 0; w < 3; w++) { /* what is of one band is there at once */
-        memory[w] = bands->count[w] > 1 ? &scratch->crossed[w] : &out->crossing_memory[w];
-        to.crossed[w] = (struct crossed){memory[w]->front.data, memory[w]->back.data, memory[w]->where.data, 0};
+        to.memory[w] = bands->count[w] > 1 ? &scratch->crossed[w] : &out->crossing_memory[w];
+        to.crossed[w] = crossed_in(to.memory[w], 0);
     }
-    if (!bin_all(&to, memory, budget, p, &grid, scratch)) return false;
+    if (!bin_all(&to, p, &grid, scratch)) return false;
     uint32_t *count = out->offsets.data;
     memset(count, 0, all_counts * sizeof *count);
     if (!sort_entries(out, budget, scratch->listed.data, to.listed, count, bands->total)) return false;

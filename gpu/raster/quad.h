@@ -68,7 +68,7 @@ struct extent4 {        /* along an axis */
 
 struct quad {
     const uint32_t *triangle; /* [4] */
-    ct_v4u tag;                /* in the upper halves */
+    ct_v4u tag;               /* in the upper halves */
     unsigned present;         /* a bit each */
     struct extent4 axis[3];
 };
@@ -109,14 +109,13 @@ static inline __attribute__((always_inline)) void place(struct quad *q, const ct
 
 /* ---- samples of small triangles ---- */
 
-/* Crossings of a view as they are found, [room]: four may be written at n. */
+/* Crossings of a view as they are found. */
 struct crossed {
     uint64_t *front, *back, *where; /* as in ct_crossings */
-    size_t n;
+    size_t n, full;                 /* there is room for those of four triangles more where n < full */
 };
 
-/* Four triangles in a view. Edge functions, their steps and the area are positive for a covered sample whatever the
- * orientation. */
+/* Four triangles' areas and, by their signs, how their edge functions change from one sample to the next. */
 struct edges {
     ct_v4d area, step_u[3], step_v[3];
 };
@@ -139,24 +138,26 @@ static inline ct_v4u rounded(ct_v4d x) {
     return (ct_v4u)(x + CT_ROUND_MAGIC);
 }
 
-/* What is the same for all samples. */
+/* What is the same for all samples of four triangles in a view. Those that are clockwise are mirrored along u, so that
+ * edge functions are positive inside. */
 struct facing {
-    ct_v4l flip;          /* the sign bit of those that are clockwise */
-    ct_v4d area, inverse; /* twice the area, and one over it */
-    ct_v4u key;           /* at corner 0 */
+    ct_v4d u_at, u_b, u_c, u_pitch, area, inverse; /* twice the area, and one over it */
+    ct_v4u key;                                    /* at corner 0 */
 };
 
-#define FLIP(x) ((ct_v4d)((ct_v4l)(x) ^ f->flip))
-
 static inline __attribute__((always_inline)) struct facing facing_of(const struct extent4 *u, const struct extent4 *v,
-                                                                     const struct extent4 *depth) {
-    struct facing facing, *f = &facing;
+                                                                     const struct extent4 *depth, ct_v4d pitch) {
     const ct_v4d area = u->b * v->c - u->c * v->b;
-    f->flip = (ct_v4l)area & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
-    f->area = FLIP(area);
-    f->inverse = 1.0 / f->area;
-    f->key = (ct_v4u)ct_v4l_of_v4i(depth->a + CT_DEPTH_BIAS) << 1 | (ct_v4u)f->flip >> 63;
-    return facing;
+    const ct_v4l flip = (ct_v4l)area & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
+#define FLIP(x) ((ct_v4d)((ct_v4l)(x) ^ flip))
+    return (struct facing){.u_at = FLIP(u->at),
+                           .u_b = FLIP(u->b),
+                           .u_c = FLIP(u->c),
+                           .u_pitch = FLIP(pitch),
+                           .area = FLIP(area),
+                           .inverse = 1.0 / FLIP(area),
+                           .key = (ct_v4u)ct_v4l_of_v4i(depth->a + CT_DEPTH_BIAS) << 1 | (ct_v4u)flip >> 63};
+#undef FLIP
 }
 
 /* The crossings at a sample from those triangles that have a bit in `hits`; e1 and e2 are the edge functions there. The
@@ -179,12 +180,13 @@ static inline __attribute__((always_inline)) void put_hits(struct crossed *to, c
 
 /* Tries the first samples of those triangles that have a bit in `lanes`, or, unless `single` says that there are no
  * others, all. The same arithmetic as ct_make_setup. */
-static inline __attribute__((always_inline)) void cross(struct crossed *found, const struct quad *q, const struct grid *g,
-                                                        int w, unsigned lanes, bool single) {
+static inline __attribute__((always_inline)) void cross(struct crossed *found, const struct quad *q,
+                                                        const struct grid *g, int w, unsigned lanes, bool single) {
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
-    const struct facing facing = facing_of(u, v, depth), *f = &facing;
+    const ct_v4d v_pitch = g->axis[ct_view_v(w)].pitch;
+    const struct facing f = facing_of(u, v, depth, g->axis[ct_view_u(w)].pitch);
     struct crossed to = *found; /* which no store can change */
-    ct_v4d e1 = FLIP(u->at * v->c - u->c * v->at), e2 = FLIP(u->b * v->at - u->at * v->b), e0 = f->area - e1 - e2;
+    ct_v4d e1 = f.u_at * v->c - f.u_c * v->at, e2 = f.u_b * v->at - f.u_at * v->b, e0 = f.area - e1 - e2;
     const ct_v4i ray = (v->first * g->view[w].columns + u->first) | (depth->before & v4i((int32_t)CT_CROSSING_COUNTED));
     ct_v4u where = (ct_v4u)__builtin_shufflevector(ray, v->first, 0, 4, 1, 5, 2, 6, 3, 7);
     /* Less than 0 where that was the last column, or row. */
@@ -198,35 +200,33 @@ static inline __attribute__((always_inline)) void cross(struct crossed *found, c
         ct_v4d least = min_v4d(min_v4d(e0, e1), e2);
         unsigned hits = in_row & bits(least > 0.0), zero = in_row & bits(least == 0.0);
         if (__builtin_expect(zero, 0)) {
-            const struct edges edges = {
-                f->area, {FLIP(v->b - v->c), FLIP(v->c), FLIP(-v->b)}, {FLIP(u->c - u->b), FLIP(-u->c), FLIP(u->b)}};
+            const struct edges edges = {f.area,
+                                        {(v->b - v->c) * f.u_pitch, v->c * f.u_pitch, -v->b * f.u_pitch},
+                                        {f.u_c - f.u_b, -f.u_c, f.u_b}};
             hits |= covered(edges, zero, e0, e1, e2);
         }
-        put_hits(&to, q, f, depth, hits, where, e1, e2);
+        put_hits(&to, q, &f, depth, hits, where, e1, e2);
         if (!several) break;
         in_row &= ~bits_v4i(left);
         if (in_row) {
-            const ct_v4d pitch = g->axis[ct_view_u(w)].pitch;
             where += 1;
             left -= 1;
-            e0 += FLIP(v->b - v->c) * pitch;
-            e1 += FLIP(v->c) * pitch;
-            e2 -= FLIP(v->b) * pitch;
+            e0 += (v->b - v->c) * f.u_pitch;
+            e1 += v->c * f.u_pitch;
+            e2 -= v->b * f.u_pitch;
         } else {
             lanes &= ~bits_v4i(rows);
             if (!lanes) break;
-            const ct_v4d pitch = g->axis[ct_view_v(w)].pitch;
             in_row = lanes;
             where = row_where += g->view[w].next_row;
             left = columns;
             rows -= 1;
-            e0 = row0 += FLIP(u->c - u->b) * pitch;
-            e1 = row1 -= FLIP(u->c) * pitch;
-            e2 = row2 += FLIP(u->b) * pitch;
+            e0 = row0 += (f.u_c - f.u_b) * v_pitch;
+            e1 = row1 -= f.u_c * v_pitch;
+            e2 = row2 += f.u_b * v_pitch;
         }
     }
     found->n = to.n;
 }
-#undef FLIP
 
 #endif
