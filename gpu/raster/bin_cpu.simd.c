@@ -58,8 +58,8 @@ static inline cells8 culled_of(cells8 a, cells8 b, cells8 c, cells8 dropped) {
     c &= mask;
     cells8 samples = larger(larger(a, b), c) - smaller(smaller(a, b), c); /* between the corners */
     cells8 none = samples == 0;
-    none = __builtin_shufflevector(none, none, 1, 2, 0, 7, 5, 6, 4, 7) |
-           __builtin_shufflevector(none, none, 2, 0, 1, 7, 6, 4, 5, 7);
+    none = __builtin_shufflevector(none, none, 1, 2, 0, 3, 5, 6, 4, 7) |
+           __builtin_shufflevector(none, none, 2, 0, 1, 3, 6, 4, 5, 7);
     return (kept & ~none & (axis * IN_VIEW)) | ((samples > 1) & (axis * SEVERAL));
 }
 

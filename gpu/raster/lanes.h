@@ -86,6 +86,15 @@ static inline bool any(ct_v4u x) {
 #endif
 }
 
+/* The lower halves of a's lanes and the upper halves of b's. */
+static inline ct_v4u join_halves(ct_v4u a, ct_v4u b) {
+#ifdef __AVX2__
+    return (ct_v4u)_mm256_blend_epi32((__m256i)a, (__m256i)b, 0xaa);
+#else
+    return (a & 0xffffffff) | (b & 0xffffffff00000000);
+#endif
+}
+
 static inline unsigned n_lanes(unsigned bits) {
 #ifdef __POPCNT__
     return (unsigned)__builtin_popcount(bits);

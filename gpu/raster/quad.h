@@ -165,15 +165,13 @@ static inline __attribute__((always_inline)) struct facing facing_of(const struc
 static inline __attribute__((always_inline)) void put_hits(struct crossed *to, const struct quad *q,
                                                            const struct facing *f, const struct extent4 *depth,
                                                            unsigned hits, ct_v4u where, ct_v4d e1, ct_v4d e2) {
-    typedef int32_t v8i __attribute__((vector_size(32)));
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "two numbers in one");
     const ct_v4d w1 = e1 * f->inverse, w2 = e2 * f->inverse;
     const ct_v4u key = f->key + (rounded(w1 * depth->b + w2 * depth->c) << 1);
     const ct_v4u l1 = rounded(w1 * (double)CT_WEIGHT_ONE), l2 = rounded(w2 * (double)CT_WEIGHT_ONE);
-    const v8i front = __builtin_shufflevector((v8i)key, (v8i)(l1 << 32), 0, 9, 2, 11, 4, 13, 6, 15);
-    const v8i back = __builtin_shufflevector((v8i)l2, (v8i)q->tag, 0, 9, 2, 11, 4, 13, 6, 15);
-    put_lanes(to->front + to->n, (ct_v4u)front, hits);
-    put_lanes(to->back + to->n, (ct_v4u)back, hits);
+    const ct_v4u front = join_halves(key, l1 << 32), back = join_halves(l2, q->tag);
+    put_lanes(to->front + to->n, front, hits);
+    put_lanes(to->back + to->n, back, hits);
     put_lanes(to->where + to->n, where, hits);
     to->n += n_lanes(hits);
 }
