@@ -12,6 +12,7 @@
 
 #include "client_c/contactd.h"
 #include "proto/codec.h"
+#include "proto/courier.h"
 #include "proto/spin.h"
 
 /* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
@@ -105,7 +106,9 @@ struct contactd_client {
     bool keep_meshes;
     uint64_t deadline_ns; /* of the call that runs */
     wire_spin spin;
+    wire_courier courier;
     uint64_t waiting_ns, spin_ns; /* since when for a message, 0: not; until when awake */
+    uint64_t left_ns;             /* when the last submit or wait returned */
     contactd_error error;
     uint64_t random;
 

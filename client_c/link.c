@@ -96,6 +96,22 @@ contactd_code ctc_timed_out(contactd_client *client, const char *object, const c
 /* ---- sending
  * ---------------------------------------------------------------------------------------------------------- */
 
+static void hello_sent(void *data, void *hint) { /* on the courier */
+    contactd_client *client = hint;
+    wire_courier_is_here(&client->courier);
+    free(data);
+}
+
+/* A frame that is let go by whoever has sent it. */
+static bool make_hello(contactd_client *client, zmq_msg_t *to, const wire_frame *from) {
+    void *data = malloc(from->size);
+    if (!data) return false;
+    memcpy(data, from->data, from->size);
+    if (zmq_msg_init_data(to, data, from->size, hello_sent, client) == 0) return true;
+    free(data);
+    return false;
+}
+
 /* The frame's content: shared where a step holds it in a message, copied otherwise. */
 static bool make_frame(zmq_msg_t *to, const wire_frame *from, ctc_step *step) {
     for (size_t i = 0; step && i < step->n_large; i++)
@@ -124,7 +140,9 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
                         (unsigned long long)total, (unsigned long long)client->welcome.max_message_bytes);
     for (size_t i = 0; i < encoded.n_frames;) {
         zmq_msg_t frame;
-        if (!make_frame(&frame, &encoded.frames[i], step)) return ctc_no_memory(client, no_room);
+        bool made = m->type == WIRE_HELLO ? make_hello(client, &frame, &encoded.frames[i])
+                                          : make_frame(&frame, &encoded.frames[i], step);
+        if (!made) return ctc_no_memory(client, no_room);
         int flags = (i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
         if (zmq_msg_send(&frame, client->socket, flags) >= 0) {
             i++;
@@ -188,6 +206,7 @@ static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
     if (!client->waiting_ns) {
         client->waiting_ns = now;
         client->spin_ns = now + wire_spin_begin(&client->spin);
+        if (client->spin.spins) wire_courier_give_way(&client->courier, true);
     }
     if (until_ns > client->spin_ns) until_ns = client->spin_ns;
     for (; now < until_ns; now = ctc_now()) {
@@ -199,6 +218,7 @@ static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
 
 static bool sleep_for_message(contactd_client *client, uint64_t until_ns) {
     uint64_t now = ctc_now();
+    wire_courier_give_way(&client->courier, false);
     bool brief = until_ns < now + SLICE_MS * 1000000u;
     if (brief) set_int(client->socket, ZMQ_RCVTIMEO, until_ns > now ? (int)((until_ns - now) / 1000000u) + 1 : 0);
     bool got = receive(client, 0);

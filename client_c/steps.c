@@ -7,6 +7,9 @@
 
 #define STEP_COOKIE 0xc0a4u
 
+/* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
+enum { AWAY_NS = 100000 };
+
 void contactd_step_options_init(contactd_step_options *options) {
     *options = (contactd_step_options){.cookie = STEP_COOKIE, .want = CONTACTD_WANT_ALL};
 }
@@ -381,8 +384,11 @@ static contactd_code wait_for(contactd_client *client, ctc_step *step, const con
 
 contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out) {
+    /* Whoever was away since the last call computes, and will go on: the step is to be sent meanwhile. */
+    if (ctc_now() - client->left_ns > AWAY_NS) wire_courier_give_way(&client->courier, false);
     const ctc_step *step = submit(client, scene, updates, n_updates, options);
     *out = step ? step->ticket : 0;
+    client->left_ns = ctc_now();
     return client->error.code;
 }
 
@@ -390,8 +396,11 @@ contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket
     ctc_begin(client);
     *out = NULL;
     for (size_t i = 0; i < client->n_steps; i++)
-        if (client->steps[i]->ticket == ticket && !client->steps[i]->abandoned)
-            return wait_for(client, client->steps[i], out);
+        if (client->steps[i]->ticket == ticket && !client->steps[i]->abandoned) {
+            contactd_code code = wait_for(client, client->steps[i], out);
+            client->left_ns = ctc_now();
+            return code;
+        }
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "step %llu", (unsigned long long)ticket);
     return ctc_fail(client, CONTACTD_NOT_FOUND, object, "ticket",

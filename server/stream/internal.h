@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "proto/codec.h"
+#include "proto/courier.h"
 #include "proto/spin.h"
 #include "server/picture.h"
 #include "server/service.h"
@@ -22,6 +23,7 @@ typedef struct parcel {
     ct_mesh *mesh;
     void *block;           /* spans, or a picture */
     wire_encoder *encoder; /* whose header it is; NULL: the stream's, so the header is copied */
+    wire_courier *courier; /* to be told who sent it, or NULL */
 } parcel;
 
 /* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
@@ -57,6 +59,7 @@ struct stream {
     uint32_t linger_ms;
     int wake_fd; /* eventfd: something was finished by another thread while the I/O thread slept, or the end */
     wire_spin spin;
+    wire_courier courier;
     bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
     jobs *jobs;
 

@@ -16,9 +16,11 @@ void parcel_release(parcel *parcel) {
     free(parcel);
 }
 
-static void frame_sent(void *data, void *hint) { /* on one of ZeroMQ's threads */
+static void frame_sent(void *data, void *hint) { /* on the courier */
+    parcel *parcel = hint;
     (void)data;
-    parcel_release(hint);
+    if (parcel->courier) wire_courier_is_here(parcel->courier);
+    parcel_release(parcel);
 }
 
 parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block) {
@@ -125,7 +127,16 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
                                 .methods = {"ldi"},
                                 .n_methods = 1,
                             }};
-    reply(stream, request, WIRE_WELCOME, &message);
+    parcel *parcel = parcel_new(NULL, NULL, NULL); /* not copied, so that who has sent it is heard of */
+    wire_encoded encoded;
+    if (!parcel || !(parcel->encoder = wire_encoder_new()) ||
+        !encode_with(parcel->encoder, request, WIRE_WELCOME, &message, &encoded)) {
+        reply_no_memory(stream, request);
+    } else {
+        parcel->courier = &stream->courier;
+        send_encoded(stream, request, &encoded, parcel);
+    }
+    if (parcel) parcel_release(parcel);
 }
 
 /* ---- meshes ---- */

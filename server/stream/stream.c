@@ -238,7 +238,9 @@ static void *io_thread(void *argument) {
             quiet_ns = now;
             spin_ns = now + wire_spin_begin(&stream->spin);
         }
-        if (now < spin_ns && !(stream->out && stream->shares_cores)) {
+        const bool spins = now < spin_ns && !(stream->out && stream->shares_cores);
+        wire_courier_give_way(&stream->courier, spins);
+        if (spins) {
             wire_spin_pause();
         } else {
             sleep_for_events(stream);

@@ -49,3 +49,31 @@ def test_slow_clients_are_not_waited_for_awake(make_server):
         client.ping()
         # Awake for 5 of 20 ms it would take a quarter.
         assert any(share_of_a_core(server.pid, ping_slowly) <= QUIET + 0.03 for _ in range(10))
+
+
+def couriers(pid: int) -> list[int]:
+    """ZeroMQ's threads that carry messages."""
+    tasks = pathlib.Path(f"/proc/{pid}/task")
+    return [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().startswith("ZMQbg/IO")]
+
+
+def test_its_courier_gives_way_to_brisk_clients(make_server):
+    """See proto/courier.h: while the server is awake for the next message, and no longer."""
+    server = make_server("--spin-us", "100000")
+    (courier,) = couriers(server.pid)
+    with contactd.connect(server.stream) as client:
+        for policy, pause in [(os.SCHED_BATCH, 0), (os.SCHED_OTHER, 0.2), (os.SCHED_BATCH, 0)]:
+            deadline = time.monotonic() + 60 * conftest.SLOW
+            while os.sched_getscheduler(courier) != policy:
+                assert time.monotonic() < deadline
+                client.ping()
+                time.sleep(pause)
+
+
+def test_its_courier_does_not_where_it_never_is_awake(make_server):
+    server = make_server("--spin-us", "0")
+    (courier,) = couriers(server.pid)
+    with contactd.connect(server.stream) as client:
+        for _ in range(100):
+            client.ping()
+            assert os.sched_getscheduler(courier) == os.SCHED_OTHER
