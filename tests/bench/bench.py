@@ -28,8 +28,6 @@ FIGURES = [
     ("huge", "4.4M triangles in two bodies, 512^2, 2 threads", "ms", 400.0, True),
     ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
     ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
-    ("round_trip_one_core", "the same with client and server on one core, p50", "us", 150.0, True),
-    ("round_trip_one_core_p99", "the same with both on one core, p99", "us", 600.0, True),
     ("all_positions", "69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 5000.0, True),
     ("small_beside_large", "two boxes beside a client that steps two 346k bodies all the time, p50", "us", 300.0, True),
     ("small_beside_large_p99", "the same, p99", "us", 6000.0, True),
@@ -130,16 +128,6 @@ def stream_runs(build, seconds, meshes, client_spin, server_spin, backend="cpu")
         str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more])
 
 
-def on_one_core(runs):
-    """Runs of which every process has the same core to itself: none is woken for another then."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        return [{**run, "scene": f"{run['scene']}_on_one_core"} for run in runs()]
-    finally:
-        os.sched_setaffinity(0, cores)
-
-
 def neighbour_runs(build, seconds, meshes, backend="cpu"):
     return served_runs(build, ["--backend", backend], lambda endpoint, _: [
         str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])
@@ -169,9 +157,6 @@ def measure(engine, stream):
     step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
     found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
     found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same echo")
-    step, echo = (by_name[f"{name}_on_one_core"]["us"] for name in ("round_trip_boxes", "round_trip_echo"))
-    found["round_trip_one_core"] = (step["p50"], spread(step), echo["p50"], "the echo there")
-    found["round_trip_one_core_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same")
     found["all_positions"] = sent_all(by_name)
     beside, alone = by_name["small_beside_large"]["us"], by_name["small_alone"]["us"]
     found["small_beside_large"] = (beside["p50"], spread(beside), alone["p50"], "without the neighbour")
@@ -292,7 +277,6 @@ def main():
                          "--seconds", str(options.seconds)], 600)
     spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
-    stream += on_one_core(lambda: stream_runs(build, options.seconds, options.meshes, *spins))
     stream += neighbour_runs(build, options.seconds, options.meshes)
     found = measure(engine, stream)
     rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
