@@ -4,9 +4,9 @@
  * Where both sides of a connection look for messages awake (spin.h), every core has someone on it who gives his turn
  * away at each look. The kernel cannot know that: it interrupts him for the thread that is to carry the next message,
  * and on a virtual machine an interrupt to another core holds up whoever sends it for 10 to 20 us, four times a round
- * trip. A thread of the policy SCHED_BATCH interrupts nobody, and runs when the next turn is given away. Both sides need
- * to do so: a third of a small step's round trip is saved then. But where others compute on all cores it runs late, by
- * a tick of the kernel's clock or some. So it gives way only while its side looks for messages awake.
+ * trip. A thread of the policy SCHED_BATCH interrupts nobody, and runs when the next turn is given away. Both sides
+ * need to do so: a third of a small step's round trip is saved then. But where others compute on all cores it runs
+ * late, by a tick of the kernel's clock or some. So it gives way only while its side looks for messages awake.
  *
  * A courier that has another policy than the usual one, SCHED_OTHER, was given it on purpose, and is left alone. */
 #ifndef CONTACTD_COURIER_H

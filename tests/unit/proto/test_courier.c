@@ -125,12 +125,9 @@ static void unknown_or_gone_it_is_no_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(it_gives_way_and_no_longer),
-        TEST(to_ask_again_does_nothing),
-        TEST(another_policy_is_left_alone),
-        TEST(so_is_one_that_was_given_meanwhile),
-        TEST(the_caller_itself_is_none),
-        TEST(unknown_or_gone_it_is_no_matter),
+        TEST(it_gives_way_and_no_longer),   TEST(to_ask_again_does_nothing),
+        TEST(another_policy_is_left_alone), TEST(so_is_one_that_was_given_meanwhile),
+        TEST(the_caller_itself_is_none),    TEST(unknown_or_gone_it_is_no_matter),
     };
     return cmocka_run_group_tests_name("courier", tests, NULL, NULL);
 }
