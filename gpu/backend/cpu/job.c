@@ -222,8 +222,8 @@ static bool prepare(ct_run *run) {
         run->triangles[b] = mesh->triangles;
         run->vertex_chunks[b] = (mesh->n_vertices + CT_RUN_VERTICES - 1) / CT_RUN_VERTICES;
         run->triangle_chunks[b] = (mesh->n_triangles + TRIANGLE_CHUNK - 1) / TRIANGLE_CHUNK;
-        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_run_room(run, b) * sizeof(ct_coords), 0,
-                               false) ||
+        /* Coordinates of vertices without a sum are multiplied by it, whatever they are: but they are something. */
+        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_run_room(run, b) * sizeof(ct_coords), 0, true) ||
             !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
             return false;
         run->placed[b] = (ct_placed){.coords = driver->coords[b].data,
