@@ -76,7 +76,9 @@ enum { CT_KEPT_SINGLE, CT_KEPT_SEVERAL = 4, CT_KEPT_LISTS = 8 };
 typedef struct ct_bin_scratch {
     ct_buffer kept_memory, listed;
     struct ct_crossing_memory crossed[3];
-    const uint32_t *kept[CT_KEPT_LISTS]; /* [n_kept] triangles each, from cull to bin */
+    /* [n_kept] triangles each, from cull to bin; after the last come some that are there already, as four are looked at
+     * together: corners of others need not be known to bin. */
+    const uint32_t *kept[CT_KEPT_LISTS];
     uint32_t n_kept[CT_KEPT_LISTS];
 } ct_bin_scratch;
 

@@ -135,7 +135,7 @@ static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *p,
     for (int k = 0; k < CT_KEPT_LISTS; k++) {
         scratch->kept[k] = (uint32_t *)scratch->kept_memory.data + k * room;
         scratch->n_kept[k] = (uint32_t)(to.end[k] - scratch->kept[k]);
-        for (int i = 0; i < AHEAD + 3; i++) to.end[k][i] = first;
+        for (int i = 0; i < AHEAD + 3 && scratch->n_kept[k]; i++) to.end[k][i] = scratch->kept[k][0];
     }
     return true;
 }

@@ -350,6 +350,47 @@ static void test_long_rows(void **state) {
     cast_body_free(&body);
 }
 
+/* Where a corner is of no triangle that was kept, nobody may have found out. */
+static void test_only_what_is_kept_is_looked_at(void **state) {
+    (void)state;
+    const int32_t n[3] = {20, 20, 20}, shift[3] = {10, 10, 10}; /* an eighth of the sphere */
+    const ct_window window = cast_window(n, shift);
+    const ct_bands bands = ct_bands_plan(&window, 100);
+    for (int set = 0; set < cast_n_sets(); set++) {
+        struct cast_body body = cast_body_of(shape_icosphere(1, 3));
+        const struct shape *s = &body.shape;
+        for (uint32_t v = 0; v < s->n_vertices; v++)
+            for (int k = 0; k < 3; k++) body.coords[v][k] = (int32_t)lrint(s->positions[3 * v + (uint32_t)k] * 20000);
+        cast_fill_cells(&window, &body);
+        uint32_t first = 0; /* one that no ray meets, far from those that some do */
+        while (body.coords[s->triangles[3 * first]][0] > -8000 || body.coords[s->triangles[3 * first]][1] > -8000)
+            first++;
+        const ct_placed placed = {(const ct_coords *)body.coords, body.cells, s->triangles, s->n_triangles, 0, {0}};
+        ct_budget budget = {.limit = 0};
+        ct_bin_scratch scratch;
+        ct_bin bin;
+        memset(&scratch, 0, sizeof scratch);
+        memset(&bin, 0, sizeof bin);
+        assert_true(cast_sets[set].bin->cull(&scratch, &budget, &placed, first, s->n_triangles));
+        bool *known = calloc(s->n_vertices, sizeof *known);
+        for (int list = 0; list < CT_KEPT_LISTS; list++)
+            for (uint32_t i = 0; i < 3 * scratch.n_kept[list]; i++)
+                known[s->triangles[3 * scratch.kept[list][i / 3] + i % 3]] = true;
+        for (uint32_t v = 0; v < s->n_vertices; v++)
+            for (int k = 0; k < 3 && !known[v]; k++) body.coords[v][k] = v % 2 ? INT32_MIN : INT32_MAX;
+        uint32_t beyond = 0;
+        for (int list = 0; list < CT_KEPT_LISTS; list++)
+            for (uint32_t i = scratch.n_kept[list]; i % 4; i++, beyond++)
+                for (int c = 0; c < 3; c++) assert_true(known[s->triangles[3 * scratch.kept[list][i] + (uint32_t)c]]);
+        assert_true(beyond > 0);
+        assert_true(cast_sets[set].bin->bin(&bin, &scratch, &budget, &placed, &window, &bands, true));
+        free(known);
+        ct_bin_free(&bin, &budget);
+        ct_bin_scratch_free(&scratch, &budget);
+        cast_body_free(&body);
+    }
+}
+
 static void test_bands(void **state) {
     (void)state;
     uint64_t rng = 16;
@@ -378,6 +419,7 @@ int main(void) {
                                        cmocka_unit_test(test_narrow_and_wide_agree),
                                        cmocka_unit_test(test_too_little_memory),
                                        cmocka_unit_test(test_long_rows),
+                                       cmocka_unit_test(test_only_what_is_kept_is_looked_at),
                                        cmocka_unit_test(test_bands)};
     return cmocka_run_group_tests_name("raster", tests, NULL, NULL);
 }
