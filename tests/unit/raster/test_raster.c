@@ -360,7 +360,8 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
         struct cast_body body = cast_body_of(shape_icosphere(1, 3));
         const struct shape *s = &body.shape;
         for (uint32_t v = 0; v < s->n_vertices; v++)
-            for (int k = 0; k < 3; k++) body.coords[v][k] = (int32_t)lrint(s->positions[3 * v + (uint32_t)k] * 20000);
+            for (int k = 0; k < 3; k++)
+                body.coords[v][k] = (int32_t)lrint((double)s->positions[3 * v + (uint32_t)k] * 20000);
         cast_fill_cells(&window, &body);
         uint32_t first = 0; /* one that no ray meets, far from those that some do */
         while (body.coords[s->triangles[3 * first]][0] > -8000 || body.coords[s->triangles[3 * first]][1] > -8000)
