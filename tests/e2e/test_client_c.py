@@ -94,13 +94,13 @@ def test_a_killed_server_changes_nothing(make_server, tmp_path):
     calm, storm = tmp_path / "calm", tmp_path / "storm"
     calm.mkdir()
     storm.mkdir()
-    steps = 200 if INSTRUMENTED else 400  # it tells of each fiftieth
+    steps, kills = (120, (50, 100)) if INSTRUMENTED else (400, (50, 200))  # it tells of each fiftieth
     process = settle(server, calm, steps)
     assert process.wait(120 * SLOW) == 0, process.stderr.read()
     process = settle(server, storm, steps)
     killed = 0
     for line in process.stdout:  # "settle: step 50/400, ..."
-        if line.split()[2] in (f"50/{steps},", f"{steps // 2}/{steps},"):
+        if line.split()[2] in (f"{k}/{steps}," for k in kills):
             server.kill()
             killed += 1
             time.sleep(0.2)

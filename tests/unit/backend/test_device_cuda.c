@@ -610,7 +610,7 @@ int main(void) {
         ONE_THREAD(test_launches),
         ONE_THREAD(test_budgets),
         TEST(test_one_of_a_batch),
-        TEST(test_sums_of_what_was_met),
+        ONE_THREAD(test_sums_of_what_was_met),
         ONE_THREAD(test_allocations_fail),
         TEST(test_lost),
         TEST(test_two_lanes),

@@ -293,7 +293,7 @@ int main(void) {
         ONE_THREAD(test_the_same_gpu),
         ONE_THREAD(test_memory_that_is_not_shared),
         ONE_THREAD(test_any_order_of_threads),
-        TEST(test_views_over_each_other),
+        ONE_THREAD(test_views_over_each_other),
         ONE_THREAD(test_traffic),
         ONE_THREAD(test_budgets),
         TEST(test_lost),
