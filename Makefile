@@ -351,10 +351,12 @@ unit: $(call bins,$(UNIT_C))
 	@tests/tools/run-units $^
 golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
+# What takes 1,500 s hangs, on however busy a machine: it ends then, and its threads' stacks are shown.
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
-	    -o cache_dir=$(abspath build/pytest) tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/tools) $(PYTEST_ARGS)
+	    --timeout 1500 --timeout-method thread -o cache_dir=$(abspath build/pytest) \
+	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/tools) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server.
 E2E_SANITIZED = --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py
 

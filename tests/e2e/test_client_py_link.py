@@ -434,6 +434,7 @@ def test_many_threads(client):
     assert not failures and not any(t.is_alive() for t in threads)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it came in a destructor
 def test_ctrl_c_in_the_midst_of_calls(client):
     """It comes while a call waits, or tears the client's own work apart: the next call goes on all the same."""
     if threading.current_thread() is not threading.main_thread():
