@@ -328,7 +328,7 @@ static bool walk_rows(struct coarse *c, int32_t first) {
 static void flush_tallies(struct coarse *c) {
     for (size_t i = 0; i < c->n; i++) {
         const struct piece *p = &c->pieces[i];
-        const int side = p->slot & IN ? LOWER : UPPER, body = body_of_piece(p);
+        const int side = p->slot & IN ? LOWER : UPPER, body = p->slot / 2;
         for (int shared = 0; shared < 2; shared++) {
             const struct tally *t = shared ? &p->shared : &p->tally;
             const int kind = shared ? HALF + body : ALONE;

@@ -67,10 +67,6 @@ struct piece {
     ct_setup setup; /* at sample 0 of the band's first row */
 };
 
-static inline int body_of_piece(const struct piece *p) {
-    return (int)(p->tag >> 31);
-}
-
 /* ---- making one ---- */
 
 /* Edge function k less `off`, rounded down to units of 2^m. */
