@@ -193,7 +193,7 @@ def test_pictures(cuda, make_server):
 
 def test_a_lost_device_ends_the_process(cuda):
     """The steps in flight are told, the process ends with its own code, and the client goes on with the next one."""
-    server = cuda(devices=2, CT_SHIM_FAIL="launch:200:719")
+    server = cuda(devices=2, CT_SHIM_FAIL="launch:150:719")
     with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         mesh = client.register_mesh(*UNIT_BOX)
         scene, _, b = two_bodies(client, mesh, 0.5)
@@ -214,14 +214,15 @@ def test_a_lost_device_ends_the_process(cuda):
 def test_pipelined_steps_all_hear_of_the_loss(cuda):
     """Those that the server had when it failed are told. Those that came later, however many, it did not begin: they wait
     for the next server, which does them."""
-    server = cuda(CT_SHIM_FAIL="launch:200:719")
+    server = cuda(CT_SHIM_FAIL="launch:150:719")
     with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         mesh = client.register_mesh(*UNIT_BOX)
         scenes = [two_bodies(client, mesh, 0.5)[0] for _ in range(4)]
         volume = scenes[0].step().contacts[0].volume
         futures = []
         while server.alive():
-            futures += [scene.submit() for scene in scenes for _ in range(4)]
+            if all(f.done() for f in futures):
+                futures += [scene.submit() for scene in scenes for _ in range(4)]
             concurrent.futures.wait(futures, timeout=0.2)
         assert server.wait() == EXIT_DEVICE
         server.env.pop("CT_SHIM_FAIL")
