@@ -230,7 +230,7 @@ def test_pipelined_steps_all_hear_of_the_loss(cuda):
         failures = [f.exception(60 * SLOW) for f in futures]
         assert {type(e) for e in failures} <= {type(None), errors.DeviceError}
         assert any(failures)
-        assert {f.result().contacts[0].volume for f, e in zip(futures, failures) if not e} == {volume}
+        assert {f.result().contacts[0].volume for f, e in zip(futures, failures) if not e} <= {volume}
 
 
 def test_help_tells_the_exit_codes():
