@@ -211,26 +211,32 @@ def test_a_lost_device_ends_the_process(cuda):
         assert client.reconnects == 1
 
 
-def test_pipelined_steps_all_hear_of_the_loss(cuda):
-    """Those that the server had when it failed are told. Those that came later, however many, it did not begin: they wait
-    for the next server, which does them."""
-    server = cuda(CT_SHIM_FAIL="launch:150:719")
+def all_hear_of_the_loss(server) -> bool:
+    """Loses the device while sixteen steps are pipelined. Those that the server had are told; what came too late waits for
+    the next server, which does it. True: none did."""
     with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         mesh = client.register_mesh(*UNIT_BOX)
         scenes = [two_bodies(client, mesh, 0.5)[0] for _ in range(4)]
         volume = scenes[0].step().contacts[0].volume
         futures = []
-        while server.alive():
+        while not any(f.exception() for f in futures if f.done()) and server.alive():
             if all(f.done() for f in futures):
-                futures += [scene.submit() for scene in scenes for _ in range(4)]
+                futures = [scene.submit() for scene in scenes for _ in range(4)]
             concurrent.futures.wait(futures, timeout=0.2)
         assert server.wait() == EXIT_DEVICE
+        assert "was refused" not in server.logs()  # of what it had queued
+        waiting = concurrent.futures.wait(futures, timeout=1).not_done
         server.env.pop("CT_SHIM_FAIL")
         server.start()
         failures = [f.exception(60 * SLOW) for f in futures]
         assert {type(e) for e in failures} <= {type(None), errors.DeviceError}
-        assert any(failures)
         assert {f.result().contacts[0].volume for f, e in zip(futures, failures) if not e} <= {volume}
+        return any(failures) and not waiting
+
+
+def test_pipelined_steps_all_hear_of_the_loss(cuda):
+    """(Where others have the cores just then, some come too late, so there is more than one try.)"""
+    assert any(all_hear_of_the_loss(cuda(CT_SHIM_FAIL="launch:150:719")) for _ in range(6))
 
 
 def test_help_tells_the_exit_codes():
