@@ -27,10 +27,11 @@ static ct_status open_sites(ct_engine *engine, const ct_backend *backend, const 
     size_t n = backend->count(options, error);
     if (n == 0) return CT_UNSUPPORTED;
     engine->backend = backend;
-    for (engine->n_sites = 0; engine->n_sites < n; engine->n_sites++) {
-        ct_status status = backend->create(options, engine->n_sites, &engine->sites[engine->n_sites].device, error);
+    for (engine->n_devices = 0; engine->n_devices < n; engine->n_devices++) {
+        ct_status status =
+            backend->create(options, engine->n_devices, &engine->devices[engine->n_devices].device, error);
         if (!status) continue;
-        while (engine->n_sites > 0) backend->destroy(&engine->sites[--engine->n_sites].device);
+        while (engine->n_devices > 0) backend->destroy(&engine->devices[--engine->n_devices].device);
         return status;
     }
     return CT_OK;
@@ -77,7 +78,7 @@ void ct_engine_destroy(ct_engine **handle) {
     if (!engine) return;
     ct_painter_destroy(&engine->painter);
     pthread_mutex_destroy(&engine->painting);
-    for (size_t i = 0; i < engine->n_sites; i++) engine->backend->destroy(&engine->sites[i].device);
+    for (size_t i = 0; i < engine->n_devices; i++) engine->backend->destroy(&engine->devices[i].device);
     free(engine);
     *handle = NULL;
 }
@@ -87,26 +88,26 @@ const char *ct_engine_reason(const ct_engine *engine) {
 }
 
 size_t ct_engine_device_count(const ct_engine *engine) {
-    return engine->n_sites;
+    return engine->n_devices;
 }
 
 void ct_engine_get_facts(const ct_engine *engine, size_t device, ct_engine_facts *facts) {
-    const ct_site *site = &engine->sites[device];
+    const ct_engine_device *at = &engine->devices[device];
     memset(facts, 0, sizeof *facts);
-    engine->backend->facts(site->device, facts);
-    facts->scenes = atomic_load(&site->scenes);
-    facts->triangles = atomic_load(&site->triangles);
+    engine->backend->facts(at->device, facts);
+    facts->scenes = atomic_load(&at->scenes);
+    facts->triangles = atomic_load(&at->triangles);
 }
 
 void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh) {
     if (!engine->backend->mesh_forget) return;
-    for (size_t i = 0; i < engine->n_sites; i++) engine->backend->mesh_forget(engine->sites[i].device, mesh);
+    for (size_t i = 0; i < engine->n_devices; i++) engine->backend->mesh_forget(engine->devices[i].device, mesh);
 }
 
 uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
     uint64_t bytes = 0;
-    for (size_t i = 0; engine->backend->mesh_bytes && i < engine->n_sites; i++)
-        bytes += engine->backend->mesh_bytes(engine->sites[i].device, hash);
+    for (size_t i = 0; engine->backend->mesh_bytes && i < engine->n_devices; i++)
+        bytes += engine->backend->mesh_bytes(engine->devices[i].device, hash);
     return bytes;
 }
 
@@ -114,14 +115,14 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
 static void run_sites(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_step *part = malloc(n_steps * sizeof *part);
     size_t *of = malloc(n_steps * sizeof *of);
-    for (size_t d = 0; part && of && d < engine->n_sites; d++) {
+    for (size_t d = 0; part && of && d < engine->n_devices; d++) {
         size_t n = 0;
         for (size_t i = 0; i < n_steps; i++)
             if (ct_scene_device(steps[i].scene) == d) {
                 of[n] = i;
                 part[n++] = steps[i];
             }
-        if (n) engine->backend->run(engine->sites[d].device, part, n);
+        if (n) engine->backend->run(engine->devices[d].device, part, n);
         for (size_t k = 0; k < n; k++) steps[of[k]] = part[k];
     }
     for (size_t i = 0; (!part || !of) && i < n_steps; i++)
@@ -145,7 +146,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     if (several)
         run_sites(engine, steps, n_steps);
     else if (n_steps)
-        engine->backend->run(engine->sites[first].device, steps, n_steps);
+        engine->backend->run(engine->devices[first].device, steps, n_steps);
     for (size_t i = 0; i < n_steps; i++)
         if (steps[i].error.status) return steps[i].error.status;
     return CT_OK;

@@ -39,7 +39,7 @@ typedef struct ct_backend {
     void (*scene_forget)(ct_device *device, ct_scene *scene);
 
     /* Runs the steps whose status is OK, whose updates have passed ct_update_check, and leaves the others alone. Up to
-     * CT_LANES calls at a time, with different scenes. */
+     * CT_MAX_CONCURRENT_BATCHES calls at a time, with different scenes. */
     void (*run)(ct_device *device, ct_step *steps, size_t n_steps);
 } ct_backend;
 

@@ -7,7 +7,7 @@
 
 enum { ALIGNMENT = 64 };
 
-bool ct_budget_take(ct_budget *budget, size_t bytes) {
+bool ct_budget_reserve(ct_budget *budget, size_t bytes) {
     size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
     if (budget->limit && used > budget->limit) {
         atomic_fetch_sub(&budget->used, bytes);
@@ -19,7 +19,7 @@ bool ct_budget_take(ct_budget *budget, size_t bytes) {
     return true;
 }
 
-void ct_budget_give(ct_budget *budget, size_t bytes) {
+void ct_budget_release(ct_budget *budget, size_t bytes) {
     atomic_fetch_sub(&budget->used, bytes);
 }
 
@@ -28,13 +28,13 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
     if (bytes > SIZE_MAX / 2) return false;
     size_t capacity = bytes + bytes / 4; /* so that a slowly growing need does not reallocate every step */
     capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (!ct_budget_take(budget, capacity)) {
+    if (!ct_budget_reserve(budget, capacity)) {
         capacity = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (!ct_budget_take(budget, capacity)) return false;
+        if (!ct_budget_reserve(budget, capacity)) return false;
     }
     void *data = aligned_alloc(ALIGNMENT, capacity);
     if (!data) {
-        ct_budget_give(budget, capacity);
+        ct_budget_release(budget, capacity);
         return false;
     }
     if (kept) memcpy(data, buffer->data, kept);
@@ -47,7 +47,7 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
 
 void ct_buffer_free(ct_buffer *buffer, ct_budget *budget) {
     free(buffer->data);
-    ct_budget_give(budget, buffer->capacity);
+    ct_budget_release(budget, buffer->capacity);
     buffer->data = NULL;
     buffer->capacity = 0;
 }

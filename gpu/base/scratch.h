@@ -13,8 +13,8 @@ typedef struct ct_budget {
 } ct_budget;
 
 /* For memory that is not a ct_buffer. False: over the budget, nothing taken. */
-bool ct_budget_take(ct_budget *budget, size_t bytes);
-void ct_budget_give(ct_budget *budget, size_t bytes);
+bool ct_budget_reserve(ct_budget *budget, size_t bytes);
+void ct_budget_release(ct_budget *budget, size_t bytes);
 
 typedef struct ct_buffer {
     void *data;

@@ -43,7 +43,7 @@ CT_DEVICE int64_t *sums_of(const ct_batch &b, const chunk_place *at, uint64_t ve
 
 CT_KERNEL sift(const ct_batch b) {
     CT_SHARED uint32_t found[CT_BLOCK];
-    if (ct_gpu_raster_lack(b.counts, &b.room)) return;
+    if (ct_gpu_raster_shortage(b.counts, &b.room)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks, n_pairs = b.counts->pairs;
     CT_EACH_BLOCK(chunk, n_chunks) {
         const chunk_place at = place_of(b, chunk);
@@ -104,7 +104,7 @@ CT_DEVICE void add_wides(ct_wide *wides, int count, ct_gpu_side *side, int first
 CT_KERNEL gather(const ct_batch b) {
     CT_SHARED uint64_t before[CT_BLOCK], other[CT_BLOCK];
     CT_SHARED ct_moments moments[SUMMERS];
-    if (ct_gpu_lack(b.counts, &b.room)) return;
+    if (ct_gpu_shortage(b.counts, &b.room)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
         const chunk_place at = place_of(b, chunk);
@@ -163,7 +163,7 @@ CT_DEVICE void force_of(const ct_batch &b, uint64_t p, const ct_weight_units *un
 
 CT_KERNEL weigh(const ct_batch b) {
     CT_SHARED ct_barycentre parts[SUMMERS];
-    if (ct_gpu_lack(b.counts, &b.room)) return;
+    if (ct_gpu_shortage(b.counts, &b.room)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
         if (b.chunk_count[chunk] == 0) continue;
@@ -251,7 +251,7 @@ CT_KERNEL finish(const ct_batch b) {
     CT_THREADS(t) {
         if (t == 0 && CT_BLOCK_INDEX == 0) *b.out_counts = *b.counts;
     }
-    if (ct_gpu_lack(b.counts, &b.room)) return;
+    if (ct_gpu_shortage(b.counts, &b.room)) return;
     CT_FOR(p, b.counts->pairs) answer_pair(b, p);
     CT_FOR(i, b.n_steps) answer_step(b, i);
 }

@@ -8,7 +8,7 @@
 
 enum { ANY_ARRAY = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
-bool ct_arrays_new(ct_arrays *arrays, uint32_t want, uint64_t n) {
+bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n) {
     const size_t rows = n ? n : 1; /* so that an empty answer is not taken for a failure */
     bool ok = true;
     memset(arrays, 0, sizeof *arrays);
@@ -16,11 +16,11 @@ bool ct_arrays_new(ct_arrays *arrays, uint32_t want, uint64_t n) {
     if (want & CT_WANT_GRADIENT) ok = ok && (arrays->gradient = malloc(rows * 3 * sizeof *arrays->gradient));
     if (want & CT_WANT_FRICTION) ok = ok && (arrays->weights = malloc(rows * sizeof *arrays->weights));
     if (want & CT_WANT_FORCES) ok = ok && (arrays->forces = malloc(rows * 3 * sizeof *arrays->forces));
-    if (!ok) ct_arrays_free(arrays);
+    if (!ok) ct_entry_arrays_free(arrays);
     return ok;
 }
 
-void ct_arrays_free(ct_arrays *arrays) {
+void ct_entry_arrays_free(ct_entry_arrays *arrays) {
     free(arrays->vertices);
     free(arrays->gradient);
     free(arrays->weights);
@@ -28,15 +28,15 @@ void ct_arrays_free(ct_arrays *arrays) {
     memset(arrays, 0, sizeof *arrays);
 }
 
-static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans, ct_arrays *filled) {
+static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans, ct_entry_arrays *filled) {
     r->contacts = malloc((n_contacts ? n_contacts : 1) * sizeof *r->contacts);
     bool ok = r->contacts;
     if (r->want & CT_WANT_SPANS) {
         ok = ok && (r->spans = malloc((n_spans ? n_spans : 1) * sizeof *r->spans));
         r->n_spans = n_spans;
     }
-    ct_arrays arrays;
-    if (!ok || (!filled && !ct_arrays_new(&arrays, r->want, n))) return false;
+    ct_entry_arrays arrays;
+    if (!ok || (!filled && !ct_entry_arrays_new(&arrays, r->want, n))) return false;
     if (filled) {
         arrays = *filled;
         memset(filled, 0, sizeof *filled);
@@ -49,8 +49,8 @@ static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spa
     return true;
 }
 
-ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_arrays *filled,
-                         ct_error *error) {
+ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans,
+                         ct_entry_arrays *filled, ct_error *error) {
     ct_result *r = calloc(1, sizeof *r);
     if (r) r->want = want;
     if (!r || !allocate(r, n_contacts, n_entries, n_spans, filled)) {
@@ -97,7 +97,7 @@ void ct_result_entries(ct_result *r, const ct_contact *contact, const ct_weight_
     }
 }
 
-void ct_result_copy(ct_result *r, const ct_contact *contact, const ct_arrays *from) {
+void ct_result_copy(ct_result *r, const ct_contact *contact, const ct_entry_arrays *from) {
     const uint64_t first = contact->first[0], n = contact->count[0] + contact->count[1];
     if (n == 0) return;
     memcpy(r->vertices + first, from->vertices, n * sizeof *r->vertices);

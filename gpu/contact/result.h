@@ -8,20 +8,20 @@
 #include "gpu/contact/frame_k.h"
 
 /* The arrays of entries, as ct_result has them; NULL: not wanted. */
-typedef struct ct_arrays {
+typedef struct ct_entry_arrays {
     uint32_t *vertices;
     double *gradient, *weights, *forces;
-} ct_arrays;
+} ct_entry_arrays;
 
 /* Makes those for n entries that `want` asks for. False: no memory, and there are none. */
-bool ct_arrays_new(ct_arrays *arrays, uint32_t want, uint64_t n);
-void ct_arrays_free(ct_arrays *arrays);
+bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
+void ct_entry_arrays_free(ct_entry_arrays *arrays);
 
 /* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
  * by n_contacts, and the arrays are still to be filled; but where `filled` is not NULL, those of the entries are taken
  * from there. */
-ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans, ct_arrays *filled,
-                         ct_error *error);
+ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans,
+                         ct_entry_arrays *filled, ct_error *error);
 
 /* Adds a contact whose count[] and n_spans are set and gives it its place in the arrays: *entry and *span are where the
  * next one's begin. */
@@ -32,6 +32,6 @@ void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_we
                        const uint32_t *vertices, const int64_t (*sums)[3]);
 
 /* The same from arrays of these entries alone. */
-void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_arrays *from);
+void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_entry_arrays *from);
 
 #endif

@@ -10,9 +10,9 @@
  * Errors: every call that can fail returns a ct_status and, where a ct_error is passed (it may be NULL), says in it
  * which object and which field was wrong, what was expected and what was found. A failed call changes nothing.
  *
- * Threads: ct_engine_run may be called from up to CT_LANES threads at a time, with different scenes; a scene is touched
- * by one thread at a time; meshes are immutable and may be shared freely. Distinct scenes may be built from distinct
- * threads.
+ * Threads: ct_engine_run may be called from up to CT_MAX_CONCURRENT_BATCHES threads at a time, with different scenes; a
+ * scene is touched by one thread at a time; meshes are immutable and may be shared freely. Distinct scenes may be built
+ * from distinct threads.
  *
  * Determinism: the same step gives the same bits on any number of threads, on any instruction set and in any order of
  * triangles, vertices or bodies. (Within a mesh that has two shells in exactly the same place, which of them a gradient
@@ -135,7 +135,7 @@ void ct_engine_destroy(ct_engine **engine); /* after its scenes */
 /* So many batches run at a time on each device; a further call waits. One that finds another running does with what is
  * left (on the CPU: its caller's thread, and those of the pool that are idle), so that a small step need not wait for a
  * huge one. */
-enum { CT_LANES = 2 };
+enum { CT_MAX_CONCURRENT_BATCHES = 2 };
 
 /* What the engine runs on. A scene stays on the device that it was opened on. */
 enum { CT_MAX_DEVICES = 64 };

@@ -20,7 +20,7 @@ bool ct_word_is(const char *word, size_t length, const char *expected) {
     return true;
 }
 
-bool ct_take_word(ct_cursor *cursor, const char *word) {
+bool ct_read_word(ct_cursor *cursor, const char *word) {
     size_t length = ct_word_length(cursor);
     if (!ct_word_is(cursor->at, length, word)) return false;
     cursor->at += length;
@@ -60,7 +60,7 @@ static bool ends_word(const ct_cursor *cursor, const char *at) {
     return at == cursor->end || is_space(*at) || *at == cursor->comment;
 }
 
-ct_status ct_take_float(ct_cursor *cursor, float *value, const char *what, ct_error *error) {
+ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_error *error) {
     ct_skip_space(cursor);
     const char *after = ct_parse_float(cursor->at, cursor->end, value);
     if (!after || !ends_word(cursor, after)) return ct_unexpected(cursor, what, error);
@@ -79,7 +79,7 @@ const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
     return at;
 }
 
-ct_status ct_take_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error) {
+ct_status ct_read_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error) {
     ct_skip_space(cursor);
     const char *after = ct_parse_integer(cursor->at, cursor->end, value);
     if (!after || !ends_word(cursor, after)) return ct_unexpected(cursor, what, error);

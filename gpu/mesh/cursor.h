@@ -56,15 +56,15 @@ static inline bool ct_skip_space(ct_cursor *cursor) {
 size_t ct_word_length(const ct_cursor *cursor);
 
 /* Takes the word at cursor->at if it is this one, in upper or lower case. */
-bool ct_take_word(ct_cursor *cursor, const char *word);
+bool ct_read_word(ct_cursor *cursor, const char *word);
 
 /* The next word of this line; false at its end. */
 bool ct_next_word(ct_cursor *cursor, const char **word, size_t *length);
 bool ct_word_is(const char *word, size_t length, const char *expected);
 
 /* Numbers, after space of any kind. A failure names the line, what was expected and what is there. */
-ct_status ct_take_float(ct_cursor *cursor, float *value, const char *what, ct_error *error);
-ct_status ct_take_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error);
+ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_error *error);
+ct_status ct_read_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error);
 
 /* PARSE_ERROR "line 7: expected <what>, found '<word>'". */
 ct_status ct_unexpected(const ct_cursor *cursor, const char *what, ct_error *error);

@@ -15,7 +15,7 @@ static ct_status take_type(ct_cursor *cursor, ct_ply_type *type, ct_error *error
     };
     ct_skip_blanks(cursor);
     for (int i = 0; i < 2 * CT_PLY_TYPES; i++)
-        if (ct_take_word(cursor, names[i / CT_PLY_TYPES][i % CT_PLY_TYPES])) {
+        if (ct_read_word(cursor, names[i / CT_PLY_TYPES][i % CT_PLY_TYPES])) {
             *type = (ct_ply_type)(i % CT_PLY_TYPES);
             return CT_OK;
         }
@@ -32,11 +32,11 @@ static void *more(void *rows, size_t n, size_t size, ct_error *error) {
 
 static ct_status read_format(ct_cursor *cursor, ct_ply_header *header, ct_error *error) {
     ct_skip_blanks(cursor);
-    if (ct_take_word(cursor, "ascii"))
+    if (ct_read_word(cursor, "ascii"))
         header->encoding = CT_PLY_ASCII;
-    else if (ct_take_word(cursor, "binary_little_endian"))
+    else if (ct_read_word(cursor, "binary_little_endian"))
         header->encoding = CT_PLY_LITTLE;
-    else if (ct_take_word(cursor, "binary_big_endian"))
+    else if (ct_read_word(cursor, "binary_big_endian"))
         header->encoding = CT_PLY_BIG;
     else
         return ct_unexpected(cursor, "ascii, binary_little_endian or binary_big_endian", error);
@@ -49,7 +49,7 @@ static ct_status read_element(ct_cursor *cursor, ct_ply_header *header, ct_error
     if (!ct_next_word(cursor, &name, &length)) return ct_unexpected(cursor, "an element's name", error);
     if (ct_at_line_end(cursor)) return ct_unexpected(cursor, "an element's count", error);
     int64_t count;
-    ct_status status = ct_take_integer(cursor, &count, "an element's count", error);
+    ct_status status = ct_read_integer(cursor, &count, "an element's count", error);
     if (status != CT_OK) return status;
     ct_ply_element element = {0};
     memcpy(element.name, name, length < sizeof element.name ? length : sizeof element.name - 1);
@@ -86,7 +86,7 @@ static ct_status read_property(ct_cursor *cursor, ct_ply_header *header, ct_erro
     ct_ply_element *element = &header->elements[header->n_elements - 1];
     ct_ply_property property = {0};
     ct_skip_blanks(cursor);
-    property.is_list = ct_take_word(cursor, "list");
+    property.is_list = ct_read_word(cursor, "list");
     ct_status status = property.is_list ? take_type(cursor, &property.count, error) : CT_OK;
     if (status == CT_OK) status = take_type(cursor, &property.type, error);
     if (status != CT_OK) return status;
@@ -137,24 +137,24 @@ static ct_status check_roles(const ct_ply_header *header, ct_error *error) {
 
 ct_status ct_ply_read_header(ct_cursor *cursor, ct_ply_header *header, ct_error *error) {
     memset(header, 0, sizeof *header);
-    if (!ct_take_word(cursor, "ply")) return ct_unexpected(cursor, "\"ply\"", error);
+    if (!ct_read_word(cursor, "ply")) return ct_unexpected(cursor, "\"ply\"", error);
     ct_status status = end_line(cursor, error);
     bool have_format = false;
     while (status == CT_OK) {
         ct_skip_space(cursor);
-        if (ct_take_word(cursor, "end_header")) {
+        if (ct_read_word(cursor, "end_header")) {
             if (!have_format) return ct_fail(error, CT_PARSE_ERROR, "bytes", "PLY header: no \"format\" line");
             status = end_line(cursor, error);
             return status == CT_OK ? check_roles(header, error) : status;
         }
-        if (ct_take_word(cursor, "format")) {
+        if (ct_read_word(cursor, "format")) {
             have_format = true;
             status = read_format(cursor, header, error);
-        } else if (ct_take_word(cursor, "element")) {
+        } else if (ct_read_word(cursor, "element")) {
             status = read_element(cursor, header, error);
-        } else if (ct_take_word(cursor, "property")) {
+        } else if (ct_read_word(cursor, "property")) {
             status = read_property(cursor, header, error);
-        } else if (!ct_take_word(cursor, "comment") && !ct_take_word(cursor, "obj_info")) {
+        } else if (!ct_read_word(cursor, "comment") && !ct_read_word(cursor, "obj_info")) {
             status = ct_unexpected(cursor, "\"element\", \"property\", \"comment\" or \"end_header\"", error);
         }
         ct_skip_line(cursor);

@@ -25,7 +25,7 @@ static ct_status read_vertex(ct_cursor *cursor, ct_soup *soup, ct_error *error) 
     float p[3];
     for (int k = 0; k < 3; k++) {
         if (at_line_end(cursor)) return ct_unexpected(cursor, "a coordinate", error);
-        ct_status status = ct_take_float(cursor, &p[k], "a coordinate", error);
+        ct_status status = ct_read_float(cursor, &p[k], "a coordinate", error);
         if (status != CT_OK) return status;
     }
     skip_line(cursor); /* a weight or a colour */
@@ -64,9 +64,9 @@ ct_status ct_read_obj(const char *bytes, size_t size, ct_soup *soup, ct_error *e
     ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
     ct_status status = CT_OK;
     while (status == CT_OK && ct_skip_space(&cursor)) {
-        if (ct_take_word(&cursor, "v"))
+        if (ct_read_word(&cursor, "v"))
             status = read_vertex(&cursor, soup, error);
-        else if (ct_take_word(&cursor, "f"))
+        else if (ct_read_word(&cursor, "f"))
             status = read_face(&cursor, soup, error);
         else
             skip_line(&cursor);

@@ -9,12 +9,12 @@ static ct_status read_header(ct_cursor *cursor, bool *extras, ct_error *error) {
     if (!ct_skip_space(cursor)) return ct_unexpected(cursor, "\"OFF\"", error);
     static const char *const rich[] = {"noff", "coff", "cnoff", "stoff", "stnoff", "stcoff", "stcnoff"};
     *extras = false;
-    if (!ct_take_word(cursor, "off")) {
-        for (size_t i = 0; i < sizeof rich / sizeof *rich && !*extras; i++) *extras = ct_take_word(cursor, rich[i]);
+    if (!ct_read_word(cursor, "off")) {
+        for (size_t i = 0; i < sizeof rich / sizeof *rich && !*extras; i++) *extras = ct_read_word(cursor, rich[i]);
         if (!*extras) return ct_unexpected(cursor, "\"OFF\" (or COFF, NOFF, CNOFF, STOFF)", error);
     }
     ct_skip_space(cursor);
-    if (ct_take_word(cursor, "binary"))
+    if (ct_read_word(cursor, "binary"))
         return ct_fail(error, CT_PARSE_ERROR, "bytes",
                        "binary OFF is not read here: save it as text, or as PLY or STL");
     return CT_OK;
@@ -28,7 +28,7 @@ static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *er
         int64_t n;
         ct_skip_space(cursor);
         const char *word = cursor->at;
-        ct_status status = ct_take_integer(cursor, &n, names[i], error);
+        ct_status status = ct_read_integer(cursor, &n, names[i], error);
         if (status != CT_OK) return status;
         if (n < 0 || (uint64_t)n > ct_remaining(cursor) / sizes[i] + 1)
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: %s is %.*s, but only %zu bytes follow",
@@ -38,7 +38,7 @@ static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *er
     }
     if (!ct_at_line_end(cursor)) { /* the number of edges, which many leave at 0 or out */
         int64_t edges;
-        ct_status status = ct_take_integer(cursor, &edges, "the number of edges", error);
+        ct_status status = ct_read_integer(cursor, &edges, "the number of edges", error);
         if (status != CT_OK) return status;
     }
     return CT_OK;
@@ -60,13 +60,13 @@ static size_t count_words(ct_cursor cursor) {
 static ct_status read_face(ct_cursor *cursor, uint64_t face, ct_soup *soup, ct_error *error) {
     int64_t n, corner;
     uint32_t first = 0, previous = 0;
-    ct_status status = ct_take_integer(cursor, &n, "a face's number of corners", error);
+    ct_status status = ct_read_integer(cursor, &n, "a face's number of corners", error);
     if (status != CT_OK) return status;
     if (n < 3)
         return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: face %llu has %lld corners, expected at least 3",
                        ct_line_number(cursor), (unsigned long long)face, (long long)n);
     for (int64_t i = 0; i < n; i++) {
-        status = ct_take_integer(cursor, &corner, "a vertex number", error);
+        status = ct_read_integer(cursor, &corner, "a vertex number", error);
         if (status != CT_OK) return status;
         if (corner < 0 || corner > UINT32_MAX)
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: face %llu names vertex %lld, expected 0 or more",
@@ -99,7 +99,7 @@ ct_status ct_read_off(const char *bytes, size_t size, ct_soup *soup, ct_error *e
             "on its line");
     for (uint64_t v = 0; v < counts[0] && status == CT_OK; v++) {
         float p[3];
-        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_take_float(&cursor, &p[k], "a coordinate", error);
+        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(&cursor, &p[k], "a coordinate", error);
         if (status == CT_OK && extras) ct_skip_line(&cursor);
         if (status == CT_OK) status = ct_soup_vertex(soup, p, error);
     }

@@ -58,7 +58,7 @@ static ct_status take(reader *r, ct_ply_type type, const ct_ply_element *element
             *value = (double)n;
             return CT_OK;
         }
-        status = ct_take_float(&r->cursor, &x, "a number", r->error);
+        status = ct_read_float(&r->cursor, &x, "a number", r->error);
         *value = (double)x;
         return status;
     }

@@ -42,7 +42,7 @@ static void text_corner(const void *positions, size_t i, float position[3]) {
 
 static ct_status expect(ct_cursor *cursor, const char *word, const char *what, ct_error *error) {
     ct_skip_space(cursor);
-    return ct_take_word(cursor, word) ? CT_OK : ct_unexpected(cursor, what, error);
+    return ct_read_word(cursor, word) ? CT_OK : ct_unexpected(cursor, what, error);
 }
 
 /* After "facet". The normal is passed over: corners run counter-clockwise. */
@@ -53,7 +53,7 @@ static ct_status read_facet(ct_cursor *cursor, ct_soup *corners, ct_error *error
     for (int c = 0; c < 3 && status == CT_OK; c++) {
         float p[3];
         status = expect(cursor, "vertex", "\"vertex\"", error);
-        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_take_float(cursor, &p[k], "a coordinate", error);
+        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(cursor, &p[k], "a coordinate", error);
         if (status == CT_OK) status = ct_soup_vertex(corners, p, error);
     }
     if (status == CT_OK) status = expect(cursor, "endloop", "\"endloop\" after three vertices", error);
@@ -68,9 +68,9 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
     corners.limits.max_vertices = 3 * soup->limits.max_triangles;
     ct_status status = CT_OK;
     while (status == CT_OK && ct_skip_space(&cursor)) {
-        if (ct_take_word(&cursor, "facet"))
+        if (ct_read_word(&cursor, "facet"))
             status = read_facet(&cursor, &corners, error);
-        else if (ct_take_word(&cursor, "solid") || ct_take_word(&cursor, "endsolid"))
+        else if (ct_read_word(&cursor, "solid") || ct_read_word(&cursor, "endsolid"))
             ct_skip_line(&cursor); /* a name */
         else
             status = ct_unexpected(&cursor, "\"facet\", \"solid\" or \"endsolid\"", error);
@@ -83,7 +83,7 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
 /* Some binary files start with "solid": only text has nothing but text in it. */
 static bool is_text(const char *bytes, size_t size) {
     ct_cursor cursor = {bytes, bytes, bytes + size, 0};
-    if (!ct_skip_space(&cursor) || !ct_take_word(&cursor, "solid")) return false;
+    if (!ct_skip_space(&cursor) || !ct_read_word(&cursor, "solid")) return false;
     for (size_t i = 0; i < size && i < 4096; i++)
         if (bytes[i] == 0) return false;
     return true;

@@ -15,8 +15,8 @@ ct_bands ct_bands_plan(const ct_window *window, int32_t samples) {
     return bands;
 }
 
-void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
-                   const ct_bin *bins, size_t n_bins) {
+void ct_set_band_extent(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
+                        const ct_bin *bins, size_t n_bins) {
     int w = band >= bands->first[2] ? 2 : band >= bands->first[1] ? 1 : 0;
     int32_t n_rows = window->axis[ct_view_v(w)].n;
     rays->view = w;
@@ -24,8 +24,9 @@ void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *
     rays->first_row = (int32_t)(band - bands->first[w]) << bands->shift[w];
     rays->rows = 1 << bands->shift[w];
     if (rays->rows > n_rows - rays->first_row) rays->rows = n_rows - rays->first_row;
-    rays->entry[0] = rays->entry[1] = CT_ENTRY_OUTSIDE;
-    for (size_t i = 0; i < n_bins; i++) rays->entry[bins[i].placed->body] = (ct_entry)bins[i].placed->entry[w];
+    rays->entry[0] = rays->entry[1] = CT_INITIAL_ZERO;
+    for (size_t i = 0; i < n_bins; i++)
+        rays->entry[bins[i].placed->body] = (ct_initial_winding)bins[i].placed->entry[w];
     rays->first_body = n_bins ? (int32_t)bins[0].placed->body : 0;
 }
 

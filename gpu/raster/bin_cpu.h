@@ -13,21 +13,22 @@
 
 /* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface
  * add up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
-typedef enum ct_entry {
-    CT_ENTRY_OUTSIDE, /* 0: the body has no triangle before the window */
-    CT_ENTRY_LISTED,  /* the body has none after it: what the listed crossings lack to 0; those before are left out */
-    CT_ENTRY_COUNTED, /* it has both: crossings before the window are counted */
-} ct_entry;
+typedef enum ct_initial_winding {
+    CT_INITIAL_ZERO,         /* 0: the body has no triangle before the window */
+    CT_INITIAL_FROM_BALANCE, /* the body has none after it: what the listed crossings lack to 0; those before are left
+                                out */
+    CT_INITIAL_COUNTED,      /* it has both: crossings before the window are counted */
+} ct_initial_winding;
 
 /* One body of a pair on the pair's lattice. */
-typedef struct ct_placed {
+typedef struct ct_snapped_body {
     const ct_coords *coords;   /* [vertices] */
     const ct_cells *cells;     /* [vertices] */
     const uint32_t *triangles; /* [n_triangles][3] */
     uint32_t n_triangles;
     uint32_t body;    /* 0 or 1 */
-    uint8_t entry[3]; /* ct_entry of the view along each axis */
-} ct_placed;
+    uint8_t entry[3]; /* ct_initial_winding of the view along each axis */
+} ct_snapped_body;
 
 /* How the rows of each view are cut: band b of view w has rows b << shift[w] .. ((b + 1) << shift[w]) - 1. */
 typedef struct ct_bands {
@@ -59,7 +60,7 @@ struct ct_crossing_memory {
 typedef struct ct_bin {
     ct_buffer offsets, entry_memory;
     struct ct_crossing_memory crossing_memory[3];
-    const ct_placed *placed;
+    const ct_snapped_body *placed;
     const uint32_t *entries;
     const uint32_t *offset;    /* [bands.total + 1] */
     ct_crossings crossings[3]; /* per view */
@@ -87,10 +88,11 @@ void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget);
 typedef struct ct_bin_cpu {
     /* Which of triangles [first, last) may cover a sample that matters in some view, into scratch->kept. Looks at their
      * corners' cells, not at coords. False: out of memory. */
-    bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *placed, uint32_t first, uint32_t last);
+    bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *placed, uint32_t first,
+                 uint32_t last);
 
     /* Bins scratch->kept. Without `crossings` all of them are entries. False: out of memory. */
-    bool (*bin)(ct_bin *bin, ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *placed,
+    bool (*bin)(ct_bin *bin, ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *placed,
                 const ct_window *window, const ct_bands *bands, bool crossings);
 } ct_bin_cpu;
 

@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-#include "gpu/raster/quad.h"
+#include "gpu/raster/tri4.h"
 
 /* ---- culling ---- */
 
 /* Cells of two vertices: lanes x, y, z of the first and, after one that is 0, of the second. */
 typedef int16_t cells8 __attribute__((vector_size(16)));
 
-static inline cells8 load_cells(const ct_placed *p, uint32_t a, uint32_t b) {
+static inline cells8 load_cells(const ct_snapped_body *p, uint32_t a, uint32_t b) {
     return (cells8)(ct_v2l){(int64_t)p->cells[a], (int64_t)p->cells[b]};
 }
 
@@ -64,10 +64,11 @@ static inline cells8 culled_of(cells8 a, cells8 b, cells8 c, cells8 dropped) {
 }
 
 /* Marks of triangles that are left out, by axis. */
-static inline cells8 dropped_of(const ct_placed *p) {
+static inline cells8 dropped_of(const ct_snapped_body *p) {
     cells8 dropped = {0};
     for (int w = 0; w < 3; w++)
-        dropped[w] = dropped[4 + w] = (int16_t)(CT_CELL_AFTER | (p->entry[w] == CT_ENTRY_LISTED ? CT_CELL_BEFORE : 0));
+        dropped[w] = dropped[4 + w] =
+            (int16_t)(CT_CELL_AFTER | (p->entry[w] == CT_INITIAL_FROM_BALANCE ? CT_CELL_BEFORE : 0));
     return dropped;
 }
 
@@ -92,7 +93,7 @@ static inline void keep(struct kept *to, uint32_t triangle, int64_t lanes) {
     *to->end[list_of[sum]]++ = triangle;
 }
 
-static inline __attribute__((always_inline)) void cull_two(const ct_placed *p, uint32_t t, uint32_t second,
+static inline __attribute__((always_inline)) void cull_two(const ct_snapped_body *p, uint32_t t, uint32_t second,
                                                            cells8 dropped, struct kept *to) {
     const uint32_t *k = p->triangles + 3 * (size_t)t, *l = p->triangles + 3 * (size_t)second;
     const cells8 in_view = {IN_VIEW << 0, IN_VIEW << 1, IN_VIEW << 2, 0, IN_VIEW << 0, IN_VIEW << 1, IN_VIEW << 2, 0};
@@ -104,7 +105,7 @@ static inline __attribute__((always_inline)) void cull_two(const ct_placed *p, u
 }
 
 /* Triangles [first, last). Corners are looked up ahead where vertices are too many for caches. */
-static inline __attribute__((always_inline)) void cull_all(const ct_placed *p, uint32_t first, uint32_t last,
+static inline __attribute__((always_inline)) void cull_all(const ct_snapped_body *p, uint32_t first, uint32_t last,
                                                            struct kept *to, bool ahead) {
     const cells8 dropped = dropped_of(p);
     uint32_t t = first;
@@ -119,11 +120,11 @@ static inline __attribute__((always_inline)) void cull_all(const ct_placed *p, u
 }
 
 /* Has it more vertices than stay in a core's cache? */
-static inline bool is_large(const ct_placed *p) {
+static inline bool is_large(const ct_snapped_body *p) {
     return p->n_triangles >= 1 << 17;
 }
 
-static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *p, uint32_t first, uint32_t last) {
+static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *p, uint32_t first, uint32_t last) {
     const size_t room = last - first + AHEAD + 4; /* what is looked at ahead, and together */
     if (!ct_buffer_reserve(&scratch->kept_memory, budget, LISTS * room * sizeof(uint32_t), 0, false)) return false;
     struct kept to;
@@ -143,21 +144,21 @@ static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *p,
 /* ---- entries ---- */
 
 /* What a triangle is an entry of. */
-struct listed {
+struct bin_entry {
     uint32_t triangle;
     uint16_t first, last; /* bands, among all */
 };
 
 /* Triangles that have a bit in `large`, of the view along w. Returns where the list ends. */
-static inline struct listed *list(struct listed *to, const struct quad *q, const struct grid *g, int w,
-                                  unsigned large) {
-    const struct across *view = &g->view[w];
+static inline struct bin_entry *list(struct bin_entry *to, const struct tri4 *q, const struct grid *g, int w,
+                                     unsigned large) {
+    const struct view_grid *view = &g->view[w];
     const struct extent4 *v = &q->axis[ct_view_v(w)];
     ct_v4i first = view->band_first + (v->first >> view->band_shift);
     ct_v4i last = view->band_first + ((v->last - 1) >> view->band_shift);
     for (; large; large &= large - 1) {
         int l = __builtin_ctz(large);
-        *to++ = (struct listed){q->triangle[l], (uint16_t)first[l], (uint16_t)last[l]};
+        *to++ = (struct bin_entry){q->triangle[l], (uint16_t)first[l], (uint16_t)last[l]};
     }
     return to;
 }
@@ -165,46 +166,47 @@ static inline struct listed *list(struct listed *to, const struct quad *q, const
 /* ---- a chunk ---- */
 
 /* Where what is found goes. */
-struct found {
-    struct listed *listed;
-    struct crossed crossed[3]; /* per view, in memory[view] */
+struct bin_output {
+    struct bin_entry *listed;
+    struct crossing_writer crossed[3]; /* per view, in memory[view] */
     struct ct_crossing_memory *memory[3];
     ct_budget *budget;
 };
 
-/* What four triangles can cross in a view, and what is overwritten beyond it. */
-enum { MOST = 4 * SMALL * SMALL + 4 };
+/* What four triangles can emit_fragments in a view, and what is overwritten beyond it. */
+enum { MAX_EMITTED = 4 * SMALL * SMALL + 4 };
 
-static size_t room_of(const struct ct_crossing_memory *m) {
+static size_t crossing_capacity(const struct ct_crossing_memory *m) {
     size_t least = m->front.capacity < m->back.capacity ? m->front.capacity : m->back.capacity;
     return (least < m->where.capacity ? least : m->where.capacity) / sizeof(uint64_t);
 }
 
 /* Crossings that are written to that memory, the first n of which are there. */
-static struct crossed crossed_in(struct ct_crossing_memory *memory, size_t n) {
-    const size_t room = room_of(memory);
-    return (struct crossed){memory->front.data, memory->back.data, memory->where.data, n,
-                            room > MOST ? room - MOST : 0};
+static struct crossing_writer crossing_writer_at(struct ct_crossing_memory *memory, size_t n) {
+    const size_t room = crossing_capacity(memory);
+    return (struct crossing_writer){memory->front.data, memory->back.data, memory->where.data, n,
+                                    room > MAX_EMITTED ? room - MAX_EMITTED : 0};
 }
 
 /* False: out of memory. */
-static bool make_room(struct ct_crossing_memory *memory, ct_budget *budget, size_t n, size_t room) {
+static bool reserve_crossings(struct ct_crossing_memory *memory, ct_budget *budget, size_t n, size_t room) {
     const size_t bytes = room * sizeof(uint64_t), used = n * sizeof(uint64_t);
     return ct_buffer_reserve(&memory->front, budget, bytes, used, false) &&
            ct_buffer_reserve(&memory->back, budget, bytes, used, false) &&
            ct_buffer_reserve(&memory->where, budget, bytes, used, false);
 }
 
-static __attribute__((noinline)) bool grow(struct found *to, int w, size_t n) {
-    struct crossed *c = &to->crossed[w];
-    bool ok = make_room(to->memory[w], to->budget, c->n, c->n + MOST + (n > c->n ? n : c->n) + 1);
-    *c = crossed_in(to->memory[w], c->n);
+static __attribute__((noinline)) bool grow(struct bin_output *to, int w, size_t n) {
+    struct crossing_writer *c = &to->crossed[w];
+    bool ok = reserve_crossings(to->memory[w], to->budget, c->n, c->n + MAX_EMITTED + (n > c->n ? n : c->n) + 1);
+    *c = crossing_writer_at(to->memory[w], c->n);
     return ok;
 }
 
 /* views: those that the triangles may cover a sample in, a bit each; n: triangles yet to come. False: out of memory. */
-static inline __attribute__((always_inline)) bool bin_view(struct found *to, const struct quad *q, const struct grid *g,
-                                                           int w, size_t n, unsigned views, bool single) {
+static inline __attribute__((always_inline)) bool bin_view(struct bin_output *to, const struct tri4 *q,
+                                                           const struct grid *g, int w, size_t n, unsigned views,
+                                                           bool single) {
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
     if (!(views >> w & 1)) return true;
     if (__builtin_expect(to->crossed[w].n >= to->crossed[w].full, 0) && !grow(to, w, n)) return false;
@@ -221,15 +223,15 @@ static inline __attribute__((always_inline)) bool bin_view(struct found *to, con
             large |= larger;
         }
     }
-    if (small) cross(&to->crossed[w], q, g, w, small, single);
+    if (small) emit_fragments(&to->crossed[w], q, g, w, small, single);
     if (large) to->listed = list(to->listed, q, g, w, large);
     return true;
 }
 
 /* Triangles of one list, see CT_KEPT_LISTS. */
-static inline __attribute__((always_inline)) bool bin_list(struct found *to, const ct_placed *p, const struct grid *g,
-                                                           const uint32_t *kept, size_t n, unsigned views,
-                                                           bool single) {
+static inline __attribute__((always_inline)) bool bin_list(struct bin_output *to, const ct_snapped_body *p,
+                                                           const struct grid *g, const uint32_t *kept, size_t n,
+                                                           unsigned views, bool single) {
     const bool ahead = is_large(p);
     for (size_t i = 0; i < n; i += 4) {
         if (ahead)
@@ -237,13 +239,13 @@ static inline __attribute__((always_inline)) bool bin_list(struct found *to, con
                 const uint32_t *soon = p->triangles + 3 * (size_t)kept[i + l + AHEAD];
                 for (int j = 0; j < 3; j++) __builtin_prefetch(p->coords[soon[j]]);
             }
-        struct quad q;
+        struct tri4 q;
         q.triangle = kept + i;
         ct_v4i numbers;
         memcpy(&numbers, kept + i, sizeof numbers);
         q.tag = (ct_v4u)ct_v4l_of_v4i(numbers) << 32 | (uint64_t)p->body << 63;
         q.present = n - i < 4 ? (1u << (n - i)) - 1 : 15;
-        place(&q, p, g);
+        load_tri4(&q, p, g);
         if (!bin_view(to, &q, g, 0, n - i, views, single) || !bin_view(to, &q, g, 1, n - i, views, single) ||
             !bin_view(to, &q, g, 2, n - i, views, single))
             return false;
@@ -251,7 +253,7 @@ static inline __attribute__((always_inline)) bool bin_list(struct found *to, con
     return true;
 }
 
-static bool bin_all(struct found *to, const ct_placed *p, const struct grid *g, const ct_bin_scratch *s) {
+static bool bin_all(struct bin_output *to, const ct_snapped_body *p, const struct grid *g, const ct_bin_scratch *s) {
     const uint32_t *const *kept = s->kept;
     const uint32_t *n = s->n_kept;
 #define BIN_LIST(list, views, single) bin_list(to, p, g, kept[list], n[list], views, single)
@@ -277,15 +279,15 @@ static uint64_t add_up(uint32_t *next, uint32_t bands) {
     return total;
 }
 
-static bool sort_entries(ct_bin *out, ct_budget *budget, const struct listed *listed, const struct listed *end,
+static bool sort_entries(ct_bin *out, ct_budget *budget, const struct bin_entry *listed, const struct bin_entry *end,
                          uint32_t *count, uint32_t bands) {
-    for (const struct listed *e = listed; e < end; e++)
+    for (const struct bin_entry *e = listed; e < end; e++)
         for (uint32_t band = e->first; band <= e->last; band++) count[band + 2]++;
     uint64_t n = add_up(count, bands);
     if (n > UINT32_MAX || !ct_buffer_reserve(&out->entry_memory, budget, (size_t)n * sizeof(uint32_t), 0, false))
         return false;
     uint32_t *entries = out->entry_memory.data;
-    for (const struct listed *e = listed; e < end; e++)
+    for (const struct bin_entry *e = listed; e < end; e++)
         for (uint32_t band = e->first; band <= e->last; band++) entries[count[band + 1]++] = e->triangle;
     out->entries = entries;
     out->offset = count;
@@ -293,13 +295,13 @@ static bool sort_entries(ct_bin *out, ct_budget *budget, const struct listed *li
 }
 
 /* Those of a view of more than one band, to `memory`. */
-static bool sort_crossings(struct ct_crossing_memory *memory, ct_budget *budget, struct crossed *c, int shift,
+static bool sort_crossings(struct ct_crossing_memory *memory, ct_budget *budget, struct crossing_writer *c, int shift,
                            uint32_t *count, uint32_t bands) {
-    const struct crossed from = *c;
+    const struct crossing_writer from = *c;
     for (size_t i = 0; i < from.n; i++) count[(from.where[i] >> 32 >> shift) + 2]++;
     add_up(count, bands);
-    if (!make_room(memory, budget, 0, from.n)) return false;
-    const struct crossed to = crossed_in(memory, 0);
+    if (!reserve_crossings(memory, budget, 0, from.n)) return false;
+    const struct crossing_writer to = crossing_writer_at(memory, 0);
     for (size_t i = 0; i < from.n; i++) {
         const uint32_t at = count[(from.where[i] >> 32 >> shift) + 1]++;
         to.front[at] = from.front[i];
@@ -310,19 +312,19 @@ static bool sort_crossings(struct ct_crossing_memory *memory, ct_budget *budget,
     return true;
 }
 
-static bool bin(ct_bin *out, ct_bin_scratch *scratch, ct_budget *budget, const ct_placed *p, const ct_window *window,
-                const ct_bands *bands, bool crossings) {
+static bool bin(ct_bin *out, ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *p,
+                const ct_window *window, const ct_bands *bands, bool crossings) {
     size_t n = 0, counts = bands->total + 2, all_counts = counts + bands->total + 3 * 2;
     for (int k = 0; k < CT_KEPT_LISTS; k++) n += scratch->n_kept[k];
     out->placed = p;
     if (!ct_buffer_reserve(&out->offsets, budget, all_counts * sizeof(uint32_t), 0, false) ||
-        !ct_buffer_reserve(&scratch->listed, budget, 3 * n * sizeof(struct listed), 0, false))
+        !ct_buffer_reserve(&scratch->listed, budget, 3 * n * sizeof(struct bin_entry), 0, false))
         return false;
     const struct grid grid = grid_of(p, window, bands, crossings);
-    struct found to = {.listed = scratch->listed.data, .budget = budget};
+    struct bin_output to = {.listed = scratch->listed.data, .budget = budget};
     for (int w = 0; w < 3; w++) { /* what is of one band is there at once */
         to.memory[w] = bands->count[w] > 1 ? &scratch->crossed[w] : &out->crossing_memory[w];
-        to.crossed[w] = crossed_in(to.memory[w], 0);
+        to.crossed[w] = crossing_writer_at(to.memory[w], 0);
     }
     if (!bin_all(&to, p, &grid, scratch)) return false;
     uint32_t *count = out->offsets.data;
@@ -330,7 +332,7 @@ static bool bin(ct_bin *out, ct_bin_scratch *scratch, ct_budget *budget, const c
     if (!sort_entries(out, budget, scratch->listed.data, to.listed, count, bands->total)) return false;
     count += counts;
     for (int w = 0; w < 3; w++) {
-        struct crossed *c = &to.crossed[w];
+        struct crossing_writer *c = &to.crossed[w];
         if (bands->count[w] <= 1)
             count[1] = (uint32_t)c->n;
         else if (!sort_crossings(&out->crossing_memory[w], budget, c, bands->shift[w], count, bands->count[w]))

@@ -17,18 +17,18 @@ static inline struct extent extent_of(const int32_t *const q[3], const ct_lattic
                                       int32_t first_row, int32_t rows) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     struct extent x;
-    x.u0 = ct_cell(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.u1 = ct_cell(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.v0 = ct_cell(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    x.v1 = ct_cell(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    x.u0 = ct_samples_below(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.u1 = ct_samples_below(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    x.v0 = ct_samples_below(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    x.v1 = ct_samples_below(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
     if (x.v0 < first_row) x.v0 = first_row;
     if (x.v1 > first_row + rows) x.v1 = first_row + rows;
     return x;
 }
 
 /* Its set-up at the first of these samples. 0: it covers none. */
-static inline int setup_of(ct_setup *s, const int32_t *const q[3], const ct_lattice *lu, const ct_lattice *lv, int w,
-                           struct extent x) {
+static inline int setup_of(ct_triangle_setup *s, const int32_t *const q[3], const ct_lattice *lu, const ct_lattice *lv,
+                           int w, struct extent x) {
     return ct_make_setup(s, q[0], q[1], q[2], ct_view_u(w), ct_view_v(w), w, ct_sample_coord(x.u0, lu->shift),
                          ct_sample_coord(x.v0, lv->shift), lu->shift, lv->shift);
 }
@@ -63,7 +63,7 @@ static inline void clip(const struct edge *e, int64_t n, int64_t *begin, int64_t
 }
 
 /* Of a triangle, at the row of its set-up. */
-static inline void edges_of(const ct_setup *s, struct edge edge[3]) {
+static inline void edges_of(const ct_triangle_setup *s, struct edge edge[3]) {
     for (int k = 0; k < 3; k++) { /* less one where a sample on the edge is outside */
         edge[k].row = s->edge[k] - !ct_edge_inside(s, k);
         edge[k].slope = s->step_u[k];

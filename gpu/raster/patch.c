@@ -3,8 +3,8 @@
 
 bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bands *bands,
                     const ct_bin *bin, int w, uint32_t first, uint32_t end, uint32_t tile) {
-    const ct_placed *placed = bin->placed;
-    const bool counted = placed->entry[w] == CT_ENTRY_COUNTED;
+    const ct_snapped_body *placed = bin->placed;
+    const bool counted = placed->entry[w] == CT_INITIAL_COUNTED;
     size_t room = patches->n + (bin->offset[end] - bin->offset[first]);
     if (room * sizeof(ct_patch) > patches->memory.capacity &&
         !ct_buffer_reserve(&patches->memory, budget, room * sizeof(ct_patch), patches->n * sizeof(ct_patch), false))

@@ -12,17 +12,17 @@
 #include "gpu/view/view_k.h"
 
 /* A part of a view: some of its rows. The same layout as in patch_vertex.glsl. */
-typedef struct ct_tile {
+typedef struct ct_draw_region {
     int32_t left, bottom; /* where it lies in the picture that holds all tiles of a drawing, in pixels; set by it */
     int32_t columns, first_row, rows;
     int32_t first_ray; /* index of its first ray among those of all tiles; rays are numbered row by row */
     int32_t shift_u, shift_v;
-} ct_tile;
+} ct_draw_region;
 
 /* Flags of a patch; the first three are ct_edge_inside of each edge. */
 #define CT_PATCH_INSIDE    7u
 #define CT_PATCH_CLOCKWISE 8u  /* a ray enters the body here */
-#define CT_PATCH_BEFORE    16u /* before the window's depths, of a body that is CT_ENTRY_COUNTED: not kept */
+#define CT_PATCH_BEFORE    16u /* before the window's depths, of a body that is CT_INITIAL_COUNTED: not kept */
 
 /* The same layout as in patch_vertex.glsl. */
 typedef struct ct_patch {
@@ -38,7 +38,7 @@ typedef struct ct_patch {
 } ct_patch;
 
 static_assert(sizeof(ct_patch) == 64 && offsetof(ct_patch, inverse) == 40, "the shader's layout");
-static_assert(sizeof(ct_tile) == 32, "the shader's layout");
+static_assert(sizeof(ct_draw_region) == 32, "the shader's layout");
 static_assert(sizeof(ct_linked_fragment) == 20, "the shader's layout");
 
 typedef struct ct_range {
@@ -78,8 +78,8 @@ CT_FN void ct_fit_columns(ct_patch *p, const int32_t *const q[3], const ct_latti
         return;
     }
     /* The quotient is off by far less than a unit. */
-    p->u0 = (uint16_t)ct_cell((int32_t)r.lo - 2, lu->shift, lu->n);
-    p->u1 = (uint16_t)ct_cell((int32_t)r.hi + 2, lu->shift, lu->n);
+    p->u0 = (uint16_t)ct_samples_below((int32_t)r.lo - 2, lu->shift, lu->n);
+    p->u1 = (uint16_t)ct_samples_below((int32_t)r.hi + 2, lu->shift, lu->n);
 }
 
 /* The part in rows [first_row, end_row) of the triangle with corners q, on view w: all of *p but tag and tile. 0: none.
@@ -88,10 +88,10 @@ CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counted
                         int32_t first_row, int32_t end_row) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
-    int32_t v0 = ct_cell(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    int32_t v1 = ct_cell(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    p->u0 = (uint16_t)ct_cell(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    p->u1 = (uint16_t)ct_cell(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    int32_t v0 = ct_samples_below(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    int32_t v1 = ct_samples_below(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+    p->u0 = (uint16_t)ct_samples_below(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+    p->u1 = (uint16_t)ct_samples_below(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
     if (v0 < first_row) v0 = first_row;
     if (v1 > end_row) v1 = end_row;
     if (v0 >= v1 || p->u0 >= p->u1) return 0;
@@ -101,7 +101,7 @@ CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counted
     if (p->u0 >= p->u1) return 0;
 
     /* With steps of one unit they are the coordinates of the corners. */
-    ct_setup s;
+    ct_triangle_setup s;
     if (!ct_make_setup(&s, q[0], q[1], q[2], u, v, w, 0, 0, 0, 0)) return 0;
     p->xb = (int32_t)s.step_v[2];
     p->yb = (int32_t)-s.step_u[2];

@@ -8,7 +8,7 @@
 enum { ROWS = 32 };
 
 CT_DEVICE void add_patch(const ct_batch &b, const ct_patch *patch, uint32_t tag, uint32_t tile, uint64_t *samples) {
-    const uint64_t place = ct_next_place(&b.counts->patches);
+    const uint64_t place = ct_append_index(&b.counts->patches);
     *samples += (uint64_t)(patch->u1 - patch->u0) * (uint64_t)(patch->v1 - patch->v0);
     if (place >= b.room.patches) return;
     ct_patch p = *patch;
@@ -25,10 +25,10 @@ CT_DEVICE uint64_t add_triangle(const ct_batch &b, const ct_window *window, cons
         const int u = ct_view_u(w), v = ct_view_v(w);
         const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
         if (ct_min3(q[0][w], q[1][w], q[2][w]) > window->axis[w].hi) continue;
-        const int32_t v0 = ct_cell(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-        const int32_t v1 = ct_cell(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-        const int32_t u0 = ct_cell(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-        const int32_t u1 = ct_cell(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+        const int32_t v0 = ct_samples_below(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+        const int32_t v1 = ct_samples_below(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
+        const int32_t u0 = ct_samples_below(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
+        const int32_t u1 = ct_samples_below(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
         const int32_t rows = (u1 - u0) * (v1 - v0) <= CT_FEW_SAMPLES ? v1 - v0 : (int32_t)ROWS;
         ct_patch patch;
         for (int32_t row = v0; row < v1; row += rows)
@@ -39,10 +39,10 @@ CT_DEVICE uint64_t add_triangle(const ct_batch &b, const ct_window *window, cons
 }
 
 /* Views are strung together in a picture as high as one of them, which is cut where the real picture ends. */
-CT_DEVICE ct_tile tile_of(const ct_batch &b, uint64_t view) {
+CT_DEVICE ct_draw_region tile_of(const ct_batch &b, uint64_t view) {
     const int w = (int)(view % 3);
     const ct_lattice *axis = b.pairs[view / 3].window.axis;
-    ct_tile tile;
+    ct_draw_region tile;
     tile.columns = axis[ct_view_u(w)].n;
     tile.rows = axis[ct_view_v(w)].n;
     tile.first_row = 0;
@@ -58,7 +58,7 @@ CT_DEVICE ct_tile tile_of(const ct_batch &b, uint64_t view) {
 
 CT_KERNEL patches(const ct_batch b) {
     CT_SHARED uint64_t tried[CT_BLOCK];
-    const bool planned = !ct_gpu_planned_lack(b.counts, &b.room);
+    const bool planned = !ct_gpu_plan_shortage(b.counts, &b.room);
     const uint64_t n = planned ? b.counts->triangle_chunks : 0, n_sides = 2 * b.counts->pairs;
     CT_FOR(view, planned ? 3 * b.counts->pairs : 0) b.tiles[view] = tile_of(b, view);
     CT_EACH_BLOCK(chunk, n) {
@@ -76,7 +76,7 @@ CT_KERNEL patches(const ct_batch b) {
             const int32_t *const q[3] = {corner[0], corner[1], corner[2]};
             tried[t] = add_triangle(b, &pair->window, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle,
                                     3 * (uint32_t)(side / 2));
-            if (tried[t]) ct_take_pages(b, side, body->triangles + 3 * triangle);
+            if (tried[t]) ct_claim_pages(b, side, body->triangles + 3 * triangle);
         }
         CT_BARRIER();
         for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {
@@ -107,7 +107,7 @@ CT_KERNEL patches(const ct_batch b) {
 }
 
 CT_KERNEL take(const ct_batch b) {
-    if (ct_gpu_planned_lack(b.counts, &b.room)) return;
+    if (ct_gpu_plan_shortage(b.counts, &b.room)) return;
     const uint64_t n = *b.n_drawn;
     const bool fits = n <= b.room.fragments;
     CT_FOR(ray, b.counts->rays) {
@@ -132,6 +132,6 @@ unsigned ct_cuda_patches(const ct_batch *batch, unsigned grid, cudaStream_t stre
     return CT_LAUNCH(patches, grid, stream, *batch);
 }
 
-unsigned ct_cuda_take(const ct_batch *batch, unsigned grid, cudaStream_t stream) {
+unsigned ct_cuda_read_drawn(const ct_batch *batch, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(take, grid, stream, *batch);
 }

@@ -56,7 +56,7 @@ static bool ray_agrees(const struct scene *scene, const ct_drawing *d, int32_t r
         bool wanted = b == 0 || n > 0 || winding[0] > 0;
         for (uint32_t t = 0; t < EACH; t++) {
             const ct_coords *q = scene->coords[b] + 3 * t;
-            ct_setup s;
+            ct_triangle_setup s;
             if (!ct_make_setup(&s, q[0], q[1], q[2], U, V, W, ct_sample_coord(column, SHIFT),
                                ct_sample_coord(row, SHIFT), SHIFT, SHIFT) ||
                 !ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]))
@@ -94,8 +94,10 @@ static bool add_patches(const struct scene *scene, const ct_bands *bands, ct_pat
     for (uint32_t i = 0; i < EACH; i++) entries[i] = i;
     for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? EACH : 0; /* all in the one band of the last view */
     for (uint32_t b = 0; b < 2; b++) {
-        const ct_placed placed = {
-            .coords = scene->coords[b], .triangles = scene->triangles[b], .body = b, .entry = {0, 0, CT_ENTRY_COUNTED}};
+        const ct_snapped_body placed = {.coords = scene->coords[b],
+                                        .triangles = scene->triangles[b],
+                                        .body = b,
+                                        .entry = {0, 0, CT_INITIAL_COUNTED}};
         const ct_bin bin = {.placed = &placed, .entries = entries, .offset = offsets};
         if (!ct_patches_add(&patches[b], budget, &scene->window, bands, &bin, W, W, W + 1, 0)) return false;
     }
@@ -109,7 +111,7 @@ ct_status ct_raster_gl_prove(ct_raster_gl *gl, const char *renderer, ct_error *e
     ct_budget budget = {0};
     const ct_bands bands = ct_bands_plan(&scene->window, 1 << 20); /* one a view */
     ct_patches patches[2] = {{.n = 0}, {.n = 0}};
-    ct_tile tile = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
+    ct_draw_region tile = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
     const ct_patches *parts[2] = {&patches[0], &patches[1]};
     ct_drawing drawing = {.tiles = &tile, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
     ct_status status = add_patches(scene, &bands, patches, &budget)

@@ -13,17 +13,17 @@ typedef struct ct_ray_lists {
     uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
     ct_linked_fragment *fragments;
     uint32_t n_fragments;
-    int32_t (*winding)[2]; /* [rows][n_u], per body of CT_ENTRY_COUNTED the winding number with which the ray enters the
-                              window's depths, else 0; NULL: neither body is counted */
-    ct_entry entry[2];     /* per body */
+    int32_t (*winding)[2]; /* [rows][n_u], per body of CT_INITIAL_COUNTED the winding number with which the ray enters
+                              the window's depths, else 0; NULL: neither body is counted */
+    ct_initial_winding entry[2]; /* per body */
     int32_t view, first_row, rows, columns;
     int32_t first_body; /* of the first bin; the other's fragments are kept only on rays that this one is on */
 } ct_ray_lists;
 
 /* Which rays band `band` (an index among all views' bands) has: all of *rays but the lists. All bins of one body come
  * before those of the other. */
-void ct_rays_place(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
-                   const ct_bin *bins, size_t n_bins);
+void ct_set_band_extent(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
+                        const ct_bin *bins, size_t n_bins);
 
 typedef struct ct_raster_cpu {
     /* Rasterises band `band` (an index among all views' bands) into `rays`; all bins of one body come before those of

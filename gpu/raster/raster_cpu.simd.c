@@ -8,7 +8,7 @@
 
 /* ---- rasterising ---- */
 
-struct target {
+struct fragment_writer {
     ct_ray_lists *rays;
     ct_budget *budget;
     ct_linked_fragment *next, *end;
@@ -18,7 +18,7 @@ struct target {
 };
 
 /* For n fragments more. */
-static inline bool make_room(struct target *t, size_t n) {
+static inline bool reserve_fragments(struct fragment_writer *t, size_t n) {
     if (__builtin_expect((size_t)(t->end - t->next) >= n, 1)) return true;
     ct_ray_lists *rays = t->rays;
     size_t used = (size_t)(t->next - rays->fragments), want = 2 * used + n;
@@ -34,7 +34,7 @@ static inline bool make_room(struct target *t, size_t n) {
 }
 
 /* On a ray that the other body, which is rasterised first, is never inside of, a crossing bounds no span. */
-static inline bool is_wanted(const uint32_t *head, int32_t (*winding)[2], size_t ray, int first_body) {
+static inline bool can_bound_span(const uint32_t *head, int32_t (*winding)[2], size_t ray, int first_body) {
     return head[ray] != CT_END || (winding && winding[ray][first_body] > 0);
 }
 
@@ -42,9 +42,9 @@ static inline bool is_wanted(const uint32_t *head, int32_t (*winding)[2], size_t
 
 /* The crossings of n rays in a row, from the edge functions at the first: four fragments at a time, by the same
  * arithmetic as ct_fragment_at. */
-static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n, int64_t e1, int64_t e2,
-                      uint32_t tag) {
-    if (!make_room(t, (size_t)n)) return;
+static void emit_row(struct fragment_writer *t, const ct_triangle_setup *s, size_t ray, int64_t n, int64_t e1,
+                     int64_t e2, uint32_t tag) {
+    if (!reserve_fragments(t, (size_t)n)) return;
     const ct_v4l step1 = (ct_v4l){} + 4 * s->step_u[1], step2 = (ct_v4l){} + 4 * s->step_u[2];
     const ct_v4d inverse = (ct_v4d){} + s->inverse, dz1 = (ct_v4d){} + s->dz1, dz2 = (ct_v4d){} + s->dz2;
     const ct_v4i z0 = v4i(s->z0 + CT_DEPTH_BIAS), entering = v4i(s->ccw < 0), tags = v4i((int32_t)tag);
@@ -66,7 +66,7 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
 #pragma GCC unroll 4
         for (int l = 0; l < 4; l++) {
             if (i + l >= n) break;
-            if (!all && !is_wanted(head, winding, (size_t)(i + l), first_body)) continue;
+            if (!all && !can_bound_span(head, winding, (size_t)(i + l), first_body)) continue;
             memcpy(&next->f, &f[l], sizeof next->f);
             next->next = head[i + l];
             head[i + l] = number++;
@@ -78,7 +78,8 @@ static void cross_row(struct target *t, const ct_setup *s, size_t ray, int64_t n
     t->next = next;
 }
 
-static void raster_rows(struct target *t, const ct_setup *s, struct extent x, size_t ray, uint32_t tag, bool before) {
+static void raster_rows(struct fragment_writer *t, const ct_triangle_setup *s, struct extent x, size_t ray,
+                        uint32_t tag, bool before) {
     const int64_t n = x.u1 - x.u0;
     struct edge edge[3];
     edges_of(s, edge);
@@ -89,8 +90,8 @@ static void raster_rows(struct target *t, const ct_setup *s, struct extent x, si
         if (begin < end && before)
             for (int64_t i = begin; i < end; i++) t->rays->winding[ray + (size_t)i][tag >> 31] -= s->ccw;
         else if (begin < end)
-            cross_row(t, s, ray + (size_t)begin, end - begin, row1 + begin * s->step_u[1], row2 + begin * s->step_u[2],
-                      tag);
+            emit_row(t, s, ray + (size_t)begin, end - begin, row1 + begin * s->step_u[1], row2 + begin * s->step_u[2],
+                     tag);
         for (int k = 0; k < 3; k++) edge[k].row += s->step_v[k];
         row1 += s->step_v[1];
         row2 += s->step_v[2];
@@ -98,11 +99,12 @@ static void raster_rows(struct target *t, const ct_setup *s, struct extent x, si
 }
 
 /* One triangle of any size, on the rows of t's band. q: its corners. */
-static __attribute__((noinline)) void raster_one(struct target *t, const ct_lattice *lu, const ct_lattice *lv, int w,
-                                                 const int32_t *const q[3], uint32_t tag, bool before) {
+static __attribute__((noinline)) void raster_triangle(struct fragment_writer *t, const ct_lattice *lu,
+                                                      const ct_lattice *lv, int w, const int32_t *const q[3],
+                                                      uint32_t tag, bool before) {
     const ct_ray_lists *rays = t->rays;
     const struct extent x = extent_of(q, lu, lv, w, rays->first_row, rays->rows);
-    ct_setup setup;
+    ct_triangle_setup setup;
     if (!setup_of(&setup, q, lu, lv, w, x)) return;
     size_t ray = (size_t)(x.v0 - rays->first_row) * (size_t)rays->columns + (size_t)x.u0;
     raster_rows(t, &setup, x, ray, tag, before);
@@ -111,8 +113,8 @@ static __attribute__((noinline)) void raster_one(struct target *t, const ct_latt
 /* ---- a band ---- */
 
 /* What was found when triangles were binned: crossings [first, end) of the view's. */
-static void put_crossings(struct target *t, const ct_crossings *crossings, uint32_t first, uint32_t end) {
-    if (!make_room(t, end - first)) return;
+static void append_crossings(struct fragment_writer *t, const ct_crossings *crossings, uint32_t first, uint32_t end) {
+    if (!reserve_fragments(t, end - first)) return;
     const ct_ray_lists *rays = t->rays;
     const ct_crossings c = *crossings;
     const uint32_t before = (uint32_t)rays->first_row * (uint32_t)rays->columns; /* rays before the band */
@@ -126,7 +128,7 @@ static void put_crossings(struct target *t, const ct_crossings *crossings, uint3
         const uint32_t where = (uint32_t)c.where[i], ray = (where & ~CT_CROSSING_COUNTED) - before;
         if (where & CT_CROSSING_COUNTED) {
             winding[ray][c.back[i] >> 63] += c.front[i] & 1 ? 1 : -1;
-        } else if (all || is_wanted(head, winding, ray, first_body)) {
+        } else if (all || can_bound_span(head, winding, ray, first_body)) {
             const uint64_t f[2] = {c.front[i], c.back[i]};
             memcpy(&next->f, f, sizeof next->f);
             next->next = head[ray];
@@ -137,43 +139,43 @@ static void put_crossings(struct target *t, const ct_crossings *crossings, uint3
     t->next = next;
 }
 
-static void put_entries(struct target *t, const ct_window *window, const ct_placed *p, const uint32_t *entry,
-                        const uint32_t *end) {
+static void raster_entries(struct fragment_writer *t, const ct_window *window, const ct_snapped_body *p,
+                           const uint32_t *entry, const uint32_t *end) {
     const int w = t->rays->view;
     const ct_lattice *lu = &window->axis[ct_view_u(w)], *lv = &window->axis[ct_view_v(w)];
     for (; entry < end; entry++) {
         const uint32_t *k = p->triangles + 3 * (size_t)*entry;
         const int32_t *const q[3] = {p->coords[k[0]], p->coords[k[1]], p->coords[k[2]]};
         bool before = t->counted && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo;
-        raster_one(t, lu, lv, w, q, p->body << 31 | *entry, before);
+        raster_triangle(t, lu, lv, w, q, p->body << 31 | *entry, before);
     }
 }
 
 static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bands *bands, uint32_t band,
                    const ct_bin *bins, size_t n_bins) {
-    ct_rays_place(rays, window, bands, band, bins, n_bins);
+    ct_set_band_extent(rays, window, bands, band, bins, n_bins);
     size_t head_bytes = (size_t)rays->rows * (size_t)rays->columns * sizeof *rays->head;
     if (!ct_buffer_reserve(&rays->head_memory, budget, head_bytes, 0, false)) return false;
     rays->head = rays->head_memory.data;
     memset(rays->head, 0xff, head_bytes);
     rays->winding = NULL;
-    if (rays->entry[0] == CT_ENTRY_COUNTED || rays->entry[1] == CT_ENTRY_COUNTED) {
+    if (rays->entry[0] == CT_INITIAL_COUNTED || rays->entry[1] == CT_INITIAL_COUNTED) {
         if (!ct_buffer_reserve(&rays->winding_memory, budget, 2 * head_bytes, 0, false)) return false;
         rays->winding = rays->winding_memory.data;
         memset(rays->winding, 0, 2 * head_bytes);
     }
 
     rays->fragments = rays->fragment_memory.data;
-    struct target t = {.rays = rays, .budget = budget, .next = rays->fragments};
+    struct fragment_writer t = {.rays = rays, .budget = budget, .next = rays->fragments};
     t.end = t.next + rays->fragment_memory.capacity / sizeof *t.next;
     for (size_t i = 0; i < n_bins && !t.failed; i++) {
-        const ct_placed *p = bins[i].placed;
+        const ct_snapped_body *p = bins[i].placed;
         const ct_crossings *crossings = &bins[i].crossings[rays->view];
         const uint32_t *offset = bins[i].offset + band, *crossing = crossings->offset + band - bands->first[rays->view];
         t.second = (int32_t)p->body != rays->first_body;
-        t.counted = p->entry[rays->view] == CT_ENTRY_COUNTED;
-        put_crossings(&t, crossings, crossing[0], crossing[1]);
-        put_entries(&t, window, p, bins[i].entries + offset[0], bins[i].entries + offset[1]);
+        t.counted = p->entry[rays->view] == CT_INITIAL_COUNTED;
+        append_crossings(&t, crossings, crossing[0], crossing[1]);
+        raster_entries(&t, window, p, bins[i].entries + offset[0], bins[i].entries + offset[1]);
     }
     rays->n_fragments = (uint32_t)(t.next - rays->fragments);
     return !t.failed;

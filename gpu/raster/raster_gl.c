@@ -43,13 +43,13 @@ static ct_status reserve(ct_raster_gl *gl, int which, ct_budget *budget, size_t 
         return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%zu bytes, of which a shader reaches %zu", bytes,
                        gl->max_block);
     glDeleteBuffers(1, &buffer->name); /* ends its mapping, too */
-    ct_budget_give(budget, buffer->capacity);
+    ct_budget_release(budget, buffer->capacity);
     *buffer = (struct buffer){0};
     size_t capacity = bytes + bytes / 4;
     if (capacity > gl->max_block) capacity = gl->max_block;
-    if (!ct_budget_take(budget, capacity)) {
+    if (!ct_budget_reserve(budget, capacity)) {
         capacity = bytes;
-        if (!ct_budget_take(budget, capacity))
+        if (!ct_budget_reserve(budget, capacity))
             return ct_fail(error, CT_OUT_OF_MEMORY, "scratch", "no memory for %zu bytes of OpenGL buffers", bytes);
     }
     buffer->capacity = capacity;
@@ -81,7 +81,7 @@ static bool arrange(const ct_raster_gl *gl, ct_drawing *d, int32_t *width, int32
         if (d->tiles[i].columns > side) side = d->tiles[i].columns;
     int32_t left = 0, bottom = 0, top = 0;
     for (uint32_t i = 0; i < d->n_tiles; i++) {
-        ct_tile *tile = &d->tiles[i];
+        ct_draw_region *tile = &d->tiles[i];
         if (left + tile->columns > side) {
             left = 0;
             bottom = top;
@@ -177,7 +177,7 @@ static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawi
     size_t patches = most ? most * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
     if (patches > gl->max_block) patches = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
     ct_status status = reserve(gl, CT_GL_PATCHES, budget, patches, error);
-    if (!status) status = reserve(gl, CT_GL_TILES, budget, d->n_tiles * sizeof *d->tiles, error);
+    if (!status) status = reserve(gl, CT_GL_REGIONS, budget, d->n_tiles * sizeof *d->tiles, error);
     if (!status) status = reserve(gl, CT_GL_HEADS, budget, d->n_rays * sizeof *d->head, error);
     if (!status) status = reserve(gl, CT_GL_WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
     if (!status) status = reserve(gl, CT_GL_FRAGMENTS, budget, 1024 * sizeof *d->fragments, error);
@@ -199,7 +199,7 @@ static ct_status draw_inside(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d,
                        (unsigned long long)samples);
     ct_status status = reserve_all(gl, budget, d, error);
     if (status) return status;
-    glNamedBufferSubData(gl->buffers[CT_GL_TILES].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
+    glNamedBufferSubData(gl->buffers[CT_GL_REGIONS].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
     d->n_fragments = draw_once(gl, d, width, height);
     size_t bytes = d->n_fragments * sizeof *d->fragments;
     if (bytes > gl->buffers[CT_GL_FRAGMENTS].capacity) {
@@ -278,7 +278,7 @@ static ct_status make(ct_raster_gl *gl, ct_error *error) {
     GLint blocks = 0, width = 0, height = 0, viewport[2] = {0, 0};
     GLint64 bytes = 0;
     glGetIntegerv(GL_MAX_VERTEX_SHADER_STORAGE_BLOCKS, &blocks); /* OpenGL 4.5 need not have any here */
-    if (blocks <= CT_GL_TILES)
+    if (blocks <= CT_GL_REGIONS)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
                        "the vertex shaders of %s reach %d storage buffers, 2 are needed: use the native rasterizer",
                        renderer, blocks);
@@ -323,7 +323,7 @@ void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget) {
     bool inside = !ct_gl_enter(gl->context, NULL); /* a lost context has lost its memory */
     for (int i = 0; i < CT_GL_BUFFERS; i++) {
         if (inside) glDeleteBuffers(1, &gl->buffers[i].name);
-        ct_budget_give(budget, gl->buffers[i].capacity);
+        ct_budget_release(budget, gl->buffers[i].capacity);
         gl->buffers[i] = (struct buffer){0};
     }
     if (inside) ct_gl_leave(gl->context);

@@ -12,7 +12,7 @@
 
 /* One drawing. */
 typedef struct ct_drawing {
-    ct_tile *tiles; /* [n_tiles]; left and bottom are set */
+    ct_draw_region *tiles; /* [n_tiles]; left and bottom are set */
     uint32_t n_tiles;
     uint32_t n_rays;                   /* of all tiles */
     const ct_patches *const *parts[2]; /* [n_parts] each: of each pair the body that is drawn first, and the other */
@@ -20,7 +20,7 @@ typedef struct ct_drawing {
     /* out: what OpenGL wrote, by ray; valid until the next drawing, ct_raster_gl_release or the end. Of each ray the
      * fragments of the second body come before those of the first. */
     uint32_t *head;
-    int32_t (*winding)[2]; /* of bodies that are CT_ENTRY_COUNTED, else 0 */
+    int32_t (*winding)[2]; /* of bodies that are CT_INITIAL_COUNTED, else 0 */
     ct_linked_fragment *fragments;
     uint32_t n_fragments;
 } ct_drawing;

@@ -37,14 +37,14 @@ CT_FN int32_t ct_fragment_depth(uint32_t key) {
 
 /* A triangle on a view, ready to be tried at samples. Edge function k is twice the area between the sample and the edge
  * opposite to corner k, signed so that all three are positive inside. */
-typedef struct ct_setup {
+typedef struct ct_triangle_setup {
     int64_t edge[3];              /* at the sample it was made for */
     int64_t step_u[3], step_v[3]; /* change from one sample to the next */
     int32_t ccw;                  /* 1: counter-clockwise in (u, v), a ray leaves the body here; -1: it enters */
     int32_t z0;                   /* depth of corner 0 */
     double dz1, dz2;              /* of corners 1 and 2, relative to it */
     double inverse;               /* 1 over twice the triangle's area */
-} ct_setup;
+} ct_triangle_setup;
 
 CT_FN int32_t ct_min3(int32_t a, int32_t b, int32_t c) {
     int32_t m = a < b ? a : b;
@@ -63,7 +63,7 @@ CT_FN int64_t ct_shift_left(int64_t x, int n) {
 
 /* a, b, c: corners' lattice coordinates x, y, z; the view's axes u, v, w; the first sample at (cu, cv), samples 2^su
  * and 2^sv apart. Returns 0 for a triangle seen edge-on, which covers no sample and bounds no depth. */
-CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const int32_t *c, int u, int v, int w,
+CT_FN int ct_make_setup(ct_triangle_setup *s, const int32_t *a, const int32_t *b, const int32_t *c, int u, int v, int w,
                         int32_t cu, int32_t cv, int su, int sv) {
     int64_t xb = b[u] - a[u], yb = b[v] - a[v], xc = c[u] - a[u], yc = c[v] - a[v];
     int64_t area = xb * yc - xc * yb;
@@ -95,12 +95,12 @@ CT_FN int ct_make_setup(ct_setup *s, const int32_t *a, const int32_t *b, const i
 }
 
 /* Does a sample on edge k lie inside it, displaced? */
-CT_FN int ct_edge_inside(const ct_setup *s, int k) {
+CT_FN int ct_edge_inside(const ct_triangle_setup *s, int k) {
     return s->step_u[k] > 0 || (s->step_u[k] == 0 && s->step_v[k] > 0);
 }
 
 /* Is the sample with these edge functions covered? */
-CT_FN int ct_covers(const ct_setup *s, int64_t e0, int64_t e1, int64_t e2) {
+CT_FN int ct_covers(const ct_triangle_setup *s, int64_t e0, int64_t e1, int64_t e2) {
     if ((e0 | e1 | e2) < 0) return 0;
     if (e0 && e1 && e2) return 1;
     return (e0 || ct_edge_inside(s, 0)) && (e1 || ct_edge_inside(s, 1)) && (e2 || ct_edge_inside(s, 2));
@@ -109,7 +109,7 @@ CT_FN int ct_covers(const ct_setup *s, int64_t e0, int64_t e1, int64_t e2) {
 /* The fragment at a covered sample, of its edge functions e1 and e2 (as doubles: rounded if they are beyond 2^53) and
  * of the setup's orientation, depths and area. Only the triangle and the sample matter, not where the setup was made
  * nor where the triangle stands in its mesh, so neither changes a bit. */
-CT_FN ct_fragment ct_fragment_at(const ct_setup *s, double e1, double e2, uint32_t tag) {
+CT_FN ct_fragment ct_fragment_at(const ct_triangle_setup *s, double e1, double e2, uint32_t tag) {
     ct_fragment f;
     double w1 = e1 * s->inverse, w2 = e2 * s->inverse;
     int32_t depth = s->z0 + ct_round_i32(w1 * s->dz1 + w2 * s->dz2);

@@ -18,7 +18,7 @@ ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_err
 /* As the shaders number them; the last one is read by the draw call itself. */
 typedef enum ct_gl_buffer {
     CT_GL_PATCHES,   /* ct_patch */
-    CT_GL_TILES,     /* ct_tile, all within a picture of CT_PICTURE_SIDE pixels each way */
+    CT_GL_REGIONS,   /* ct_draw_region, all within a picture of CT_PICTURE_SIDE pixels each way */
     CT_GL_HEADS,     /* uint32_t a ray, CT_END when a drawing begins */
     CT_GL_WINDINGS,  /* int32_t [2] a ray, 0 when a drawing begins */
     CT_GL_FRAGMENTS, /* ct_linked_fragment */

@@ -43,10 +43,11 @@ ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
 /* Fewest triangles, then fewest scenes. */
 static size_t least_loaded(ct_engine *engine) {
     size_t best = 0;
-    for (size_t i = 1; i < engine->n_sites; i++) {
-        uint64_t more = atomic_load(&engine->sites[i].triangles), least = atomic_load(&engine->sites[best].triangles);
+    for (size_t i = 1; i < engine->n_devices; i++) {
+        uint64_t more = atomic_load(&engine->devices[i].triangles),
+                 least = atomic_load(&engine->devices[best].triangles);
         if (more < least ||
-            (more == least && atomic_load(&engine->sites[i].scenes) < atomic_load(&engine->sites[best].scenes)))
+            (more == least && atomic_load(&engine->devices[i].scenes) < atomic_load(&engine->devices[best].scenes)))
             best = i;
     }
     return best;
@@ -65,20 +66,20 @@ ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_se
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
     scene->engine = engine;
     scene->settings = *settings;
-    scene->site = device;
-    atomic_fetch_add(&engine->sites[scene->site].scenes, 1);
+    scene->device = device;
+    atomic_fetch_add(&engine->devices[scene->device].scenes, 1);
     *out = scene;
     return CT_OK;
 }
 
 size_t ct_scene_device(const ct_scene *scene) {
-    return scene->site;
+    return scene->device;
 }
 
 static void free_body(ct_scene *scene, ct_body *body) {
-    ct_site *site = &scene->engine->sites[scene->site];
-    scene->engine->backend->body_destroy(site->device, body);
-    atomic_fetch_sub(&site->triangles, body->mesh->n_triangles);
+    ct_engine_device *device = &scene->engine->devices[scene->device];
+    scene->engine->backend->body_destroy(device->device, body);
+    atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);
     ct_mesh_release(&body->mesh);
     free(body);
 }
@@ -88,11 +89,11 @@ void ct_scene_destroy(ct_scene **handle) {
     if (!scene) return;
     for (uint32_t i = 0; i < scene->n_bodies; i++) free_body(scene, scene->bodies[i]);
     const ct_backend *backend = scene->engine->backend;
-    if (backend->scene_forget) backend->scene_forget(scene->engine->sites[scene->site].device, scene);
-    atomic_fetch_sub(&scene->engine->sites[scene->site].scenes, 1);
+    if (backend->scene_forget) backend->scene_forget(scene->engine->devices[scene->device].device, scene);
+    atomic_fetch_sub(&scene->engine->devices[scene->device].scenes, 1);
     ct_broadphase_free(&scene->broad);
     free(scene->broad_bodies);
-    free(scene->places);
+    free(scene->slots);
     free(scene->bodies);
     free(scene->ignored_ids);
     free(scene->ignored);
@@ -121,13 +122,13 @@ void ct_body_options_init(ct_body_options *options) {
 }
 
 ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error) {
-    uint32_t place = (id & CT_MAX_BODIES) - 1;
-    if (id == 0 || place >= scene->n_places) {
+    uint32_t slot = (id & CT_MAX_BODIES) - 1;
+    if (id == 0 || slot >= scene->n_slots) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u is not in the scene, which has %u", id, scene->n_bodies);
         return NULL;
     }
-    const ct_place *p = &scene->places[place];
-    if (!p->body || p->generation != id >> CT_PLACE_BITS) {
+    const ct_body_slot *p = &scene->slots[slot];
+    if (!p->body || p->generation != id >> CT_SLOT_BITS) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u was removed from the scene", id);
         return NULL;
     }
@@ -145,9 +146,9 @@ static bool grow(void *array, uint32_t n, uint32_t *capacity, size_t size) {
     return true;
 }
 
-static bool make_room(ct_scene *scene, size_t n_ignore, uint32_t place) {
+static bool make_room(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     uint32_t body_capacity = scene->body_capacity;
-    if (place == scene->n_places && !grow(&scene->places, scene->n_places, &scene->place_capacity, sizeof(ct_place)))
+    if (slot == scene->n_slots && !grow(&scene->slots, scene->n_slots, &scene->slot_capacity, sizeof(ct_body_slot)))
         return false;
     if (scene->n_bodies == body_capacity) {
         ct_broad_body *broad = realloc(scene->broad_bodies, (body_capacity ? 2 * body_capacity : 4) * sizeof *broad);
@@ -181,13 +182,13 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         if (!ct_scene_find(scene, o->ignore[i], NULL))
             return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
                            o->ignore[i]);
-    uint32_t place = scene->first_free;
-    while (place < scene->n_places && scene->places[place].body) place++;
-    if (place >= CT_MAX_BODIES)
+    uint32_t slot = scene->first_free;
+    while (slot < scene->n_slots && scene->slots[slot].body) slot++;
+    if (slot >= CT_MAX_BODIES)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "body", "a scene has at most %d bodies", CT_MAX_BODIES);
 
     ct_body *body = calloc(1, sizeof *body);
-    if (!body || !make_room(scene, o->n_ignore, place)) {
+    if (!body || !make_room(scene, o->n_ignore, slot)) {
         free(body);
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
@@ -198,20 +199,20 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     ct_body_options_init(&identity);
     memcpy(body->pose, o->kind == CT_BODY_RIGID ? o->pose : identity.pose, sizeof body->pose);
     body->mesh = ct_mesh_retain(mesh);
-    ct_site *site = &scene->engine->sites[scene->site];
-    ct_status status = scene->engine->backend->body_create(site->device, body, error);
+    ct_engine_device *device = &scene->engine->devices[scene->device];
+    ct_status status = scene->engine->backend->body_create(device->device, body, error);
     if (status) {
         ct_mesh_release(&body->mesh);
         free(body);
         return status;
     }
 
-    atomic_fetch_add(&site->triangles, mesh->n_triangles);
-    if (place == scene->n_places) scene->places[scene->n_places++] = (ct_place){0};
-    ct_place *p = &scene->places[place];
-    scene->first_free = place + 1;
+    atomic_fetch_add(&device->triangles, mesh->n_triangles);
+    if (slot == scene->n_slots) scene->slots[scene->n_slots++] = (ct_body_slot){0};
+    ct_body_slot *p = &scene->slots[slot];
+    scene->first_free = slot + 1;
     p->body = body;
-    body->id = p->generation << CT_PLACE_BITS | (place + 1);
+    body->id = p->generation << CT_SLOT_BITS | (slot + 1);
     uint32_t at = scene->n_bodies++;
     for (; at > 0 && scene->bodies[at - 1]->id > body->id; at--) scene->bodies[at] = scene->bodies[at - 1];
     scene->bodies[at] = body;
@@ -226,11 +227,11 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     ct_body *body = ct_scene_find(scene, id, error);
     if (!body) return CT_NOT_FOUND;
-    uint32_t place = (id & CT_MAX_BODIES) - 1;
-    ct_place *p = &scene->places[place];
-    if (place < scene->first_free) scene->first_free = place;
+    uint32_t slot = (id & CT_MAX_BODIES) - 1;
+    ct_body_slot *p = &scene->slots[slot];
+    if (slot < scene->first_free) scene->first_free = slot;
     p->body = NULL;
-    p->generation = (p->generation + 1) & ((1u << (32 - CT_PLACE_BITS)) - 1);
+    p->generation = (p->generation + 1) & ((1u << (32 - CT_SLOT_BITS)) - 1);
     uint32_t at = 0;
     while (scene->bodies[at] != body) at++;
     memmove(scene->bodies + at, scene->bodies + at + 1, (--scene->n_bodies - at) * sizeof *scene->bodies);
@@ -303,7 +304,7 @@ ct_status ct_scene_body_info(const ct_scene *scene, uint32_t id, ct_body_info *i
 }
 
 uint64_t ct_scene_bytes(const ct_scene *scene) {
-    uint64_t bytes = sizeof *scene + scene->place_capacity * sizeof(ct_place) +
+    uint64_t bytes = sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
                      scene->broad.bytes;
     for (uint32_t i = 0; i < scene->n_bodies; i++) {

@@ -24,20 +24,20 @@ typedef struct ct_body {
 } ct_body;
 
 /* A body's handle: place + 1 in the low 20 bits, generation in the high 12. */
-enum { CT_PLACE_BITS = 20, CT_MAX_BODIES = (1 << CT_PLACE_BITS) - 1 };
+enum { CT_SLOT_BITS = 20, CT_MAX_BODIES = (1 << CT_SLOT_BITS) - 1 };
 
-typedef struct ct_place {
+typedef struct ct_body_slot {
     ct_body *body; /* NULL: free */
     uint32_t generation;
-} ct_place;
+} ct_body_slot;
 
 struct ct_scene {
     ct_engine *engine;
-    size_t site; /* index of the device in the engine */
+    size_t device; /* index of the device in the engine */
     ct_scene_settings settings;
 
-    ct_place *places; /* [n_places] */
-    uint32_t n_places, place_capacity;
+    ct_body_slot *slots; /* [n_slots] */
+    uint32_t n_slots, slot_capacity;
     uint32_t first_free; /* no place below it is free */
     ct_body **bodies;    /* [n_bodies], rising id: the order of contacts */
     uint32_t n_bodies, body_capacity;

@@ -1,13 +1,13 @@
 /* span_cpu.simd.c - the rays of a band to spans to sums on the CPU. */
 #include "gpu/span/walk.h"
 
-static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_sums *sums, ct_span_scratch *scratch,
-                 ct_budget *budget, bool keep) {
+static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_contact_sums *sums,
+                 ct_span_scratch *scratch, ct_budget *budget, bool keep) {
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return false;
     const struct band band = band_of(rays);
     const ct_linked_fragment *fragments = band.fragments;
-    struct sink sink;
-    sink_start(&sink, rays, triangles, sums);
+    struct gradient_accumulator accumulator;
+    accumulator_start(&accumulator, rays, triangles, sums);
     const uint32_t first = (uint32_t)rays->first_body;
     const uint32_t *heads = rays->head;
     int64_t total = 0;
@@ -19,12 +19,12 @@ static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], c
         /* The body rasterised last is at the head of every list that it is in. */
         if (fragments[head].f.tag >> 31 == first && !(band.winding && band.winding[ray][1 - first] > 0)) continue;
         if (fragments[head].next == CT_END) continue; /* a span has two bounds */
-        if (keep || !walk_simple(&sink, &band, ray, head, &total))
-            ok = walk_ray(&sink, rays, ray, scratch, budget, keep, &total);
+        if (keep || !walk_simple(&accumulator, &band, ray, head, &total))
+            ok = walk_ray(&accumulator, rays, ray, scratch, budget, keep, &total);
     }
-    drain(&sink);
+    flush_contributions(&accumulator);
     sums->length[rays->view] += total;
     return ok;
 }
 
-const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span, CT_VARIANT(ct_coarse)};
+const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span, CT_VARIANT(ct_large_status)};

@@ -38,23 +38,23 @@ CT_FN int ct_walk_one(ct_walk *walk, int entering, int body, int64_t index) {
 }
 
 /* What crossings that share depth and orientation do together: collects them, in the order of ct_fragment_before. */
-typedef struct ct_group {
+typedef struct ct_coincident_crossings {
     int inside; /* was the ray inside both bodies before them */
     ct_bound crossed;
-} ct_group;
+} ct_coincident_crossings;
 
-CT_FN void ct_group_start(ct_group *group, const ct_walk *walk) {
+CT_FN void ct_coincident_start(ct_coincident_crossings *group, const ct_walk *walk) {
     group->inside = walk->winding[0] > 0 && walk->winding[1] > 0;
     group->crossed.fragment[0] = group->crossed.fragment[1] = -1;
 }
 
-CT_FN void ct_group_add(ct_group *group, ct_walk *walk, int entering, int body, int64_t index) {
+CT_FN void ct_coincident_add(ct_coincident_crossings *group, ct_walk *walk, int entering, int body, int64_t index) {
     walk->winding[body] += entering ? 1 : -1;
     if (walk->winding[body] == entering) group->crossed.fragment[body] = index;
 }
 
 /* Returns 1 where they close a span: from walk->lower to group->crossed. */
-CT_FN int ct_group_end(const ct_group *group, ct_walk *walk) {
+CT_FN int ct_coincident_end(const ct_coincident_crossings *group, ct_walk *walk) {
     int now = walk->winding[0] > 0 && walk->winding[1] > 0;
     if (now && !group->inside) walk->lower = group->crossed;
     return group->inside && !now;

@@ -2,7 +2,7 @@
  * bounds a span to the sums of the triangle's corners. Rays are left as they have to be for the next batch: empty. */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/span/chain_k.h"
-#include "gpu/span/show_k.h"
+#include "gpu/span/span_world_k.h"
 
 /* Rays of up to so many crossings, which is nearly all, are ordered beside the memory that holds them. */
 enum { SHORT = 12 };
@@ -77,7 +77,7 @@ CT_DEVICE int32_t add_bound(const ct_batch &b, const place *at, const ct_bound *
 }
 
 CT_DEVICE void show(const ct_batch &b, uint64_t pair, int view, uint64_t ray, int32_t z0, int32_t z1, int lower_body) {
-    const uint64_t place = ct_next_place(&b.counts->spans);
+    const uint64_t place = ct_append_index(&b.counts->spans);
     if (place >= b.room.spans) return;
     ct_gpu_span s;
     for (int k = 0; k < 2; k++) s.body[k] = b.pairs[pair].body[k];
@@ -86,8 +86,8 @@ CT_DEVICE void show(const ct_batch &b, uint64_t pair, int view, uint64_t ray, in
     s.lower = z0;
     s.upper = z1;
     const uint64_t columns = (uint64_t)b.pairs[pair].window.axis[ct_view_u(view)].n;
-    ct_show_span(&b.pairs[pair].window, view, (int32_t)(ray % columns), (int32_t)(ray / columns), z0, z1, lower_body,
-                 &s.span);
+    ct_span_to_world(&b.pairs[pair].window, view, (int32_t)(ray % columns), (int32_t)(ray / columns), z0, z1,
+                     lower_body, &s.span);
     b.out_spans[place] = s;
 }
 
@@ -98,11 +98,12 @@ CT_DEVICE int cross_one(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index
     upper->fragment[1] = tag >> 31 ? index : -1;
     return tag >> 31 ? ct_walk_one(walk, key & 1, 1, index) : ct_walk_one(walk, key & 1, 0, index);
 }
-CT_DEVICE void cross_together(ct_group *group, ct_walk *walk, uint32_t key, uint32_t tag, int64_t index) {
+CT_DEVICE void cross_together(ct_coincident_crossings *group, ct_walk *walk, uint32_t key, uint32_t tag,
+                              int64_t index) {
     if (tag >> 31)
-        ct_group_add(group, walk, key & 1, 1, index);
+        ct_coincident_add(group, walk, key & 1, 1, index);
     else
-        ct_group_add(group, walk, key & 1, 0, index);
+        ct_coincident_add(group, walk, key & 1, 0, index);
 }
 
 /* Returns the sum of its spans' lengths. */
@@ -119,15 +120,15 @@ CT_DEVICE int64_t walk_ray(const ct_batch &b, const place *at, uint64_t pair, ui
         if (!after || b.fragments[after - 1].key != key) {
             closed = cross_one(&walk, key, b.fragments[link - 1].tag, (int64_t)link - 1, &upper);
         } else {
-            ct_group group;
-            ct_group_start(&group, &walk);
+            ct_coincident_crossings group;
+            ct_coincident_start(&group, &walk);
             cross_together(&group, &walk, key, b.fragments[link - 1].tag, (int64_t)link - 1);
             while (after && b.fragments[after - 1].key == key) {
                 cross_together(&group, &walk, key, b.fragments[after - 1].tag, (int64_t)after - 1);
                 after = take(o, b.next);
             }
             upper = group.crossed;
-            closed = ct_group_end(&group, &walk);
+            closed = ct_coincident_end(&group, &walk);
         }
         link = after;
         if (!closed) continue;
@@ -141,7 +142,7 @@ CT_DEVICE int64_t walk_ray(const ct_batch &b, const place *at, uint64_t pair, ui
 CT_KERNEL spans(const ct_batch b) {
     CT_SHARED int64_t length[CT_BLOCK], met[CT_BLOCK];
     CT_SHARED uint32_t links[SHORT * CT_BLOCK];
-    if (ct_gpu_raster_lack(b.counts, &b.room)) return;
+    if (ct_gpu_raster_shortage(b.counts, &b.room)) return;
     const uint64_t n = b.counts->ray_chunks, n_views = 3 * b.counts->pairs;
     CT_EACH_BLOCK(chunk, n) {
         const uint64_t index = ct_find(n_views, chunk, [&](uint64_t i) { return b.ray_chunk[i]; }), p = index / 3;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/simd.h"
-#include "gpu/span/sink.h"
+#include "gpu/span/gradient_accumulator.h"
 
 /* ---- order along a ray ---- */
 
@@ -67,7 +67,8 @@ static void heap_sort(const ct_linked_fragment *fragments, entry *e, size_t n) {
 /* ---- bounds ---- */
 
 /* Returns the depth of the bound. */
-static inline int32_t add_bound(struct sink *s, const ct_linked_fragment *fragments, const ct_bound *bound, int side) {
+static inline int32_t add_bound(struct gradient_accumulator *s, const ct_linked_fragment *fragments,
+                                const ct_bound *bound, int side) {
     int64_t a = bound->fragment[0], b = bound->fragment[1];
     if (a >= 0 && b >= 0) {
         add_fragment(s, &fragments[a].f, side, HALF);
@@ -92,11 +93,11 @@ static bool keep_span(ct_span_scratch *scratch, ct_budget *budget, ct_raw_span s
 /* Walks n entries of one key. Their order matters only among those of one body, which hardly ever are several. */
 static int walk_group(const ct_linked_fragment *fragments, ct_walk *walk, entry *e, uint32_t n, ct_bound *upper) {
     if (n > 2 || body_of(e[0]) == body_of(e[1])) heap_sort(fragments, e, n);
-    ct_group group;
-    ct_group_start(&group, walk);
-    for (uint32_t i = 0; i < n; i++) ct_group_add(&group, walk, key_of(e[i]) & 1, body_of(e[i]), index_of(e[i]));
+    ct_coincident_crossings group;
+    ct_coincident_start(&group, walk);
+    for (uint32_t i = 0; i < n; i++) ct_coincident_add(&group, walk, key_of(e[i]) & 1, body_of(e[i]), index_of(e[i]));
     *upper = group.crossed;
-    return ct_group_end(&group, walk);
+    return ct_coincident_end(&group, walk);
 }
 
 /* ---- simple rays ---- */
@@ -133,14 +134,15 @@ struct band {
 static inline struct band band_of(const ct_ray_lists *rays) {
     struct band band = {.fragments = rays->fragments, .winding = (const int32_t(*)[2])rays->winding};
     for (int b = 0; b < 2; b++) {
-        band.counted[b] = rays->winding && rays->entry[b] == CT_ENTRY_COUNTED;
-        band.verdicts[b] = rays->entry[b] == CT_ENTRY_LISTED ? LISTED : verdicts_of(0);
+        band.counted[b] = rays->winding && rays->entry[b] == CT_INITIAL_COUNTED;
+        band.verdicts[b] = rays->entry[b] == CT_INITIAL_FROM_BALANCE ? LISTED : verdicts_of(0);
     }
     return band;
 }
 
 /* False: not such a ray; nothing was done. */
-static inline bool walk_simple(struct sink *sink, const struct band *band, size_t ray, uint32_t head, int64_t *total) {
+static inline bool walk_simple(struct gradient_accumulator *accumulator, const struct band *band, size_t ray,
+                               uint32_t head, int64_t *total) {
     const ct_linked_fragment *fragments = band->fragments;
     /* Key and index of each body's crossings; where there is none: after all, or before all. */
     uint64_t crossed[4] = {UINT64_MAX, 0, UINT64_MAX, 0};
@@ -164,8 +166,8 @@ static inline bool walk_simple(struct sink *sink, const struct band *band, size_
         return false; /* both at once, or neither within the window */
     if (lower > upper) return true;
     const ct_fragment *first = &fragments[(uint32_t)lower].f, *last = &fragments[(uint32_t)upper].f;
-    add_fragment(sink, first, LOWER, ALONE);
-    add_fragment(sink, last, UPPER, ALONE);
+    add_fragment(accumulator, first, LOWER, ALONE);
+    add_fragment(accumulator, last, UPPER, ALONE);
     *total += ct_fragment_depth(last->key) - ct_fragment_depth(first->key);
     return true;
 }
@@ -182,7 +184,7 @@ static inline ct_walk walk_start(const ct_ray_lists *rays, size_t ray) {
 
 /* Takes a listed crossing off the winding number with which the ray enters, where that is what they lack to 0. */
 static inline void walk_back(const ct_ray_lists *rays, ct_walk *walk, uint32_t key, int body) {
-    int listed = rays->entry[body] == CT_ENTRY_LISTED;
+    int listed = rays->entry[body] == CT_INITIAL_FROM_BALANCE;
     walk->winding[body] += key & 1 ? -listed : listed;
 }
 
@@ -208,8 +210,8 @@ static inline uint32_t gather(const ct_ray_lists *rays, size_t ray, entry *e, ui
 }
 
 /* Any ray. Adds the lengths of its spans to *total. scratch->ray has room for more than INSERTION_MAX. */
-static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct_span_scratch *scratch,
-                     ct_budget *budget, bool keep, int64_t *total) {
+static bool walk_ray(struct gradient_accumulator *accumulator, const ct_ray_lists *rays, size_t ray,
+                     ct_span_scratch *scratch, ct_budget *budget, bool keep, int64_t *total) {
     const ct_linked_fragment *fragments = rays->fragments;
     entry *e = scratch->ray.data;
     uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *e);
@@ -238,7 +240,8 @@ static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct
         }
         i = j;
         if (!closed) continue;
-        int32_t z0 = add_bound(sink, fragments, &walk.lower, LOWER), z1 = add_bound(sink, fragments, &upper, UPPER);
+        int32_t z0 = add_bound(accumulator, fragments, &walk.lower, LOWER),
+                z1 = add_bound(accumulator, fragments, &upper, UPPER);
         *total += z1 - z0;
         if (keep && !keep_span(scratch, budget,
                                (ct_raw_span){(int32_t)(ray % (size_t)rays->columns),
@@ -249,10 +252,11 @@ static bool walk_ray(struct sink *sink, const ct_ray_lists *rays, size_t ray, ct
     return true;
 }
 
-/* ---- coarse bands (coarse_cpu.simd.c) ---- */
+/* ---- coarse bands (large_triangles_cpu.simd.c) ---- */
 
-ct_coarse CT_VARIANT(ct_coarse)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
-                                const ct_bin *bins, size_t n_bins, const uint32_t *const triangles[2], ct_sums *sums,
-                                ct_span_scratch *scratch, ct_budget *budget);
+ct_large_status CT_VARIANT(ct_large_status)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands,
+                                            uint32_t band, const ct_bin *bins, size_t n_bins,
+                                            const uint32_t *const triangles[2], ct_contact_sums *sums,
+                                            ct_span_scratch *scratch, ct_budget *budget);
 
 #endif

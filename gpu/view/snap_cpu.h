@@ -10,8 +10,8 @@
 
 typedef int32_t ct_coords[4]; /* lattice coordinates x, y, z of a vertex; the fourth is 0 */
 
-/* Per vertex sixteen bits for each of x, y, z from the lowest: its ct_cell, and whether it lies before or after the
- * part of the axis where both bodies' boxes are. */
+/* Per vertex sixteen bits for each of x, y, z from the lowest: its ct_samples_below, and whether it lies before or
+ * after the part of the axis where both bodies' boxes are. */
 typedef uint64_t ct_cells;
 #define CT_CELL_MASK   0x1fff
 #define CT_CELL_BEFORE 0x2000

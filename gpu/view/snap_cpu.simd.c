@@ -148,7 +148,7 @@ static inline ct_v4i snapped(const struct snapping *s, ct_v4d p) {
     return ct_v4i_of_v4l((ct_v4l)t);
 }
 
-/* The same as ct_cell, and the two marks. */
+/* The same as ct_samples_below, and the two marks. */
 static inline ct_cells cells_of(const struct snapping *s, ct_v4i q) {
     ct_v4i c = (q + s->half) >> s->shift;
     c &= c > 0;

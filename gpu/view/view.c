@@ -3,7 +3,7 @@
 
 #include "gpu/base/fail.h"
 
-static ct_status refuse(ct_plan plan, char axis, double pitch, const ct_plan_need *need, ct_error *error) {
+static ct_status refuse(ct_plan_status plan, char axis, double pitch, const ct_plan_need *need, ct_error *error) {
     if (plan == CT_PLAN_TOO_FINE)
         return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
                        "pixel_size %g m is finer than positions can be told apart along %c, where the bodies reach "
@@ -20,8 +20,8 @@ ct_status ct_view_plan(const ct_box *a, const ct_box *b, const ct_scene_settings
                        ct_error *error) {
     for (int i = 0; i < 3; i++) {
         ct_plan_need need;
-        ct_plan plan = ct_plan_axis(a->lo[i], a->hi[i], b->lo[i], b->hi[i], settings->pixel_size,
-                                    settings->resolution[i], CT_MAX_RESOLUTION, &window->axis[i], &need);
+        ct_plan_status plan = ct_plan_axis(a->lo[i], a->hi[i], b->lo[i], b->hi[i], settings->pixel_size,
+                                           settings->resolution[i], CT_MAX_RESOLUTION, &window->axis[i], &need);
         if (plan) return refuse(plan, "xyz"[i], settings -> pixel_size, &need, error);
     }
     return CT_OK;

@@ -46,8 +46,8 @@ CT_FN int32_t ct_sample_coord(int32_t i, int32_t shift) {
 }
 
 /* The number of samples strictly below lattice coordinate q. A triangle that spans [q0, q1) along an axis can cover
- * exactly the samples ct_cell(q0) .. ct_cell(q1) - 1 of it. */
-CT_FN int32_t ct_cell(int32_t q, int32_t shift, int32_t n) {
+ * exactly the samples ct_samples_below(q0) .. ct_samples_below(q1) - 1 of it. */
+CT_FN int32_t ct_samples_below(int32_t q, int32_t shift, int32_t n) {
     int32_t c = (q + (1 << (shift - 1)) - 1) >> shift;
     return c < 0 ? 0 : c > n ? n : c;
 }
@@ -63,11 +63,11 @@ CT_FN int32_t ct_snap(double p, double origin, double scale) {
 
 /* ---- planning ---- */
 
-typedef enum ct_plan {
+typedef enum ct_plan_status {
     CT_PLAN_OK,
     CT_PLAN_TOO_FINE, /* the pitch asked for is below `finest` */
     CT_PLAN_TOO_MANY, /* it needs `samples`, more than are allowed */
-} ct_plan;
+} ct_plan_status;
 
 /* What a refused plan was about. */
 typedef struct ct_plan_need {
@@ -78,8 +78,8 @@ typedef struct ct_plan_need {
 } ct_plan_need;
 
 /* One axis of a pair's window: both boxes' ends along it, the pitch wished for, or (0) the number of samples. */
-CT_FN ct_plan ct_plan_axis(double a_lo, double a_hi, double b_lo, double b_hi, double pixel_size, double resolution,
-                           double max_samples, ct_lattice *lattice, ct_plan_need *need) {
+CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double b_hi, double pixel_size,
+                                  double resolution, double max_samples, ct_lattice *lattice, ct_plan_need *need) {
     double lo = fmax(a_lo, b_lo) + 0.0, hi = fmin(a_hi, b_hi) + 0.0; /* + 0.0: there is but one zero */
     double reach = fmax(hi - fmin(a_lo, b_lo), fmax(a_hi, b_hi) - lo);
     double finest = ldexp(reach, 1 - CT_COORD_BITS);

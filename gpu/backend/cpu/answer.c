@@ -2,16 +2,16 @@
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
-#include "gpu/span/show_k.h"
+#include "gpu/span/span_world_k.h"
 
-static void fill_spans(ct_result *r, const ct_job *job, uint64_t first) {
+static void fill_spans(ct_result *r, const ct_pair_task *job, uint64_t first) {
     const ct_raw_span *raw = job->raw_spans;
     for (uint64_t i = 0; i < job->contact.n_spans; i++)
-        ct_show_span(&job->window, raw[i].view, raw[i].column, raw[i].row, raw[i].lower, raw[i].upper,
-                     raw[i].lower_body, &r->spans[first + i]);
+        ct_span_to_world(&job->window, raw[i].view, raw[i].column, raw[i].row, raw[i].lower, raw[i].upper,
+                         raw[i].lower_body, &r->spans[first + i]);
 }
 
-static ct_status job_error(ct_device *device, const ct_job *job, ct_error *error) {
+static ct_status job_error(ct_device *device, const ct_pair_task *job, ct_error *error) {
     if (job->status == CT_DEVICE_ERROR) {
         pthread_mutex_lock(&device->mutex);
         ct_error lost = device->lost;
@@ -26,9 +26,9 @@ static ct_status job_error(ct_device *device, const ct_job *job, ct_error *error
                    device->budget.limit ? ", with a limit set" : "");
 }
 
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_job *jobs, size_t n_jobs) {
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *jobs, size_t n_jobs) {
     size_t n_contacts = 0;
-    ct_arrays *one = NULL; /* of the only contact: they are the result's as they are */
+    ct_entry_arrays *one = NULL; /* of the only contact: they are the result's as they are */
     uint64_t n = 0, n_spans = 0;
     for (size_t i = 0; i < n_jobs; i++) {
         if (jobs[i].status) {
@@ -46,7 +46,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_job *jobs, size_t n_jobs
     r->pairs = n_jobs;
     uint64_t first = 0, first_span = 0;
     for (size_t i = 0; i < n_jobs; i++) {
-        const ct_job *job = &jobs[i];
+        const ct_pair_task *job = &jobs[i];
         r->rays += job->rays;
         r->fragments += job->fragments;
         for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += job->seconds[p];

@@ -25,7 +25,7 @@ static void destroy(ct_device **handle) {
     if (!device) return;
     ct_pool_destroy(&device->pool);
     if (device->drawer) device->drawer->close(device);
-    ct_lanes_destroy(device);
+    ct_workspaces_destroy(device);
     free(device);
     *handle = NULL;
 }
@@ -58,7 +58,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     bool draws;
     ct_status status = ct_rasterizer_choose(options->rasterizer, &draws, error);
     device->drawer = draws ? egl : NULL;
-    if (!status) status = ct_lanes_create(device, error);
+    if (!status) status = ct_workspaces_create(device, error);
     if (!status) status = ct_pool_create(threads, &device->pool, error);
     if (!status && device->drawer) status = device->drawer->open(device, error);
     if (status) destroy(&device);
@@ -142,13 +142,13 @@ static ct_status body_positions(ct_device *device, const ct_body *body, float *o
 
 struct batch {
     ct_device *device;
-    ct_lane *lane;
+    ct_workspace *workspace;
     ct_step *steps;
     struct state {
         size_t first_job, n_jobs;
         double upload, broadphase, download; /* s */
     } * states;
-    ct_job *jobs;
+    ct_pair_task *jobs;
     const uint32_t *order; /* small jobs */
 };
 
@@ -174,7 +174,7 @@ static void place_bodies(void *context, uint32_t i, uint32_t worker) {
 }
 
 /* Rough, but only the choice between one thread and several hangs on it. */
-static double cost_of(const ct_job *job) {
+static double cost_of(const ct_pair_task *job) {
     double triangles = (double)job->body[0]->mesh->n_triangles + job->body[1]->mesh->n_triangles, samples = 0;
     for (int w = 0; w < 3; w++) samples += (double)job->window.axis[ct_view_u(w)].n * job->window.axis[ct_view_v(w)].n;
     return 2000 + 12 * triangles + 12 * samples;
@@ -187,23 +187,23 @@ enum { BAND_SAMPLES = 16384 };
  * fewer samples beside the triangle are tried. */
 enum { DRAWN_BAND_SAMPLES = 2048 };
 
-static bool reserve_jobs(ct_lane *lane, size_t n) {
-    ct_budget *budget = &lane->device->budget;
-    if (ct_buffer_reserve(&lane->jobs, budget, n * sizeof(ct_job), 0, false)) return true;
-    ct_lane_alone(lane);
-    ct_lanes_free_scratch(lane->device);
-    bool fits = ct_buffer_reserve(&lane->jobs, budget, n * sizeof(ct_job), 0, false);
-    ct_lane_share(lane);
+static bool reserve_jobs(ct_workspace *workspace, size_t n) {
+    ct_budget *budget = &workspace->device->budget;
+    if (ct_buffer_reserve(&workspace->jobs, budget, n * sizeof(ct_pair_task), 0, false)) return true;
+    ct_workspace_begin_exclusive(workspace);
+    ct_workspaces_free_scratch(workspace->device);
+    bool fits = ct_buffer_reserve(&workspace->jobs, budget, n * sizeof(ct_pair_task), 0, false);
+    ct_workspace_end_exclusive(workspace);
     return fits;
 }
 
 static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
-    ct_lane *lane = batch->lane;
+    ct_workspace *workspace = batch->workspace;
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++)
         if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
-    if (!reserve_jobs(lane, n)) return false;
-    batch->jobs = lane->jobs.data;
+    if (!reserve_jobs(workspace, n)) return false;
+    batch->jobs = workspace->jobs.data;
     n = 0;
     for (size_t i = 0; i < n_steps; i++) {
         ct_step *step = &batch->steps[i];
@@ -212,7 +212,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
         if (step->error.status) continue;
         const ct_scene *scene = step->scene;
         for (size_t p = 0; p < scene->broad.n_pairs; p++) {
-            ct_job *job = &batch->jobs[n];
+            ct_pair_task *job = &batch->jobs[n];
             memset(job, 0, sizeof *job);
             job->step = i;
             for (int b = 0; b < 2; b++) {
@@ -226,8 +226,8 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
                 n = state->first_job;
                 break;
             }
-            job->bands = ct_bands_plan(&job->window, lane->device->drawer ? DRAWN_BAND_SAMPLES : BAND_SAMPLES);
-            job->number = lane->next_job++;
+            job->bands = ct_bands_plan(&job->window, workspace->device->drawer ? DRAWN_BAND_SAMPLES : BAND_SAMPLES);
+            job->number = workspace->next_job++;
             job->want = step->want;
             job->stiffness = scene->settings.stiffness;
             job->cost = cost_of(job);
@@ -241,7 +241,7 @@ static bool plan_jobs(struct batch *batch, size_t n_steps, size_t *n_jobs) {
 
 static void small_job(void *context, uint32_t i, uint32_t worker) {
     struct batch *batch = context;
-    ct_cpu_job(batch->lane, &batch->jobs[batch->order[i]], worker, false);
+    ct_cpu_compute_pair(batch->workspace, &batch->jobs[batch->order[i]], worker, false);
 }
 
 /* Below this much work waking other threads costs more than they bring. */
@@ -254,19 +254,19 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
     bool several = device->threads > 1 && total > WORTH_SPREADING;
     uint32_t n_small = 0;
     for (size_t i = 0; i < n; i++) {
-        ct_job *job = &batch->jobs[i];
+        ct_pair_task *job = &batch->jobs[i];
         /* A pair that is a large part of the batch would leave the other threads idle at the end. Spans are kept in the
          * order of the bands, so on one thread. */
         bool large = several && job->cost > WORTH_SPREADING && 2 * device->threads * job->cost > total &&
                      !(job->want & CT_WANT_SPANS);
         if (large)
-            ct_cpu_job(batch->lane, job, 0, true);
+            ct_cpu_compute_pair(batch->workspace, job, 0, true);
         else
             order[n_small++] = (uint32_t)i;
     }
     batch->order = order;
     if (device->drawer)
-        ct_cpu_draw_jobs(batch->lane, batch->jobs, order, n_small, several);
+        ct_cpu_draw_pairs(batch->workspace, batch->jobs, order, n_small, several);
     else if (several)
         ct_pool_run(device->pool, n_small, small_job, batch);
     else
@@ -278,17 +278,17 @@ static void run_jobs(struct batch *batch, size_t n, uint32_t *order) {
 static void retry_jobs(struct batch *batch, size_t n) {
     bool alone = false;
     for (size_t i = 0; i < n; i++) {
-        ct_job *job = &batch->jobs[i];
+        ct_pair_task *job = &batch->jobs[i];
         if (job->status != CT_OUT_OF_MEMORY) continue;
-        if (!alone) ct_lane_alone(batch->lane);
+        if (!alone) ct_workspace_begin_exclusive(batch->workspace);
         alone = true;
-        ct_lanes_free_scratch(batch->device);
+        ct_workspaces_free_scratch(batch->device);
         job->status = CT_OK;
         job->rays = job->fragments = 0;
         memset(job->seconds, 0, sizeof job->seconds);
-        ct_cpu_job(batch->lane, job, 0, false);
+        ct_cpu_compute_pair(batch->workspace, job, 0, false);
     }
-    if (alone) ct_lane_share(batch->lane);
+    if (alone) ct_workspace_end_exclusive(batch->workspace);
 }
 
 static void answer_step(void *context, uint32_t i, uint32_t worker) {
@@ -315,7 +315,7 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         run_jobs(batch, n_jobs, order);
         retry_jobs(batch, n_jobs);
         ct_pool_run(n_steps > 8 ? device->pool : NULL, n_steps, answer_step, batch);
-        for (size_t i = 0; i < n_jobs; i++) ct_cpu_job_clear(&batch->jobs[i]);
+        for (size_t i = 0; i < n_jobs; i++) ct_cpu_clear_pair(&batch->jobs[i]);
     } else if (n_steps > 1) {
         uint32_t half = n_steps / 2;
         struct batch rest = *batch;
@@ -332,7 +332,7 @@ static void compute(struct batch *batch, uint32_t n_steps) {
     free(order);
 }
 
-/* Tells which batches keep to which lane, no more. */
+/* Tells which batches keep to which workspace, no more. */
 static bool is_large(const ct_step *steps, size_t n_steps) {
     enum { LARGE = 1 << 17 };
     uint64_t triangles = 0;
@@ -346,10 +346,10 @@ static void run(ct_device *device, ct_step *steps, size_t n_steps) {
     struct batch batch = {.device = device, .steps = steps};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
-        batch.lane = ct_lane_take(device, is_large(steps, n_steps));
+        batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
         ct_pool_run(n_steps > 8 ? device->pool : NULL, (uint32_t)n_steps, place_bodies, &batch);
         compute(&batch, (uint32_t)n_steps);
-        ct_lane_leave(batch.lane);
+        ct_workspace_release(batch.workspace);
     }
     for (size_t i = 0; i < n_steps && !batch.states; i++)
         ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);

@@ -1,4 +1,4 @@
-/* device.h - the CPU backend's own structures: the device with its threads, lanes and scratch, and the jobs of
+/* device.h - the CPU backend's own structures: the device with its threads, workspaces and scratch, and the jobs of
  * a batch. */
 #ifndef CT_CPU_DEVICE_H
 #define CT_CPU_DEVICE_H
@@ -8,7 +8,7 @@
 #include "gpu/backend/backend.h"
 #include "gpu/backend/cpu/pool.h"
 #include "gpu/base/scratch.h"
-#include "gpu/contact/gather_cpu.h"
+#include "gpu/contact/compact_cpu.h"
 #include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/raster/raster_gl.h"
@@ -25,7 +25,7 @@ typedef struct ct_kernels {
     const ct_bin_cpu *bin;
     const ct_raster_cpu *raster;
     const ct_span_cpu *span;
-    const ct_gather_cpu *gather;
+    const ct_compact_cpu *gather;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
@@ -37,7 +37,7 @@ struct ct_resident {
 };
 
 /* One thread's scratch. */
-typedef struct ct_worker {
+typedef struct ct_thread_scratch {
     /* A pair on its lattice, used by whoever drives the job: */
     ct_buffer coords[2], cells[2], bins_memory, gathered;
     ct_bin *bins;
@@ -49,14 +49,14 @@ typedef struct ct_worker {
     ct_span_scratch span;
     /* The pair's sums, or this thread's part of them: */
     ct_buffer gradient_memory[2], touched_memory[2];
-    ct_sums sums;
+    ct_contact_sums sums;
     uint64_t sums_job; /* number of the job that sums belong to; 0: none, and all is zero */
     uint64_t rays_cast, fragments;
     double raster_seconds, span_seconds;
-} ct_worker;
+} ct_thread_scratch;
 
 /* A pair of a step. */
-typedef struct ct_job {
+typedef struct ct_pair_task {
     size_t step;
     const ct_body *body[2];
     ct_window window;
@@ -76,31 +76,31 @@ typedef struct ct_job {
     ct_contact contact;
     /* Its own memory until the step's result is made: the entries, body 0's first, and ct_raw_span
      * [contact.n_spans]. */
-    ct_arrays entries;
+    ct_entry_arrays entries;
     void *raw_spans;
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
-} ct_job;
+} ct_pair_task;
 
-/* One of the batches that run at a time: its caller's place in the device. The pool's threads work for every lane, so
- * each has scratch in each. */
-typedef struct ct_lane {
+/* One of the batches that run at a time: its caller's place in the device. The pool's threads work for every workspace,
+ * so each has scratch in each. */
+typedef struct ct_workspace {
     ct_device *device;
-    ct_worker *workers; /* [device->threads] */
+    ct_thread_scratch *workers; /* [device->threads] */
     ct_buffer jobs;
     uint64_t next_job;
     ct_raster_gl *gl;    /* of the device's drawer */
     ct_buffer tiles;     /* of a drawing of several pairs */
     bool taken, waiting; /* guarded by the device's mutex. waiting: to be alone; it computes nothing meanwhile */
-} ct_lane;
+} ct_workspace;
 
 /* What lets the views of pairs be drawn by OpenGL; NULL in a device: the CPU rasterises them itself. */
 typedef struct ct_drawer {
     const char *name;                                      /* as ct_engine_options.rasterizer has it: "egl" */
-    ct_status (*open)(ct_device *device, ct_error *error); /* after its lanes were made */
+    ct_status (*open)(ct_device *device, ct_error *error); /* after its workspaces were made */
     void (*close)(ct_device *device);                      /* harmless after a failed open */
-    void (*release)(ct_lane *lane);                        /* gives back the lane's buffers */
-    ct_status (*draw)(ct_lane *lane, ct_drawing *drawing, ct_error *error); /* as ct_raster_gl_draw */
+    void (*release)(ct_workspace *workspace);              /* gives back the workspace's buffers */
+    ct_status (*draw)(ct_workspace *workspace, ct_drawing *drawing, ct_error *error); /* as ct_raster_gl_draw */
     const char *(*renderer)(const ct_device *device); /* the OpenGL driver's name for what draws */
 } ct_drawer;
 
@@ -113,26 +113,26 @@ struct ct_device {
     uint32_t threads;
     const ct_kernels *kernels;
     ct_budget budget;
-    ct_lane lanes[CT_LANES];
+    ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     ct_error lost; /* guarded by mutex: why OpenGL failed for good */
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a lane was left, or waits, or is no longer alone */
-    ct_lane *alone;         /* guarded by mutex */
+    pthread_cond_t changed; /* a workspace was left, or waits, or is no longer alone */
+    ct_workspace *alone;    /* guarded by mutex */
 };
 
-/* lane.c: */
-ct_status ct_lanes_create(ct_device *device, ct_error *error); /* after device->threads was set */
-void ct_lanes_destroy(ct_device *device);
-/* Waits for a free one. Large batches and small ones keep to different lanes where they can: a large one's scratch is
- * then kept once. */
-ct_lane *ct_lane_take(ct_device *device, bool large);
-void ct_lane_leave(ct_lane *lane);
-/* For a taken lane that computes nothing just now. Waits until the others compute nothing either; none does until
- * ct_lane_share. */
-void ct_lane_alone(ct_lane *lane);
-void ct_lane_share(ct_lane *lane);
-/* What all lanes keep for their next jobs, but for the lists of pairs of those that are taken. By who is alone. */
-void ct_lanes_free_scratch(ct_device *device);
+/* workspace.c: */
+ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
+void ct_workspaces_destroy(ct_device *device);
+/* Waits for a free one. Large batches and small ones keep to different workspaces where they can: a large one's scratch
+ * is then kept once. */
+ct_workspace *ct_workspace_acquire(ct_device *device, bool large);
+void ct_workspace_release(ct_workspace *workspace);
+/* For a taken workspace that computes nothing just now. Waits until the others compute nothing either; none does until
+ * ct_workspace_end_exclusive. */
+void ct_workspace_begin_exclusive(ct_workspace *workspace);
+void ct_workspace_end_exclusive(ct_workspace *workspace);
+/* What all workspaces keep for their next jobs, but for the lists of pairs of those that are taken. By who is alone. */
+void ct_workspaces_free_scratch(ct_device *device);
 
 double ct_now(void); /* s, monotonic */
 
@@ -140,25 +140,25 @@ double ct_now(void); /* s, monotonic */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 
 /* Frees what a job's answer holds. */
-void ct_cpu_job_clear(ct_job *job);
+void ct_cpu_clear_pair(ct_pair_task *job);
 
 /* job.c: computes one pair, on the calling worker alone or spread over the pool. With a drawer: what of its bands lies
  * in job->drawing, which holds all of them, or else by drawings of its own, on worker 0 or spread. */
-void ct_cpu_job(ct_lane *lane, ct_job *job, uint32_t worker, bool spread);
+void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, bool spread);
 /* Gives the job's bands, from first_band up to end_band, their tiles (3 at most) and rays in a drawing that has n_tiles
  * and n_rays so far. */
-void ct_cpu_job_tiles(ct_job *job, ct_drawing *drawing);
+void ct_cpu_plan_draw_regions(ct_pair_task *job, ct_drawing *drawing);
 /* Makes the patches of a job that has its tiles, the first of which is number `tile`. False: out of memory. */
-bool ct_cpu_job_patches(ct_lane *lane, ct_job *job, uint32_t worker, uint32_t tile);
+bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, uint32_t tile);
 
-/* drawn.c, for a device with a drawer: draws what the patches of all workers of the lane make, and forgets them. A
+/* drawn.c, for a device with a drawer: draws what the patches of all workers of the workspace make, and forgets them. A
  * DEVICE_ERROR is kept in the device. */
-ct_status ct_cpu_draw(ct_lane *lane, ct_drawing *drawing);
+ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing);
 /* Computes jobs[order[0..n-1]], many of them in a drawing. */
-void ct_cpu_draw_jobs(ct_lane *lane, ct_job *jobs, const uint32_t *order, uint32_t n, bool spread);
+void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *jobs, const uint32_t *order, uint32_t n, bool spread);
 
 /* answer.c: makes a step's result of its jobs, whose entries it may take. On failure the step has its error and no
  * result. */
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_job *jobs, size_t n_jobs);
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *jobs, size_t n_jobs);
 
 #endif

@@ -1,26 +1,28 @@
-/* drawer_gl.c - the CPU backend's way to OpenGL: one context for the device, which lanes take turns with, and for each
- * lane buffers of its own. */
+/* drawer_gl.c - the CPU backend's way to OpenGL: one context for the device, which workspaces take turns with, and for
+ * each workspace buffers of its own. */
 #include "gpu/backend/cpu/device.h"
 #include "gpu/backend/gl/context.h"
 #include "gpu/raster/raster_gl.h"
 
 static ct_status open(ct_device *device, ct_error *error) {
     ct_status status = ct_gl_context_create(NULL, &device->gl, error);
-    for (int i = 0; i < CT_LANES && !status; i++) status = ct_raster_gl_create(device->gl, &device->lanes[i].gl, error);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !status; i++)
+        status = ct_raster_gl_create(device->gl, &device->workspaces[i].gl, error);
     return status;
 }
 
 static void close(ct_device *device) {
-    for (int i = 0; i < CT_LANES; i++) ct_raster_gl_destroy(&device->lanes[i].gl, &device->budget);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
+        ct_raster_gl_destroy(&device->workspaces[i].gl, &device->budget);
     ct_gl_context_destroy(&device->gl);
 }
 
-static void release(ct_lane *lane) {
-    if (lane->gl) ct_raster_gl_release(lane->gl, &lane->device->budget);
+static void release(ct_workspace *workspace) {
+    if (workspace->gl) ct_raster_gl_release(workspace->gl, &workspace->device->budget);
 }
 
-static ct_status draw(ct_lane *lane, ct_drawing *drawing, ct_error *error) {
-    return ct_raster_gl_draw(lane->gl, &lane->device->budget, drawing, error);
+static ct_status draw(ct_workspace *workspace, ct_drawing *drawing, ct_error *error) {
+    return ct_raster_gl_draw(workspace->gl, &workspace->device->budget, drawing, error);
 }
 
 static const char *renderer(const ct_device *device) {

@@ -14,7 +14,7 @@ typedef struct run {
     bool taken; /* a caller is in ct_pool_run with it */
     bool open;  /* it may still be joined */
     uint32_t joined;
-    ct_task task;
+    ct_pool_fn task;
     void *context;
     uint32_t n;
     pthread_cond_t done;
@@ -27,7 +27,7 @@ struct ct_pool {
     pthread_mutex_t mutex;
     pthread_cond_t work;
     bool stop; /* guarded by mutex */
-    run runs[CT_LANES];
+    run runs[CT_MAX_CONCURRENT_BATCHES];
     atomic_uint_fast64_t n_opened; /* runs opened since the start; changed under mutex, to spin on */
 };
 
@@ -44,7 +44,7 @@ static inline void relax(void) {
 #endif
 }
 
-static void take_tasks(run *run, ct_task task, void *context, uint32_t n, uint32_t worker) {
+static void take_tasks(run *run, ct_pool_fn task, void *context, uint32_t n, uint32_t worker) {
     for (;;) {
         uint32_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
         if (i >= n) return;
@@ -55,7 +55,7 @@ static void take_tasks(run *run, ct_task task, void *context, uint32_t n, uint32
 /* The run with tasks left that has the fewest threads; NULL: there is none. */
 static run *neediest(ct_pool *pool) {
     run *best = NULL;
-    for (int i = 0; i < CT_LANES; i++) {
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         run *run = &pool->runs[i];
         if (!run->open || atomic_load_explicit(&run->next, memory_order_relaxed) >= run->n) continue;
         if (!best || run->joined < best->joined) best = run;
@@ -65,7 +65,7 @@ static run *neediest(ct_pool *pool) {
 
 static void join(ct_pool *pool, run *run, uint32_t worker) {
     run->joined++;
-    ct_task task = run->task;
+    ct_pool_fn task = run->task;
     void *context = run->context;
     uint32_t n = run->n;
     pthread_mutex_unlock(&pool->mutex);
@@ -105,7 +105,7 @@ ct_status ct_pool_create(uint32_t threads, ct_pool **out, ct_error *error) {
     if (!pool) return ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for the thread pool");
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
-    for (int i = 0; i < CT_LANES; i++) pthread_cond_init(&pool->runs[i].done, NULL);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) pthread_cond_init(&pool->runs[i].done, NULL);
     pool->threads = threads;
     pool->handles = calloc(threads, sizeof *pool->handles);
     for (uint32_t i = 1; i < threads; i++) {
@@ -132,7 +132,7 @@ void ct_pool_destroy(ct_pool **handle) {
     pthread_mutex_unlock(&pool->mutex);
     for (uint32_t i = 1; i <= pool->started; i++) pthread_join(pool->handles[i], NULL);
     pthread_cond_destroy(&pool->work);
-    for (int i = 0; i < CT_LANES; i++) pthread_cond_destroy(&pool->runs[i].done);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) pthread_cond_destroy(&pool->runs[i].done);
     pthread_mutex_destroy(&pool->mutex);
     free(pool->handles);
     free(pool);
@@ -143,11 +143,11 @@ uint32_t ct_pool_threads(const ct_pool *pool) {
     return pool->threads;
 }
 
-void ct_pool_run(ct_pool *pool, uint32_t n, ct_task task, void *context) {
+void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
     run *run = NULL;
     if (pool && pool->threads > 1 && n > 1) {
         pthread_mutex_lock(&pool->mutex);
-        for (int i = 0; i < CT_LANES && !run; i++)
+        for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !run; i++)
             if (!pool->runs[i].taken) run = &pool->runs[i];
         if (run) {
             run->taken = run->open = true;

@@ -36,15 +36,16 @@ static uint64_t count_spans(const spans *s, const ct_gpu_found *found) {
     return (uint64_t)(p - s->at);
 }
 
-static void answer(ct_lane *lane, ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share, spans *shown) {
+static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share,
+                   spans *shown) {
     if (share->refused != CT_GPU_NONE) {
         refuse(step, sent, share);
         return;
     }
     step->scene->broad.box_tests = share->box_tests;
-    ct_gpu_found *found = (ct_gpu_found *)lane->found.host + share->first_contact;
-    const int64_t(*sums)[3] = (const int64_t(*)[3])lane->out_entries.host;
-    const uint32_t *vertices = (const uint32_t *)(sums + lane->room.entries);
+    ct_gpu_found *found = (ct_gpu_found *)workspace->found.host + share->first_contact;
+    const int64_t(*sums)[3] = (const int64_t(*)[3])workspace->out_entries.host;
+    const uint32_t *vertices = (const uint32_t *)(sums + workspace->room.entries);
     uint64_t n_entries = 0, n_spans = 0, entry = 0, span = 0;
     for (uint64_t i = 0; i < share->n_contacts; i++) {
         n_entries += found[i].contact.count[0] + found[i].contact.count[1];
@@ -73,36 +74,37 @@ static void answer(ct_lane *lane, ct_step *step, const ct_gpu_step *sent, const 
     step->result = r;
 }
 
-static void share_times(ct_device *device, ct_lane *lane, double download) {
-    ct_step **steps = (ct_step **)lane->members.data;
+static void share_times(ct_device *device, ct_workspace *workspace, double download) {
+    ct_step **steps = (ct_step **)workspace->members.data;
     double seconds[CT_PHASES];
     for (int p = 0; p + 1 < CT_PHASES; p++) {
         float ms = 0;
-        if (!ct_gpu_ok(device, cudaEventElapsedTime(&ms, lane->events[p], lane->events[p + 1]), "reading the time"))
+        if (!ct_gpu_ok(device, cudaEventElapsedTime(&ms, workspace->events[p], workspace->events[p + 1]),
+                       "reading the time"))
             return;
         seconds[p] = 1e-3 * ms;
     }
     seconds[CT_PHASE_DOWNLOAD] = download;
-    for (uint64_t i = 0; i < lane->members.n; i++)
+    for (uint64_t i = 0; i < workspace->members.n; i++)
         for (int p = 0; p < CT_PHASES && steps[i]->result; p++)
-            steps[i]->result->seconds[p] = seconds[p] / (double)lane->members.n;
+            steps[i]->result->seconds[p] = seconds[p] / (double)workspace->members.n;
 }
 
-void ct_gpu_answer(ct_device *device, ct_lane *lane, const ct_batch *batch) {
+void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {
     const double start = ct_gpu_now();
-    ct_step **steps = (ct_step **)lane->members.data;
-    const ct_gpu_counts *counts = (const ct_gpu_counts *)lane->head.host;
+    ct_step **steps = (ct_step **)workspace->members.data;
+    const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
     const ct_gpu_share *shares = (const ct_gpu_share *)(counts + 1);
-    const ct_gpu_step *sent = (const ct_gpu_step *)lane->steps.data;
-    ct_gpu_span *spans_host = (ct_gpu_span *)lane->spans.host;
+    const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data;
+    ct_gpu_span *spans_host = (ct_gpu_span *)workspace->spans.host;
     spans shown = {spans_host, spans_host + counts->spans};
     if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, by_place);
     uint64_t entries = 0;
-    for (uint64_t i = 0; i < lane->members.n; i++) {
-        answer(lane, steps[i], &sent[i], &shares[i], &shown);
+    for (uint64_t i = 0; i < workspace->members.n; i++) {
+        answer(workspace, steps[i], &sent[i], &shares[i], &shown);
         if (steps[i]->result) entries += steps[i]->result->n_entries;
     }
     device->downloaded += sizeof *counts + batch->n_steps * sizeof *shares + counts->contacts * sizeof(ct_gpu_found) +
                           entries * (sizeof(int64_t[3]) + sizeof(uint32_t)) + counts->spans * sizeof(ct_gpu_span);
-    share_times(device, lane, ct_gpu_now() - start);
+    share_times(device, workspace, ct_gpu_now() - start);
 }

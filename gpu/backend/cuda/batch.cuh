@@ -134,20 +134,20 @@ enum { CT_BOX_CHUNK = 2048, CT_VERTEX_CHUNK = 1024 };
 
 /* Sums of vertices have memory only where a triangle was met: a page for so many vertices in a row. */
 enum { CT_PAGE = 64, CT_CHUNK_PAGES = CT_VERTEX_CHUNK / CT_PAGE };
-enum { CT_NO_PAGE = 0, CT_TAKING_PAGE = 1, CT_FIRST_PAGE = 2 };
+enum { CT_NO_PAGE = 0, CT_CLAIMING_PAGE = 1, CT_FIRST_PAGE = 2 };
 
 /* ---- found on the way ---- */
 
 struct ct_gpu_counts {
     uint64_t pairs, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
     uint64_t fragments; /* CT_SHARDS times the most that a shard has */
-    uint64_t large;     /* triangles set aside << CT_TILE_BITS | tiles of theirs: one addition gives both */
+    uint64_t large;     /* triangles set aside << CT_SAMPLE_BLOCK_BITS | tiles of theirs: one addition gives both */
     uint64_t contacts, entries, spans;
     uint64_t patches, samples; /* that OpenGL is to draw, and of all their rectangles */
     uint32_t done[5];          /* blocks that have finished counting */
     uint32_t unused;
 };
-enum { CT_TILE_BITS = 34, CT_TILE = 32 };
+enum { CT_SAMPLE_BLOCK_BITS = 34, CT_SAMPLE_BLOCK = 32 };
 
 /* Fragments are counted in shards, a part of the list each, by the number of the block that finds them: one counter for
  * all would be the busiest word of the whole batch. */
@@ -157,28 +157,28 @@ struct ct_gpu_shard {
 };
 
 /* How much of each there is room for. */
-struct ct_gpu_room {
+struct ct_gpu_capacity {
     uint64_t pairs, rays, pages, vertex_chunks, fragments, large, contacts, entries, spans, patches;
 };
 
-constexpr uint32_t CT_LACK_PAIRS = 1, CT_LACK_RAYS = 2, CT_LACK_PAGES = 4, CT_LACK_CHUNKS = 8, CT_LACK_FRAGMENTS = 16,
-                   CT_LACK_LARGE = 32, CT_LACK_CONTACTS = 64, CT_LACK_ENTRIES = 128, CT_LACK_SPANS = 256,
-                   CT_LACK_PATCHES = 512;
+constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
+                   CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_CONTACTS = 64, CT_SHORT_ENTRIES = 128,
+                   CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512;
 
 /* What lists turned out too short. Before the stage that counts them, lists are empty. */
-CT_FN uint32_t ct_gpu_planned_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
-    return (n->pairs > room->pairs ? CT_LACK_PAIRS : 0u) | (n->rays > room->rays ? CT_LACK_RAYS : 0u) |
-           (n->vertex_chunks > room->vertex_chunks ? CT_LACK_CHUNKS : 0u);
+CT_FN uint32_t ct_gpu_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *room) {
+    return (n->pairs > room->pairs ? CT_SHORT_PAIRS : 0u) | (n->rays > room->rays ? CT_SHORT_RAYS : 0u) |
+           (n->vertex_chunks > room->vertex_chunks ? CT_SHORT_CHUNKS : 0u);
 }
-CT_FN uint32_t ct_gpu_raster_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
-    return ct_gpu_planned_lack(n, room) | (n->fragments > room->fragments ? CT_LACK_FRAGMENTS : 0u) |
-           (n->pages > room->pages ? CT_LACK_PAGES : 0u) |
-           (n->large >> CT_TILE_BITS > room->large ? CT_LACK_LARGE : 0u) |
-           (n->patches > room->patches || n->samples > UINT32_MAX ? CT_LACK_PATCHES : 0u);
+CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *room) {
+    return ct_gpu_plan_shortage(n, room) | (n->fragments > room->fragments ? CT_SHORT_FRAGMENTS : 0u) |
+           (n->pages > room->pages ? CT_SHORT_PAGES : 0u) |
+           (n->large >> CT_SAMPLE_BLOCK_BITS > room->large ? CT_SHORT_LARGE : 0u) |
+           (n->patches > room->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);
 }
-CT_FN uint32_t ct_gpu_lack(const ct_gpu_counts *n, const ct_gpu_room *room) {
-    return ct_gpu_raster_lack(n, room) | (n->contacts > room->contacts ? CT_LACK_CONTACTS : 0u) |
-           (n->entries > room->entries ? CT_LACK_ENTRIES : 0u) | (n->spans > room->spans ? CT_LACK_SPANS : 0u);
+CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *room) {
+    return ct_gpu_raster_shortage(n, room) | (n->contacts > room->contacts ? CT_SHORT_CONTACTS : 0u) |
+           (n->entries > room->entries ? CT_SHORT_ENTRIES : 0u) | (n->spans > room->spans ? CT_SHORT_SPANS : 0u);
 }
 
 /* A body, or several: the box around them, and all their groups and masks. */
@@ -197,7 +197,7 @@ struct ct_gpu_draft {
 struct ct_gpu_pair {
     uint32_t step;
     uint32_t body[2]; /* among the batch's */
-    uint32_t plan;    /* ct_plan */
+    uint32_t plan;    /* ct_plan_status */
     ct_window window;
     int64_t length[3]; /* per view, sum of span lengths */
 };
@@ -221,7 +221,7 @@ struct ct_gpu_ray {
     uint32_t unused;
 };
 
-/* A triangle that covers many samples of a view, in tiles of CT_TILE x CT_TILE samples. */
+/* A triangle that covers many samples of a view, in tiles of CT_SAMPLE_BLOCK x CT_SAMPLE_BLOCK samples. */
 struct ct_gpu_large {
     uint64_t first_tile;
     uint32_t side, triangle, view, unused;
@@ -263,7 +263,7 @@ struct ct_batch {
     uint32_t n_crowds, n_runs, n_keys, n_chunks, n_nodes; /* of all crowds */
 
     /* Scratch: */
-    ct_gpu_room room;
+    ct_gpu_capacity room;
     ct_gpu_counts *counts;
     ct_gpu_shard *shards;     /* [CT_SHARDS] */
     ct_gpu_body **bodies;     /* [n_bodies], step after step */
@@ -295,7 +295,7 @@ struct ct_batch {
 
     /* Buffers of OpenGL's, where that rasterises and while CUDA has them: */
     ct_patch *patches;         /* [room.patches] */
-    ct_tile *tiles;            /* [3 room.pairs] */
+    ct_draw_region *tiles;     /* [3 room.pairs] */
     ct_draw_command *commands; /* [n_commands], for room.patches */
     uint32_t *heads;           /* [room.rays], all CT_END between batches */
     int32_t (*windings)[2];    /* [room.rays], all zero between batches */
@@ -315,13 +315,13 @@ struct ct_batch {
 
 /* ---- the stages' launches; each returns how many ---- */
 
-unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 1, 2 */
-unsigned ct_cuda_crowds(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 3, 4, 5 */
-unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 6, 7, 8 */
-unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 9, 10 */
-unsigned ct_cuda_patches(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 9, for OpenGL */
-unsigned ct_cuda_take(const ct_batch *batch, unsigned grid, cudaStream_t stream);    /* 10, of OpenGL */
-unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);   /* 11 */
-unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream);  /* 12 to 15 */
+unsigned ct_cuda_apply(const ct_batch *batch, unsigned grid, cudaStream_t stream);      /* 1, 2 */
+unsigned ct_cuda_crowds(const ct_batch *batch, unsigned grid, cudaStream_t stream);     /* 3, 4, 5 */
+unsigned ct_cuda_pairs(const ct_batch *batch, unsigned grid, cudaStream_t stream);      /* 6, 7, 8 */
+unsigned ct_cuda_raster(const ct_batch *batch, unsigned grid, cudaStream_t stream);     /* 9, 10 */
+unsigned ct_cuda_patches(const ct_batch *batch, unsigned grid, cudaStream_t stream);    /* 9, for OpenGL */
+unsigned ct_cuda_read_drawn(const ct_batch *batch, unsigned grid, cudaStream_t stream); /* 10, of OpenGL */
+unsigned ct_cuda_spans(const ct_batch *batch, unsigned grid, cudaStream_t stream);      /* 11 */
+unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream);     /* 12 to 15 */
 
 #endif

@@ -87,11 +87,11 @@ CT_DEVICE uint32_t *ct_page_of(const ct_batch &b, uint64_t side, uint32_t vertex
 
 /* A triangle's corners, and their neighbours, get a page for their sums, if they have none. It is counted even where
  * there is no room. */
-CT_DEVICE void ct_take_pages(const ct_batch &b, uint64_t side, const uint32_t *corner) {
+CT_DEVICE void ct_claim_pages(const ct_batch &b, uint64_t side, const uint32_t *corner) {
     for (int k = 0; k < 3; k++) {
         uint32_t *page = ct_page_of(b, side, corner[k]);
-        if (ct_peek(page) != CT_NO_PAGE || atomicMax(page, (uint32_t)CT_TAKING_PAGE) != CT_NO_PAGE) continue;
-        atomicExch(page, (uint32_t)ct_next_place(&b.counts->pages) + CT_FIRST_PAGE);
+        if (ct_peek(page) != CT_NO_PAGE || atomicMax(page, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) continue;
+        atomicExch(page, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
     }
 }
 

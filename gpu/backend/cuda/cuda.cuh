@@ -48,12 +48,12 @@ CT_DEVICE unsigned ct_peers(uint64_t key) {
 
 /* Takes the next place of a list that many threads add to: those of a warp that are here together take theirs by one
  * addition. Others may be here for another list: nothing says that a compiler keeps two calls apart. */
-CT_DEVICE uint64_t ct_next_place(uint64_t *counter) {
-    const unsigned here = ct_peers((uint64_t)(uintptr_t)counter), lane = threadIdx.x & 31;
+CT_DEVICE uint64_t ct_append_index(uint64_t *counter) {
+    const unsigned here = ct_peers((uint64_t)(uintptr_t)counter), workspace = threadIdx.x & 31;
     const int first = __ffs((int)here) - 1;
     unsigned long long place = 0;
-    if ((int)lane == first) place = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(here));
-    return __shfl_sync(here, place, first) + (unsigned)__popc(here & ((1u << lane) - 1));
+    if ((int)workspace == first) place = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(here));
+    return __shfl_sync(here, place, first) + (unsigned)__popc(here & ((1u << workspace) - 1));
 }
 
 CT_DEVICE unsigned ct_warp_lane(void) {
@@ -68,10 +68,10 @@ CT_DEVICE unsigned ct_count_peers(unsigned peers) {
 /* Sums of what peers have, for the first of them: each has that of itself and those after it, up to the next whose sum
  * it has not; with every round twice as many. */
 CT_DEVICE void ct_sum_peers(unsigned peers, int64_t *a, int64_t *b) {
-    const unsigned lane = ct_warp_lane(), after = peers & ~1u << lane;
+    const unsigned workspace = ct_warp_lane(), after = peers & ~1u << workspace;
     int next = after ? ct_first_peer(after) : -1;
     for (unsigned n = ct_count_peers(peers), d = 1; d < n; d *= 2) {
-        const int from = next < 0 ? (int)lane : next;
+        const int from = next < 0 ? (int)workspace : next;
         const int64_t more_a = __shfl_sync(peers, (long long)*a, from),
                       more_b = __shfl_sync(peers, (long long)*b, from);
         const int then = __shfl_sync(peers, next, from);

@@ -81,10 +81,10 @@ static bool set_budget(ct_device *device, const ct_engine_options *options, ct_e
     return true;
 }
 
-static bool open_lane(ct_device *device, ct_lane *lane) {
-    if (!ct_gpu_ok(device, cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "making a stream"))
+static bool open_lane(ct_device *device, ct_workspace *workspace) {
+    if (!ct_gpu_ok(device, cudaStreamCreateWithFlags(&workspace->stream, cudaStreamNonBlocking), "making a stream"))
         return false;
-    for (cudaEvent_t &event : lane->events)
+    for (cudaEvent_t &event : workspace->events)
         if (!ct_gpu_ok(device, cudaEventCreate(&event), "making an event")) return false;
     return true;
 }
@@ -94,10 +94,10 @@ static void destroy(ct_device **handle) {
     if (!device) return;
     cudaSetDevice(device->ordinal);
     ct_gpu_free_meshes(device);
-    for (ct_lane &lane : device->lanes) ct_gpu_free_lane(device, &lane);
+    for (ct_workspace &workspace : device->workspaces) ct_gpu_free_workspace(device, &workspace);
     ct_gpu_gl_close(device);
     if (device->setup) cudaStreamDestroy(device->setup);
-    pthread_cond_destroy(&device->lane_free);
+    pthread_cond_destroy(&device->workspace_free);
     pthread_mutex_destroy(&device->mutex);
     free(device);
     *handle = NULL;
@@ -117,7 +117,7 @@ static ct_device *new_device(int ordinal) {
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&device->mutex, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    pthread_cond_init(&device->lane_free, NULL);
+    pthread_cond_init(&device->workspace_free, NULL);
     return device;
 }
 
@@ -140,7 +140,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     }
     ok = ok && ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device") &&
          ct_gpu_ok(device, cudaStreamCreateWithFlags(&device->setup, cudaStreamNonBlocking), "making a stream");
-    for (ct_lane &lane : device->lanes) ok = ok && open_lane(device, &lane);
+    for (ct_workspace &workspace : device->workspaces) ok = ok && open_lane(device, &workspace);
     if (!ok)
         ct_gpu_lost(device, &why);
     else if (set_budget(device, options, &why) && runs(device, &why) &&

@@ -1,5 +1,5 @@
-/* device.cuh - the CUDA backend's host side: a device with what is resident on it, and its lanes, each of which runs
- * one batch at a time on a stream of its own. */
+/* device.cuh - the CUDA backend's host side: a device with what is resident on it, and its workspaces, each of which
+ * runs one batch at a time on a stream of its own. */
 #ifndef CT_CUDA_DEVICE_CUH
 #define CT_CUDA_DEVICE_CUH
 
@@ -75,7 +75,7 @@ struct ct_gpu_shared {
     uint64_t bytes;
 };
 
-struct ct_lane {
+struct ct_workspace {
     bool busy;
     bool is_clean;    /* rays, pages and their table are all zero */
     bool is_blank;    /* what OpenGL draws into is empty */
@@ -83,7 +83,7 @@ struct ct_lane {
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
     cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
-    ct_gpu_room room;
+    ct_gpu_capacity room;
     /* What is sent: lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_boxed, ct_gpu_pose, ct_gpu_write, uint32_t; and for
      * whom: ct_body * of boxed and poses, ct_step * of steps. Tables that have changed: words, and whose they are. */
     ct_host_list steps, crowds, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, words, fresh;
@@ -108,12 +108,12 @@ struct ct_device {
     int ordinal;
     unsigned grid; /* blocks of a launch */
     char name[96];
-    pthread_mutex_t mutex; /* recursive: of meshes, memory and lanes */
-    pthread_cond_t lane_free;
+    pthread_mutex_t mutex; /* recursive: of meshes, memory and workspaces */
+    pthread_cond_t workspace_free;
     ct_mesh_copy *meshes;
     ct_gl_context *gl; /* on the same GPU; NULL: kernels rasterise */
     cudaStream_t setup;
-    ct_lane lanes[CT_LANES];
+    ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
     std::atomic<bool> lost;
@@ -144,19 +144,19 @@ struct ct_guard { /* holds the device's mutex */
 uint64_t ct_gpu_rounded(uint64_t bytes);
 
 /* NULL: over the budget, or there is none left, even after dropping what nobody uses (`mine`, which may be NULL, is the
- * lane whose scratch is in use); or the device is lost. */
-void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine);
+ * workspace whose scratch is in use); or the device is lost. */
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_workspace *mine);
 void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes);
 
-/* The same for memory of a lane's scratch that something else than cudaMalloc gives: only counts it. */
-bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_lane *mine);
+/* The same for memory of a workspace's scratch that something else than cudaMalloc gives: only counts it. */
+bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_workspace *mine);
 void ct_gpu_give(ct_device *device, uint64_t bytes);
 
 /* Makes room, and some more where there is; what was in the buffer is gone if it had to grow. */
-bool ct_gpu_reserve(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes);
+bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes);
 bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes);
-void ct_gpu_free_scratch(ct_device *device, ct_lane *lane); /* all that a lane keeps */
-void ct_gpu_free_lane(ct_device *device, ct_lane *lane);
+void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all that a workspace keeps */
+void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace);
 
 /* Room for n more elements of `size` bytes after those there are; NULL: no memory. */
 void *ct_host_add(ct_host_list *list, uint64_t n, size_t size);
@@ -180,15 +180,15 @@ enum ct_staged { CT_STAGED, CT_STAGED_NOTHING, CT_STAGE_NO_MEMORY };
 
 /* Puts together what a batch of these steps needs; refuses those that send numbers that are not finite. With
  * `updates` unset, what they send has been applied before. */
-ct_staged ct_gpu_stage(ct_device *device, ct_lane *lane, ct_step *const *steps, size_t n_steps, bool updates);
+ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool updates);
 
 /* Copies it to the device. False: no memory, or lost. */
-bool ct_gpu_send(ct_device *device, ct_lane *lane, ct_batch *batch);
+bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
 
 /* ---- answer.cu ---- */
 
-/* Results of the lane's batch, which has been computed. */
-void ct_gpu_answer(ct_device *device, ct_lane *lane, const ct_batch *batch);
+/* Results of the workspace's batch, which has been computed. */
+void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch);
 
 /* ---- run.cu ---- */
 

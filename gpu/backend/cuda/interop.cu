@@ -44,56 +44,56 @@ static bool settle(ct_device *device, const trouble *t) {
 
 static const uint64_t LEAST = 4096; /* bytes */
 
-static void free_inside(ct_lane *lane, int which, trouble *t) {
-    ct_gpu_shared *shared = &lane->shared[which];
+static void free_inside(ct_workspace *workspace, int which, trouble *t) {
+    ct_gpu_shared *shared = &workspace->shared[which];
     cudaGraphicsResource_t resource = shared->resource;
     unsigned none;
     shared->resource = NULL;
     if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "taking back a buffer from CUDA");
-    ct_raster_gl_share(lane->gl, (ct_gl_buffer)which, 0, &none, NULL);
+    ct_raster_gl_share(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
 }
 
 /* Buffers first to end - 1. False: the device is lost. */
-static bool free_buffers(ct_device *device, ct_lane *lane, int first, int end) {
+static bool free_buffers(ct_device *device, ct_workspace *workspace, int first, int end) {
     trouble t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
-        for (int i = first; i < end; i++) free_inside(lane, i, &t);
+        for (int i = first; i < end; i++) free_inside(workspace, i, &t);
         ct_gl_leave(device->gl);
     }
     for (int i = first; i < end; i++) {
-        if (lane->shared[i].bytes) ct_gpu_give(device, lane->shared[i].bytes);
-        lane->shared[i].bytes = 0;
+        if (workspace->shared[i].bytes) ct_gpu_give(device, workspace->shared[i].bytes);
+        workspace->shared[i].bytes = 0;
     }
     return settle(device, &t);
 }
 
 /* Room for so many bytes, and some more where there is; what was in the buffer is gone if it had to grow. */
-static bool grow(ct_device *device, ct_lane *lane, ct_gl_buffer which, uint64_t bytes) {
-    ct_gpu_shared *shared = &lane->shared[which];
+static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which, uint64_t bytes) {
+    ct_gpu_shared *shared = &workspace->shared[which];
     if (bytes <= shared->bytes) return true;
-    const uint64_t reach = ct_raster_gl_reach(lane->gl);
+    const uint64_t reach = ct_raster_gl_reach(workspace->gl);
     if (bytes > reach) return false;
-    if (!free_buffers(device, lane, which, which + 1)) return false;
+    if (!free_buffers(device, workspace, which, which + 1)) return false;
     uint64_t more = bytes + bytes / 4;
     if (more > reach) more = reach;
-    if (!ct_gpu_take(device, more, lane)) {
+    if (!ct_gpu_take(device, more, workspace)) {
         more = bytes;
-        if (!ct_gpu_take(device, more, lane)) return false;
+        if (!ct_gpu_take(device, more, workspace)) return false;
     }
     bool has = false;
     trouble t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         unsigned name = 0;
-        has = ct_raster_gl_share(lane->gl, which, more, &name, &t.error) == CT_OK &&
+        has = ct_raster_gl_share(workspace->gl, which, more, &name, &t.error) == CT_OK &&
               try_cuda(&t, cudaGraphicsGLRegisterBuffer(&shared->resource, name, 0), "sharing a buffer with OpenGL");
-        if (!has) free_inside(lane, which, &t);
+        if (!has) free_inside(workspace, which, &t);
         ct_gl_leave(device->gl);
     }
     if (has)
         shared->bytes = more;
     else
         ct_gpu_give(device, more);
-    if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) lane->is_blank = false;
+    if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) workspace->is_blank = false;
     if (t.error.status == CT_OUT_OF_MEMORY || t.code == cudaErrorMemoryAllocation) { /* as if the budget were smaller */
         cudaGetLastError();
         return false;
@@ -101,10 +101,10 @@ static bool grow(ct_device *device, ct_lane *lane, ct_gl_buffer which, uint64_t 
     return settle(device, &t) && has;
 }
 
-void ct_gpu_gl_free(ct_device *device, ct_lane *lane) {
-    if (!lane->gl) return;
-    free_buffers(device, lane, 0, CT_GL_BUFFERS);
-    lane->is_blank = false;
+void ct_gpu_gl_free(ct_device *device, ct_workspace *workspace) {
+    if (!workspace->gl) return;
+    free_buffers(device, workspace, 0, CT_GL_BUFFERS);
+    workspace->is_blank = false;
 }
 
 static uint32_t commands_for(uint64_t patches) {
@@ -113,21 +113,22 @@ static uint32_t commands_for(uint64_t patches) {
 static_assert((CT_GL_MOST_REACH / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
               "commands need never grow");
 
-bool ct_gpu_gl_reserve(ct_device *device, ct_lane *lane) {
+bool ct_gpu_gl_reserve(ct_device *device, ct_workspace *workspace) {
     bool ok = true;
-    for (int i = 0; i < CT_GL_BUFFERS; i++) ok = ok && grow(device, lane, (ct_gl_buffer)i, LEAST);
+    for (int i = 0; i < CT_GL_BUFFERS; i++) ok = ok && grow(device, workspace, (ct_gl_buffer)i, LEAST);
     return ok;
 }
 
-static bool grow_for(ct_device *device, ct_lane *lane, ct_gl_buffer which, uint64_t bytes, const char *what,
+static bool grow_for(ct_device *device, ct_workspace *workspace, ct_gl_buffer which, uint64_t bytes, const char *what,
                      ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    n->most = bytes > ct_raster_gl_reach(lane->gl) ? ct_raster_gl_reach(lane->gl) : 0;
-    return grow(device, lane, which, bytes);
+    n->most = bytes > ct_raster_gl_reach(workspace->gl) ? ct_raster_gl_reach(workspace->gl) : 0;
+    return grow(device, workspace, which, bytes);
 }
 
-bool ct_gpu_gl_make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, uint32_t lack, ct_gpu_need *n) {
+bool ct_gpu_gl_make_room(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t lack,
+                         ct_gpu_need *n) {
     bool ok = true;
     if (c->samples > UINT32_MAX) {
         n->what = "fragments, which are counted in 32 bits, of the rectangles around triangles";
@@ -135,15 +136,16 @@ bool ct_gpu_gl_make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *
         n->most = UINT32_MAX * (uint64_t)sizeof(ct_linked_fragment);
         return false;
     }
-    if (lack & CT_LACK_PAIRS)
-        ok = ok && grow_for(device, lane, CT_GL_TILES, c->pairs * 3 * sizeof(ct_tile), "views to draw", n);
-    if (lack & CT_LACK_RAYS)
-        ok = ok && grow_for(device, lane, CT_GL_HEADS, c->rays * sizeof(uint32_t), "rays to draw", n) &&
-             grow_for(device, lane, CT_GL_WINDINGS, c->rays * sizeof(int32_t[2]), "rays to draw", n);
-    if (lack & CT_LACK_PATCHES)
-        ok = ok && grow_for(device, lane, CT_GL_PATCHES, c->patches * sizeof(ct_patch), "triangles to draw", n);
-    if (lack & CT_LACK_FRAGMENTS)
-        ok = ok && grow_for(device, lane, CT_GL_FRAGMENTS, c->fragments * sizeof(ct_linked_fragment),
+    if (lack & CT_SHORT_PAIRS)
+        ok =
+            ok && grow_for(device, workspace, CT_GL_REGIONS, c->pairs * 3 * sizeof(ct_draw_region), "views to draw", n);
+    if (lack & CT_SHORT_RAYS)
+        ok = ok && grow_for(device, workspace, CT_GL_HEADS, c->rays * sizeof(uint32_t), "rays to draw", n) &&
+             grow_for(device, workspace, CT_GL_WINDINGS, c->rays * sizeof(int32_t[2]), "rays to draw", n);
+    if (lack & CT_SHORT_PATCHES)
+        ok = ok && grow_for(device, workspace, CT_GL_PATCHES, c->patches * sizeof(ct_patch), "triangles to draw", n);
+    if (lack & CT_SHORT_FRAGMENTS)
+        ok = ok && grow_for(device, workspace, CT_GL_FRAGMENTS, c->fragments * sizeof(ct_linked_fragment),
                             "ray crossings drawn", n);
     return ok;
 }
@@ -152,89 +154,89 @@ static void lower(uint64_t *room, uint64_t bytes, uint64_t each) {
     if (bytes / each < *room) *room = bytes / each;
 }
 
-void ct_gpu_gl_limit(const ct_lane *lane, ct_gpu_room *room) {
-    lower(&room->pairs, lane->shared[CT_GL_TILES].bytes, 3 * sizeof(ct_tile));
-    lower(&room->rays, lane->shared[CT_GL_HEADS].bytes, sizeof(uint32_t));
-    lower(&room->rays, lane->shared[CT_GL_WINDINGS].bytes, sizeof(int32_t[2]));
-    lower(&room->fragments, lane->shared[CT_GL_FRAGMENTS].bytes, sizeof(ct_linked_fragment));
-    room->patches = lane->shared[CT_GL_PATCHES].bytes / sizeof(ct_patch);
+void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *room) {
+    lower(&room->pairs, workspace->shared[CT_GL_REGIONS].bytes, 3 * sizeof(ct_draw_region));
+    lower(&room->rays, workspace->shared[CT_GL_HEADS].bytes, sizeof(uint32_t));
+    lower(&room->rays, workspace->shared[CT_GL_WINDINGS].bytes, sizeof(int32_t[2]));
+    lower(&room->fragments, workspace->shared[CT_GL_FRAGMENTS].bytes, sizeof(ct_linked_fragment));
+    room->patches = workspace->shared[CT_GL_PATCHES].bytes / sizeof(ct_patch);
 }
 
 /* ---- a drawing ---- */
 
-static void *pointer_to(ct_lane *lane, ct_gl_buffer which, trouble *t) {
+static void *pointer_to(ct_workspace *workspace, ct_gl_buffer which, trouble *t) {
     void *at = NULL;
     size_t bytes = 0;
     if (t->code == cudaSuccess)
-        try_cuda(t, cudaGraphicsResourceGetMappedPointer(&at, &bytes, lane->shared[which].resource),
+        try_cuda(t, cudaGraphicsResourceGetMappedPointer(&at, &bytes, workspace->shared[which].resource),
                  "reaching a buffer of OpenGL's");
     return at;
 }
 
 /* CUDA has these buffers from here on; what OpenGL was given before is done by then. */
-static bool begin(ct_lane *lane, const ct_gl_buffer *which, int n, trouble *t) {
+static bool begin(ct_workspace *workspace, const ct_gl_buffer *which, int n, trouble *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
-    for (int i = 0; i < n; i++) resources[i] = lane->shared[which[i]].resource;
-    return try_cuda(t, cudaGraphicsMapResources(n, resources, lane->stream), "taking buffers from OpenGL");
+    for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
+    return try_cuda(t, cudaGraphicsMapResources(n, resources, workspace->stream), "taking buffers from OpenGL");
 }
 
 /* OpenGL has them again, when what the stream was given is done. */
-static void end(ct_lane *lane, const ct_gl_buffer *which, int n, trouble *t) {
+static void end(ct_workspace *workspace, const ct_gl_buffer *which, int n, trouble *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
-    for (int i = 0; i < n; i++) resources[i] = lane->shared[which[i]].resource;
-    try_cuda(t, cudaGraphicsUnmapResources(n, resources, lane->stream), "giving buffers back to OpenGL");
+    for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
+    try_cuda(t, cudaGraphicsUnmapResources(n, resources, workspace->stream), "giving buffers back to OpenGL");
 }
 
 /* Empties what OpenGL draws into, which it is left as but by a batch that was cut short. */
-static void blank(ct_lane *lane, trouble *t) {
+static void blank(ct_workspace *workspace, trouble *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS};
-    if (lane->is_blank || !begin(lane, which, 2, t)) return;
+    if (workspace->is_blank || !begin(workspace, which, 2, t)) return;
     for (int i = 0; i < 2; i++) {
-        void *at = pointer_to(lane, which[i], t);
+        void *at = pointer_to(workspace, which[i], t);
         if (at)
-            try_cuda(t, cudaMemsetAsync(at, i ? 0 : 0xff, lane->shared[which[i]].bytes, lane->stream),
+            try_cuda(t, cudaMemsetAsync(at, i ? 0 : 0xff, workspace->shared[which[i]].bytes, workspace->stream),
                      "clearing a buffer of OpenGL's");
     }
-    end(lane, which, 2, t);
+    end(workspace, which, 2, t);
 }
 
-static unsigned make_patches(ct_device *device, ct_lane *lane, ct_batch *b, trouble *t) {
-    static const ct_gl_buffer which[] = {CT_GL_PATCHES, CT_GL_TILES, CT_GL_COMMANDS, CT_GL_COUNTER};
+static unsigned make_patches(ct_device *device, ct_workspace *workspace, ct_batch *b, trouble *t) {
+    static const ct_gl_buffer which[] = {CT_GL_PATCHES, CT_GL_REGIONS, CT_GL_COMMANDS, CT_GL_COUNTER};
     unsigned n = 0;
-    if (t->code != cudaSuccess || !begin(lane, which, 4, t)) return 0;
-    b->patches = (ct_patch *)pointer_to(lane, CT_GL_PATCHES, t);
-    b->tiles = (ct_tile *)pointer_to(lane, CT_GL_TILES, t);
-    b->commands = (ct_draw_command *)pointer_to(lane, CT_GL_COMMANDS, t);
-    b->n_drawn = (uint32_t *)pointer_to(lane, CT_GL_COUNTER, t);
+    if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
+    b->patches = (ct_patch *)pointer_to(workspace, CT_GL_PATCHES, t);
+    b->tiles = (ct_draw_region *)pointer_to(workspace, CT_GL_REGIONS, t);
+    b->commands = (ct_draw_command *)pointer_to(workspace, CT_GL_COMMANDS, t);
+    b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
     b->n_commands = commands_for(b->room.patches);
-    if (t->code == cudaSuccess) n = ct_cuda_patches(b, device->grid, lane->stream);
-    end(lane, which, 4, t);
+    if (t->code == cudaSuccess) n = ct_cuda_patches(b, device->grid, workspace->stream);
+    end(workspace, which, 4, t);
     return n;
 }
 
-static unsigned take_fragments(ct_device *device, ct_lane *lane, ct_batch *b, trouble *t) {
+static unsigned take_fragments(ct_device *device, ct_workspace *workspace, ct_batch *b, trouble *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS, CT_GL_FRAGMENTS, CT_GL_COUNTER};
     unsigned n = 0;
-    if (t->code != cudaSuccess || !begin(lane, which, 4, t)) return 0;
-    b->heads = (uint32_t *)pointer_to(lane, CT_GL_HEADS, t);
-    b->windings = (int32_t(*)[2])pointer_to(lane, CT_GL_WINDINGS, t);
-    b->drawn = (ct_linked_fragment *)pointer_to(lane, CT_GL_FRAGMENTS, t);
-    b->n_drawn = (uint32_t *)pointer_to(lane, CT_GL_COUNTER, t);
-    if (t->code == cudaSuccess) n = ct_cuda_take(b, device->grid, lane->stream);
-    end(lane, which, 4, t);
+    if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
+    b->heads = (uint32_t *)pointer_to(workspace, CT_GL_HEADS, t);
+    b->windings = (int32_t(*)[2])pointer_to(workspace, CT_GL_WINDINGS, t);
+    b->drawn = (ct_linked_fragment *)pointer_to(workspace, CT_GL_FRAGMENTS, t);
+    b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
+    if (t->code == cudaSuccess) n = ct_cuda_read_drawn(b, device->grid, workspace->stream);
+    end(workspace, which, 4, t);
     return n;
 }
 
-bool ct_gpu_gl_draw(ct_device *device, ct_lane *lane, const ct_batch *batch, unsigned *launches) {
+bool ct_gpu_gl_draw(ct_device *device, ct_workspace *workspace, const ct_batch *batch, unsigned *launches) {
     ct_batch b = *batch;
     trouble t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
-        blank(lane, &t);
-        *launches += make_patches(device, lane, &b, &t);
-        lane->is_blank =
+        blank(workspace, &t);
+        *launches += make_patches(device, workspace, &b, &t);
+        workspace->is_blank =
             t.code == cudaSuccess &&
-            ct_raster_gl_draw_shared(lane->gl, b.n_commands, (uint32_t)b.room.fragments, &t.error) == CT_OK;
-        if (lane->is_blank) *launches += take_fragments(device, lane, &b, &t);
+            ct_raster_gl_draw_shared(workspace->gl, b.n_commands, (uint32_t)b.room.fragments, &t.error) == CT_OK;
+        if (workspace->is_blank) *launches += take_fragments(device, workspace, &b, &t);
         ct_gl_leave(device->gl);
     }
     return settle(device, &t);
@@ -266,24 +268,25 @@ static ct_status same_gpu(ct_device *device, ct_error *error) {
 }
 
 /* What CUDA writes OpenGL has to read. */
-static bool shares(ct_device *device, ct_lane *lane, uint32_t *read, trouble *t) {
+static bool shares(ct_device *device, ct_workspace *workspace, uint32_t *read, trouble *t) {
     static const ct_gl_buffer which[] = {CT_GL_COUNTER};
     if (ct_gl_enter(device->gl, &t->error)) return false;
-    if (begin(lane, which, 1, t)) {
-        void *at = pointer_to(lane, CT_GL_COUNTER, t);
-        if (at) try_cuda(t, cudaMemsetAsync(at, 0xc7, sizeof *read, lane->stream), "writing to a buffer of OpenGL's");
-        end(lane, which, 1, t);
+    if (begin(workspace, which, 1, t)) {
+        void *at = pointer_to(workspace, CT_GL_COUNTER, t);
+        if (at)
+            try_cuda(t, cudaMemsetAsync(at, 0xc7, sizeof *read, workspace->stream), "writing to a buffer of OpenGL's");
+        end(workspace, which, 1, t);
     }
-    const bool ok =
-        t->code == cudaSuccess && ct_raster_gl_read(lane->gl, CT_GL_COUNTER, sizeof *read, read, &t->error) == CT_OK;
+    const bool ok = t->code == cudaSuccess &&
+                    ct_raster_gl_read(workspace->gl, CT_GL_COUNTER, sizeof *read, read, &t->error) == CT_OK;
     ct_gl_leave(device->gl);
     return ok;
 }
 
-static ct_status prove(ct_device *device, ct_lane *lane, ct_error *error) {
+static ct_status prove(ct_device *device, ct_workspace *workspace, ct_error *error) {
     trouble t = {cudaSuccess, "", {}};
     uint32_t read = 0;
-    const bool has = ct_gpu_gl_reserve(device, lane), ok = has && shares(device, lane, &read, &t);
+    const bool has = ct_gpu_gl_reserve(device, workspace), ok = has && shares(device, workspace, &read, &t);
     if (!settle(device, &t) || device->lost)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
                        "CUDA and OpenGL do not share memory on device %d, %s: %s. Use a newer driver, or the native "
@@ -308,15 +311,15 @@ ct_status ct_gpu_gl_open(ct_device *device, ct_error *error) {
 #endif
     ct_status status = ct_gl_context_create(&choice, &device->gl, error);
     if (!status) status = same_gpu(device, error);
-    for (ct_lane &lane : device->lanes) {
-        if (!status) status = ct_raster_gl_create(device->gl, &lane.gl, error);
-        if (!status) status = prove(device, &lane, error);
+    for (ct_workspace &workspace : device->workspaces) {
+        if (!status) status = ct_raster_gl_create(device->gl, &workspace.gl, error);
+        if (!status) status = prove(device, &workspace, error);
     }
     return status;
 }
 
 void ct_gpu_gl_close(ct_device *device) {
-    for (ct_lane &lane : device->lanes) ct_raster_gl_close(&lane.gl);
+    for (ct_workspace &workspace : device->workspaces) ct_raster_gl_close(&workspace.gl);
     ct_gl_context_destroy(&device->gl);
 }
 
@@ -329,22 +332,22 @@ ct_status ct_gpu_gl_open(ct_device *, ct_error *error) {
 void ct_gpu_gl_close(ct_device *) {
 }
 
-bool ct_gpu_gl_reserve(ct_device *, ct_lane *) {
+bool ct_gpu_gl_reserve(ct_device *, ct_workspace *) {
     return false;
 }
 
-bool ct_gpu_gl_make_room(ct_device *, ct_lane *, const ct_gpu_counts *, uint32_t, ct_gpu_need *) {
+bool ct_gpu_gl_make_room(ct_device *, ct_workspace *, const ct_gpu_counts *, uint32_t, ct_gpu_need *) {
     return false;
 }
 
-void ct_gpu_gl_limit(const ct_lane *, ct_gpu_room *) {
+void ct_gpu_gl_limit(const ct_workspace *, ct_gpu_capacity *) {
 }
 
-bool ct_gpu_gl_draw(ct_device *, ct_lane *, const ct_batch *, unsigned *) {
+bool ct_gpu_gl_draw(ct_device *, ct_workspace *, const ct_batch *, unsigned *) {
     return false;
 }
 
-void ct_gpu_gl_free(ct_device *, ct_lane *) {
+void ct_gpu_gl_free(ct_device *, ct_workspace *) {
 }
 
 #endif

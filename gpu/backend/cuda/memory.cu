@@ -31,16 +31,16 @@ static void *try_alloc(ct_device *device, uint64_t bytes, bool is_scratch) {
     return memory;
 }
 
-void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_lane *mine) {
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_workspace *mine) {
     ct_guard guard(device);
     if (device->lost) return NULL;
     bytes = ct_gpu_rounded(bytes);
     void *memory = try_alloc(device, bytes, mine);
     if (!memory && !device->lost && ct_gpu_evict_meshes(device)) memory = try_alloc(device, bytes, mine);
-    for (int i = 0; i < CT_LANES && !memory && !device->lost; i++) {
-        ct_lane *lane = &device->lanes[i];
-        if (lane == mine || lane->busy) continue;
-        ct_gpu_free_scratch(device, lane);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !memory && !device->lost; i++) {
+        ct_workspace *workspace = &device->workspaces[i];
+        if (workspace == mine || workspace->busy) continue;
+        ct_gpu_free_scratch(device, workspace);
         memory = try_alloc(device, bytes, mine);
     }
     return memory;
@@ -53,15 +53,15 @@ void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes) {
     device->used -= ct_gpu_rounded(bytes);
 }
 
-bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_lane *mine) {
+bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_workspace *mine) {
     ct_guard guard(device);
     bytes = ct_gpu_rounded(bytes);
     bool ok = may_use(device, bytes, true);
     if (!ok && ct_gpu_evict_meshes(device)) ok = may_use(device, bytes, true);
-    for (int i = 0; i < CT_LANES && !ok; i++) {
-        ct_lane *lane = &device->lanes[i];
-        if (lane == mine || lane->busy) continue;
-        ct_gpu_free_scratch(device, lane);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !ok; i++) {
+        ct_workspace *workspace = &device->workspaces[i];
+        if (workspace == mine || workspace->busy) continue;
+        ct_gpu_free_scratch(device, workspace);
         ok = may_use(device, bytes, true);
     }
     if (ok) count_used(device, bytes);
@@ -79,12 +79,12 @@ static void free_buffer(ct_device *device, ct_gpu_buffer *buffer) {
     buffer->bytes = 0;
 }
 
-bool ct_gpu_reserve(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes) {
+bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes) {
     if (bytes <= buffer->bytes && buffer->data) return true;
     free_buffer(device, buffer);
     uint64_t more = bytes + bytes / 4 + 4096;
-    buffer->data = ct_gpu_alloc(device, more, lane);
-    if (!buffer->data) buffer->data = ct_gpu_alloc(device, more = bytes, lane);
+    buffer->data = ct_gpu_alloc(device, more, workspace);
+    if (!buffer->data) buffer->data = ct_gpu_alloc(device, more = bytes, workspace);
     if (buffer->data) buffer->bytes = more;
     return buffer->data;
 }
@@ -113,36 +113,37 @@ bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t by
     return ct_gpu_ok(device, cudaHostGetDevicePointer(&pinned->device, pinned->host, 0), "mapping pinned memory");
 }
 
-void ct_gpu_free_scratch(ct_device *device, ct_lane *lane) {
-    ct_gpu_buffer *buffers[] = {&lane->tables,    &lane->rows,       &lane->small,  &lane->pairs,
-                                &lane->rays,      &lane->page_table, &lane->pages,  &lane->chunks,
-                                &lane->fragments, &lane->large,      &lane->entries};
+void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
+    ct_gpu_buffer *buffers[] = {&workspace->tables,    &workspace->rows,       &workspace->small,  &workspace->pairs,
+                                &workspace->rays,      &workspace->page_table, &workspace->pages,  &workspace->chunks,
+                                &workspace->fragments, &workspace->large,      &workspace->entries};
     for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
-    ct_gpu_gl_free(device, lane);
-    lane->is_clean = false;
-    const ct_gpu_room none = {};
-    lane->room = none;
+    ct_gpu_gl_free(device, workspace);
+    workspace->is_clean = false;
+    const ct_gpu_capacity none = {};
+    workspace->room = none;
 }
 
-void ct_gpu_free_lane(ct_device *device, ct_lane *lane) {
-    ct_gpu_free_scratch(device, lane);
-    ct_gpu_pinned *pinned[] = {&lane->tables_staging, &lane->rows_staging, &lane->head,
-                               &lane->found,          &lane->out_entries,  &lane->spans};
+void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
+    ct_gpu_free_scratch(device, workspace);
+    ct_gpu_pinned *pinned[] = {&workspace->tables_staging, &workspace->rows_staging, &workspace->head,
+                               &workspace->found,          &workspace->out_entries,  &workspace->spans};
     for (ct_gpu_pinned *p : pinned) free_pinned(device, p);
-    ct_host_list *lists[] = {&lane->steps,   &lane->crowds,  &lane->boxed,        &lane->poses,
-                             &lane->writes,  &lane->indices, &lane->boxed_bodies, &lane->pose_bodies,
-                             &lane->members, &lane->words,   &lane->fresh};
+    ct_host_list *lists[] = {&workspace->steps,        &workspace->crowds,      &workspace->boxed,
+                             &workspace->poses,        &workspace->writes,      &workspace->indices,
+                             &workspace->boxed_bodies, &workspace->pose_bodies, &workspace->members,
+                             &workspace->words,        &workspace->fresh};
     for (ct_host_list *list : lists) {
         free(list->data);
         list->data = NULL;
         list->n = list->capacity = 0;
     }
-    for (cudaEvent_t &event : lane->events) {
+    for (cudaEvent_t &event : workspace->events) {
         if (event) cudaEventDestroy(event);
         event = NULL;
     }
-    if (lane->stream) cudaStreamDestroy(lane->stream);
-    lane->stream = NULL;
+    if (workspace->stream) cudaStreamDestroy(workspace->stream);
+    workspace->stream = NULL;
 }
 
 void *ct_host_add(ct_host_list *list, uint64_t n, size_t size) {

@@ -1,50 +1,50 @@
-/* run.cu - a batch on a lane: sends it, launches all that computes it, waits once. Where a list was too short it makes
- * room and computes again; where there is no room to be had it takes the batch in parts, so that one scene's need fails
- * no other. */
+/* run.cu - a batch on a workspace: sends it, launches all that computes it, waits once. Where a list was too short it
+ * makes room and computes again; where there is no room to be had it takes the batch in parts, so that one scene's need
+ * fails no other. */
 #include "gpu/backend/cuda/interop.cuh"
 
-/* ---- lanes ---- */
+/* ---- workspaces ---- */
 
-static ct_lane *take_lane(ct_device *device) {
+static ct_workspace *acquire_workspace(ct_device *device) {
     ct_guard guard(device);
     for (;;) {
-        for (ct_lane &lane : device->lanes)
-            if (!lane.busy) {
-                lane.busy = true;
-                return &lane;
+        for (ct_workspace &workspace : device->workspaces)
+            if (!workspace.busy) {
+                workspace.busy = true;
+                return &workspace;
             }
-        pthread_cond_wait(&device->lane_free, &device->mutex);
+        pthread_cond_wait(&device->workspace_free, &device->mutex);
     }
 }
 
-static void give_lane(ct_device *device, ct_lane *lane) {
+static void release_workspace(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
-    lane->busy = false;
-    pthread_cond_broadcast(&device->lane_free);
+    workspace->busy = false;
+    pthread_cond_broadcast(&device->workspace_free);
 }
 
-/* Gives the lane up and comes back with it when no other runs; they keep nothing. */
-static void take_all(ct_device *device, ct_lane *lane) {
+/* Gives the workspace up and comes back with it when no other runs; they keep nothing. */
+static void take_all(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
-    lane->busy = false;
-    pthread_cond_broadcast(&device->lane_free);
+    workspace->busy = false;
+    pthread_cond_broadcast(&device->workspace_free);
     for (;;) {
         bool any = false;
-        for (const ct_lane &other : device->lanes) any = any || other.busy;
+        for (const ct_workspace &other : device->workspaces) any = any || other.busy;
         if (!any) break;
-        pthread_cond_wait(&device->lane_free, &device->mutex);
+        pthread_cond_wait(&device->workspace_free, &device->mutex);
     }
-    for (ct_lane &other : device->lanes) {
+    for (ct_workspace &other : device->workspaces) {
         other.busy = true;
         ct_gpu_free_scratch(device, &other);
     }
 }
 
-static void give_others(ct_device *device, const ct_lane *lane) {
+static void give_others(ct_device *device, const ct_workspace *workspace) {
     ct_guard guard(device);
-    for (ct_lane &other : device->lanes)
-        if (&other != lane) other.busy = false;
-    pthread_cond_broadcast(&device->lane_free);
+    for (ct_workspace &other : device->workspaces)
+        if (&other != workspace) other.busy = false;
+    pthread_cond_broadcast(&device->workspace_free);
 }
 
 /* ---- room ---- */
@@ -75,21 +75,22 @@ template <class T> static T *carve(char **at, uint64_t n) {
 }
 
 /* Tells the batch where everything is and how much of it there is room for. */
-static void lay_out(ct_lane *lane, ct_batch *b) {
-    ct_gpu_room *room = &lane->room;
-    room->pairs = fits(lane->pairs.bytes, PAIR_BYTES);
-    room->rays = lane->rays.bytes / sizeof(ct_gpu_ray);
-    room->vertex_chunks = smaller(fits(lane->chunks.bytes, CHUNK_BYTES), lane->page_table.bytes / CHUNK_PAGES_BYTES);
-    room->pages = lane->pages.bytes / PAGE_BYTES;
-    room->fragments = smaller(lane->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
-    room->large = lane->large.bytes / sizeof(ct_gpu_large);
-    room->entries = smaller(lane->entries.bytes, lane->out_entries.bytes) / ENTRY_BYTES;
-    room->contacts = lane->found.bytes / sizeof(ct_gpu_found);
-    room->spans = lane->spans.bytes / sizeof(ct_gpu_span);
-    if (lane->gl) ct_gpu_gl_limit(lane, room);
+static void lay_out(ct_workspace *workspace, ct_batch *b) {
+    ct_gpu_capacity *room = &workspace->room;
+    room->pairs = fits(workspace->pairs.bytes, PAIR_BYTES);
+    room->rays = workspace->rays.bytes / sizeof(ct_gpu_ray);
+    room->vertex_chunks =
+        smaller(fits(workspace->chunks.bytes, CHUNK_BYTES), workspace->page_table.bytes / CHUNK_PAGES_BYTES);
+    room->pages = workspace->pages.bytes / PAGE_BYTES;
+    room->fragments = smaller(workspace->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
+    room->large = workspace->large.bytes / sizeof(ct_gpu_large);
+    room->entries = smaller(workspace->entries.bytes, workspace->out_entries.bytes) / ENTRY_BYTES;
+    room->contacts = workspace->found.bytes / sizeof(ct_gpu_found);
+    room->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
+    if (workspace->gl) ct_gpu_gl_limit(workspace, room);
     b->room = *room;
 
-    char *at = (char *)lane->pairs.data;
+    char *at = (char *)workspace->pairs.data;
     const uint64_t n = room->pairs;
     b->sides = carve<ct_gpu_side>(&at, 2 * n);
     b->pairs = carve<ct_gpu_pair>(&at, n);
@@ -99,21 +100,21 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->ray = carve<uint64_t>(&at, 3 * n + 1);
     b->contact = carve<uint64_t>(&at, n + 1);
     b->drafts = carve<ct_gpu_draft>(&at, n);
-    b->rays = (ct_gpu_ray *)lane->rays.data;
-    b->page = (uint32_t *)lane->page_table.data;
-    b->sums_of = (int64_t *)lane->pages.data;
-    at = (char *)lane->chunks.data;
+    b->rays = (ct_gpu_ray *)workspace->rays.data;
+    b->page = (uint32_t *)workspace->page_table.data;
+    b->sums_of = (int64_t *)workspace->pages.data;
+    at = (char *)workspace->chunks.data;
     b->chunk_first = carve<uint64_t>(&at, room->vertex_chunks + 1);
     b->chunk_count = carve<uint32_t>(&at, room->vertex_chunks);
-    at = (char *)lane->fragments.data;
+    at = (char *)workspace->fragments.data;
     b->fragments = carve<ct_fragment>(&at, room->fragments);
     b->next = carve<uint32_t>(&at, room->fragments);
-    b->large = (ct_gpu_large *)lane->large.data;
-    at = (char *)lane->entries.data;
+    b->large = (ct_gpu_large *)workspace->large.data;
+    at = (char *)workspace->entries.data;
     b->sums = carve<int64_t>(&at, 3 * room->entries);
     b->vertices = carve<uint32_t>(&at, room->entries);
 
-    at = (char *)lane->small.data;
+    at = (char *)workspace->small.data;
     b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
     b->counts = carve<ct_gpu_counts>(&at, 1);
     b->step_fragments = carve<uint64_t>(&at, b->n_steps);
@@ -125,15 +126,15 @@ static void lay_out(ct_lane *lane, ct_batch *b) {
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
 
-    at = (char *)lane->head.device;
+    at = (char *)workspace->head.device;
     b->out_counts = carve<ct_gpu_counts>(&at, 1);
     b->out_shares = carve<ct_gpu_share>(&at, b->n_steps);
     b->out_boxes = carve<ct_box>(&at, b->n_boxed);
-    b->out_found = (ct_gpu_found *)lane->found.device;
-    at = (char *)lane->out_entries.device;
+    b->out_found = (ct_gpu_found *)workspace->found.device;
+    at = (char *)workspace->out_entries.device;
     b->out_sums = carve<int64_t>(&at, 3 * room->entries);
     b->out_vertices = carve<uint32_t>(&at, room->entries);
-    b->out_spans = (ct_gpu_span *)lane->spans.device;
+    b->out_spans = (ct_gpu_span *)workspace->spans.device;
 }
 
 static uint64_t small_bytes(const ct_batch *b) {
@@ -144,20 +145,21 @@ static uint64_t small_bytes(const ct_batch *b) {
 }
 
 /* Tables that are one longer than their lists are there even where there is no pair. */
-static bool reserve_known(ct_device *device, ct_lane *lane, const ct_batch *b) {
-    return (!lane->gl || ct_gpu_gl_reserve(device, lane)) &&
-           ct_gpu_reserve(device, lane, &lane->small, small_bytes(b)) &&
-           ct_gpu_reserve(device, lane, &lane->pairs, SLACK) && ct_gpu_reserve(device, lane, &lane->chunks, SLACK) &&
-           ct_gpu_reserve_pinned(device, &lane->head,
+static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    return (!workspace->gl || ct_gpu_gl_reserve(device, workspace)) &&
+           ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
+           ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
+           ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
+           ct_gpu_reserve_pinned(device, &workspace->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_share) +
                                      b->n_boxed * sizeof(ct_box));
 }
 
-static bool grow(ct_device *device, ct_lane *lane, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
+static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
                  ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    return ct_gpu_reserve(device, lane, buffer, bytes);
+    return ct_gpu_reserve(device, workspace, buffer, bytes);
 }
 
 static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes, const char *what, ct_gpu_need *n) {
@@ -166,109 +168,116 @@ static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes
     return ct_gpu_reserve_pinned(device, pinned, bytes);
 }
 
-static bool make_room(ct_device *device, ct_lane *lane, const ct_gpu_counts *c, uint32_t lack, ct_gpu_need *n) {
+static bool make_room(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t lack,
+                      ct_gpu_need *n) {
     if (c->fragments >= UINT32_MAX - 1) {
         n->what = "more than 2^32 ray crossings";
         n->bytes = c->fragments * FRAGMENT_BYTES;
         return false;
     }
     bool ok = true;
-    if (lack & CT_LACK_PAIRS) ok = ok && grow(device, lane, &lane->pairs, c->pairs * PAIR_BYTES + SLACK, "pairs", n);
-    if (lack & CT_LACK_RAYS) ok = ok && grow(device, lane, &lane->rays, c->rays * sizeof(ct_gpu_ray), "rays", n);
-    if (lack & CT_LACK_CHUNKS)
-        ok = ok && grow(device, lane, &lane->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n) &&
-             grow(device, lane, &lane->page_table, c->vertex_chunks * CHUNK_PAGES_BYTES, "vertices", n);
-    if (lack & CT_LACK_PAGES) ok = ok && grow(device, lane, &lane->pages, c->pages * PAGE_BYTES, "sums of vertices", n);
-    if (lack & CT_LACK_FRAGMENTS)
-        ok = ok && grow(device, lane, &lane->fragments, c->fragments * FRAGMENT_BYTES, "ray crossings", n);
-    if (lack & CT_LACK_LARGE)
-        ok = ok &&
-             grow(device, lane, &lane->large, (c->large >> CT_TILE_BITS) * sizeof(ct_gpu_large), "large triangles", n);
-    if (lack & CT_LACK_ENTRIES)
-        ok = ok && grow(device, lane, &lane->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
-             grow_pinned(device, &lane->out_entries, c->entries * ENTRY_BYTES, "the sparse gradient on the host", n);
-    if (lack & CT_LACK_CONTACTS)
-        ok = ok && grow_pinned(device, &lane->found, c->contacts * sizeof(ct_gpu_found), "contacts on the host", n);
-    if (lack & CT_LACK_SPANS)
-        ok = ok && grow_pinned(device, &lane->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
-    return ok && (!lane->gl || ct_gpu_gl_make_room(device, lane, c, lack, n));
+    if (lack & CT_SHORT_PAIRS)
+        ok = ok && grow(device, workspace, &workspace->pairs, c->pairs * PAIR_BYTES + SLACK, "pairs", n);
+    if (lack & CT_SHORT_RAYS)
+        ok = ok && grow(device, workspace, &workspace->rays, c->rays * sizeof(ct_gpu_ray), "rays", n);
+    if (lack & CT_SHORT_CHUNKS)
+        ok = ok && grow(device, workspace, &workspace->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n) &&
+             grow(device, workspace, &workspace->page_table, c->vertex_chunks * CHUNK_PAGES_BYTES, "vertices", n);
+    if (lack & CT_SHORT_PAGES)
+        ok = ok && grow(device, workspace, &workspace->pages, c->pages * PAGE_BYTES, "sums of vertices", n);
+    if (lack & CT_SHORT_FRAGMENTS)
+        ok = ok && grow(device, workspace, &workspace->fragments, c->fragments * FRAGMENT_BYTES, "ray crossings", n);
+    if (lack & CT_SHORT_LARGE)
+        ok = ok && grow(device, workspace, &workspace->large, (c->large >> CT_SAMPLE_BLOCK_BITS) * sizeof(ct_gpu_large),
+                        "large triangles", n);
+    if (lack & CT_SHORT_ENTRIES)
+        ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
+             grow_pinned(device, &workspace->out_entries, c->entries * ENTRY_BYTES, "the sparse gradient on the host",
+                         n);
+    if (lack & CT_SHORT_CONTACTS)
+        ok =
+            ok && grow_pinned(device, &workspace->found, c->contacts * sizeof(ct_gpu_found), "contacts on the host", n);
+    if (lack & CT_SHORT_SPANS)
+        ok = ok && grow_pinned(device, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
+    return ok && (!workspace->gl || ct_gpu_gl_make_room(device, workspace, c, lack, n));
 }
 
 /* ---- computing ---- */
 
-static bool stamp(ct_device *device, ct_lane *lane, int event) {
-    return ct_gpu_ok(device, cudaEventRecord(lane->events[event], lane->stream), "taking the time");
+static bool stamp(ct_device *device, ct_workspace *workspace, int event) {
+    return ct_gpu_ok(device, cudaEventRecord(workspace->events[event], workspace->stream), "taking the time");
 }
 
-static bool clear(ct_device *device, ct_lane *lane, void *memory, uint64_t bytes) {
-    return !bytes || ct_gpu_ok(device, cudaMemsetAsync(memory, 0, bytes, lane->stream), "clearing memory");
+static bool clear(ct_device *device, ct_workspace *workspace, void *memory, uint64_t bytes) {
+    return !bytes || ct_gpu_ok(device, cudaMemsetAsync(memory, 0, bytes, workspace->stream), "clearing memory");
 }
 
 /* Rays, sums of vertices and the table of their pages are left as they were found: all zero. But not by a batch that
  * was cut short, and not in memory that is new. */
-static bool clear_scratch(ct_device *device, ct_lane *lane) {
-    return clear(device, lane, lane->rays.data, lane->rays.bytes) &&
-           clear(device, lane, lane->page_table.data, lane->page_table.bytes) &&
-           clear(device, lane, lane->pages.data, lane->pages.bytes);
+static bool clear_scratch(ct_device *device, ct_workspace *workspace) {
+    return clear(device, workspace, workspace->rays.data, workspace->rays.bytes) &&
+           clear(device, workspace, workspace->page_table.data, workspace->page_table.bytes) &&
+           clear(device, workspace, workspace->pages.data, workspace->pages.bytes);
 }
 
-static bool launch(ct_device *device, ct_lane *lane, const ct_batch *b) {
+static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     unsigned n = 0;
-    bool ok = clear(device, lane, lane->small.data,
+    bool ok = clear(device, workspace, workspace->small.data,
                     CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
-              clear(device, lane, b->step_refused, b->n_steps * sizeof(uint32_t));
-    n += ct_cuda_crowds(b, device->grid, lane->stream);
-    n += ct_cuda_pairs(b, device->grid, lane->stream);
-    ok = ok && stamp(device, lane, 2);
-    if (lane->gl)
-        ok = ok && ct_gpu_gl_draw(device, lane, b, &n);
+              clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
+    n += ct_cuda_crowds(b, device->grid, workspace->stream);
+    n += ct_cuda_pairs(b, device->grid, workspace->stream);
+    ok = ok && stamp(device, workspace, 2);
+    if (workspace->gl)
+        ok = ok && ct_gpu_gl_draw(device, workspace, b, &n);
     else
-        n += ct_cuda_raster(b, device->grid, lane->stream);
-    ok = ok && stamp(device, lane, 3);
-    n += ct_cuda_spans(b, device->grid, lane->stream);
-    ok = ok && stamp(device, lane, 4);
-    n += ct_cuda_answer(b, device->grid, lane->stream);
-    ok = ok && stamp(device, lane, 5);
+        n += ct_cuda_raster(b, device->grid, workspace->stream);
+    ok = ok && stamp(device, workspace, 3);
+    n += ct_cuda_spans(b, device->grid, workspace->stream);
+    ok = ok && stamp(device, workspace, 4);
+    n += ct_cuda_answer(b, device->grid, workspace->stream);
+    ok = ok && stamp(device, workspace, 5);
     device->launches += n;
     return ok && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
-static bool wait(ct_device *device, ct_lane *lane) {
-    return ct_gpu_ok(device, cudaStreamSynchronize(lane->stream), "computing a batch");
+static bool wait(ct_device *device, ct_workspace *workspace) {
+    return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), "computing a batch");
 }
 
 /* The state on the host follows that on the device. */
-static void note_applied(ct_device *device, ct_lane *lane, const ct_batch *b) {
-    ct_body **boxed = (ct_body **)lane->boxed_bodies.data, **posed = (ct_body **)lane->pose_bodies.data;
-    const ct_box *boxes =
-        (const ct_box *)((const char *)lane->head.host + sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_share));
-    const ct_gpu_pose *poses = (const ct_gpu_pose *)lane->poses.data;
+static void note_applied(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    ct_body **boxed = (ct_body **)workspace->boxed_bodies.data, **posed = (ct_body **)workspace->pose_bodies.data;
+    const ct_box *boxes = (const ct_box *)((const char *)workspace->head.host + sizeof(ct_gpu_counts) +
+                                           b->n_steps * sizeof(ct_gpu_share));
+    const ct_gpu_pose *poses = (const ct_gpu_pose *)workspace->poses.data;
     for (uint32_t i = 0; i < b->n_boxed; i++) boxed[i]->box = boxes[i];
     for (uint32_t i = 0; i < b->n_poses; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
     device->downloaded += b->n_boxed * sizeof(ct_box);
 }
 
-/* True: the lane has what answers are made of. `applied`: what the steps send is in place. */
-static bool compute(ct_device *device, ct_lane *lane, ct_batch *b, bool *applied, ct_gpu_need *n) {
+/* True: the workspace has what answers are made of. `applied`: what the steps send is in place. */
+static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, bool *applied, ct_gpu_need *n) {
     n->what = "what it sends";
-    n->bytes = lane->tables_staging.bytes + lane->rows_staging.bytes;
-    if (!stamp(device, lane, 0) || !ct_gpu_send(device, lane, b) || !reserve_known(device, lane, b)) return false;
-    lay_out(lane, b);
-    if (b->n_boxed) device->launches += ct_cuda_apply(b, device->grid, lane->stream);
-    if (!stamp(device, lane, 1) || (!lane->is_clean && !clear_scratch(device, lane))) return false;
-    lane->is_clean = false;
+    n->bytes = workspace->tables_staging.bytes + workspace->rows_staging.bytes;
+    if (!stamp(device, workspace, 0) || !ct_gpu_send(device, workspace, b) || !reserve_known(device, workspace, b))
+        return false;
+    lay_out(workspace, b);
+    if (b->n_boxed) device->launches += ct_cuda_apply(b, device->grid, workspace->stream);
+    if (!stamp(device, workspace, 1) || (!workspace->is_clean && !clear_scratch(device, workspace))) return false;
+    workspace->is_clean = false;
     for (;;) {
-        if (!launch(device, lane, b) || !wait(device, lane)) return false;
-        const ct_gpu_counts *counts = (const ct_gpu_counts *)lane->head.host;
-        if (!*applied) note_applied(device, lane, b);
+        if (!launch(device, workspace, b) || !wait(device, workspace)) return false;
+        const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
+        if (!*applied) note_applied(device, workspace, b);
         *applied = true;
-        const uint32_t lack = ct_gpu_lack(counts, &lane->room);
+        const uint32_t lack = ct_gpu_shortage(counts, &workspace->room);
         if (!lack) break;
         device->reruns++;
-        if (!make_room(device, lane, counts, lack, n) || !clear_scratch(device, lane)) return false;
-        lay_out(lane, b);
+        if (!make_room(device, workspace, counts, lack, n) || !clear_scratch(device, workspace)) return false;
+        lay_out(workspace, b);
     }
-    lane->is_clean = true;
+    workspace->is_clean = true;
     return true;
 }
 
@@ -300,18 +309,18 @@ static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *
             (unsigned long long)device->limit);
 }
 
-static void run_part(ct_device *device, ct_lane *lane, ct_step *const *steps, size_t n_steps, bool applied,
+static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool applied,
                      bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
     ct_batch batch;
     memset(&batch, 0, sizeof batch);
-    const ct_staged staged = ct_gpu_stage(device, lane, steps, n_steps, !applied);
+    const ct_staged staged = ct_gpu_stage(device, workspace, steps, n_steps, !applied);
     if (staged == CT_STAGED_NOTHING) return;
-    if (staged == CT_STAGED && compute(device, lane, &batch, &applied, &n)) {
-        ct_gpu_answer(device, lane, &batch);
+    if (staged == CT_STAGED && compute(device, workspace, &batch, &applied, &n)) {
+        ct_gpu_answer(device, workspace, &batch);
         return;
     }
-    wait(device, lane); /* nothing of it is left behind */
+    wait(device, workspace); /* nothing of it is left behind */
     if (device->lost) {
         fail_all(device, steps, n_steps);
         return;
@@ -325,13 +334,13 @@ static void run_part(ct_device *device, ct_lane *lane, ct_step *const *steps, si
         for (size_t i = 0; i < n_steps; i++)
             ct_fail(&steps[i]->error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
     } else if (n_left > 1) {
-        run_part(device, lane, left, n_left / 2, applied, alone);
-        run_part(device, lane, left + n_left / 2, n_left - n_left / 2, applied, alone);
+        run_part(device, workspace, left, n_left / 2, applied, alone);
+        run_part(device, workspace, left + n_left / 2, n_left - n_left / 2, applied, alone);
     } else if (n_left == 1 && !alone) {
         /* What it lacked may be what others work with or keep: it gets all there is. */
-        take_all(device, lane);
-        run_part(device, lane, left, 1, applied, true);
-        give_others(device, lane);
+        take_all(device, workspace);
+        run_part(device, workspace, left, 1, applied, true);
+        give_others(device, workspace);
     } else if (n_left == 1) {
         fail_one(device, left[0], &n);
     }
@@ -349,12 +358,12 @@ void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps) {
             ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
     }
     if (n) {
-        ct_lane *lane = take_lane(device);
+        ct_workspace *workspace = acquire_workspace(device);
         if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device"))
             fail_all(device, live, n);
         else
-            run_part(device, lane, live, n, false, false);
-        give_lane(device, lane);
+            run_part(device, workspace, live, n, false, false);
+        release_workspace(device, workspace);
     }
     free(live);
 }

@@ -15,13 +15,13 @@ struct mark {
     ct_gpu_crowd crowd_end;
 };
 
-static mark mark_of(const ct_lane *l) {
+static mark mark_of(const ct_workspace *l) {
     return {l->steps.n,   l->crowds.n,       l->boxed.n,       l->poses.n,   l->writes.n,
             l->indices.n, l->boxed_bodies.n, l->pose_bodies.n, l->members.n, l->words.n,
             l->fresh.n,   l->n_rows,         l->n_box_chunks,  l->n_bodies,  l->crowd_end};
 }
 
-static void back_to(ct_lane *l, const mark *m) {
+static void back_to(ct_workspace *l, const mark *m) {
     l->steps.n = m->steps;
     l->crowds.n = m->crowds;
     l->boxed.n = m->boxed;
@@ -91,7 +91,7 @@ static float *positions_of(const ct_body *body) {
 }
 
 /* Vertices in rising order. Ranges of a few vertices each are sent as indices, which are fewer bytes. */
-static outcome add_rising(ct_lane *l, const ct_body *body, const ct_update *u) {
+static outcome add_rising(ct_workspace *l, const ct_body *body, const ct_update *u) {
     float *rows = (float *)l->rows_staging.host + 3 * l->n_rows;
     if (!copy_rows(rows, u)) return NOT_FINITE;
     if (u->count == 0) return DONE;
@@ -124,7 +124,7 @@ static outcome add_rising(ct_lane *l, const ct_body *body, const ct_update *u) {
 }
 
 /* Takes row k of an update for a vertex, unless a later one has it already. */
-static outcome add_row(ct_lane *l, const ct_update *u, uint64_t k, uint32_t vertex, uint64_t *taken) {
+static outcome add_row(ct_workspace *l, const ct_update *u, uint64_t k, uint32_t vertex, uint64_t *taken) {
     float p[3];
     ct_update_row(u, k, p);
     if (!is_finite(p, 3)) return NOT_FINITE;
@@ -137,7 +137,7 @@ static outcome add_row(ct_lane *l, const ct_update *u, uint64_t k, uint32_t vert
 }
 
 /* All that a step sends of one body, from its last number to the first: what comes later counts. */
-static outcome add_any(ct_lane *l, const ct_step *step, const ct_body *body, uint64_t *taken) {
+static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body, uint64_t *taken) {
     ct_gpu_write w = {positions_of(body), l->n_rows, 0, (uint32_t)l->indices.n};
     for (size_t i = step->n_updates; i-- > 0;) {
         const ct_update *u = &step->updates[i];
@@ -160,7 +160,7 @@ static outcome add_any(ct_lane *l, const ct_step *step, const ct_body *body, uin
 }
 
 /* The last of a body's updates in this step has come. */
-static outcome add_body(ct_lane *l, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
+static outcome add_body(ct_workspace *l, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
     ct_mesh_info info;
     ct_mesh_get_info(body->mesh, &info);
     ct_gpu_boxed boxed = {body->resident->body, l->n_box_chunks};
@@ -179,7 +179,7 @@ static outcome add_body(ct_lane *l, const ct_step *step, ct_body *body, const ct
     return o;
 }
 
-static outcome add_updates(ct_lane *l, const ct_step *step) {
+static outcome add_updates(ct_workspace *l, const ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++)
         ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left++;
     outcome o = DONE;
@@ -200,7 +200,7 @@ static outcome add_updates(ct_lane *l, const ct_step *step) {
 }
 
 /* Bodies and ignored pairs, if the device has others of this scene. */
-static bool add_table(ct_device *device, ct_lane *l, ct_scene *scene) {
+static bool add_table(ct_device *device, ct_workspace *l, ct_scene *scene) {
     const ct_fresh_table fresh = {scene, l->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
     if (!fresh.n || (scene->table && scene->table->version == scene->version)) return true;
     ct_scene_refresh(scene);
@@ -211,7 +211,7 @@ static bool add_table(ct_device *device, ct_lane *l, ct_scene *scene) {
     return true;
 }
 
-static bool add_crowd(ct_lane *l, uint32_t n_bodies) {
+static bool add_crowd(ct_workspace *l, uint32_t n_bodies) {
     ct_gpu_crowd crowd = l->crowd_end, *end = &l->crowd_end;
     crowd.step = (uint32_t)l->steps.n;
     crowd.top = 1;
@@ -226,7 +226,7 @@ static bool add_crowd(ct_lane *l, uint32_t n_bodies) {
     return add(&l->crowds, crowd);
 }
 
-static bool add_scene(ct_device *device, ct_lane *l, ct_step *step) {
+static bool add_scene(ct_device *device, ct_workspace *l, ct_step *step) {
     ct_scene *scene = step->scene;
     ct_gpu_step s;
     memset(&s, 0, sizeof s);
@@ -243,7 +243,7 @@ static bool add_scene(ct_device *device, ct_lane *l, ct_step *step) {
     return add(&l->steps, s) && add(&l->members, step);
 }
 
-ct_staged ct_gpu_stage(ct_device *device, ct_lane *l, ct_step *const *steps, size_t n_steps, bool updates) {
+ct_staged ct_gpu_stage(ct_device *device, ct_workspace *l, ct_step *const *steps, size_t n_steps, bool updates) {
     const mark nothing = {};
     back_to(l, &nothing);
     uint64_t rows = 0;
@@ -267,7 +267,7 @@ ct_staged ct_gpu_stage(ct_device *device, ct_lane *l, ct_step *const *steps, siz
 }
 
 /* Puts a list into the tables' staging memory, or finds how long they get. */
-template <class T> static const T *put(const ct_host_list *list, ct_lane *l, uint64_t *at, bool write) {
+template <class T> static const T *put(const ct_host_list *list, ct_workspace *l, uint64_t *at, bool write) {
     *at = (*at + 15) / 16 * 16;
     const uint64_t first = *at;
     *at += list->n * sizeof(T);
@@ -275,7 +275,7 @@ template <class T> static const T *put(const ct_host_list *list, ct_lane *l, uin
     return write ? (const T *)((const char *)l->tables.data + first) : NULL;
 }
 
-static uint64_t put_tables(ct_lane *l, ct_batch *b, bool write) {
+static uint64_t put_tables(ct_workspace *l, ct_batch *b, bool write) {
     uint64_t at = 0;
     b->steps = put<ct_gpu_step>(&l->steps, l, &at, write);
     b->crowds = put<ct_gpu_crowd>(&l->crowds, l, &at, write);
@@ -286,14 +286,14 @@ static uint64_t put_tables(ct_lane *l, ct_batch *b, bool write) {
     return at;
 }
 
-static bool copy(ct_device *device, ct_lane *l, void *to, const void *from, uint64_t bytes) {
+static bool copy(ct_device *device, ct_workspace *l, void *to, const void *from, uint64_t bytes) {
     if (!bytes) return true;
     device->uploaded += bytes;
     return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, l->stream), "sending a batch");
 }
 
 /* Each straight to where it stays, from so many bytes into the staging memory on. */
-static bool copy_fresh(ct_device *device, ct_lane *l, uint64_t at) {
+static bool copy_fresh(ct_device *device, ct_workspace *l, uint64_t at) {
     const ct_fresh_table *fresh = (const ct_fresh_table *)l->fresh.data;
     uint64_t *words = (uint64_t *)((char *)l->tables_staging.host + at);
     if (l->words.n) memcpy(words, l->words.data, 8 * l->words.n);
@@ -305,7 +305,7 @@ static bool copy_fresh(ct_device *device, ct_lane *l, uint64_t at) {
     return true;
 }
 
-bool ct_gpu_send(ct_device *device, ct_lane *l, ct_batch *b) {
+bool ct_gpu_send(ct_device *device, ct_workspace *l, ct_batch *b) {
     const uint64_t bytes = put_tables(l, b, false), fresh_at = (bytes + 7) / 8 * 8;
     if (!ct_gpu_reserve_pinned(device, &l->tables_staging, fresh_at + 8 * l->words.n) ||
         !ct_gpu_reserve(device, l, &l->tables, bytes) || !ct_gpu_reserve(device, l, &l->rows, 12 * l->n_rows))

@@ -22,9 +22,9 @@ CT_DEVICE uint64_t value_of(uint64_t i) {
 CT_KERNEL places(answers *a) {
     CT_FOR(i, (uint64_t)N) {
         if (i % 3 == 1) /* not all of a warp */
-            ct_next_place(&a->n_left_out);
+            ct_append_index(&a->n_left_out);
         else
-            a->places[ct_next_place(&a->n_places)] = (uint32_t)i;
+            a->places[ct_append_index(&a->n_places)] = (uint32_t)i;
     }
 }
 

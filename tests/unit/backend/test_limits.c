@@ -74,7 +74,7 @@ static void run_at_limits(uint32_t threads, uint32_t want) {
         ct_engine_get_facts(engine, 0, &facts);
         assert_true(facts.scratch_peak <= limit);
         /* Given the room, both scenes give what they always gave. */
-        engine->sites[0].device->budget.limit = 0;
+        engine->devices[0].device->budget.limit = 0;
         ct_result *result = stage_step(&b, NULL, 0, want);
         hash_and_free(&result, hex);
         assert_string_equal(hex, small);

@@ -127,7 +127,7 @@ static void *call(void *argument) {
 
 static void test_callers_share(void **state) {
     (void)state;
-    enum { CALLERS = CT_LANES + 1 };
+    enum { CALLERS = CT_MAX_CONCURRENT_BATCHES + 1 };
     static struct caller callers[CALLERS];
     pthread_t threads[CALLERS];
     ct_pool *pool = NULL;

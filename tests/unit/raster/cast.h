@@ -27,7 +27,7 @@ struct cast {
     struct cast_fragment *fragments; /* in order of view, row, column, tag */
     size_t n;
     int32_t (*winding[3])[2]; /* per view [rows][columns]; 0 where none were counted */
-    uint8_t entry[2][3];      /* per body and view, see ct_placed */
+    uint8_t entry[2][3];      /* per body and view, see ct_snapped_body */
 };
 
 /* One instruction set's kernels. */
@@ -84,7 +84,7 @@ static inline void cast_fill_cells(const ct_window *window, struct cast_body *bo
         for (int k = 0; k < 3; k++) {
             const ct_lattice *a = &window->axis[k];
             int32_t q = body->coords[v][k];
-            ct_cells cell = (ct_cells)ct_cell(q, a->shift, a->n);
+            ct_cells cell = (ct_cells)ct_samples_below(q, a->shift, a->n);
             if (q < a->lo) cell |= CT_CELL_BEFORE;
             if (q > a->hi) cell |= CT_CELL_AFTER;
             body->cells[v] |= cell << (16 * k);
@@ -93,13 +93,13 @@ static inline void cast_fill_cells(const ct_window *window, struct cast_body *bo
 }
 
 /* By the vertices themselves. */
-static inline ct_entry cast_entry(const struct cast_body *body, int w) {
+static inline ct_initial_winding cast_entry(const struct cast_body *body, int w) {
     bool before = false, after = false;
     for (uint32_t v = 0; v < body->shape.n_vertices; v++) {
         before = before || body->cells[v] >> (16 * w) & CT_CELL_BEFORE;
         after = after || body->cells[v] >> (16 * w) & CT_CELL_AFTER;
     }
-    return !before ? CT_ENTRY_OUTSIDE : !after ? CT_ENTRY_LISTED : CT_ENTRY_COUNTED;
+    return !before ? CT_INITIAL_ZERO : !after ? CT_INITIAL_FROM_BALANCE : CT_INITIAL_COUNTED;
 }
 
 static inline int cast_order(const void *x, const void *y) {
@@ -116,7 +116,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = how->limit};
     ct_bands bands = ct_bands_plan(window, how->band_samples);
-    ct_placed placed[2];
+    ct_snapped_body placed[2];
     ct_bin bins[400];
     ct_bin_scratch scratch;
     memset(&scratch, 0, sizeof scratch);
@@ -127,11 +127,11 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         uint32_t b = n_bodies == 2 && how->first ? 1 - i : i;
         cast_fill_cells(window, &bodies[b]);
         const struct shape *s = &bodies[b].shape;
-        placed[b] = (ct_placed){.coords = (const ct_coords *)bodies[b].coords,
-                                .cells = bodies[b].cells,
-                                .triangles = s->triangles,
-                                .n_triangles = s->n_triangles,
-                                .body = b};
+        placed[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
+                                      .cells = bodies[b].cells,
+                                      .triangles = s->triangles,
+                                      .n_triangles = s->n_triangles,
+                                      .body = b};
         for (int w = 0; w < 3; w++) out->entry[b][w] = placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;

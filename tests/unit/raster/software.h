@@ -33,12 +33,12 @@ static inline void software_put(struct software *memory, ct_drawing *d, uint32_t
 }
 
 /* A sample of a patch, by the patch's own words. */
-static inline void software_sample(struct software *memory, ct_drawing *d, const ct_patch *p, const ct_tile *tile,
-                                   int32_t row, int32_t column, int second) {
+static inline void software_sample(struct software *memory, ct_drawing *d, const ct_patch *p,
+                                   const ct_draw_region *tile, int32_t row, int32_t column, int second) {
     const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
     int sign = p->flags & CT_PATCH_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
     const int32_t bb[3] = {sign * b[0], sign * b[1], b[2]}, cc[3] = {sign * c[0], sign * c[1], c[2]};
-    ct_setup s;
+    ct_triangle_setup s;
     memset(&s, 0, sizeof s);
     assert_int_equal(ct_make_setup(&s, a, bb, cc, 0, 1, 2, ct_sample_coord(column, tile->shift_u) - p->x0,
                                    ct_sample_coord(row, tile->shift_v) - p->y0, 0, 0),
@@ -71,7 +71,7 @@ static inline void software_draw(struct software *memory, ct_drawing *d) {
             for (size_t k = 0; k < part->n; k++) {
                 const ct_patch *p = &patches[k];
                 assert_true(p->tile < d->n_tiles);
-                const ct_tile *tile = &d->tiles[p->tile];
+                const ct_draw_region *tile = &d->tiles[p->tile];
                 assert_true(p->u0 < p->u1 && p->u1 <= tile->columns);
                 assert_true(p->v0 >= tile->first_row && p->v0 < p->v1 && p->v1 <= tile->first_row + tile->rows);
                 samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);

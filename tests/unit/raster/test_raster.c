@@ -97,7 +97,7 @@ static void check_ray(const ct_window *window, struct cast_body *bodies, uint32_
             if (stage == 0) kept[b]++;
         }
         assert_int_equal(sum, 0); /* closed: as often in as out */
-        bool counted = cast->entry[b][w] == CT_ENTRY_COUNTED;
+        bool counted = cast->entry[b][w] == CT_INITIAL_COUNTED;
         assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], counted ? before[b] : 0);
     }
     for (uint32_t b = 0; b < n_bodies; b++) {
@@ -244,7 +244,7 @@ static void test_before_and_after(void **state) {
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
-    assert_true(kinds[CT_ENTRY_OUTSIDE] > 20 && kinds[CT_ENTRY_LISTED] > 20 && kinds[CT_ENTRY_COUNTED] > 20);
+    assert_true(kinds[CT_INITIAL_ZERO] > 20 && kinds[CT_INITIAL_FROM_BALANCE] > 20 && kinds[CT_INITIAL_COUNTED] > 20);
     assert_true(fragments > 4000);
 }
 
@@ -366,7 +366,8 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
         uint32_t first = 0; /* one that no ray meets, far from those that some do */
         while (body.coords[s->triangles[3 * first]][0] > -8000 || body.coords[s->triangles[3 * first]][1] > -8000)
             first++;
-        const ct_placed placed = {(const ct_coords *)body.coords, body.cells, s->triangles, s->n_triangles, 0, {0}};
+        const ct_snapped_body placed = {
+            (const ct_coords *)body.coords, body.cells, s->triangles, s->n_triangles, 0, {0}};
         ct_budget budget = {.limit = 0};
         ct_bin_scratch scratch;
         ct_bin bin;

@@ -58,7 +58,7 @@ struct outcome {
  * the last of three rows. */
 static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_rays, int view, uint64_t seed,
                           bool keep, size_t limit, bool listed) {
-    static uint8_t touched[2][VERTICES / CT_GROUP + 1];
+    static uint8_t touched[2][VERTICES / CT_VERTEX_GROUP + 1];
     struct outcome out;
     int first_body = (int)(seed % 2);
     memset(&out, 0, sizeof out);
@@ -90,7 +90,7 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
                           .fragments = links,
                           .n_fragments = (uint32_t)total,
                           .winding = winding,
-                          .entry = {CT_ENTRY_COUNTED, CT_ENTRY_COUNTED},
+                          .entry = {CT_INITIAL_COUNTED, CT_INITIAL_COUNTED},
                           .view = view,
                           .first_row = 10,
                           .rows = 3,
@@ -98,9 +98,9 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
                           .first_body = first_body};
     if (listed) { /* nothing was counted: what a ray enters with is what its crossings lack to 0 */
         lists.winding = NULL;
-        lists.entry[0] = lists.entry[1] = CT_ENTRY_LISTED;
+        lists.entry[0] = lists.entry[1] = CT_INITIAL_FROM_BALANCE;
     }
-    ct_sums sums = {.touched = {touched[0], touched[1]}};
+    ct_contact_sums sums = {.touched = {touched[0], touched[1]}};
     for (int b = 0; b < 2; b++)
         for (int w = 0; w < 3; w++) sums.gradient[b][w] = out.gradient[b][w];
     sums.length[view] = 1000; /* added to */
@@ -118,7 +118,7 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
     for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
         for (uint32_t v = 0; v < VERTICES; v++)
             for (int w = 0; w < 3; w++)
-                if (out.gradient[b][w][v]) assert_int_equal(touched[b][v / CT_GROUP], 1);
+                if (out.gradient[b][w][v]) assert_int_equal(touched[b][v / CT_VERTEX_GROUP], 1);
     ct_buffer_free(&scratch.ray, &budget);
     ct_buffer_free(&scratch.spans, &budget);
     assert_int_equal(budget.used, 0);

@@ -47,7 +47,7 @@ static void check_snap(const ct_window *window, const float *positions, const do
                 const ct_lattice *a = &window->axis[k];
                 int32_t q = ct_snap(world(positions + 3 * i, k, pose), a->origin, a->scale);
                 assert_int_equal(coords[i][k], q);
-                ct_cells cell = (ct_cells)ct_cell(q, a->shift, a->n);
+                ct_cells cell = (ct_cells)ct_samples_below(q, a->shift, a->n);
                 if (q < a->lo) cell |= CT_CELL_BEFORE;
                 if (q > a->hi) cell |= CT_CELL_AFTER;
                 expected |= cell << (16 * k);

@@ -164,11 +164,11 @@ static void test_cell_counts_samples_below(void **state) {
         if (round % 3 == 0) q = (int32_t)(shape_random(&rng) % (1u << 29)) - (1 << 28);
         int32_t below = 0;
         for (int32_t k = 0; k < n; k++) below += (2 * (int64_t)k + 1) * ((int64_t)1 << (shift - 1)) < q;
-        assert_int_equal(ct_cell(q, shift, n), below);
+        assert_int_equal(ct_samples_below(q, shift, n), below);
     }
-    assert_int_equal(ct_cell(-(1 << 28), 28, 1), 0);
-    assert_int_equal(ct_cell(1 << 28, 28, 1), 1);
-    assert_int_equal(ct_cell(1 << 28, 16, 4096), 4096);
+    assert_int_equal(ct_samples_below(-(1 << 28), 28, 1), 0);
+    assert_int_equal(ct_samples_below(1 << 28, 28, 1), 1);
+    assert_int_equal(ct_samples_below(1 << 28, 16, 4096), 4096);
 }
 
 static void test_axes_are_right_handed(void **state) {

@@ -46,12 +46,12 @@ static int setup(void **state) {
     gated = *real;
     gated.run = gated_run;
     world->engine->backend = &gated;
-    first_device = world->engine->sites[0].device;
+    first_device = world->engine->devices[0].device;
     ct_engine_options options;
     ct_engine_options_init(&options);
     options.threads = 2;
-    while (world->engine->n_sites < n_devices) {
-        ct_site *site = &world->engine->sites[world->engine->n_sites++];
+    while (world->engine->n_devices < n_devices) {
+        ct_engine_device *site = &world->engine->devices[world->engine->n_devices++];
         assert_int_equal(real->create(&options, 0, &site->device, NULL), CT_OK);
     }
     shut = false;

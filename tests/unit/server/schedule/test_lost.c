@@ -20,7 +20,7 @@ static ct_backend two;        /* the CPU's, but for what follows */
 static atomic_int fails = -1; /* the index of the device that does */
 
 static size_t index_of(const ct_device *device) {
-    return device == two_sites->sites[1].device;
+    return device == two_sites->devices[1].device;
 }
 static void two_facts(const ct_device *device, ct_engine_facts *facts) {
     ct_backend_cpu.facts(device, facts);
@@ -50,10 +50,10 @@ static void test_lost_device(void **state) {
     two = ct_backend_cpu;
     two.facts = two_facts;
     two.run = two_run;
-    ct_engine both = {.backend = &two, .n_sites = 2};
+    ct_engine both = {.backend = &two, .n_devices = 2};
     two_sites = &both;
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(ct_backend_cpu.create(&engine, 0, &both.sites[i].device, NULL), CT_OK);
+        assert_int_equal(ct_backend_cpu.create(&engine, 0, &both.devices[i].device, NULL), CT_OK);
     }
     metrics *metrics = metrics_new();
     registry_limits limits = {1 << 20, 1 << 24, 8, 8, IN_FLIGHT, 60000};
@@ -75,8 +75,8 @@ static void test_lost_device(void **state) {
         step_answer_release(&steps[i].out.step.answer);
     }
     /* The scenes went to different devices, the least loaded each. */
-    assert_int_equal(atomic_load(&both.sites[0].scenes), 1);
-    assert_int_equal(atomic_load(&both.sites[1].scenes), 1);
+    assert_int_equal(atomic_load(&both.devices[0].scenes), 1);
+    assert_int_equal(atomic_load(&both.devices[1].scenes), 1);
 
     /* The loss of one is told once, with its number; the other goes on. */
     atomic_store(&fails, 1);
@@ -97,7 +97,7 @@ static void test_lost_device(void **state) {
     registry_free(&registry);
     metrics_free(&metrics);
     atomic_store(&fails, -1);
-    for (size_t i = 0; i < 2; i++) ct_backend_cpu.destroy(&both.sites[i].device);
+    for (size_t i = 0; i < 2; i++) ct_backend_cpu.destroy(&both.devices[i].device);
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* place_cuda.cu - what a step sends becomes the bodies' state: positions, poses, and boxes around them. */
+/* update_cuda.cu - what a step sends becomes the bodies' state: positions, poses, and boxes around them. */
 #include "gpu/backend/cuda/collective.cuh"
 
 CT_KERNEL apply(const ct_batch b) {

@@ -13,7 +13,7 @@ enum { VERTICES = 512 };
 
 struct outcome {
     int64_t gradient[2][3][VERTICES], length[3];
-    uint8_t touched[2][VERTICES / CT_GROUP + 8];
+    uint8_t touched[2][VERTICES / CT_VERTEX_GROUP + 8];
     uint64_t fragments, coarse, bands;
 };
 
@@ -27,7 +27,7 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = 0};
     ct_bands bands = ct_bands_plan(window, 4096);
-    ct_placed placed[2];
+    ct_snapped_body placed[2];
     ct_bin bins[2];
     ct_bin_scratch binning;
     memset(bins, 0, sizeof bins);
@@ -36,17 +36,17 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
         uint32_t b = first ? 1 - i : i;
         const struct shape *s = &bodies[b].shape;
         cast_fill_cells(window, &bodies[b]);
-        placed[b] = (ct_placed){.coords = (const ct_coords *)bodies[b].coords,
-                                .cells = bodies[b].cells,
-                                .triangles = s->triangles,
-                                .n_triangles = s->n_triangles,
-                                .body = b};
+        placed[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
+                                      .cells = bodies[b].cells,
+                                      .triangles = s->triangles,
+                                      .n_triangles = s->n_triangles,
+                                      .body = b};
         for (int w = 0; w < 3; w++) placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
         assert_true(cast_sets[set].bin->cull(&binning, &budget, &placed[b], 0, s->n_triangles));
         assert_true(cast_sets[set].bin->bin(&bins[i], &binning, &budget, &placed[b], window, &bands, crossings));
     }
     const uint32_t *const triangles[2] = {bodies[0].shape.triangles, bodies[1].shape.triangles};
-    ct_sums sums = {.touched = {out->touched[0], out->touched[1]}};
+    ct_contact_sums sums = {.touched = {out->touched[0], out->touched[1]}};
     for (int b = 0; b < 2; b++)
         for (int w = 0; w < 3; w++) sums.gradient[b][w] = out->gradient[b][w];
     ct_ray_lists rays;
@@ -54,15 +54,15 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     memset(&rays, 0, sizeof rays);
     memset(&scratch, 0, sizeof scratch);
     for (uint32_t band = 0; band < bands.total; band++) {
-        ct_coarse done = CT_COARSE_NOT;
+        ct_large_status done = CT_LARGE_NOT_APPLICABLE;
         if (coarse)
             done = spans[set]->coarse(&rays, window, &bands, band, bins, 2, triangles, &sums, &scratch, &budget);
-        assert_true(done != CT_COARSE_FAILED);
-        if (done == CT_COARSE_NOT) {
+        assert_true(done != CT_LARGE_FAILED);
+        if (done == CT_LARGE_NOT_APPLICABLE) {
             assert_true(cast_sets[set].raster->raster(&rays, &budget, window, &bands, band, bins, 2));
             assert_true(spans[set]->span(&rays, triangles, &sums, &scratch, &budget, false));
         }
-        out->coarse += done == CT_COARSE_DONE;
+        out->coarse += done == CT_LARGE_DONE;
         out->bands++;
         out->fragments += rays.n_fragments;
     }
@@ -146,7 +146,7 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
         for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
             for (int w = 0; w < 3; w++)
                 for (uint32_t v = 0; v < VERTICES; v++)
-                    if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_GROUP], 1);
+                    if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_VERTEX_GROUP], 1);
     }
     return &got;
 }

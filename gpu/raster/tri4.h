@@ -1,7 +1,7 @@
-/* quad.h - four triangles at a time: where they lie on the lattice and, of small ones, the samples that they cover, for
+/* tri4.h - four triangles at a time: where they lie on the lattice and, of small ones, the samples that they cover, for
  * *.simd.c files of this stage. */
-#ifndef CT_QUAD_H
-#define CT_QUAD_H
+#ifndef CT_TRI4_H
+#define CT_TRI4_H
 
 #include <string.h>
 
@@ -19,39 +19,39 @@ enum { SMALL = 8, EXACT_EXTENT = 1 << 25 };
 enum { FEW = 4, COMPANY = 2 };
 
 /* What is the same for all triangles, in all lanes. */
-struct along {                     /* an axis */
+struct axis_grid {                 /* an axis */
     ct_v4i half, shift, n, lo, hi; /* half: of a pitch, less one */
     ct_v4d pitch;                  /* units */
 };
 
-struct across { /* a view */
+struct view_grid { /* a view */
     ct_v4i columns, band_shift, band_first;
     ct_v4i dropped_before; /* -1: what lies before the window is left out */
     ct_v4u next_row;       /* what is added to ct_crossings.where */
 };
 
 struct grid {
-    struct along axis[3];
-    struct across view[3];
+    struct axis_grid axis[3];
+    struct view_grid view[3];
     ct_v4i small; /* what has more samples than that along an axis is not small */
 };
 
-static struct grid grid_of(const ct_placed *p, const ct_window *window, const ct_bands *bands, bool crossings) {
+static struct grid grid_of(const ct_snapped_body *p, const ct_window *window, const ct_bands *bands, bool crossings) {
     struct grid g = {.small = v4i(crossings ? SMALL : -1)};
     for (int k = 0; k < 3; k++) {
         const ct_lattice *a = &window->axis[k];
-        g.axis[k] = (struct along){.half = v4i((1 << (a->shift - 1)) - 1),
-                                   .shift = v4i(a->shift),
-                                   .n = v4i(a->n),
-                                   .lo = v4i(a->lo),
-                                   .hi = v4i(a->hi),
-                                   .pitch = (ct_v4d){} + (double)(1 << a->shift)};
+        g.axis[k] = (struct axis_grid){.half = v4i((1 << (a->shift - 1)) - 1),
+                                       .shift = v4i(a->shift),
+                                       .n = v4i(a->n),
+                                       .lo = v4i(a->lo),
+                                       .hi = v4i(a->hi),
+                                       .pitch = (ct_v4d){} + (double)(1 << a->shift)};
         const int32_t columns = window->axis[ct_view_u(k)].n;
-        g.view[k] = (struct across){.columns = v4i(columns),
-                                    .band_shift = v4i(bands->shift[k]),
-                                    .band_first = v4i((int32_t)bands->first[k]),
-                                    .dropped_before = v4i(-(p->entry[k] == CT_ENTRY_LISTED)),
-                                    .next_row = (ct_v4u){} + ((uint64_t)1 << 32 | (uint32_t)columns)};
+        g.view[k] = (struct view_grid){.columns = v4i(columns),
+                                       .band_shift = v4i(bands->shift[k]),
+                                       .band_first = v4i((int32_t)bands->first[k]),
+                                       .dropped_before = v4i(-(p->entry[k] == CT_INITIAL_FROM_BALANCE)),
+                                       .next_row = (ct_v4u){} + ((uint64_t)1 << 32 | (uint32_t)columns)};
     }
     return g;
 }
@@ -66,14 +66,15 @@ struct extent4 {        /* along an axis */
     ct_v4i large, before, after;
 };
 
-struct quad {
+struct tri4 {
     const uint32_t *triangle; /* [4] */
     ct_v4u tag;               /* in the upper halves */
     unsigned present;         /* a bit each */
     struct extent4 axis[3];
 };
 
-static inline __attribute__((always_inline)) void place(struct quad *q, const ct_placed *p, const struct grid *g) {
+static inline __attribute__((always_inline)) void load_tri4(struct tri4 *q, const ct_snapped_body *p,
+                                                            const struct grid *g) {
     ct_v4i at[3][3]; /* corner, axis */
     const uint32_t *k[4];
     for (int l = 0; l < 4; l++) k[l] = p->triangles + 3 * (size_t)q->triangle[l];
@@ -91,7 +92,7 @@ static inline __attribute__((always_inline)) void place(struct quad *q, const ct
     }
     for (int i = 0; i < 3; i++) {
         struct extent4 *e = &q->axis[i];
-        const struct along *s = &g->axis[i];
+        const struct axis_grid *s = &g->axis[i];
         const ct_v4i a = at[0][i], b = at[1][i], c = at[2][i];
         ct_v4i low = min_v4i(min_v4i(a, b), c), high = max_v4i(max_v4i(a, b), c);
         e->first = max_v4i((low + s->half) >> s->shift, v4i(0));
@@ -110,7 +111,7 @@ static inline __attribute__((always_inline)) void place(struct quad *q, const ct
 /* ---- samples of small triangles ---- */
 
 /* Crossings of a view as they are found. */
-struct crossed {
+struct crossing_writer {
     uint64_t *front, *back, *where; /* as in ct_crossings */
     size_t n, full;                 /* there is room for those of four triangles more where n < full */
 };
@@ -120,8 +121,9 @@ struct edges {
     ct_v4d area, step_u[3], step_v[3];
 };
 
-/* Those of `zero` whose sample is covered, displaced, though it lies on an edge. (ct_edge_inside) */
-static __attribute__((noinline)) unsigned covered(struct edges s, unsigned zero, ct_v4d e0, ct_v4d e1, ct_v4d e2) {
+/* Those of `zero` whose sample is resolve_on_edge, displaced, though it lies on an edge. (ct_edge_inside) */
+static __attribute__((noinline)) unsigned resolve_on_edge(struct edges s, unsigned zero, ct_v4d e0, ct_v4d e1,
+                                                          ct_v4d e2) {
     const ct_v4d e[3] = {e0, e1, e2};
     for (unsigned left = zero; left; left &= left - 1) {
         int l = __builtin_ctz(left);
@@ -140,31 +142,32 @@ static inline ct_v4u rounded(ct_v4d x) {
 
 /* What is the same for all samples of four triangles in a view. Those that are clockwise are mirrored along u, so that
  * edge functions are positive inside. */
-struct facing {
+struct projection4 {
     ct_v4d u_at, u_b, u_c, u_pitch, area, inverse; /* twice the area, and one over it */
     ct_v4u key;                                    /* at corner 0 */
 };
 
-static inline __attribute__((always_inline)) struct facing facing_of(const struct extent4 *u, const struct extent4 *v,
-                                                                     const struct extent4 *depth, ct_v4d pitch) {
+static inline __attribute__((always_inline)) struct projection4
+projection_of(const struct extent4 *u, const struct extent4 *v, const struct extent4 *depth, ct_v4d pitch) {
     const ct_v4d area = u->b * v->c - u->c * v->b;
     const ct_v4l flip = (ct_v4l)area & (ct_v4l)(ct_v4d){-0.0, -0.0, -0.0, -0.0};
 #define FLIP(x) ((ct_v4d)((ct_v4l)(x) ^ flip))
-    return (struct facing){.u_at = FLIP(u->at),
-                           .u_b = FLIP(u->b),
-                           .u_c = FLIP(u->c),
-                           .u_pitch = FLIP(pitch),
-                           .area = FLIP(area),
-                           .inverse = 1.0 / FLIP(area),
-                           .key = (ct_v4u)ct_v4l_of_v4i(depth->a + CT_DEPTH_BIAS) << 1 | (ct_v4u)flip >> 63};
+    return (struct projection4){.u_at = FLIP(u->at),
+                                .u_b = FLIP(u->b),
+                                .u_c = FLIP(u->c),
+                                .u_pitch = FLIP(pitch),
+                                .area = FLIP(area),
+                                .inverse = 1.0 / FLIP(area),
+                                .key = (ct_v4u)ct_v4l_of_v4i(depth->a + CT_DEPTH_BIAS) << 1 | (ct_v4u)flip >> 63};
 #undef FLIP
 }
 
 /* The crossings at a sample from those triangles that have a bit in `hits`; e1 and e2 are the edge functions there. The
  * same arithmetic as ct_fragment_at. */
-static inline __attribute__((always_inline)) void put_hits(struct crossed *to, const struct quad *q,
-                                                           const struct facing *f, const struct extent4 *depth,
-                                                           unsigned hits, ct_v4u where, ct_v4d e1, ct_v4d e2) {
+static inline __attribute__((always_inline)) void write_fragments(struct crossing_writer *to, const struct tri4 *q,
+                                                                  const struct projection4 *f,
+                                                                  const struct extent4 *depth, unsigned hits,
+                                                                  ct_v4u where, ct_v4d e1, ct_v4d e2) {
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "two numbers in one");
     const ct_v4d w1 = e1 * f->inverse, w2 = e2 * f->inverse;
     const ct_v4u key = f->key + (rounded(w1 * depth->b + w2 * depth->c) << 1);
@@ -178,12 +181,13 @@ static inline __attribute__((always_inline)) void put_hits(struct crossed *to, c
 
 /* Tries the first samples of those triangles that have a bit in `lanes`, or, unless `single` says that there are no
  * others, all. The same arithmetic as ct_make_setup. */
-static inline __attribute__((always_inline)) void cross(struct crossed *found, const struct quad *q,
-                                                        const struct grid *g, int w, unsigned lanes, bool single) {
+static inline __attribute__((always_inline)) void emit_fragments(struct crossing_writer *found, const struct tri4 *q,
+                                                                 const struct grid *g, int w, unsigned lanes,
+                                                                 bool single) {
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
     const ct_v4d v_pitch = g->axis[ct_view_v(w)].pitch;
-    const struct facing f = facing_of(u, v, depth, g->axis[ct_view_u(w)].pitch);
-    struct crossed to = *found; /* which no store can change */
+    const struct projection4 f = projection_of(u, v, depth, g->axis[ct_view_u(w)].pitch);
+    struct crossing_writer to = *found; /* which no store can change */
     ct_v4d e1 = f.u_at * v->c - f.u_c * v->at, e2 = f.u_b * v->at - f.u_at * v->b, e0 = f.area - e1 - e2;
     const ct_v4i ray = (v->first * g->view[w].columns + u->first) | (depth->before & v4i((int32_t)CT_CROSSING_COUNTED));
     ct_v4u where = (ct_v4u)__builtin_shufflevector(ray, v->first, 0, 4, 1, 5, 2, 6, 3, 7);
@@ -201,9 +205,9 @@ static inline __attribute__((always_inline)) void cross(struct crossed *found, c
             const struct edges edges = {f.area,
                                         {(v->b - v->c) * f.u_pitch, v->c * f.u_pitch, -v->b * f.u_pitch},
                                         {f.u_c - f.u_b, -f.u_c, f.u_b}};
-            hits |= covered(edges, zero, e0, e1, e2);
+            hits |= resolve_on_edge(edges, zero, e0, e1, e2);
         }
-        put_hits(&to, q, &f, depth, hits, where, e1, e2);
+        write_fragments(&to, q, &f, depth, hits, where, e1, e2);
         if (!several) break;
         in_row &= ~bits_v4i(left);
         if (in_row) {

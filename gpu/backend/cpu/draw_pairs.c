@@ -3,22 +3,22 @@
 
 #include "gpu/backend/cpu/device.h"
 
-ct_status ct_cpu_draw(ct_lane *lane, ct_drawing *drawing) {
-    ct_device *device = lane->device;
+ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing) {
+    ct_device *device = workspace->device;
     const ct_patches *parts[2][CT_MAX_THREADS];
     for (uint32_t w = 0; w < device->threads; w++)
-        for (int order = 0; order < 2; order++) parts[order][w] = &lane->workers[w].patches[order];
+        for (int order = 0; order < 2; order++) parts[order][w] = &workspace->workers[w].patches[order];
     ct_error error = {0};
     ct_status status = CT_OUT_OF_MEMORY; /* there was no room for all patches */
     if (drawing) {
         drawing->parts[0] = parts[0];
         drawing->parts[1] = parts[1];
         drawing->n_parts = device->threads;
-        status = device->drawer->draw(lane, drawing, &error);
+        status = device->drawer->draw(workspace, drawing, &error);
     }
     for (uint32_t w = 0; w < device->threads; w++)
         for (int order = 0; order < 2; order++)
-            lane->workers[w].patches[order].n = lane->workers[w].patches[order].samples = 0;
+            workspace->workers[w].patches[order].n = workspace->workers[w].patches[order].samples = 0;
     if (status == CT_DEVICE_ERROR) {
         pthread_mutex_lock(&device->mutex);
         if (!device->lost.status) device->lost = error;
@@ -28,35 +28,35 @@ ct_status ct_cpu_draw(ct_lane *lane, ct_drawing *drawing) {
 }
 
 struct group {
-    ct_lane *lane;
-    ct_job *jobs;
+    ct_workspace *workspace;
+    ct_pair_task *jobs;
     const uint32_t *order;
     uint32_t n;
     bool spread;
     atomic_bool failed;
 };
 
-static void for_each(struct group *group, ct_task task) {
+static void for_each(struct group *group, ct_pool_fn task) {
     if (group->spread)
-        ct_pool_run(group->lane->device->pool, group->n, task, group);
+        ct_pool_run(group->workspace->device->pool, group->n, task, group);
     else
         for (uint32_t i = 0; i < group->n; i++) task(group, i, 0);
 }
 
 static void make_patches(void *context, uint32_t i, uint32_t worker) {
     struct group *group = context;
-    ct_job *job = &group->jobs[group->order[i]];
+    ct_pair_task *job = &group->jobs[group->order[i]];
     double start = ct_now();
-    if (!group->failed && !ct_cpu_job_patches(group->lane, job, worker, 3 * i)) group->failed = true;
+    if (!group->failed && !ct_cpu_make_patches(group->workspace, job, worker, 3 * i)) group->failed = true;
     job->seconds[CT_PHASE_RASTER] += ct_now() - start;
 }
 
 static void finish_job(void *context, uint32_t i, uint32_t worker) {
     struct group *group = context;
-    ct_cpu_job(group->lane, &group->jobs[group->order[i]], worker, false);
+    ct_cpu_compute_pair(group->workspace, &group->jobs[group->order[i]], worker, false);
 }
 
-static uint64_t rays_of(const ct_job *job) {
+static uint64_t rays_of(const ct_pair_task *job) {
     uint64_t n = 0;
     for (int w = 0; w < 3; w++)
         n += (uint64_t)job->window.axis[ct_view_u(w)].n * (uint64_t)job->window.axis[ct_view_v(w)].n;
@@ -65,21 +65,23 @@ static uint64_t rays_of(const ct_job *job) {
 
 /* Several jobs in one drawing. False: there is no room for it; nothing is done. */
 static bool draw_together(struct group *group) {
-    ct_lane *lane = group->lane;
-    if (!ct_buffer_reserve(&lane->tiles, &lane->device->budget, 3 * group->n * sizeof(ct_tile), 0, false)) return false;
-    ct_drawing drawing = {.tiles = lane->tiles.data};
+    ct_workspace *workspace = group->workspace;
+    if (!ct_buffer_reserve(&workspace->tiles, &workspace->device->budget, 3 * group->n * sizeof(ct_draw_region), 0,
+                           false))
+        return false;
+    ct_drawing drawing = {.tiles = workspace->tiles.data};
     for (uint32_t i = 0; i < group->n; i++) {
-        ct_job *job = &group->jobs[group->order[i]];
+        ct_pair_task *job = &group->jobs[group->order[i]];
         job->first_band = 0;
         job->end_band = job->bands.total;
-        ct_cpu_job_tiles(job, &drawing);
+        ct_cpu_plan_draw_regions(job, &drawing);
     }
     for_each(group, make_patches);
     double start = ct_now();
-    ct_status status = ct_cpu_draw(lane, group->failed ? NULL : &drawing);
+    ct_status status = ct_cpu_draw(workspace, group->failed ? NULL : &drawing);
     double share = (ct_now() - start) / group->n;
     for (uint32_t i = 0; i < group->n; i++) {
-        ct_job *job = &group->jobs[group->order[i]];
+        ct_pair_task *job = &group->jobs[group->order[i]];
         job->seconds[CT_PHASE_RASTER] += share;
         if (status == CT_DEVICE_ERROR) job->status = status;
         if (!status) job->drawing = &drawing;
@@ -89,7 +91,7 @@ static bool draw_together(struct group *group) {
     return !status || status == CT_DEVICE_ERROR;
 }
 
-void ct_cpu_draw_jobs(ct_lane *lane, ct_job *jobs, const uint32_t *order, uint32_t n, bool spread) {
+void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *jobs, const uint32_t *order, uint32_t n, bool spread) {
     enum { MOST_RAYS = 1 << 22 }; /* 50 MB of lists, and what stays on the CPU until it is done */
     for (uint32_t first = 0, end; first < n; first = end) {
         uint64_t rays = 0;
@@ -97,8 +99,9 @@ void ct_cpu_draw_jobs(ct_lane *lane, ct_job *jobs, const uint32_t *order, uint32
             rays += rays_of(&jobs[order[end]]);
             if (end > first && rays > MOST_RAYS) break;
         }
-        struct group group = {.lane = lane, .jobs = jobs, .order = order + first, .n = end - first, .spread = spread};
+        struct group group = {
+            .workspace = workspace, .jobs = jobs, .order = order + first, .n = end - first, .spread = spread};
         if (group.n > 1 && draw_together(&group)) continue;
-        for (uint32_t i = first; i < end; i++) ct_cpu_job(lane, &jobs[order[i]], 0, false);
+        for (uint32_t i = first; i < end; i++) ct_cpu_compute_pair(workspace, &jobs[order[i]], 0, false);
     }
 }

@@ -1,6 +1,7 @@
-/* test_drawn.c - the CPU backend's way of drawing, with a drawer made for the test in OpenGL's stead: it rasterises
- * patches by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then drawn
- * together, alone or in parts, and the answers are those of the native rasteriser, or errors that name the bodies.
+/* test_draw_pairs.c - the CPU backend's way of drawing, with a drawer made for the test in OpenGL's stead: it
+ * rasterises patches by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then
+ * drawn together, alone or in parts, and the answers are those of the native rasteriser, or errors that name the
+ * bodies.
  */
 #include "tests/unit/unit.h"
 
@@ -30,7 +31,7 @@ static ct_status open_fake(ct_device *device, ct_error *error) {
 static void close_fake(ct_device *device) {
     (void)device;
 }
-static void release_fake(ct_lane *lane) {
+static void release_fake(ct_workspace *lane) {
     (void)lane;
 }
 static const char *renderer_fake(const ct_device *device) {
@@ -38,7 +39,7 @@ static const char *renderer_fake(const ct_device *device) {
     return "a test";
 }
 
-static ct_status draw_fake(ct_lane *lane, ct_drawing *d, ct_error *error) {
+static ct_status draw_fake(ct_workspace *lane, ct_drawing *d, ct_error *error) {
     (void)lane;
     fake.drawings++;
     if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
@@ -56,7 +57,7 @@ static const ct_drawer drawer = {"fake", open_fake, close_fake, release_fake, dr
 
 static ct_engine *engine_with(uint32_t threads, const ct_drawer *with) {
     ct_engine *engine = stage_engine(threads, NULL);
-    engine->sites[0].device->drawer = with;
+    engine->devices[0].device->drawer = with;
     memset(&fake, 0, sizeof fake);
     return engine;
 }

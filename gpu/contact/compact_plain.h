@@ -1,8 +1,8 @@
-/* gather_plain.h - what is made of a group's sums, one vertex after the other; for gather_cpu.simd.c. */
-#ifndef CT_GATHER_PLAIN_H
-#define CT_GATHER_PLAIN_H
+/* compact_plain.h - what is made of a group's sums, one vertex after the other; for compact_cpu.simd.c. */
+#ifndef CT_COMPACT_PLAIN_H
+#define CT_COMPACT_PLAIN_H
 
-#include "gpu/contact/gather_part.h"
+#include "gpu/contact/compact_part.h"
 
 /* What is added up before it goes to where it belongs. */
 struct moments_block {
@@ -10,7 +10,7 @@ struct moments_block {
     size_t n; /* vertices */
 };
 
-static inline void room_for_moments(struct moments_block *block, ct_moments *to, size_t groups) {
+static inline void reserve_moments(struct moments_block *block, ct_moments *to, size_t groups) {
     (void)block, (void)to, (void)groups; /* there always is */
 }
 
@@ -18,7 +18,7 @@ static inline void add_group(struct moments_block *block, ct_moments *to, const 
                              const ct_coords *coords, size_t vertex) {
     (void)to;
     int64_t of[3];
-    for (size_t v = vertex; v < vertex + CT_GROUP; v++) {
+    for (size_t v = vertex; v < vertex + CT_VERTEX_GROUP; v++) {
         if (!load_sums(sums, v, of)) continue;
         ct_moments_add(&block->sum, coords[v], of);
         block->n++;
@@ -35,15 +35,15 @@ struct barycentre_block {
     ct_barycentre sum;
 };
 
-static inline void room_for_barycentre(struct barycentre_block *block, ct_barycentre *to, size_t groups) {
+static inline void reserve_barycentre(struct barycentre_block *block, ct_barycentre *to, size_t groups) {
     (void)block, (void)to, (void)groups;
 }
 
-static inline void take_group(struct barycentre_block *block, struct taking *t, size_t vertex) {
-    const ct_arrays *to = &t->to;
-    const ct_weighing *how = t->how;
+static inline void write_group_entries(struct barycentre_block *block, struct entry_writer *t, size_t vertex) {
+    const ct_entry_arrays *to = &t->to;
+    const ct_entry_scaling *how = t->how;
     int64_t of[3];
-    for (size_t v = vertex; v < vertex + CT_GROUP; v++) {
+    for (size_t v = vertex; v < vertex + CT_VERTEX_GROUP; v++) {
         if (!load_sums(&t->sums, v, of)) continue;
         ct_barycentre_add(&block->sum, how->contact, how->has_normal, how->scale, &how->units, t->coords[v], of);
         if (!to->vertices) continue;

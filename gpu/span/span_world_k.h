@@ -1,12 +1,12 @@
-/* show_k.h - a span on the lattice as its two end points in the world, for those who ask to see spans. */
-#ifndef CT_SHOW_K_H
-#define CT_SHOW_K_H
+/* span_world_k.h - a span on the lattice as its two end points in the world, for those who ask to see spans. */
+#ifndef CT_SPAN_WORLD_K_H
+#define CT_SPAN_WORLD_K_H
 
 #include "gpu/include/contact.h"
 #include "gpu/view/view_k.h"
 
-CT_FN void ct_show_span(const ct_window *window, int view, int32_t column, int32_t row, int32_t lower, int32_t upper,
-                        int lower_body, ct_span *s) {
+CT_FN void ct_span_to_world(const ct_window *window, int view, int32_t column, int32_t row, int32_t lower,
+                            int32_t upper, int lower_body, ct_span *s) {
     const int w = view, u = ct_view_u(w), v = ct_view_v(w);
     const ct_lattice *a = window->axis;
     s->lower[u] = s->upper[u] = (float)(a[u].origin + (column + 0.5) * a[u].pitch);

@@ -1,29 +1,29 @@
-/* test_gather.c - sums to moments, entries and barycentres, with every instruction set: against the plain arithmetic of
- * frame_k.h, with the parts of several threads, vertices of some groups only, and numbers at and beyond what is added
- * up four at a time. */
+/* test_compact.c - sums to moments, entries and barycentres, with every instruction set: against the plain arithmetic
+ * of frame_k.h, with the parts of several threads, vertices of some groups only, and numbers at and beyond what is
+ * added up four at a time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/contact/gather_cpu.h"
+#include "gpu/contact/compact_cpu.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 
-static const ct_gather_cpu *sets[2];
+static const ct_compact_cpu *sets[2];
 static int n_sets;
 
 static void find_sets(void) {
-    sets[n_sets++] = &ct_gather_cpu_base;
+    sets[n_sets++] = &ct_compact_cpu_base;
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        sets[n_sets++] = &ct_gather_cpu_avx2;
+        sets[n_sets++] = &ct_compact_cpu_avx2;
 #endif
 }
 
-enum { MOST = 3000, ROOM = (MOST + CT_MARKED - 1) / CT_MARKED * CT_MARKED, PARTS = 4, BODY = 1 };
+enum { MOST = 3000, ROOM = (MOST + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK, PARTS = 4, BODY = 1 };
 
 static int64_t sums[PARTS][3][ROOM];
-static uint8_t touched[PARTS][ROOM / CT_GROUP];
+static uint8_t touched[PARTS][ROOM / CT_VERTEX_GROUP];
 static ct_coords coords[ROOM];
 
 static int64_t total[ROOM][3]; /* of all parts */
@@ -38,7 +38,7 @@ static void clear_all(void) {
 static void add(int part, size_t vertex, int w, int64_t weight) {
     sums[part][w][vertex] += weight;
     total[vertex][w] += weight;
-    touched[part][vertex / CT_GROUP] = 1;
+    touched[part][vertex / CT_VERTEX_GROUP] = 1;
 }
 
 struct outcome {
@@ -50,7 +50,7 @@ struct outcome {
 };
 
 /* One vertex after the other. */
-static void plain(const ct_weighing *how, size_t first, size_t end, size_t at, struct outcome *o) {
+static void plain(const ct_entry_scaling *how, size_t first, size_t end, size_t at, struct outcome *o) {
     for (size_t v = first; v < end; v++) {
         ct_moments_add(&o->moments, coords[v], total[v]);
         ct_barycentre_add(&o->barycentre, how->contact, how->has_normal, how->scale, &how->units, coords[v], total[v]);
@@ -81,7 +81,7 @@ static void assert_same_barycentre(const ct_barycentre *a, const ct_barycentre *
 
 /* Vertices [first, end) of what add() left, against plain(). `want`: bits for gradient, weights and forces; 8 for
  * entries at all. Nothing may be written beside the entries. */
-static void check(const ct_gather_cpu *set, uint32_t n_parts, size_t first, size_t end, const ct_weighing *how,
+static void check(const ct_compact_cpu *set, uint32_t n_parts, size_t first, size_t end, const ct_entry_scaling *how,
                   unsigned want) {
     static struct outcome expected, got;
     const size_t at = first / 2;
@@ -96,20 +96,20 @@ static void check(const ct_gather_cpu *set, uint32_t n_parts, size_t first, size
     expected.barycentre.sum = got.barycentre.sum = -5;
     plain(how, first, end, at, &expected);
 
-    ct_sums parts[PARTS], *of[PARTS];
+    ct_contact_sums parts[PARTS], *of[PARTS];
     for (int p = 0; p < PARTS; p++) {
         memset(&parts[p], 0, sizeof parts[p]);
         for (int w = 0; w < 3; w++) parts[p].gradient[BODY][w] = sums[p][w];
         parts[p].touched[BODY] = touched[p];
         of[p] = &parts[p];
     }
-    const ct_summed summed = {of, n_parts, BODY, (const ct_coords *)coords};
-    got.count = set->add_up(&summed, first, end, &got.moments);
+    const ct_sum_parts summed = {of, n_parts, BODY, (const ct_coords *)coords};
+    got.count = set->sum_parts(&summed, first, end, &got.moments);
     assert_int_equal(got.count, expected.count);
     assert_same_moments(&got.moments, &expected.moments);
-    const ct_arrays to = {want & 8 ? got.vertices : NULL, want & 1 ? got.gradient : NULL, want & 2 ? got.weights : NULL,
-                          want & 4 ? got.forces : NULL};
-    set->take(&summed, first, end, how, &got.barycentre, &to, at, got.count);
+    const ct_entry_arrays to = {want & 8 ? got.vertices : NULL, want & 1 ? got.gradient : NULL,
+                                want & 2 ? got.weights : NULL, want & 4 ? got.forces : NULL};
+    set->write_entries(&summed, first, end, how, &got.barycentre, &to, at, got.count);
     assert_same_barycentre(&got.barycentre, &expected.barycentre);
     if (want & 8) assert_same_bytes(got.vertices, expected.vertices, sizeof got.vertices);
     if (want & 1) assert_same_bytes(got.gradient, expected.gradient, sizeof got.gradient);
@@ -118,7 +118,7 @@ static void check(const ct_gather_cpu *set, uint32_t n_parts, size_t first, size
     for (uint32_t p = 0; p < n_parts; p++) {
         for (size_t v = first; v < end; v++)
             for (int w = 0; w < 3; w++) assert_int_equal(sums[p][w][v], 0);
-        for (size_t g = first / CT_GROUP; g < end / CT_GROUP; g++) assert_int_equal(touched[p][g], 0);
+        for (size_t g = first / CT_VERTEX_GROUP; g < end / CT_VERTEX_GROUP; g++) assert_int_equal(touched[p][g], 0);
     }
 }
 
@@ -134,14 +134,15 @@ static void test_random(void **state) {
     uint64_t rng = 5;
     for (int round = 0; round < (UNIT_RACES_ONLY ? 0 : 400); round++) {
         const size_t n = 1 + shape_random(&rng) % (round % 4 ? 300 : MOST), density = 1 + shape_random(&rng) % 40;
-        const size_t room = (n + CT_MARKED - 1) / CT_MARKED * CT_MARKED, middle = room / 2 / CT_MARKED * CT_MARKED;
+        const size_t room = (n + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK,
+                     middle = room / 2 / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
         const uint32_t n_parts = 1 + (uint32_t)(shape_random(&rng) % PARTS);
         const int most = (int[]){20, 40, 48, 60}[round % 4], of_coords = round % 3 ? 29 : 31;
         ct_contact contact;
         memset(&contact, 0, sizeof contact);
         const int has_normal = round % 5 > 0;
         for (int k = 0; has_normal && k < 3; k++) contact.normal[k] = shape_uniform(&rng, -1, 1);
-        ct_weighing how = {.contact = &contact, .has_normal = has_normal, .pressure = shape_uniform(&rng, -9, 9)};
+        ct_entry_scaling how = {.contact = &contact, .has_normal = has_normal, .pressure = shape_uniform(&rng, -9, 9)};
         for (int k = 0; k < 3; k++) how.units.of[k] = ldexp(shape_uniform(&rng, 0.5, 1), -30);
         /* The largest weights: of 47 bits or so, where those that are added up four at a time end, or less, or more. */
         how.scale = ldexp(shape_uniform(&rng, 0.5, 1), 30 + 46 + (round / 4 % 3 - 1) * 6 - most);
@@ -179,7 +180,7 @@ static void test_extremes(void **state) {
     memset(&contact, 0, sizeof contact);
     contact.normal[2] = 1;
     /* With these, what counts in the barycentre is the sum of view 2 itself. */
-    const ct_weighing how = {{{1, 1, 1}}, &contact, 1, 1, 3};
+    const ct_entry_scaling how = {{{1, 1, 1}}, &contact, 1, 1, 3};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         for (size_t k = 0; k < sizeof places / sizeof *places; k++)
             for (int s = 0; s < n_sets; s++) {
@@ -200,17 +201,17 @@ static void test_one_beyond(void **state) {
     ct_contact contact;
     memset(&contact, 0, sizeof contact);
     contact.normal[0] = 0.25;
-    const ct_weighing how = {{{1, 1, 1}}, &contact, 1, 4, 3};
+    const ct_entry_scaling how = {{{1, 1, 1}}, &contact, 1, 4, 3};
     for (int s = 0; s < n_sets; s++)
         for (int w = 0; w < 3; w++)
-            for (size_t v = 0; v < 3 * CT_MARKED; v++) {
+            for (size_t v = 0; v < 3 * CT_VERTEX_BLOCK; v++) {
                 clear_all();
-                for (size_t i = 0; i < 3 * CT_MARKED; i++) {
+                for (size_t i = 0; i < 3 * CT_VERTEX_BLOCK; i++) {
                     coords[i][w] = (int32_t)(1000 + i);
                     for (int k = 0; k < 3; k++) add(0, i, k, (int64_t)(i + 1) << 30);
                 }
                 add(0, v, w, (int64_t)1 << 52);
-                check(sets[s], 1, 0, 3 * CT_MARKED, &how, 15);
+                check(sets[s], 1, 0, 3 * CT_VERTEX_BLOCK, &how, 15);
             }
 }
 

@@ -1,8 +1,8 @@
 /* exact.h - exact sums of 64-bit weights times 32-bit coordinates, four at a time, for *.simd.c files: the vector form
  * of what frame_k.h adds up in 128 bits, and the same integers. For AVX2, which multiplies so many 32-bit numbers to
  * 64-bit ones; without that, a processor's own product of 128 bits takes less time. */
-#ifndef CT_EXACT_H
-#define CT_EXACT_H
+#ifndef CT_WIDE_SUMS_H
+#define CT_WIDE_SUMS_H
 
 #ifdef __AVX2__
 

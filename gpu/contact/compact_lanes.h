@@ -1,13 +1,13 @@
-/* gather_lanes.h - what is made of a group's sums, its four vertices at a time; for gather_cpu.simd.c with AVX2. */
-#ifndef CT_GATHER_LANES_H
-#define CT_GATHER_LANES_H
+/* compact_lanes.h - what is made of a group's sums, its four vertices at a time; for compact_cpu.simd.c with AVX2. */
+#ifndef CT_COMPACT_LANES_H
+#define CT_COMPACT_LANES_H
 
 #ifdef __AVX2__
 
-#include "gpu/contact/exact.h"
-#include "gpu/contact/gather_part.h"
+#include "gpu/contact/compact_part.h"
+#include "gpu/contact/wide_sums.h"
 
-static_assert(CT_GROUP == 4, "a group is a vector");
+static_assert(CT_VERTEX_GROUP == 4, "a group is a vector");
 
 static inline ct_v4l load(const int64_t *from) {
     ct_v4l x;
@@ -37,7 +37,7 @@ static void flush_moments(struct moments_block *block, ct_moments *to) {
 }
 
 /* Before so many groups are added. */
-static inline void room_for_moments(struct moments_block *block, ct_moments *to, size_t groups) {
+static inline void reserve_moments(struct moments_block *block, ct_moments *to, size_t groups) {
     if (block->groups + groups > MOST_PRODUCTS) flush_moments(block, to);
     block->groups += groups;
     block->all_groups += groups;
@@ -46,7 +46,7 @@ static inline void room_for_moments(struct moments_block *block, ct_moments *to,
 __attribute__((noinline)) static void moments_one_by_one(ct_moments *to, const struct part *sums,
                                                          const ct_coords *coords, size_t vertex) {
     int64_t of[3];
-    for (size_t v = vertex; v < vertex + CT_GROUP; v++)
+    for (size_t v = vertex; v < vertex + CT_VERTEX_GROUP; v++)
         if (load_sums(sums, v, of)) ct_moments_add(to, coords[v], of);
 }
 
@@ -71,7 +71,7 @@ static inline void add_group(struct moments_block *block, ct_moments *to, const 
 /* Returns the number of vertices that have a sum. */
 static inline size_t end_moments(struct moments_block *block, ct_moments *to) {
     flush_moments(block, to);
-    return block->all_groups * CT_GROUP + (size_t)sum_of_lanes(block->empty);
+    return block->all_groups * CT_VERTEX_GROUP + (size_t)sum_of_lanes(block->empty);
 }
 
 /* ---- entries and barycentre ---- */
@@ -92,15 +92,15 @@ static void end_barycentre(struct barycentre_block *block, ct_barycentre *to) {
     memset(block, 0, sizeof *block);
 }
 
-static inline void room_for_barycentre(struct barycentre_block *block, ct_barycentre *to, size_t groups) {
+static inline void reserve_barycentre(struct barycentre_block *block, ct_barycentre *to, size_t groups) {
     if (block->groups + groups > MOST_PRODUCTS) end_barycentre(block, to);
     block->groups += groups;
 }
 
-__attribute__((noinline)) static void barycentre_one_by_one(const struct taking *t, size_t vertex) {
-    const ct_weighing *how = t->how;
+__attribute__((noinline)) static void barycentre_one_by_one(const struct entry_writer *t, size_t vertex) {
+    const ct_entry_scaling *how = t->how;
     int64_t of[3];
-    for (size_t v = vertex; v < vertex + CT_GROUP; v++)
+    for (size_t v = vertex; v < vertex + CT_VERTEX_GROUP; v++)
         if (load_sums(&t->sums, v, of))
             ct_barycentre_add(t->barycentre, how->contact, how->has_normal, how->scale, &how->units, t->coords[v], of);
 }
@@ -133,69 +133,70 @@ static inline bool add_barycentre(struct barycentre_block *b, const ct_coords *a
 }
 
 /* Where a group's entries go: those of lanes that have none where the next one's will be. */
-struct places {
-    size_t of[CT_GROUP], next;
+struct entry_rows {
+    size_t of[CT_VERTEX_GROUP], next;
 };
 
-static inline struct places places_of(size_t at, ct_v4l empty) {
+static inline struct entry_rows entry_rows_of(size_t at, ct_v4l empty) {
     const unsigned lanes = bits(empty);
     const size_t second = at + 1 - (lanes & 1), third = second + 1 - (lanes >> 1 & 1);
     const size_t fourth = third + 1 - (lanes >> 2 & 1);
-    return (struct places){{at, second, third, fourth}, fourth + 1 - (lanes >> 3)};
+    return (struct entry_rows){{at, second, third, fourth}, fourth + 1 - (lanes >> 3)};
 }
 
 /* What is written of a group. */
 struct entries {
-    struct places at;
+    struct entry_rows at;
     size_t vertex;          /* the first */
     const ct_v4d *gradient; /* [3] */
     ct_v4d weight;
     double pressure;
 };
 
-static inline void put_rows(double *to, const struct places *at, const ct_v4d g[3]) {
+static inline void store_rows(double *to, const struct entry_rows *at, const ct_v4d g[3]) {
     typedef double v2d __attribute__((vector_size(16)));
     const ct_v4d even = __builtin_shufflevector(g[0], g[1], 0, 4, 2, 6); /* x0 y0 x2 y2 */
     const ct_v4d odd = __builtin_shufflevector(g[0], g[1], 1, 5, 3, 7);
-    const v2d xy[CT_GROUP] = {__builtin_shufflevector(even, even, 0, 1), __builtin_shufflevector(odd, odd, 0, 1),
-                              __builtin_shufflevector(even, even, 2, 3), __builtin_shufflevector(odd, odd, 2, 3)};
-    for (int k = 0; k < CT_GROUP; k++) {
+    const v2d xy[CT_VERTEX_GROUP] = {__builtin_shufflevector(even, even, 0, 1), __builtin_shufflevector(odd, odd, 0, 1),
+                                     __builtin_shufflevector(even, even, 2, 3),
+                                     __builtin_shufflevector(odd, odd, 2, 3)};
+    for (int k = 0; k < CT_VERTEX_GROUP; k++) {
         memcpy(to + 3 * at->of[k], &xy[k], sizeof xy[k]);
         to[3 * at->of[k] + 2] = g[2][k];
     }
 }
 
-/* May write CT_GROUP rows, however many entries there are. */
-static inline void put_entries(const ct_arrays *to, const struct entries *e) {
-    for (size_t k = 0; k < CT_GROUP; k++) to->vertices[e->at.of[k]] = (uint32_t)(e->vertex + k);
-    if (to->gradient) put_rows(to->gradient, &e->at, e->gradient);
-    for (int k = 0; k < CT_GROUP && to->weights; k++) to->weights[e->at.of[k]] = e->weight[k];
+/* May write CT_VERTEX_GROUP rows, however many entries there are. */
+static inline void store_entries(const ct_entry_arrays *to, const struct entries *e) {
+    for (size_t k = 0; k < CT_VERTEX_GROUP; k++) to->vertices[e->at.of[k]] = (uint32_t)(e->vertex + k);
+    if (to->gradient) store_rows(to->gradient, &e->at, e->gradient);
+    for (int k = 0; k < CT_VERTEX_GROUP && to->weights; k++) to->weights[e->at.of[k]] = e->weight[k];
     if (to->forces) {
         const ct_v4d force[3] = {e->gradient[0] * e->pressure, e->gradient[1] * e->pressure,
                                  e->gradient[2] * e->pressure};
-        put_rows(to->forces, &e->at, force);
+        store_rows(to->forces, &e->at, force);
     }
 }
 
 /* Writes the entries alone, where others' rows come after them. */
-__attribute__((noinline)) static void put_last_entries(const ct_arrays *to, const struct entries *entries) {
-    enum { ROWS = CT_GROUP + 1 };
+__attribute__((noinline)) static void store_last_entries(const ct_entry_arrays *to, const struct entries *entries) {
+    enum { ROWS = CT_VERTEX_GROUP + 1 };
     uint32_t vertices[ROWS];
     double gradient[3 * ROWS], weights[ROWS], forces[3 * ROWS];
-    const ct_arrays here = {vertices, to->gradient ? gradient : NULL, to->weights ? weights : NULL,
-                            to->forces ? forces : NULL};
+    const ct_entry_arrays here = {vertices, to->gradient ? gradient : NULL, to->weights ? weights : NULL,
+                                  to->forces ? forces : NULL};
     struct entries e = *entries;
     const size_t first = e.at.of[0], n = e.at.next - first;
-    for (int k = 0; k < CT_GROUP; k++) e.at.of[k] -= first;
-    put_entries(&here, &e);
+    for (int k = 0; k < CT_VERTEX_GROUP; k++) e.at.of[k] -= first;
+    store_entries(&here, &e);
     memcpy(to->vertices + first, vertices, n * sizeof *vertices);
     if (to->gradient) memcpy(to->gradient + 3 * first, gradient, 3 * n * sizeof *gradient);
     if (to->weights) memcpy(to->weights + first, weights, n * sizeof *weights);
     if (to->forces) memcpy(to->forces + 3 * first, forces, 3 * n * sizeof *forces);
 }
 
-static inline void take_group(struct barycentre_block *block, struct taking *t, size_t vertex) {
-    const ct_weighing *how = t->how;
+static inline void write_group_entries(struct barycentre_block *block, struct entry_writer *t, size_t vertex) {
+    const ct_entry_scaling *how = t->how;
     const double *n = how->contact->normal, *units = how->units.of;
     int64_t *const *plane = t->sums.plane;
     const ct_v4l sums[3] = {load(plane[0] + vertex), load(plane[1] + vertex), load(plane[2] + vertex)};
@@ -207,11 +208,11 @@ static inline void take_group(struct barycentre_block *block, struct taking *t, 
     clear_group(&t->sums, vertex);
     if (!t->to.vertices) return;
     const ct_v4l empty = (sums[0] | sums[1] | sums[2]) == 0;
-    const struct entries e = {places_of(t->at, empty), vertex, g, weight, how->pressure};
-    if (t->at + CT_GROUP <= t->last)
-        put_entries(&t->to, &e);
+    const struct entries e = {entry_rows_of(t->at, empty), vertex, g, weight, how->pressure};
+    if (t->at + CT_VERTEX_GROUP <= t->last)
+        store_entries(&t->to, &e);
     else
-        put_last_entries(&t->to, &e);
+        store_last_entries(&t->to, &e);
     t->at = e.at.next;
 }
 

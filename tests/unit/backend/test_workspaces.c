@@ -1,5 +1,5 @@
-/* test_lanes.c - several batches at a time on one device: each gets the bits that it gets alone, whether it fits does
- * not depend on its neighbour, and a further one waits. Run it under the thread sanitizer. */
+/* test_workspaces.c - several batches at a time on one device: each gets the bits that it gets alone, whether it fits
+ * does not depend on its neighbour, and a further one waits. Run it under the thread sanitizer. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "gpu/engine.h"
 #include "tests/unit/backend/sizes.h"
 
-enum { CALLERS = CT_LANES + 1, SMALL = 20 };
+enum { CALLERS = CT_MAX_CONCURRENT_BATCHES + 1, SMALL = 20 };
 
 static struct stage open_large(ct_engine *engine) {
     return open_ball_and_torus(engine, 4, 30, 48);
@@ -93,7 +93,7 @@ static void test_fits_beside_a_neighbour(void **state) {
     size_t need;
     reference(open_large, everything, large, &need);
     reference(open_small, everything, small, NULL);
-    ct_engine *engine = engine_of(3, need + CALLERS * SMALL * sizeof(ct_job) * 2);
+    ct_engine *engine = engine_of(3, need + CALLERS * SMALL * sizeof(ct_pair_task) * 2);
     struct caller callers[CALLERS] = {{engine, open_large, 1, 10, everything, large[0], 0, 0, 0},
                                       {engine, open_large, 2, 10, everything, large[0], 0, 0, 0},
                                       {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
@@ -109,10 +109,10 @@ static void test_second_does_not_wait(void **state) {
     ct_engine *engine = engine_of(3, 0);
     struct stage small = open_small(engine);
     for (int large = 0; large < 2; large++) {
-        ct_lane *first = ct_lane_take(engine->sites[0].device, large);
+        ct_workspace *first = ct_workspace_acquire(engine->devices[0].device, large);
         assert_true(run_batch(&small, 1, everything, hash));
         assert_string_equal(hash[0], expected[0]);
-        ct_lane_leave(first);
+        ct_workspace_release(first);
     }
     stage_close(&small);
     ct_engine_destroy(&engine);
@@ -124,12 +124,12 @@ static void test_further_ones_wait(void **state) {
     char expected[1][33];
     reference(open_small, everything, expected, NULL);
     ct_engine *engine = engine_of(3, 0);
-    ct_device *device = engine->sites[0].device;
+    ct_device *device = engine->devices[0].device;
     for (int alone = 0; alone < 2; alone++) {
-        ct_lane *lanes[CT_LANES];
-        int n = alone ? 1 : CT_LANES;
-        for (int i = 0; i < n; i++) lanes[i] = ct_lane_take(device, true);
-        if (alone) ct_lane_alone(lanes[0]);
+        ct_workspace *lanes[CT_MAX_CONCURRENT_BATCHES];
+        int n = alone ? 1 : CT_MAX_CONCURRENT_BATCHES;
+        for (int i = 0; i < n; i++) lanes[i] = ct_workspace_acquire(device, true);
+        if (alone) ct_workspace_begin_exclusive(lanes[0]);
         struct caller caller = {engine, open_small, 1, 1, everything, expected[0], 0, 0, 0};
         pthread_t thread;
         pthread_create(&thread, NULL, call, &caller);
@@ -138,12 +138,12 @@ static void test_further_ones_wait(void **state) {
             nanosleep(&nap, NULL);
             assert_int_equal(atomic_load(&caller.done), 0);
         }
-        if (alone) ct_lane_share(lanes[0]);
-        if (!alone) ct_lane_leave(lanes[0]);
+        if (alone) ct_workspace_end_exclusive(lanes[0]);
+        if (!alone) ct_workspace_release(lanes[0]);
         pthread_join(thread, NULL);
         assert_int_equal(caller.done, 1);
         assert_int_equal(caller.wrong, 0);
-        for (int i = alone ? 0 : 1; i < n; i++) ct_lane_leave(lanes[i]);
+        for (int i = alone ? 0 : 1; i < n; i++) ct_workspace_release(lanes[i]);
     }
     ct_engine_destroy(&engine);
 }

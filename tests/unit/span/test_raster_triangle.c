@@ -1,7 +1,7 @@
 /* A triangle on a band as the coarse path has it, against the definitions: coverage, depth, sums. */
 #include <math.h>
 
-#include "gpu/span/piece.h"
+#include "gpu/span/raster_triangle.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 
@@ -29,20 +29,20 @@ static void any_corners(uint64_t *rng, const ct_lattice axis[3], int32_t q[3][3]
 }
 
 /* How far `depth` is from what it is at a sample, the plane through the corners. */
-static double depth_error(const ct_setup *s, int64_t e1, int64_t e2, double depth) {
+static double depth_error(const ct_triangle_setup *s, int64_t e1, int64_t e2, double depth) {
     __int128 area = (__int128)s->edge[0] + s->edge[1] + s->edge[2];
     __int128 rise = (__int128)e1 * (int64_t)s->dz1 + (__int128)e2 * (int64_t)s->dz2, whole = rise / area;
     return fabs(depth - s->z0 - (double)whole - (double)(rise - whole * area) / (double)area);
 }
 
 /* Any of the samples that it covers of four rows, which are few: bits. */
-static void check_rows(const struct piece *p, int32_t row, int32_t column, ct_v4u which) {
-    const ct_setup *s = &p->setup;
+static void check_rows(const struct raster_triangle *p, int32_t row, int32_t column, ct_v4u which) {
+    const ct_triangle_setup *s = &p->setup;
     int64_t n = 0, depth = 0, l1 = 0, l2 = 0;
-    struct tally whole = {0}, half = {0};
+    struct bound_sums whole = {0}, half = {0};
     int64_t half1 = 0, half2 = 0;
-    tally_rows(&whole, p, row, column, which, 0);
-    tally_rows(&half, p, row, column, which, 1);
+    sum_rows(&whole, p, row, column, which, 0);
+    sum_rows(&half, p, row, column, which, 1);
     for (int r = 0; r < ROWS_AT_ONCE; r++)
         for (int b = 0; b < 64; b++) {
             if (!(which[r] >> b & 1)) continue;
@@ -57,12 +57,12 @@ static void check_rows(const struct piece *p, int32_t row, int32_t column, ct_v4
             half2 += (int32_t)f.l2 >> 1;
         }
     assert_int_equal(whole.n, n);
-    assert_int_equal(tally_sum(whole.n, whole.depth, 0), depth);
-    assert_int_equal(tally_sum(whole.n, whole.l1, 0), l1);
-    assert_int_equal(tally_sum(whole.n, whole.l2, 0), l2);
+    assert_int_equal(bound_sum(whole.n, whole.depth, 0), depth);
+    assert_int_equal(bound_sum(whole.n, whole.l1, 0), l1);
+    assert_int_equal(bound_sum(whole.n, whole.l2, 0), l2);
     assert_int_equal(half.n, n);
-    assert_int_equal(tally_sum(half.n, half.l1, 1), half1);
-    assert_int_equal(tally_sum(half.n, half.l2, 1), half2);
+    assert_int_equal(bound_sum(half.n, half.l1, 1), half1);
+    assert_int_equal(bound_sum(half.n, half.l2, 1), half2);
 }
 
 static void test_as_defined(void **state) {
@@ -85,20 +85,20 @@ static void test_as_defined(void **state) {
         int w = between(&rng, 0, 2);
         const ct_lattice *lu = &axis[ct_view_u(w)], *lv = &axis[ct_view_v(w)];
         int32_t first_row = between(&rng, 0, lv->n - 1), rows = between(&rng, 1, lv->n - first_row);
-        struct piece p;
-        enum placing placing = place_piece(&p, corners, lu, lv, w, first_row, rows);
-        inexact += placing == NOT_EXACT;
-        placed += placing == PLACED;
-        ct_setup any;
-        if (placing == NOT_EXACT || !setup_of(&any, corners, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row}))
+        struct raster_triangle p;
+        enum setup_result result = setup_raster_triangle(&p, corners, lu, lv, w, first_row, rows);
+        inexact += result == SETUP_NOT_EXACT;
+        placed += result == SETUP_OK;
+        ct_triangle_setup any;
+        if (result == SETUP_NOT_EXACT || !setup_of(&any, corners, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row}))
             continue;
-        if (placing == PLACED) unknown += isnan(p.depth.at);
+        if (result == SETUP_OK) unknown += isnan(p.depth.at);
         ct_v4i begin = {0}, end = {0};
         ct_v4u covered_here = {0};
         const int32_t column = between(&rng, 0, 3) ? 0 : between(&rng, 0, lu->n - 1);
         for (int32_t row = 0; row < rows; row++) {
             const int r = row % ROWS_AT_ONCE;
-            if (placing == PLACED && r == 0) cover_rows(&p, first_row, row, &begin, &end);
+            if (result == SETUP_OK && r == 0) cover_rows(&p, first_row, row, &begin, &end);
             for (int32_t i = 0; i < lu->n; i++) {
                 int64_t e[3];
                 for (int k = 0; k < 3; k++) e[k] = any.edge[k] + i * any.step_u[k] + row * any.step_v[k];
@@ -111,7 +111,7 @@ static void test_as_defined(void **state) {
                 double error = depth_error(&any, e[1], e[2], linear_at(p.depth, i, row));
                 if (error > worst) worst = error;
             }
-            if (placing != PLACED || (r + 1 < ROWS_AT_ONCE && row + 1 < rows)) continue;
+            if (result != SETUP_OK || (r + 1 < ROWS_AT_ONCE && row + 1 < rows)) continue;
             check_rows(&p, row - r, column, covered_here);
             const uint64_t some = shape_random(&rng);
             check_rows(&p, row - r, column, covered_here & (ct_v4u){some, ~some, ~(uint64_t)0, some << 1});
