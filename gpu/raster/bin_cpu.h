@@ -10,15 +10,7 @@
 #include "gpu/base/scratch.h"
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/snap_cpu.h"
-
-/* How the winding number with which a ray enters the window's depths is known. A ray's crossings of a closed surface
- * add up to nothing, so a surface that ends within those depths needs no look at what comes before them. */
-typedef enum ct_initial_winding {
-    CT_INITIAL_ZERO,         /* 0: the body has no triangle before the window */
-    CT_INITIAL_FROM_BALANCE, /* the body has none after it: what the listed crossings lack to 0; those before are left
-                                out */
-    CT_INITIAL_COUNTED,      /* it has both: crossings before the window are counted */
-} ct_initial_winding;
+#include "gpu/view/winding_k.h"
 
 /* One body of a pair on the pair's lattice. */
 typedef struct ct_snapped_body {

@@ -206,13 +206,6 @@ static void band(void *context, uint32_t i, uint32_t index) {
 
 /* ---- the whole ---- */
 
-/* The window's depths are where both boxes are (ct_view_plan). */
-static ct_initial_winding entry_of(const ct_box *body, const ct_box *other, int w) {
-    return body->lo[w] >= other->lo[w]   ? CT_INITIAL_ZERO
-           : body->hi[w] <= other->hi[w] ? CT_INITIAL_FROM_BALANCE
-                                         : CT_INITIAL_COUNTED;
-}
-
 static bool prepare(ct_pair_context *run) {
     ct_device *device = run->device;
     ct_thread_scratch *driver = &run->workspace->workers[run->driver];
@@ -233,7 +226,8 @@ static bool prepare(ct_pair_context *run) {
                                            .n_triangles = mesh->n_triangles,
                                            .body = (uint32_t)b};
         for (int w = 0; w < 3; w++)
-            run->placed[b].entry[w] = (uint8_t)entry_of(&run->job->body[b]->box, &run->job->body[1 - b]->box, w);
+            run->placed[b].entry[w] =
+                (uint8_t)ct_find_initial_winding(&run->job->body[b]->box, &run->job->body[1 - b]->box, w);
     }
     const size_t chunks = (size_t)run->vertex_chunks[0] + run->vertex_chunks[1];
     if (!ct_buffer_reserve(&driver->gathered, &device->budget, chunks * sizeof(ct_compacted_chunk), 0, false))
