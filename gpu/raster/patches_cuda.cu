@@ -20,13 +20,16 @@ CT_DEVICE void add_patch(const ct_draw_tables &b, const ct_patch *patch, uint32_
 }
 
 /* Returns the number of samples in its patches. */
-CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_window *window, const int32_t *const q[3],
+CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_gpu_plan *plan, const int32_t *const q[3],
                                 uint32_t tag, uint32_t first_region) {
+    const ct_window *window = &plan->window;
     uint64_t samples = 0;
     for (int w = 0; w < 3; w++) {
         const int u = ct_view_u(w), v = ct_view_v(w);
         const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
+        const bool is_counted = plan->initial_winding[tag >> 31][w] == CT_INITIAL_COUNTED;
         if (ct_min3(q[0][w], q[1][w], q[2][w]) > window->axis[w].hi) continue;
+        if (!is_counted && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) continue;
         const int32_t v0 = ct_samples_below(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
         const int32_t v1 = ct_samples_below(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
         const int32_t u0 = ct_samples_below(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
@@ -34,7 +37,7 @@ CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_window *window
         const int32_t rows = (u1 - u0) * (v1 - v0) <= CT_FEW_SAMPLES ? v1 - v0 : (int32_t)PATCH_ROWS;
         ct_patch patch;
         for (int32_t row = v0; row < v1; row += rows)
-            if (ct_make_patch(&patch, window, w, 1, q, row, row + rows))
+            if (ct_make_patch(&patch, window, w, is_counted, q, row, row + rows))
                 add_patch(b, &patch, tag, first_region + (uint32_t)w, &samples);
     }
     return samples;
@@ -67,7 +70,7 @@ CT_KERNEL make_patches(const ct_draw_tables b) {
     CT_FOR(view, planned ? 3 * b.counts->pairs : 0) b.draw_regions[view] = draw_region_of(b, view);
     CT_EACH_BLOCK(chunk, n) {
         const uint64_t side = ct_find_owner(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk_offset[i]; });
-        const ct_window *window = &b.plans[side / 2].window;
+        const ct_gpu_plan *plan = &b.plans[side / 2];
         const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
         const uint64_t first = (chunk - b.triangle_chunk_offset[side]) * CT_BLOCK;
         CT_THREADS(t) {
@@ -76,10 +79,10 @@ CT_KERNEL make_patches(const ct_draw_tables b) {
             if (triangle >= body->n_triangles) continue;
             int32_t corner[3][3];
             for (int k = 0; k < 3; k++)
-                ct_gpu_coords(body, window, body->triangles[3 * triangle + (uint64_t)k], corner[k]);
+                ct_gpu_coords(body, &plan->window, body->triangles[3 * triangle + (uint64_t)k], corner[k]);
             const int32_t *const q[3] = {corner[0], corner[1], corner[2]};
             samples[t] =
-                add_triangle(b, window, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle, 3 * (uint32_t)(side / 2));
+                add_triangle(b, plan, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle, 3 * (uint32_t)(side / 2));
             if (samples[t]) ct_claim_pages(b, side, body->triangles + 3 * triangle);
         }
         ct_block_sum(samples);
@@ -118,7 +121,9 @@ CT_KERNEL read_drawn(const ct_draw_tables b) {
         if (fits) b.rays[ray] = r;
     }
     CT_FOR(i, fits ? n : 0) {
-        b.fragments[i] = b.drawn_fragments[i].f;
+        ct_gpu_fragment fragment;
+        static_cast<ct_fragment &>(fragment) = b.drawn_fragments[i].f;
+        b.fragments[i] = fragment;
         b.next[i] = b.drawn_fragments[i].next + 1;
     }
     CT_THREADS(t) {

@@ -11,20 +11,23 @@
 enum { MAX_SMALL_SAMPLES = 32 };
 
 struct snapped_triangle {
-    int32_t q[3][3];  /* corners' lattice coordinates */
-    uint32_t tag;     /* of its fragments */
-    bool is_in_front; /* of the window's depths, on the view being rasterised: its crossings are only counted */
+    int32_t q[3][3]; /* corners' lattice coordinates */
+    uint32_t tag;    /* of its fragments */
+    bool is_counted; /* on the view being rasterised it lies in front of the window: its crossings are only counted */
 };
 
 struct rectangle {
     int32_t u0, u1, v0, v1; /* samples [u0, u1) x [v0, v1) */
 };
 
-/* The samples that the triangle's box covers on view w; none where the triangle lies behind the window's depths. */
-CT_DEVICE rectangle covered_box(const snapped_triangle *s, const ct_lattice *axis, int w, bool *is_in_front) {
+/* The samples that the triangle's box covers on view w, and whether its crossings are only counted. None where they do
+ * not matter: behind the window's depths, and in front of them unless they have to be counted. */
+CT_DEVICE rectangle covered_box(snapped_triangle *s, const ct_gpu_plan *plan, int w) {
+    const ct_lattice *axis = plan->window.axis;
     const int u = ct_view_u(w), v = ct_view_v(w);
     rectangle r = {0, 0, 0, 0};
-    *is_in_front = ct_max3(s->q[0][w], s->q[1][w], s->q[2][w]) < axis[w].lo;
+    s->is_counted = ct_max3(s->q[0][w], s->q[1][w], s->q[2][w]) < axis[w].lo;
+    if (s->is_counted && plan->initial_winding[s->tag >> 31][w] != CT_INITIAL_COUNTED) return r;
     if (ct_min3(s->q[0][w], s->q[1][w], s->q[2][w]) > axis[w].hi) return r;
     r.u0 = ct_samples_below(ct_min3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
     r.u1 = ct_samples_below(ct_max3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
@@ -37,14 +40,16 @@ CT_DEVICE rectangle covered_box(const snapped_triangle *s, const ct_lattice *axi
 CT_DEVICE bool add_crossing(const ct_raster_tables &b, const ct_triangle_setup *setup, const snapped_triangle *s,
                             uint64_t ray, int64_t e1, int64_t e2) {
     ct_gpu_ray *r = &b.rays[ray];
-    if (s->is_in_front) {
+    if (s->is_counted) {
         atomicAdd(&r->winding[s->tag >> 31], -setup->ccw);
         return false;
     }
     const uint64_t shard = CT_BLOCK_INDEX % CT_SHARDS, shard_capacity = b.capacity.fragments / CT_SHARDS;
     const uint64_t k = ct_append_index(&b.shards[shard].n_fragments), index = shard * shard_capacity + k;
     if (k >= shard_capacity) return true;
-    b.fragments[index] = ct_fragment_at(setup, (double)e1, (double)e2, s->tag);
+    ct_gpu_fragment fragment;
+    static_cast<ct_fragment &>(fragment) = ct_fragment_at(setup, (double)e1, (double)e2, s->tag);
+    b.fragments[index] = fragment;
     b.next[index] = atomicExch(&r->head, (uint32_t)index + 1);
     return true;
 }
@@ -95,7 +100,7 @@ CT_DEVICE snapped_triangle snap_triangle(const ct_window *window, const ct_gpu_b
                                          uint64_t triangle) {
     snapped_triangle s;
     s.tag = (uint32_t)(side & 1) << 31 | (uint32_t)triangle;
-    s.is_in_front = false;
+    s.is_counted = false;
     for (int k = 0; k < 3; k++) ct_gpu_coords(body, window, body->triangles[3 * triangle + k], s.q[k]);
     return s;
 }
@@ -105,21 +110,21 @@ CT_KERNEL raster_triangles(const ct_raster_tables b) {
     const uint64_t n = b.counts->triangle_chunks, n_sides = 2 * b.counts->pairs;
     CT_EACH_BLOCK(chunk, n) {
         const uint64_t side = ct_find_owner(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk_offset[i]; });
-        const ct_window *window = &b.plans[side / 2].window;
+        const ct_gpu_plan *plan = &b.plans[side / 2];
         const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
         const uint64_t first = (chunk - b.triangle_chunk_offset[side]) * CT_BLOCK;
         CT_THREADS(t) {
             if (first + t >= body->n_triangles) continue;
-            snapped_triangle s = snap_triangle(window, body, side, first + t);
+            snapped_triangle s = snap_triangle(&plan->window, body, side, first + t);
             bool any = false;
             CT_UNROLL
             for (int w = 0; w < 3; w++) {
-                const rectangle r = covered_box(&s, window->axis, w, &s.is_in_front);
+                const rectangle r = covered_box(&s, plan, w);
                 if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
                 if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > MAX_SMALL_SAMPLES)
                     queue_large(b, side, first + t, w, r);
                 else
-                    any |= raster_small(b, &s, window->axis, w, r, b.ray_offset[3 * (side / 2) + (uint64_t)w]);
+                    any |= raster_small(b, &s, plan->window.axis, w, r, b.ray_offset[3 * (side / 2) + (uint64_t)w]);
             }
             if (any) ct_claim_pages(b, side, body->triangles + 3 * (first + t));
         }
@@ -129,11 +134,11 @@ CT_KERNEL raster_triangles(const ct_raster_tables b) {
 /* One tile of a large triangle on view w. The caller passes w as a constant, so that arrays which it indexes stay in
  * registers. */
 CT_DEVICE void raster_tile(const ct_raster_tables &b, const ct_gpu_large_triangle *large, uint64_t index, int w) {
-    const ct_window *window = &b.plans[large->side / 2].window;
+    const ct_gpu_plan *plan = &b.plans[large->side / 2];
     const ct_gpu_body *body = b.bodies[b.pairs[large->side / 2].body[large->side & 1]];
-    const ct_lattice *axis = window->axis;
-    snapped_triangle s = snap_triangle(window, body, large->side, large->triangle);
-    const rectangle r = covered_box(&s, axis, w, &s.is_in_front);
+    const ct_lattice *axis = plan->window.axis;
+    snapped_triangle s = snap_triangle(&plan->window, body, large->side, large->triangle);
+    const rectangle r = covered_box(&s, plan, w);
     const uint64_t across = tiles_across(r.u0, r.u1);
     if (!across) return; /* does not happen: a large triangle has tiles */
     const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_LARGE_TILE,

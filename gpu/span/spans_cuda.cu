@@ -23,16 +23,22 @@ CT_DEVICE uint32_t next_link(sorted_ray *o, const uint32_t *next) {
     return link;
 }
 
-/* Returns the number of fragments. */
-CT_DEVICE uint32_t sort_ray(const ct_span_tables &b, uint32_t head, sorted_ray *o) {
+/* Sorts a ray's fragments and sums its crossings with each body: +1 where the ray enters it, -1 where it leaves.
+ * Returns the number of fragments. */
+CT_DEVICE uint32_t sort_ray(const ct_span_tables &b, uint32_t head, sorted_ray *o, int32_t crossings[2]) {
     uint32_t n = 0;
+    crossings[0] = crossings[1] = 0;
     for (uint32_t link = head; link; link = b.next[link - 1], n++) {
+        const ct_gpu_fragment fragment = b.fragments[link - 1];
+        const int32_t crossing = fragment.key & 1 ? 1 : -1;
+        crossings[0] += fragment.tag >> 31 ? 0 : crossing;
+        crossings[1] += fragment.tag >> 31 ? crossing : 0;
         if (n >= MAX_SHARED_LINKS) continue;
-        const ct_fragment fragment = b.fragments[link - 1];
         uint32_t at = n;
         for (; at > 0; at--) {
             const uint32_t before = o->shared_links[CT_BLOCK * (at - 1)];
-            if (!ct_fragment_before(&fragment, &b.fragments[before - 1])) break;
+            const ct_gpu_fragment other = b.fragments[before - 1];
+            if (!ct_fragment_before(&fragment, &other)) break;
             o->shared_links[CT_BLOCK * at] = before;
         }
         o->shared_links[CT_BLOCK * at] = link;
@@ -48,6 +54,7 @@ struct view_context {
     const uint32_t *triangles[2];
     const uint32_t *page_slots[2]; /* of each body's first vertices */
     int axis;
+    bool from_balance[2]; /* per body, initial winding numbers are CT_INITIAL_FROM_BALANCE */
 };
 
 /* Adds one fragment's part of a bound. Neighbouring rays mostly meet the same triangle, so the threads of a warp that
@@ -75,9 +82,18 @@ CT_DEVICE void add_fragment(const ct_span_tables &b, const view_context *view, c
 CT_DEVICE int32_t add_bound(const ct_span_tables &b, const view_context *view, const ct_bound *bound, bool upper) {
     const int64_t i = bound->fragment[0], j = bound->fragment[1];
     const bool shared = i >= 0 && j >= 0;
-    if (i >= 0) add_fragment(b, view, &b.fragments[i], upper, shared);
-    if (j >= 0) add_fragment(b, view, &b.fragments[j], upper, shared);
-    return ct_fragment_depth(b.fragments[i >= 0 ? i : j].key);
+    uint32_t key = 0;
+    if (i >= 0) {
+        const ct_gpu_fragment fragment = b.fragments[i];
+        key = fragment.key;
+        add_fragment(b, view, &fragment, upper, shared);
+    }
+    if (j >= 0) {
+        const ct_gpu_fragment fragment = b.fragments[j];
+        key = fragment.key;
+        add_fragment(b, view, &fragment, upper, shared);
+    }
+    return ct_fragment_depth(key); /* the same for both */
 }
 
 CT_DEVICE void write_span(const ct_span_tables &b, uint64_t pair, int axis, uint64_t ray, int32_t z0, int32_t z1,
@@ -111,31 +127,41 @@ CT_DEVICE void cross_together(ct_coincident_crossings *group, ct_walk *walk, uin
         ct_coincident_add(group, walk, key & 1, 0, index);
 }
 
-/* Returns the sum of its spans' lengths. */
+struct crossing {
+    uint32_t link, key, tag; /* of a fragment; link 0: there are no more */
+};
+
+CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
+    crossing c = {next_link(o, b.next), 0, 0};
+    if (!c.link) return c;
+    const ct_gpu_fragment fragment = b.fragments[c.link - 1];
+    c.key = fragment.key;
+    c.tag = fragment.tag;
+    return c;
+}
+
+/* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. */
 CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t pair, uint64_t ray,
-                           const ct_gpu_ray *r, sorted_ray *o, bool keep) {
-    ct_walk walk = {{r->winding[0], r->winding[1]}, {{-1, -1}}};
+                           const int32_t winding[2], sorted_ray *o, bool keep) {
+    ct_walk walk = {{winding[0], winding[1]}, {{-1, -1}}};
     int64_t total = 0;
-    uint32_t link = next_link(o, b.next);
-    while (link) {
-        const uint32_t key = b.fragments[link - 1].key;
-        uint32_t after = next_link(o, b.next);
+    crossing c = next_crossing(b, o);
+    while (c.link) {
+        crossing after = next_crossing(b, o);
         ct_bound upper;
         int closed;
-        if (!after || b.fragments[after - 1].key != key) {
-            closed = cross_one(&walk, key, b.fragments[link - 1].tag, (int64_t)link - 1, &upper);
+        if (!after.link || after.key != c.key) {
+            closed = cross_one(&walk, c.key, c.tag, (int64_t)c.link - 1, &upper);
         } else {
             ct_coincident_crossings group;
             ct_coincident_start(&group, &walk);
-            cross_together(&group, &walk, key, b.fragments[link - 1].tag, (int64_t)link - 1);
-            while (after && b.fragments[after - 1].key == key) {
-                cross_together(&group, &walk, key, b.fragments[after - 1].tag, (int64_t)after - 1);
-                after = next_link(o, b.next);
-            }
+            cross_together(&group, &walk, c.key, c.tag, (int64_t)c.link - 1);
+            for (; after.link && after.key == c.key; after = next_crossing(b, o))
+                cross_together(&group, &walk, after.key, after.tag, (int64_t)after.link - 1);
             upper = group.crossed;
             closed = ct_coincident_end(&group, &walk);
         }
-        link = after;
+        c = after;
         if (!closed) continue;
         const int32_t z0 = add_bound(b, view, &walk.lower, false), z1 = add_bound(b, view, &upper, true);
         total += z1 - z0;
@@ -158,6 +184,7 @@ CT_KERNEL find_spans(const ct_span_tables b) {
         for (int k = 0; k < 2; k++) {
             view.triangles[k] = b.bodies[pair->body[k]]->triangles;
             view.page_slots[k] = ct_page_slot(b, 2 * p + (uint64_t)k, 0);
+            view.from_balance[k] = b.plans[p].initial_winding[k][view.axis] == CT_INITIAL_FROM_BALANCE;
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
         const uint64_t first = (chunk - b.ray_chunk_offset[index]) * CT_BLOCK;
@@ -170,9 +197,11 @@ CT_KERNEL find_spans(const ct_span_tables b) {
             const ct_gpu_ray empty = {0, {0, 0}, 0};
             b.rays[ray] = empty;
             sorted_ray o = {links + t, 0, 0, 0};
-            if (r.head) n_fragments[t] = sort_ray(b, r.head, &o);
+            int32_t winding[2] = {0, 0};
+            if (r.head) n_fragments[t] = sort_ray(b, r.head, &o, winding);
+            for (int k = 0; k < 2; k++) winding[k] = view.from_balance[k] ? -winding[k] : r.winding[k];
             if (n_fragments[t] > 1)
-                length[t] = walk_ray(b, &view, p, first + t, &r, &o, keep); /* a span has two bounds */
+                length[t] = walk_ray(b, &view, p, first + t, winding, &o, keep); /* a span has two bounds */
         }
         ct_block_sum(length);
         ct_block_sum(n_fragments);

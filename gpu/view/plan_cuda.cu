@@ -25,8 +25,12 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     ct_plan_need need;
     plan->status = CT_PLAN_OK;
     for (int k = 0; k < 3 && !plan->status; k++)
-        plan->status = ct_plan_axis(boxes[0].lo[k], boxes[0].hi[k], boxes[1].lo[k], boxes[1].hi[k], step->pixel_size,
-                                    step->resolution[k], CT_MAX_RESOLUTION, &plan->window.axis[k], &need);
+        plan->status =
+            (uint8_t)ct_plan_axis(boxes[0].lo[k], boxes[0].hi[k], boxes[1].lo[k], boxes[1].hi[k], step->pixel_size,
+                                  step->resolution[k], CT_MAX_RESOLUTION, &plan->window.axis[k], &need);
+    for (int k = 0; k < 2; k++)
+        for (int w = 0; w < 3; w++)
+            plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
     if (plan->status) atomicMax(&b.step_refused[step_index], ~(uint32_t)index);
     for (uint64_t w = 0; w < 3; w++) b.span_length[3 * index + w] = 0;
 }

@@ -9,13 +9,15 @@
 
 #include "gpu/backend/cuda/pair.cuh"
 #include "gpu/view/view_k.h"
+#include "gpu/view/winding_k.h"
 
 enum { CT_VERTEX_CHUNK = 1024 };
 
 struct ct_gpu_plan {
     ct_window window;
-    uint32_t status; /* ct_plan_status; unless CT_PLAN_OK the pair has no window, triangles, vertices or rays */
-    uint32_t unused;
+    uint8_t status;                /* ct_plan_status; unless CT_PLAN_OK the pair has no window and nothing to compute */
+    uint8_t initial_winding[2][3]; /* ct_initial_winding per body and view */
+    uint8_t unused;
 };
 
 struct ct_plan_tables : ct_pair_tables {

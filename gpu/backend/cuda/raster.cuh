@@ -7,11 +7,15 @@
 #include "gpu/raster/patch_k.h"
 #include "gpu/raster/raster_k.h"
 
-struct ct_gpu_ray {
-    uint32_t head; /* 1 + the index of its first fragment, or 0 */
-    int32_t winding[2];
+/* Rays and fragments are aligned to their 16 bytes, so that one instruction loads or stores each. */
+struct alignas(16) ct_gpu_ray {
+    uint32_t head;      /* 1 + the index of its first fragment, or 0 */
+    int32_t winding[2]; /* initial winding numbers that are CT_INITIAL_COUNTED; others are 0 */
     uint32_t unused;
 };
+
+struct alignas(16) ct_gpu_fragment : ct_fragment {};
+static_assert(sizeof(ct_gpu_ray) == 16 && sizeof(ct_gpu_fragment) == 16, "one vector load each");
 
 /* Fragments are appended to CT_SHARDS parts of their table, chosen by the block that finds them: a single counter would
  * be the most contended word of the batch. */
@@ -28,10 +32,10 @@ struct ct_gpu_large_triangle {
 };
 
 struct ct_raster_tables : ct_sum_tables {
-    ct_gpu_ray *rays;       /* [capacity.rays], all zero between batches */
-    ct_gpu_shard *shards;   /* [CT_SHARDS] */
-    ct_fragment *fragments; /* [capacity.fragments] */
-    uint32_t *next;         /* [capacity.fragments] as ct_gpu_ray.head: a ray's fragments are a linked list */
+    ct_gpu_ray *rays;           /* [capacity.rays], all zero between batches */
+    ct_gpu_shard *shards;       /* [CT_SHARDS] */
+    ct_gpu_fragment *fragments; /* [capacity.fragments] */
+    uint32_t *next;             /* [capacity.fragments] as ct_gpu_ray.head: a ray's fragments are a linked list */
     ct_gpu_large_triangle *large_triangles; /* [capacity.large_triangles] */
 };
 

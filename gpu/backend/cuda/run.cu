@@ -53,7 +53,7 @@ static void release_other_workspaces(ct_device *device, const ct_workspace *work
 enum : uint64_t {
     PAIR_BYTES = sizeof(ct_gpu_pair) + sizeof(ct_gpu_plan) + sizeof(int64_t[3]) + 2 * sizeof(ct_gpu_side_sums) +
                  sizeof(ct_gpu_unsorted_pair) + (2 + 2 + 3 + 3 + 1) * sizeof(uint64_t),
-    FRAGMENT_BYTES = sizeof(ct_fragment) + sizeof(uint32_t),
+    FRAGMENT_BYTES = sizeof(ct_gpu_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
     CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
@@ -116,7 +116,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->entry_offset = carve<uint64_t>(&at, capacity->vertex_chunks + 1);
     b->entry_count = carve<uint32_t>(&at, capacity->vertex_chunks);
     at = (char *)workspace->fragments.data;
-    b->fragments = carve<ct_fragment>(&at, capacity->fragments);
+    b->fragments = carve<ct_gpu_fragment>(&at, capacity->fragments);
     b->next = carve<uint32_t>(&at, capacity->fragments);
     b->large_triangles = (ct_gpu_large_triangle *)workspace->large_triangles.data;
     at = (char *)workspace->entries.data;
