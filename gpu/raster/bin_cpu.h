@@ -10,21 +10,7 @@
 #include "gpu/raster/bins.h"
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/snap_cpu.h"
-
-/* How a ray's initial winding number of a body is known: the one with which it enters the window's depths.
- *
- *        depth  ------|=========== window ===========|------>
- *     ZERO            |  +1            -1             |            nothing lies in front of the window
- *     FROM_BALANCE +1 |        -1                     |            nothing lies behind it
- *     COUNTED      +1 |        -1           +1        |  -1        crossings in front are counted
- *
- * A closed surface's crossings sum to 0 along every ray. Where no triangle lies behind the window, the initial winding
- * number is minus the sum of the crossings kept, and crossings in front need not be stored. */
-typedef enum ct_initial_winding {
-    CT_INITIAL_ZERO,
-    CT_INITIAL_FROM_BALANCE,
-    CT_INITIAL_COUNTED,
-} ct_initial_winding;
+#include "gpu/view/winding_k.h"
 
 /* One body of a pair, its vertices snapped to the pair's lattice. */
 typedef struct ct_snapped_body {

@@ -216,13 +216,6 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
 
 /* ---- the whole ---- */
 
-/* How a body's initial winding numbers are known along axis w. The window's depths are where both boxes are. */
-static ct_initial_winding initial_winding_of(const ct_box *body, const ct_box *other, int w) {
-    return body->lo[w] >= other->lo[w]   ? CT_INITIAL_ZERO
-           : body->hi[w] <= other->hi[w] ? CT_INITIAL_FROM_BALANCE
-                                         : CT_INITIAL_COUNTED;
-}
-
 static bool reserve_chunks(ct_pair_context *context) {
     ct_thread_scratch *driver = ct_pair_driver(context);
     const size_t n = ct_all_triangle_chunks(context);
@@ -259,7 +252,7 @@ static bool prepare(ct_pair_context *context) {
                                                 .body = (uint32_t)b};
         for (int w = 0; w < 3; w++)
             context->snapped[b].initial[w] =
-                (uint8_t)initial_winding_of(&pair->body[b]->box, &pair->body[1 - b]->box, w);
+                (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
     }
     if (!ct_buffer_reserve(&driver->compacted, &device->budget,
                            ct_all_vertex_chunks(context) * sizeof(ct_compacted_chunk), 0, false))
