@@ -1,4 +1,4 @@
-/* no_painter.c - what draws snapshots in a build without EGL: nobody. */
+/* no_painter.c - the painter in a build without EGL: every call fails with UNSUPPORTED. */
 #include "gpu/picture/picture.h"
 
 #ifndef CT_HAVE_EGL
@@ -7,7 +7,7 @@
 
 static ct_status refuse(ct_error *error) {
     return ct_fail(error, CT_UNSUPPORTED, "snapshot",
-                   "this build draws no pictures: build it with EGL=1, which takes libepoxy and libpng");
+                   "this build cannot draw pictures: build with EGL=1, which needs libepoxy and libpng");
 }
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error) {

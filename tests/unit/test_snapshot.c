@@ -81,7 +81,7 @@ static void holds_bodies_and_spans(void **state) {
     assert_int_equal(snapshot->bodies[1].rigid, false);
     for (uint32_t v = 0; v < f->cube.n_vertices; v++)
         for (int i = 0; i < 3; i++) {
-            double at = ct_shown_positions(&snapshot->bodies[1])[3 * v + i];
+            double at = ct_snapshot_body_positions(&snapshot->bodies[1])[3 * v + i];
             assert_true(at == (float)(f->cube.positions[3 * v + i] + 0.5));
         }
     assert_int_equal(snapshot->n_contacts, 1);

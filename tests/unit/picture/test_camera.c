@@ -31,10 +31,10 @@ static void random_points(uint64_t *rng, double (*points)[3]) {
 }
 
 static ct_camera fit_to(const ct_snapshot_options *options, double (*points)[3], int n) {
-    ct_fit fit;
-    ct_fit_begin(&fit, options);
-    for (int k = 0; k < n; k++) ct_fit_frame(&fit, points[k]);
-    return ct_fit_end(&fit);
+    ct_camera_fit fit;
+    ct_camera_fit_begin(&fit, options);
+    for (int k = 0; k < n; k++) ct_camera_fit_add_framed(&fit, points[k]);
+    return ct_camera_fit_end(&fit);
 }
 
 static double dot(const double a[3], const double b[3]) {
