@@ -1,7 +1,7 @@
 #version 450 core
-// Shades one layer of glass, more opaque at grazing angles, and pushes it onto the linked list of its sample (Yang et al.
-// 2010, "Real-time concurrent linked list construction on the GPU"); resolve_fragment.glsl sorts and blends the lists. The
-// depth test runs first, so layers behind span ends are never stored.
+// Shades one layer of glass, more opaque at grazing angles, and pushes it onto the linked list of its sample (Yang et
+// al. 2010, "Real-time concurrent linked list construction on the GPU"); resolve_fragment.glsl sorts and blends the
+// lists. The depth test runs first, so layers behind span ends are never stored.
 layout(early_fragment_tests) in;
 
 struct Layer {

@@ -1,6 +1,6 @@
 #version 450 core
-// Fetches a body's triangle corners from storage buffers. Each corner chooses its own normal: the face's where it differs
-// from the vertex's by more than 30 degrees, so that sharp edges are not shaded smooth.
+// Fetches a body's triangle corners from storage buffers. Each corner chooses its own normal: the face's where it
+// differs from the vertex's by more than 30 degrees, so that sharp edges are not shaded smooth.
 layout(std430, binding = 0) readonly buffer Positions { float positions[]; };
 layout(std430, binding = 1) readonly buffer Normals { float normals[]; };
 layout(std430, binding = 2) readonly buffer Triangles { uint triangles[]; };

@@ -15,8 +15,8 @@ layout(location = 1) uniform vec4 background; // linear
 layout(location = 2) uniform uint width;      // samples in a row of heads; 0: no body is drawn
 out vec4 pixel;
 
-// Orders layers by depth, then by colour. The colour makes the order independent of the order in which the GPU's threads
-// appended the layers, so that a picture has the same pixels every time.
+// Orders layers by depth, then by colour. The colour makes the order independent of the order in which the GPU's
+// threads appended the layers, so that a picture has the same pixels every time.
 bool is_before(uint a, uint b) {
     if (layers[a].depth != layers[b].depth) return layers[a].depth < layers[b].depth;
     uvec2 p = layers[a].color, q = layers[b].color;
@@ -24,8 +24,8 @@ bool is_before(uint a, uint b) {
 }
 
 // Returns the colour that a sample's glass adds, and in alpha the fraction of light it transmits. Selection sort: lists
-// are short, and it needs no local array, so there is no limit on the number of layers. Equal layers are blended together,
-// `same` times. Stops at 0.2 % transmission, where further layers are practically invisible.
+// are short, and it needs no local array, so there is no limit on the number of layers. Equal layers are blended
+// together, `same` times. Stops at 0.2 % transmission, where further layers are practically invisible.
 vec4 blend_glass(uint head) {
     vec4 sum = vec4(0, 0, 0, 1);
     uint last = 0;
