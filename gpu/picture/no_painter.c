@@ -19,9 +19,9 @@ void ct_painter_destroy(ct_painter **painter) {
     *painter = NULL;
 }
 
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error) {
-    (void)painter, (void)snapshot, (void)most_glass, (void)pixels;
+    (void)painter, (void)snapshot, (void)max_glass_bytes, (void)pixels;
     return refuse(error);
 }
 

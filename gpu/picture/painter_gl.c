@@ -394,7 +394,7 @@ static ct_status draw_picture(rendering *r, uint8_t *pixels, ct_error *error) {
     return status;
 }
 
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error) {
     rendering r = {.painter = painter, .snapshot = snapshot};
     ct_status status = ct_gl_enter(painter->context, error);
@@ -405,7 +405,7 @@ ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint
     if (r.alignment < 1) r.alignment = 1;
     /* bytes, until the division */
     r.max_capacity =
-        (most_glass < (uint64_t)r.max_block_bytes ? most_glass : (uint64_t)r.max_block_bytes) / LAYER_BYTES;
+        (max_glass_bytes < (uint64_t)r.max_block_bytes ? max_glass_bytes : (uint64_t)r.max_block_bytes) / LAYER_BYTES;
     if (r.max_capacity < 2) r.max_capacity = 2; /* layers[0] is not used */
     const ct_snapshot_options *o = &snapshot->options;
     r.part_size[0] = o->width < MAX_PART ? o->width : MAX_PART;

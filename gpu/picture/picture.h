@@ -73,9 +73,9 @@ typedef struct ct_painter ct_painter; /* an OpenGL context and its programs (pai
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error);
 void ct_painter_destroy(ct_painter **painter); /* nulls; NULL is allowed */
-/* Draws bodies and span ends. One thread at a time. The lists of glass layers take at most `most_glass` bytes of the
- * GPU's memory; a picture that needs more is drawn in parts. LIMIT_EXCEEDED: one pixel alone needs more. */
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+/* Draws bodies and span ends. One thread at a time. The lists of glass layers take at most `max_glass_bytes` bytes of
+ * the GPU's memory; a picture that needs more is drawn in parts. LIMIT_EXCEEDED: one pixel alone needs more. */
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error);
 
 /* Draws the legend, three arrows with letters, over a finished picture (axes.c). */

@@ -1,7 +1,6 @@
-/* test_draw_pairs.c - the CPU backend's way of drawing, with a drawer made for the test in OpenGL's stead: it
- * rasterises patches by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then
- * drawn together, alone or in parts, and the answers are those of the native rasteriser, or errors that name the
- * bodies.
+/* test_draw_pairs.c - how the CPU backend draws pairs, with a fake drawer instead of OpenGL: it rasterises patches with
+ * raster_k.h, limits the rays or fragments per drawing, or fails. Pairs are drawn together, alone or in parts; the
+ * answers are those of the native rasteriser, or errors that name the bodies.
  */
 #include "tests/unit/unit.h"
 
@@ -15,7 +14,7 @@
 #include "tests/scenes/stage.h"
 #include "tests/unit/raster/software.h"
 
-/* What the drawer does, and has done. One lane is used at a time here. */
+/* The fake drawer's settings and counters. One workspace is used at a time here. */
 static struct {
     uint32_t most_rays, most_fragments;
     ct_status fails;
@@ -31,19 +30,19 @@ static ct_status open_fake(ct_device *device, ct_error *error) {
 static void close_fake(ct_device *device) {
     (void)device;
 }
-static void release_fake(ct_workspace *lane) {
-    (void)lane;
+static void release_fake(ct_workspace *workspace) {
+    (void)workspace;
 }
 static const char *renderer_fake(const ct_device *device) {
     (void)device;
     return "a test";
 }
 
-static ct_status draw_fake(ct_workspace *lane, ct_drawing *d, ct_error *error) {
-    (void)lane;
+static ct_status draw_fake(ct_workspace *workspace, ct_drawing *d, ct_error *error) {
+    (void)workspace;
     fake.drawings++;
     if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
-    if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test wants it so");
+    if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test makes it fail");
     software_draw(&fake.memory, d);
     if ((fake.most_rays && d->n_rays > fake.most_rays) ||
         (fake.most_fragments && d->n_fragments > fake.most_fragments)) {
@@ -171,7 +170,7 @@ static void test_lost(void **state) {
         ct_engine_facts facts;
         ct_engine_get_facts(drawn, 0, &facts);
         assert_true(facts.lost);
-        assert_string_equal(facts.lost_reason, "the test wants it so");
+        assert_string_equal(facts.lost_reason, "the test makes it fail");
         ct_engine_destroy(&drawn);
         software_free(&fake.memory);
     }

@@ -1,4 +1,4 @@
-/* test_mesh.c - meshes from arrays: what is refused and with which words, and what an accepted mesh holds. */
+/* test_mesh.c - meshes from arrays: every error with its message, and the contents of an accepted mesh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

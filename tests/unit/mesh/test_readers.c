@@ -1,4 +1,4 @@
-/* test_readers.c - every mesh format in its variants, and bytes that only claim to be one. */
+/* test_readers.c - every mesh format in its variants, and malformed files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Coarse bands against the raster and span stages one after the other: every sum, length and count. */
+/* test_large_triangles.c - coarse bands against the separate raster and span stages: every sum, length and count. */
 #include "tests/unit/raster/cast.h"
 
 #include "gpu/span/span_cpu.h"
@@ -115,7 +115,8 @@ static void scatter(uint64_t *rng, const ct_window *window, struct cast_body *bo
         }
 }
 
-/* The depths of the window are where both bodies are, as ct_view_plan has it. False: nowhere along some axis. */
+/* Sets the window's depths to the overlap of both bodies, as ct_view_plan does. False: they do not overlap on some
+ * axis. */
 static bool meet(ct_window *window, const struct cast_body bodies[2]) {
     for (int k = 0; k < 3; k++) {
         int32_t lo[2], hi[2];
@@ -143,7 +144,7 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
         assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
         assert_memory_equal(got.length, expected.length, sizeof got.length);
         assert_int_equal(got.fragments, expected.fragments);
-        for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+        for (int b = 0; b < 2; b++) /* vertices with a sum are marked, so that their sums are cleared later */
             for (int w = 0; w < 3; w++)
                 for (uint32_t v = 0; v < VERTICES; v++)
                     if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_VERTEX_GROUP], 1);
@@ -201,8 +202,8 @@ static void put_box(struct cast_body *body, const struct box *box) {
         }
 }
 
-/* Compares the stages on two boxes on a window of so many samples of 2^shift units, all of whose bands are coarse; the
- * window ends where they do if it `clips`. Returns the length of their spans. */
+/* Compares the stages on two boxes in a window of `samples` samples along each axis, 2^shift units apart, all of whose
+ * bands are coarse. If `clips`, the window ends where the boxes do. Returns the total length of the spans. */
 static int64_t compare_boxes(const struct box boxes[2], int32_t samples, int32_t shift, bool clips, uint32_t first) {
     const int32_t n[3] = {samples, samples, samples}, shifts[3] = {shift, shift, shift};
     ct_window window = cast_window(n, shifts);
@@ -338,7 +339,7 @@ static void test_is_not_coarse(void **state) {
     run(0, &window, long_one, 0, true, false, &out);
     assert_int_equal(out.coarse, 2);
     const struct box huge = {{0, 0, 0}, {{1 << 27, 0, 1 << 26}, {0, 1 << 27, 0}, {1 << 26, 0, 1 << 27}}};
-    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions beyond what is stepped exactly */
+    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions too large to be stepped exactly in double */
     window = cast_window(n, fine_shift);
     for (int b = 0; b < 2; b++) put_box(&long_one[b], &huge);
     run(0, &window, long_one, 0, true, false, &out);
