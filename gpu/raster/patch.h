@@ -1,15 +1,15 @@
-/* patch.h - lists of patches (patch_k.h) of what the CPU has binned, for the OpenGL rasteriser. */
+/* patch.h - makes lists of patches (patch_k.h) from triangles that the CPU has binned, for the OpenGL rasteriser. */
 #ifndef CT_PATCH_H
 #define CT_PATCH_H
 
 #include "gpu/raster/patch_k.h"
 #include "gpu/raster/raster_cpu.h"
 
-/* A growing list of them, kept for the next use by who clears n and samples. */
+/* A growing list of patches. To reuse its memory, set n and samples to 0. */
 typedef struct ct_patches {
     ct_buffer memory; /* ct_patch [n] */
     size_t n;
-    uint64_t samples; /* of all their rectangles: no more fragments than these come of them */
+    uint64_t samples; /* in all their rectangles: an upper bound of the number of fragments */
 } ct_patches;
 
 /* Appends the patches of a chunk's entries in bins [first, end) of one view, which region number `region` of a drawing

@@ -1,4 +1,4 @@
-/* test_snapshot.c - taking a snapshot: what it holds, what it refuses, and that the scene is as it was. */
+/* test_snapshot.c - taking a snapshot: its contents, its errors, and that the scene does not change. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ static void holds_bodies_and_spans(void **state) {
     assert_int_equal(snapshot->bodies[1].rigid, false);
     for (uint32_t v = 0; v < f->cube.n_vertices; v++)
         for (int i = 0; i < 3; i++) {
-            double at = ct_shown_positions(&snapshot->bodies[1])[3 * v + i];
+            double at = ct_snapshot_body_positions(&snapshot->bodies[1])[3 * v + i];
             assert_true(at == (float)(f->cube.positions[3 * v + i] + 0.5));
         }
     assert_int_equal(snapshot->n_contacts, 1);
@@ -138,7 +138,7 @@ static void one_contact_of_many(void **state) {
     assert_int_equal(snapshot->bodies[0].id, f->stage.body[1]);
     assert_int_equal(snapshot->contacts[0].first_span, 0);
     assert_int_equal(snapshot->contacts[0].n_spans, snapshot->n_spans);
-    /* It outlives what it shows. */
+    /* The snapshot outlives its bodies. */
     assert_int_equal(ct_scene_remove_body(f->stage.scene, third, NULL), CT_OK);
     ct_mesh_info info;
     ct_mesh_get_info(snapshot->bodies[1].mesh, &info);

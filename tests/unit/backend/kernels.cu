@@ -1,5 +1,5 @@
-/* kernels.cu - for test_collective_cuda.c: kernels that use what threads do together, with answers that are known, and
- * some that do it wrong. */
+/* kernels.cu - for test_collective_cuda.c: kernels that use collective operations and have known results, and kernels
+ * that use them wrongly. */
 #include "gpu/backend/cuda/collective.cuh"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ CT_KERNEL places(answers *a) {
     }
 }
 
-/* The first of those that hold one key adds what they have: as many as i, and 1 each. */
+/* Threads with equal keys are peers; the first peer adds the sums of the group, of i << 32 and of -1. */
 CT_KERNEL sums(answers *a) {
     CT_FOR(i, (uint64_t)N) {
         if (i % 5 == 2) continue;
@@ -155,7 +155,7 @@ bool is_right(const answers *a) {
     ok = expect("places", a->n_places, n_places) && expect("left out", a->n_left_out, N - n_places) &&
          expect("total", a->total, before) && expect("blocks seen by the last", a->blocks_seen, GRID) && ok;
     for (uint64_t i = 0; i < n_places && ok; i++) {
-        ok = expect("a place taken twice, or by one who takes none", taken[a->places[i]] || a->places[i] % 3 == 1, 0);
+        ok = expect("an index appended twice, or by a thread that appends none", taken[a->places[i]] || a->places[i] % 3 == 1, 0);
         taken[a->places[i]] = true;
     }
     for (unsigned k = 0; k < 2 * KEYS; k++) ok = expect("sum", a->sum[k], sum[k]) && ok;

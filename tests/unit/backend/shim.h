@@ -1,5 +1,5 @@
-/* shim.h - engines on the CUDA backend whose kernels the CPU runs, in a world that the environment tells of, and a pair
- * of bodies to step; for the tests of that backend's host side. */
+/* shim.h - engines on the CUDA backend whose kernels the CPU runs, with devices that environment variables describe,
+ * and a pair of bodies to step; for the tests of that backend's host side. */
 #ifndef BACKEND_SHIM_H
 #define BACKEND_SHIM_H
 

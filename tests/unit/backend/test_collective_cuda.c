@@ -1,6 +1,6 @@
-/* test_collective_cuda.c - what threads of a GPU do together (places in lists, sums by warps, prefix sums, the last
- * block), on a GPU where there is one or on the shim; and that the shim shows threads that do it wrong: races where
- * ThreadSanitizer looks, and in every build barriers and shuffles to which not all come. */
+/* test_collective_cuda.c - collective operations of GPU threads (append indices, warp sums, prefix sums, last block),
+ * on a GPU or on the shim; and that the shim detects wrong use: races under ThreadSanitizer, and in every build
+ * barriers and shuffles that some threads do not reach. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>

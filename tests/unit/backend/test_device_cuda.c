@@ -1,6 +1,5 @@
-/* test_device_cuda.c - the CUDA backend's host side, on the shim: which devices can be had and why not, what is
- * resident, what moves, what is launched, and everything that may fail. Needs a build with CUDA=shim; skipped in
- * others. */
+/* test_device_cuda.c - the CUDA backend's host side, on the shim: choice of devices, resident memory, transfers,
+ * launches, and every failure. Skipped in builds without CUDA=shim. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -214,7 +213,7 @@ static void test_memory_comes_back(void **state) {
         assert_int_equal(ct_scene_device_bytes(scene), facts_of(engine).memory_bodies);
         ct_scene_destroy(&scene);
         assert_int_equal(facts_of(engine).memory_bodies, 0);
-        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for who comes next */
+        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for the next body of this mesh */
         if (round == 1) {
             ct_engine_forget_mesh(engine, same);
             assert_int_equal(facts_of(engine).memory_meshes, 0);
@@ -263,7 +262,7 @@ static void test_unused_meshes_make_way(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* ---- what moves, what is launched ---- */
+/* ---- transfers and launches ---- */
 
 static void test_only_what_changed_is_sent(void **state) {
     (void)state;
@@ -455,7 +454,8 @@ static void test_one_of_a_batch(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* A body of many vertices that meets many small ones, each in one corner of it: sums take memory for what was met. */
+/* A body of many vertices overlaps many small ones, each in one corner of it: memory of the sums grows with the
+ * vertices near the overlaps, not with the body. */
 static void test_sums_of_what_was_met(void **state) {
     (void)state;
     enum { N = 60 };

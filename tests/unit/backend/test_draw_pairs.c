@@ -28,7 +28,7 @@ static ct_status draw_fake(ct_workspace *workspace, ct_drawing *d, ct_error *err
     (void)workspace;
     fake.drawings++;
     if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
-    if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test wants it so");
+    if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test makes it fail");
     software_draw(&fake.memory, d);
     if ((fake.most_rays && d->n_rays > fake.most_rays) ||
         (fake.most_fragments && d->n_fragments > fake.most_fragments)) {
@@ -153,7 +153,7 @@ static void test_lost(void **state) {
         ct_engine_facts facts;
         ct_engine_get_facts(drawn, 0, &facts);
         assert_true(facts.lost);
-        assert_string_equal(facts.lost_reason, "the test wants it so");
+        assert_string_equal(facts.lost_reason, "the test makes it fail");
         ct_engine_destroy(&drawn);
         software_free(&fake.memory);
     }

@@ -1,7 +1,7 @@
-/* test_interop_cuda.c - OpenGL as the CUDA backend's rasteriser, on the shim and whatever OpenGL there is: the GPU that
- * it has to be, memory that both see, what a step moves and launches, too little memory, and everything that may fail.
- * (That it gives the same bits on every scene: tests/consistency/test_backends.c.) Needs a build with CUDA=shim and
- * EGL; skipped in others, and where there is no EGL with OpenGL 4.5. */
+/* test_interop_cuda.c - OpenGL as the CUDA backend's rasteriser, on the shim and any OpenGL driver: choice of the GPU,
+ * shared memory, transfers and launches of a step, too little memory, and every failure.
+ * (tests/consistency/test_backends.c tests that the bits are the same.) Skipped in builds without CUDA=shim or EGL, and
+ * without OpenGL 4.5. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -107,8 +107,8 @@ static void test_any_order_of_threads(void **state) {
     }
 }
 
-/* More than the picture has room for side by side; in each two thin bars across a window that is as large as they are
- * long. */
+/* More views than fit side by side in the framebuffer; each shows two thin crossed bars in a window as large as the
+ * bars are long. */
 static void test_views_over_each_other(void **state) {
     (void)state;
     NEED_EGL();
@@ -143,9 +143,10 @@ static void test_views_over_each_other(void **state) {
     shape_free(&bar);
 }
 
-/* ---- what moves, what is launched ---- */
+/* ---- transfers and launches ---- */
 
-/* Nothing of a drawing passes through the host: a step moves what it does without OpenGL, and keeps as many crossings.
+/* Drawing data never pass through the host: a step transfers as many bytes as without OpenGL, and keeps as many
+ * crossings.
  */
 static void test_traffic(void **state) {
     (void)state;

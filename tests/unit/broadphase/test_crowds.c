@@ -1,5 +1,5 @@
-/* test_crowds.c - scenes of many bodies on the CUDA backend: the same pairs in the same order as on the CPU, in few box
- * tests and launches, also beside small scenes in one batch. Skipped where there is no such backend. */
+/* test_crowds.c - scenes of many bodies on the CUDA backend, alone and with small scenes in one batch: the same pairs
+ * in the same order as on the CPU, with few box tests and launches. Skipped without a CUDA backend. */
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -220,7 +220,7 @@ static void test_random_batches(void **state) {
     for (int i = 0; i < SIZES; i++) ct_mesh_release(&meshes[i]);
 }
 
-/* All in one place: nothing to be told apart by, and each body meets all others. */
+/* All bodies have the same position: sorting cannot separate them, and all pairs overlap. */
 static void test_one_place(void **state) {
     (void)state;
     if (!engines[1] || UNIT_RACES_ONLY) skip();

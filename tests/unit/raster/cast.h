@@ -41,7 +41,7 @@ static const struct cast_set cast_sets[] = {{&ct_bin_cpu_base, &ct_raster_cpu_ba
 #endif
 };
 
-/* How many of cast_sets run here. */
+/* The number of cast_sets that this CPU supports. */
 static inline int cast_n_sets(void) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 2;

@@ -1,5 +1,5 @@
-/* test_raster.c - rasterising against exact rational arithmetic: which samples a triangle covers, its depth and
- * weights; closed surfaces cancel on every ray; no way of cutting the work changes a bit. */
+/* test_raster.c - rasterising against exact rational arithmetic: coverage, depth and weights. The crossings of a closed
+ * surface sum to 0 on every ray; the division of the work into bands and threads changes no bit. */
 #include <math.h>
 
 #include "tests/unit/raster/cast.h"
@@ -336,7 +336,7 @@ static void test_too_little_memory(void **state) {
     cast_body_free(&body);
 }
 
-/* Rows with more samples than there is room for at first. */
+/* Rows with more samples than the initial capacity. */
 static void test_long_rows(void **state) {
     (void)state;
     const int32_t n[3] = {8000, 3, 2}, shift[3] = {10, 10, 10};

@@ -120,7 +120,8 @@ static void scatter(uint64_t *rng, const ct_window *window, struct cast_body *bo
         }
 }
 
-/* The depths of the window are where both bodies are, as ct_view_plan has it. False: nowhere along some axis. */
+/* Sets the window's depths to the overlap of both bodies, as ct_view_plan does. False: they do not overlap on some
+ * axis. */
 static bool meet(ct_window *window, const struct cast_body bodies[2]) {
     for (int k = 0; k < 3; k++) {
         int32_t lo[2], hi[2];
@@ -148,7 +149,7 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
         assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
         assert_memory_equal(got.length, expected.length, sizeof got.length);
         assert_int_equal(got.fragments, expected.fragments);
-        for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+        for (int b = 0; b < 2; b++) /* vertices with a sum are marked, so that their sums are cleared later */
             for (int w = 0; w < 3; w++)
                 for (uint32_t v = 0; v < VERTICES; v++)
                     if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_VERTEX_GROUP], 1);
@@ -343,7 +344,7 @@ static void test_does_not_apply(void **state) {
     run(0, &window, long_one, 0, true, false, &out);
     assert_int_equal(out.large, 2);
     const struct box huge = {{0, 0, 0}, {{1 << 27, 0, 1 << 26}, {0, 1 << 27, 0}, {1 << 26, 0, 1 << 27}}};
-    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions beyond what is stepped exactly */
+    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions too large to be stepped exactly in double */
     window = cast_window(n, fine_shift);
     for (int b = 0; b < 2; b++) put_box(&long_one[b], &huge);
     run(0, &window, long_one, 0, true, false, &out);

@@ -28,7 +28,7 @@ static void any_corners(uint64_t *rng, const ct_lattice axis[3], int32_t q[3][3]
     }
 }
 
-/* How far `depth` is from what it is at a sample, the plane through the corners. */
+/* The error of `depth`: its distance along the ray from the plane through the corners. */
 static double depth_error(const ct_triangle_setup *s, int64_t e1, int64_t e2, double depth) {
     __int128 area = (__int128)s->edge[0] + s->edge[1] + s->edge[2];
     __int128 rise = (__int128)e1 * (int64_t)s->dz1 + (__int128)e2 * (int64_t)s->dz2, whole = rise / area;

@@ -1,5 +1,5 @@
-/* test_span.c - rays to spans to sums: hand-made rays, random rays against a walk written differently, long rays, and
- * that the order of a ray's list does not matter. */
+/* test_span.c - spans and sums of hand-made rays, of random rays against an independent implementation, and of long
+ * rays, in any order of a ray's list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +118,7 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         out.spans = malloc(scratch.n_spans * sizeof *out.spans);
         memcpy(out.spans, scratch.spans.data, scratch.n_spans * sizeof *out.spans);
     }
-    for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+    for (int b = 0; b < 2; b++) /* vertices with a sum are marked, so that their sums are cleared later */
         for (uint32_t v = 0; v < VERTICES; v++)
             for (int w = 0; w < 3; w++)
                 if (out.gradient[b][w][v]) assert_int_equal(touched[b][v / CT_VERTEX_GROUP], 1);
@@ -147,7 +147,7 @@ static const ct_fragment *border(const struct ray *ray, int body, uint32_t key) 
     int winding = ray->winding[body], sign = key & 1 ? 1 : -1;
     for (uint32_t k = 0; k < ray->n; k++)
         if (ray->f[k].tag >> 31 == (uint32_t)body && ray->f[k].key < key) winding += ray->f[k].key & 1 ? 1 : -1;
-    uint32_t wanted = (uint32_t)(sign > 0 ? -winding : winding - 1); /* so many before it */
+    uint32_t wanted = (uint32_t)(sign > 0 ? -winding : winding - 1); /* crossings before it */
     for (uint32_t k = 0; k < ray->n; k++) {
         const ct_fragment *f = &ray->f[k];
         if (f->tag >> 31 != (uint32_t)body || f->key != key) continue;
@@ -209,7 +209,7 @@ static struct outcome reference(const struct ray *rays, int n_rays, int view) {
     return out;
 }
 
-/* Do the crossings of every ray add up to what its winding numbers lack to 0? */
+/* True if every ray's initial winding numbers are minus the sums of its crossings. */
 static bool can_be_listed(const struct ray *rays, int n_rays) {
     for (int i = 0; i < n_rays; i++) {
         int sum[2] = {rays[i].winding[0], rays[i].winding[1]};
@@ -354,7 +354,7 @@ static void test_winding_before_the_window(void **state) {
     free(ray.f);
 }
 
-/* open: the crossings of a body need not add up to nothing, and the ray enters with what they lack. */
+/* open: the crossings of a body need not sum to 0; the initial winding number is minus their sum. */
 static struct ray random_ray(uint64_t *rng, uint32_t n, int32_t depths, bool open) {
     struct ray ray = {0};
     int balance[2] = {0, 0};
