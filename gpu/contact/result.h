@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/base/arena.h"
 #include "gpu/contact/frame_k.h"
 
 /* The arrays of entries, as ct_result has them; NULL: not wanted. */
@@ -18,9 +17,6 @@ typedef struct ct_entry_arrays {
  * is zero. */
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 void ct_entry_arrays_free(ct_entry_arrays *arrays);
-
-/* The same in an arena, which frees them. */
-bool ct_entry_arrays_in(ct_arena *arena, ct_budget *budget, ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 
 /* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
  * by n_contacts, and the arrays are still to be filled; but where `filled` is not NULL, those of the entries are taken

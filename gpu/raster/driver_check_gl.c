@@ -92,9 +92,9 @@ static bool agrees(const struct scene *scene, const ct_drawing *d) {
 }
 
 static bool add_patches(const struct scene *scene, const ct_bin_plan *plan, ct_patches patches[2], ct_budget *budget) {
-    uint32_t entries[EACH], offsets[4];
-    for (uint32_t i = 0; i < EACH; i++) entries[i] = i;
-    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? EACH : 0; /* all in the one bin of the last view */
+    uint32_t entries[N_TRIANGLES], offsets[4];
+    for (uint32_t i = 0; i < N_TRIANGLES; i++) entries[i] = i;
+    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? N_TRIANGLES : 0; /* all in the only bin of view W */
     for (uint32_t b = 0; b < 2; b++) {
         const ct_snapped_body snapped = {.coords = scene->coords[b],
                                          .triangles = scene->triangles[b],
@@ -117,7 +117,7 @@ ct_status ct_raster_gl_check_driver(ct_raster_gl *gl, const char *renderer, ct_e
     ct_patches patches[2] = {{.n = 0}, {.n = 0}};
     ct_draw_region region = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
     const ct_patches *parts[2] = {&patches[0], &patches[1]};
-    ct_drawing drawing = {.tiles = &tile, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
+    ct_drawing drawing = {.tiles = &region, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
     ct_status status = add_patches(scene, &plan, patches, &budget)
                            ? ct_raster_gl_draw(gl, &budget, &drawing, error)
                            : ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to check the OpenGL driver");

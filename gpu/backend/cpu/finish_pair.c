@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/contact/entry_arrays.h"
 
 enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 

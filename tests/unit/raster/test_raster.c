@@ -495,7 +495,7 @@ static void test_tiles(void **state) {
                     for (uint32_t f = rays.head[row * bin->columns + column]; f != CT_END;
                          f = rays.fragments[f].next, found++) {
                         const uint32_t *k = triangles + 3 * rays.fragments[f].f.tag;
-                        ct_triangle_setup s;
+                        ct_triangle_setup s = {{0}};
                         assert_true(ct_make_setup(&s, body.coords[k[0]], body.coords[k[1]], body.coords[k[2]], u, v, w,
                                                   at_u, at_v, tile->shift_u, tile->shift_v));
                         assert_true(ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]));
