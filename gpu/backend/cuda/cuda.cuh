@@ -36,6 +36,16 @@ static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_sca
 #define CT_KERNEL static __global__ void
 #define CT_SHARED __shared__
 
+/* A kernel by its name. A file with kernels lists them all, for load.cu, and ends the list with CT_KERNELS_END. */
+struct ct_kernel_entry {
+    const char *name;
+    const void *function;
+};
+#define CT_KERNEL_ENTRY(kernel)                                                                                        \
+    { #kernel, (const void *)(kernel) }
+#define CT_KERNELS_END                                                                                                 \
+    { nullptr, nullptr }
+
 #define CT_BLOCK_INDEX blockIdx.x
 #define CT_GRID_SIZE   gridDim.x
 
