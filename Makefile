@@ -19,7 +19,7 @@
 # CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
 # CUDA=auto|1|0|shim: with nvcc's kernels (auto: where there is an nvcc; CUDA_ARCHS="80 90", or native, or ends: the oldest
 # and the newest alone, for a quick build; NVCC=<path>), without, or with the kernels run by the CPU for testing
-# (build/shim; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and pictures (auto: where libepoxy and
+# (build/shim, SHIM_BLOCK=64|256 threads a block; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and pictures (auto: where libepoxy and
 # libpng are), or without.
 
 CC       ?= gcc
@@ -124,6 +124,13 @@ NVCCFLAGS_ := -std=c++17 --fmad=false $(OPT) -g -lineinfo -ccbin $(CXX) --thread
 LIBS_CUDA  := $(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^\#\$$ LIBRARIES=//p' | tr -d '"') -lcudart_static -lrt -ldl
 endif
 
+ifeq ($(WITH_CUDA),shim)
+# Threads of a block on the shim: as many as on a GPU. Sanitized builds take a quarter, as each thread is a fiber, so that
+# make test and make tsan run the kernels with another block size too.
+SHIM_BLOCK ?= $(if $(SANITIZE),64,256)
+NVCCFLAGS_ := -DCT_SHIM_BLOCK=$(SHIM_BLOCK)u
+endif
+
 # What a program that has the engine in it needs.
 LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) -lm
 LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd libzmq jansson)
@@ -212,10 +219,10 @@ $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 endef
 $(foreach set,$(SIMD_SETS),$(eval $(call SIMD_RULE,$(set))))
 ifeq ($(WITH_CUDA),shim)
-$(B)/obj/%.o: %.cu $(B)/flags
+$(B)/obj/%.o: %.cu $(B)/flags $(B)/flags-cuda
 	@mkdir -p $(@D)
 	$(call say,SHIM,$<)
-	$Q$(CXX) -x c++ $(CXXFLAGS_) -c $< -o $@
+	$Q$(CXX) -x c++ $(CXXFLAGS_) $(NVCCFLAGS_) -c $< -o $@
 else
 $(B)/obj/%.o: %.cu $(B)/flags-cuda
 	@mkdir -p $(@D)

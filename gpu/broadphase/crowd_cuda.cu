@@ -160,6 +160,9 @@ CT_KERNEL build_bvh(const ct_pair_tables b) {
             build_level(b, &b.crowds[i], level, 0, ct_bvh_level_size(b.steps[b.crowds[i].step].n_bodies, level));
 }
 
+const ct_kernel_entry ct_crowd_kernels[] = {CT_KERNEL_ENTRY(sort_runs), CT_KERNEL_ENTRY(merge_runs),
+                                            CT_KERNEL_ENTRY(build_bvh), CT_KERNELS_END};
+
 unsigned ct_cuda_build_crowds(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream) {
     if (!tables->n_crowds) return 0;
     unsigned n = CT_LAUNCH(sort_runs, grid, stream, *tables);

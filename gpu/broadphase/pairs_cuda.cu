@@ -113,6 +113,8 @@ CT_KERNEL write_pairs(const ct_pair_tables b) {
     test_crowds<true>(b);
 }
 
+const ct_kernel_entry ct_pair_kernels[] = {CT_KERNEL_ENTRY(count_pairs), CT_KERNEL_ENTRY(write_pairs), CT_KERNELS_END};
+
 unsigned ct_cuda_find_pairs(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(count_pairs, grid, stream, *tables);
     n += CT_LAUNCH(write_pairs, grid, stream, *tables);

@@ -267,6 +267,10 @@ CT_KERNEL write_contacts(const ct_answer_tables b) {
     CT_FOR(i, b.n_steps) write_step_totals(b, i);
 }
 
+const ct_kernel_entry ct_answer_kernels[] = {CT_KERNEL_ENTRY(count_entries), CT_KERNEL_ENTRY(compact_gradient),
+                                             CT_KERNEL_ENTRY(sum_friction_weights), CT_KERNEL_ENTRY(write_contacts),
+                                             CT_KERNELS_END};
+
 unsigned ct_cuda_answer(const ct_answer_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(count_entries, grid, stream, *tables);
     n += CT_LAUNCH(compact_gradient, grid, stream, *tables);

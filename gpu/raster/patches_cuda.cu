@@ -131,6 +131,8 @@ CT_KERNEL read_drawn(const ct_draw_tables b) {
     }
 }
 
+const ct_kernel_entry ct_draw_kernels[] = {CT_KERNEL_ENTRY(make_patches), CT_KERNEL_ENTRY(read_drawn), CT_KERNELS_END};
+
 unsigned ct_cuda_make_patches(const ct_draw_tables *tables, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(make_patches, grid, stream, *tables);
 }

@@ -183,6 +183,9 @@ CT_KERNEL raster_large(const ct_raster_tables b) {
     }
 }
 
+const ct_kernel_entry ct_raster_kernels[] = {CT_KERNEL_ENTRY(raster_triangles), CT_KERNEL_ENTRY(raster_large),
+                                             CT_KERNELS_END};
+
 unsigned ct_cuda_raster(const ct_raster_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(raster_triangles, grid, stream, *tables);
     n += CT_LAUNCH(raster_large, grid, stream, *tables);

@@ -196,6 +196,8 @@ CT_KERNEL find_spans(const ct_span_tables b) {
     }
 }
 
+const ct_kernel_entry ct_span_kernels[] = {CT_KERNEL_ENTRY(find_spans), CT_KERNELS_END};
+
 unsigned ct_cuda_spans(const ct_span_tables *tables, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(find_spans, grid, stream, *tables);
 }

@@ -74,6 +74,8 @@ CT_KERNEL plan_windows(const ct_plan_tables b) {
     }
 }
 
+const ct_kernel_entry ct_plan_kernels[] = {CT_KERNEL_ENTRY(plan_windows), CT_KERNELS_END};
+
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(plan_windows, grid, stream, *tables);
 }

@@ -59,6 +59,9 @@ CT_KERNEL compute_boxes(const ct_resident_tables b) {
     }
 }
 
+const ct_kernel_entry ct_update_kernels[] = {CT_KERNEL_ENTRY(write_positions_and_poses), CT_KERNEL_ENTRY(compute_boxes),
+                                             CT_KERNELS_END};
+
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(write_positions_and_poses, grid, stream, *tables);
     n += CT_LAUNCH(compute_boxes, grid, stream, *tables);

@@ -49,4 +49,6 @@ struct ct_answer_tables : ct_span_tables {
 
 unsigned ct_cuda_answer(const ct_answer_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_answer_kernels[];
+
 #endif

@@ -13,22 +13,38 @@
 #ifdef CT_CUDA_SHIM
 #include "gpu/backend/cuda/shim.cuh"
 
-/* Threads of every block, a power of 4: a fiber each is slow, and two warps race as eight do. */
-#define CT_BLOCK 64u
+/* Threads of every block. The build may choose fewer for the shim: a smaller block has other chunks, and its tests take
+ * less time under a sanitizer. */
+#ifndef CT_SHIM_BLOCK
+#define CT_SHIM_BLOCK 256u
+#endif
+#define CT_BLOCK CT_SHIM_BLOCK
 #else
 #include <cuda_runtime.h>
 
 #define CT_BLOCK                             256u
 
-/* Is 1, to be added up. */
+/* Launches the kernel and is 1, to be summed. */
 #define CT_LAUNCH(kernel, grid, stream, ...) (kernel<<<(grid), CT_BLOCK, 0, (stream)>>>(__VA_ARGS__), 1u)
 
 #define CT_UNROLL _Pragma("unroll")
 #endif
 
+static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_scan, of at least two warps");
+
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void
 #define CT_SHARED __shared__
+
+/* A kernel by its name. A file with kernels lists them all, for load.cu, and ends the list with CT_KERNELS_END. */
+struct ct_kernel_entry {
+    const char *name;
+    const void *function;
+};
+#define CT_KERNEL_ENTRY(kernel)                                                                                        \
+    { #kernel, (const void *)(kernel) }
+#define CT_KERNELS_END                                                                                                 \
+    { nullptr, nullptr }
 
 #define CT_BLOCK_INDEX blockIdx.x
 #define CT_GRID_SIZE   gridDim.x

@@ -36,6 +36,8 @@ CT_KERNEL probe(uint32_t *out) {
     CT_FOR(i, (uint64_t)CT_BLOCK) out[i] = (uint32_t)(i * i + 1);
 }
 
+const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe), CT_KERNELS_END};
+
 /* Does a kernel run, and is what it writes right? */
 static bool runs(ct_device *device, ct_error *error) {
     ct_gpu_pinned memory = {NULL, NULL, 0};
@@ -143,7 +145,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     for (ct_workspace &workspace : device->workspaces) ok = ok && open_lane(device, &workspace);
     if (!ok)
         ct_gpu_lost(device, &why);
-    else if (set_budget(device, options, &why) && runs(device, &why) &&
+    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) && runs(device, &why) &&
              (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
         *out = device;
     if (*out) return CT_OK;

@@ -130,6 +130,13 @@ void ct_gpu_lose(ct_device *device, const char *why);
 ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of a lost device */
 double ct_gpu_now(void);                                         /* s */
 
+extern const ct_kernel_entry ct_probe_kernels[];
+
+/* ---- load.cu ---- */
+
+/* Loads every kernel onto the current device. OUT_OF_MEMORY, DEVICE_ERROR: which kernel it was, and why. */
+ct_status ct_gpu_load_kernels(const ct_device *device, ct_error *error);
+
 /* ---- memory.cu ---- */
 
 struct ct_guard { /* holds the device's mutex */

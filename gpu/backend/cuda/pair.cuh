@@ -76,4 +76,7 @@ CT_DEVICE uint64_t ct_sorted_pair_index(const ct_pair_tables &b, uint64_t p) {
 unsigned ct_cuda_build_crowds(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_find_pairs(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_crowd_kernels[];
+extern const ct_kernel_entry ct_pair_kernels[];
+
 #endif

@@ -45,4 +45,6 @@ CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, u
 
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_plan_kernels[];
+
 #endif

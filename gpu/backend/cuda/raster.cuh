@@ -55,4 +55,7 @@ unsigned ct_cuda_raster(const ct_raster_tables *tables, unsigned grid, cudaStrea
 unsigned ct_cuda_make_patches(const ct_draw_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_read_drawn(const ct_draw_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_raster_kernels[];
+extern const ct_kernel_entry ct_draw_kernels[];
+
 #endif

@@ -106,4 +106,6 @@ struct ct_resident_tables {
  * returns how many kernels it launched. */
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_update_kernels[];
+
 #endif

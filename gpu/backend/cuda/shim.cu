@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct world {
     cudaError_t sticky = cudaSuccess;
     std::string injected; /* CT_SHIM_FAIL as last seen, and what has been called since */
     std::map<std::string, int> calls;
+    std::set<std::pair<int, const void *>> loaded; /* kernels, by device */
 };
 
 /* Never destroyed: an engine may outlive it otherwise. */
@@ -227,6 +229,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
 cudaError_t cudaSetDevice(int device) {
     TRY("cudaSetDevice");
     current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function) {
+    TRY("cudaFuncGetAttributes");
+    std::lock_guard<std::mutex> lock(the().mutex);
+    the().loaded.insert({current, function});
+    attributes->maxThreadsPerBlock = (int)setting("CT_SHIM_MAX_THREADS", 1024);
     return cudaSuccess;
 }
 
@@ -431,7 +441,18 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 #endif
 
-void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &kernel) {
+/* Kernels that were loaded on a device are all that it may run: a list of them must be complete. */
+static void require_loaded(const void *function) {
+    std::lock_guard<std::mutex> lock(the().mutex);
+    bool any = false;
+    for (const auto &entry : the().loaded) any = any || entry.first == current;
+    if (!any || the().loaded.count({current, function})) return;
+    fprintf(stderr, "CUDA shim: a kernel is launched that was not loaded when its device was opened (load.cu)\n");
+    abort();
+}
+
+void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel) {
+    require_loaded(function);
     if (cudaError_t wrong = trouble("launch")) {
         stream->failure = wrong;
         return;

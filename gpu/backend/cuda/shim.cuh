@@ -88,6 +88,10 @@ cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
+struct cudaFuncAttributes {
+    int maxThreadsPerBlock;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 cudaError_t ct_shim_malloc(void **memory, size_t size);
@@ -128,11 +132,11 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 
 /* Runs the kernel for every thread of a grid, before it returns. */
 void ct_shim_run(unsigned grid, unsigned order, const std::function<void()> &kernel);
-void ct_shim_launch(unsigned grid, cudaStream_t stream, const std::function<void()> &kernel);
+void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel);
 
 template <class... P, class... A>
 void ct_shim_start(void (*kernel)(P...), unsigned grid, cudaStream_t stream, A... arguments) {
-    ct_shim_launch(grid, stream, [=] { kernel(arguments...); });
+    ct_shim_launch((const void *)kernel, grid, stream, [=] { kernel(arguments...); });
 }
 #define CT_LAUNCH(kernel, grid, stream, ...) (ct_shim_start(kernel, grid, stream, __VA_ARGS__), 1u)
 

@@ -19,4 +19,6 @@ struct ct_span_tables : ct_raster_tables {
 
 unsigned ct_cuda_spans(const ct_span_tables *tables, unsigned grid, cudaStream_t stream);
 
+extern const ct_kernel_entry ct_span_kernels[];
+
 #endif

@@ -117,6 +117,18 @@ static void test_first_kernel_fails(void **state) {
     expect_refused(&options, CT_OUT_OF_MEMORY, "device", "pinned memory");
 }
 
+static void test_kernels_that_do_not_load(void **state) {
+    (void)state;
+    ct_engine_options options = cuda_options();
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:3:2");
+    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "has no memory for kernel compute_boxes");
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:2:209");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "cannot load kernel write_positions_and_poses: cudaError");
+    set("CT_SHIM_FAIL", NULL);
+    set("CT_SHIM_MAX_THREADS", "32");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "runs kernel probe with at most 32 threads a block");
+}
+
 /* ---- scenes ---- */
 
 static void test_any_order_of_threads(void **state) {
@@ -635,6 +647,7 @@ int main(void) {
         ONE_THREAD(test_lists_of_devices),
         ONE_THREAD(test_full_device),
         ONE_THREAD(test_first_kernel_fails),
+        ONE_THREAD(test_kernels_that_do_not_load),
         TEST(test_any_order_of_threads),
         ONE_THREAD(test_every_initial_winding),
         ONE_THREAD(test_memory_comes_back),
