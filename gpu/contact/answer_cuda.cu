@@ -1,91 +1,95 @@
-/* answer_cuda.cu - sums to answers: the vertices that have any, both bodies' forces and torques, friction weights, and
- * the contacts themselves. Sums, and their pages, are left as they have to be for the next
- * batch: zero. */
+/* answer_cuda.cu - sums to answers: the sparse gradient's entries, forces and torques on both bodies, friction weights,
+ * and the contacts. It leaves the sums and their page table zero for the next batch. */
+#include "gpu/backend/cuda/answer.cuh"
 #include "gpu/backend/cuda/collective.cuh"
 
 #include <string.h>
 
-/* Anything that needs the sparse gradient. */
+/* Wishes that need the sparse gradient. */
 enum { WANT_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
-/* Anything that hands it out. */
+/* Wishes that return arrays made of it. */
 enum { WANT_ARRAYS = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
-enum { EACH = CT_VERTEX_CHUNK / (int)CT_BLOCK }; /* vertices of a thread, one after the other */
+enum { THREAD_VERTICES = CT_VERTEX_CHUNK / (int)CT_BLOCK }; /* consecutive vertices of a thread */
 
-CT_DEVICE bool is_found(const ct_gpu_pair *pair) {
-    ct_contact contact;
-    return !pair->plan && ct_frame_volumes(&pair->window, pair->length, &contact);
+/* Fills the contact's volumes. False: the pair is no contact. */
+CT_DEVICE bool pair_volumes(const ct_answer_tables &b, uint64_t p, ct_contact *contact) {
+    const ct_gpu_plan *plan = &b.plans[p];
+    return !plan->status && ct_frame_volumes(&plan->window, b.span_length + 3 * p, contact);
 }
 
-/* A chunk of one body's vertices in one pair. */
-struct chunk_place {
+CT_DEVICE bool is_contact(const ct_answer_tables &b, uint64_t p) {
+    ct_contact contact;
+    return pair_volumes(b, p, &contact);
+}
+
+/* The vertices of a chunk. */
+struct chunk_range {
     uint64_t side, first, last; /* vertices [first, last) */
-    uint32_t *page;             /* of the body's first vertices */
+    uint32_t *page_slots;       /* of the body's first vertices */
 };
 
-CT_DEVICE chunk_place place_of(const ct_batch &b, uint64_t chunk) {
-    chunk_place at;
-    at.side = ct_find(2 * b.counts->pairs, chunk, [&](uint64_t i) { return b.vertex_chunk[i]; });
+CT_DEVICE chunk_range range_of_chunk(const ct_answer_tables &b, uint64_t chunk) {
+    chunk_range at;
+    at.side = ct_find_owner(2 * b.counts->pairs, chunk, [&](uint64_t i) { return b.vertex_chunk_offset[i]; });
     const uint64_t n = b.bodies[b.pairs[at.side / 2].body[at.side & 1]]->n_vertices;
-    at.first = (chunk - b.vertex_chunk[at.side]) * CT_VERTEX_CHUNK;
-    at.page = ct_page_of(b, at.side, 0);
+    at.first = (chunk - b.vertex_chunk_offset[at.side]) * CT_VERTEX_CHUNK;
+    at.page_slots = ct_page_slot(b, at.side, 0);
     at.last = at.first + CT_VERTEX_CHUNK < n ? at.first + CT_VERTEX_CHUNK : n;
     return at;
 }
 
-/* A vertex's sums, if it has any. */
-CT_DEVICE int64_t *sums_of(const ct_batch &b, const chunk_place *at, uint64_t vertex) {
-    const uint32_t page = at->page[vertex / CT_PAGE];
+/* A vertex's sums, or NULL where all of them are zero. */
+CT_DEVICE int64_t *nonzero_sums(const ct_answer_tables &b, const chunk_range *at, uint64_t vertex) {
+    const uint32_t page = at->page_slots[vertex / CT_PAGE];
     if (page == CT_NO_PAGE) return NULL;
-    int64_t *sums = ct_sums_on(b, page, vertex);
+    int64_t *sums = ct_vertex_sums(b, page, vertex);
     return sums[0] | sums[1] | sums[2] ? sums : NULL;
 }
 
-CT_KERNEL sift(const ct_batch b) {
-    CT_SHARED uint32_t found[CT_BLOCK];
-    if (ct_gpu_raster_shortage(b.counts, &b.room)) return;
+/* Counts the entries of each chunk and the contacts, and clears the sums over entries. */
+CT_KERNEL count_entries(const ct_answer_tables b) {
+    CT_SHARED uint32_t n_entries[CT_BLOCK];
+    if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks, n_pairs = b.counts->pairs;
     CT_EACH_BLOCK(chunk, n_chunks) {
-        const chunk_place at = place_of(b, chunk);
-        const ct_gpu_pair *pair = &b.pairs[at.side / 2];
-        const bool wanted = is_found(pair) && (b.steps[pair->step].want & WANT_ENTRIES);
+        const chunk_range at = range_of_chunk(b, chunk);
+        const uint64_t p = at.side / 2;
+        const bool wanted = is_contact(b, p) && (b.steps[b.pairs[p].step].want & WANT_ENTRIES);
         CT_THREADS(t) {
-            found[t] = 0;
-            for (uint64_t v = at.first + t; v < at.last; v += CT_BLOCK) found[t] += wanted && sums_of(b, &at, v);
+            n_entries[t] = 0;
+            for (uint64_t v = at.first + t; v < at.last; v += CT_BLOCK)
+                n_entries[t] += wanted && nonzero_sums(b, &at, v);
         }
-        CT_BARRIER();
-        for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {
-            CT_THREADS(t) {
-                if (t < d) found[t] += found[t + d];
-            }
-            CT_BARRIER();
-        }
+        ct_block_sum(n_entries);
         CT_THREADS(t) {
-            if (t == 0) b.chunk_count[chunk] = found[0];
+            if (t == 0) b.entry_count[chunk] = n_entries[0];
         }
         CT_BARRIER();
     }
-    if (!ct_is_last_block(&b.counts->done[2])) return;
+    CT_FOR(i, 2 * CT_WIDE_SUMS * 2 * n_pairs)((int64_t *)b.side_sums)[i] = 0;
+    if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_COUNT_ENTRIES])) return;
     const uint64_t entries = ct_scan(
-        n_chunks, [&](uint64_t i) { return (uint64_t)b.chunk_count[i]; },
-        [&](uint64_t i, uint64_t before) { b.chunk_first[i] = before; });
+        n_chunks, [&](uint64_t i) { return (uint64_t)b.entry_count[i]; },
+        [&](uint64_t i, uint64_t before) { b.entry_offset[i] = before; });
     const uint64_t contacts = ct_scan(
-        n_pairs, [&](uint64_t i) { return (uint64_t)is_found(&b.pairs[i]); },
-        [&](uint64_t i, uint64_t before) { b.contact[i] = before; });
+        n_pairs, [&](uint64_t i) { return (uint64_t)is_contact(b, i); },
+        [&](uint64_t i, uint64_t before) { b.contact_offset[i] = before; });
     CT_THREADS(t) {
         if (t > 0) continue;
-        b.counts->entries = b.chunk_first[n_chunks] = entries;
-        b.counts->contacts = b.contact[n_pairs] = contacts;
+        b.counts->entries = b.entry_offset[n_chunks] = entries;
+        b.counts->contacts = b.contact_offset[n_pairs] = contacts;
     }
 }
 
-/* Threads of a block that add up wide sums: their parts must fit in shared memory. */
-#define SUMMERS (CT_BLOCK / 2)
+/* Threads of a block that sum ct_moments or ct_barycentre: with 256 threads, 128 ct_moments take 24 KiB of the 48 KiB
+ * of shared memory that a block may have. */
+#define SUMMING_THREADS (CT_BLOCK / 2)
 
-/* Adds up `wides` [SUMMERS][count] and adds that to a side's from number `first` on. */
-CT_DEVICE void add_wides(ct_wide *wides, int count, ct_gpu_side *side, int first) {
+/* Adds the sums of `wides`, [SUMMING_THREADS][count] in shared memory, to a side's sums from number `first` on. */
+CT_DEVICE void add_wide_sums(ct_wide *wides, int count, ct_gpu_side_sums *side, int first) {
     CT_BARRIER();
-    for (unsigned d = SUMMERS / 2; d > 0; d /= 2) {
+    for (unsigned d = SUMMING_THREADS / 2; d > 0; d /= 2) {
         CT_THREADS(t) {
             if (t >= d) continue;
             for (int k = 0; k < count; k++)
@@ -101,34 +105,37 @@ CT_DEVICE void add_wides(ct_wide *wides, int count, ct_gpu_side *side, int first
     CT_BARRIER();
 }
 
-CT_KERNEL gather(const ct_batch b) {
+/* Writes the entries of each chunk, clears the sums and their pages, and sums forces and moments over the entries. */
+CT_KERNEL compact_gradient(const ct_answer_tables b) {
     CT_SHARED uint64_t before[CT_BLOCK], other[CT_BLOCK];
-    CT_SHARED ct_moments moments[SUMMERS];
-    if (ct_gpu_shortage(b.counts, &b.room)) return;
+    CT_SHARED ct_moments moments[SUMMING_THREADS];
+    if (ct_gpu_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
-        const chunk_place at = place_of(b, chunk);
+        const chunk_range at = range_of_chunk(b, chunk);
         const ct_gpu_pair *pair = &b.pairs[at.side / 2];
         const ct_gpu_body *body = b.bodies[pair->body[at.side & 1]];
         const uint32_t want = b.steps[pair->step].want;
-        const uint64_t first_entry = b.chunk_first[chunk];
-        const bool any = b.chunk_count[chunk] > 0;
+        const uint64_t first_entry = b.entry_offset[chunk];
+        const bool any = b.entry_count[chunk] > 0;
         CT_THREADS(t) {
             before[t] = 0;
-            for (uint64_t v = at.first + t * EACH; v < at.first + (t + 1) * EACH && v < at.last; v++)
-                before[t] += any && sums_of(b, &at, v);
+            for (uint64_t v = at.first + t * THREAD_VERTICES; v < at.first + (t + 1) * THREAD_VERTICES && v < at.last;
+                 v++)
+                before[t] += any && nonzero_sums(b, &at, v);
         }
         if (any) ct_block_scan(before, other);
         CT_THREADS(t) {
             uint64_t entry = first_entry + before[t];
-            for (uint64_t v = at.first + t * EACH; v < at.first + (t + 1) * EACH && v < at.last; v++) {
-                int64_t *sums = sums_of(b, &at, v);
+            for (uint64_t v = at.first + t * THREAD_VERTICES; v < at.first + (t + 1) * THREAD_VERTICES && v < at.last;
+                 v++) {
+                int64_t *sums = nonzero_sums(b, &at, v);
                 if (!sums) continue;
                 if (any) {
-                    b.vertices[entry] = (uint32_t)v;
+                    b.entry_vertices[entry] = (uint32_t)v;
                     if (want & WANT_ARRAYS) b.out_vertices[entry] = (uint32_t)v;
                     for (int k = 0; k < 3; k++) {
-                        b.sums[3 * entry + k] = sums[k];
+                        b.entry_sums[3 * entry + k] = sums[k];
                         if (want & WANT_ARRAYS) b.out_sums[3 * entry + k] = sums[k];
                     }
                     entry++;
@@ -138,128 +145,132 @@ CT_KERNEL gather(const ct_batch b) {
         }
         CT_BARRIER();
         CT_THREADS(t) {
-            if (at.first + t * CT_PAGE < at.last) at.page[at.first / CT_PAGE + t] = CT_NO_PAGE;
+            if (at.first + t * CT_PAGE < at.last) at.page_slots[at.first / CT_PAGE + t] = CT_NO_PAGE;
         }
         if (!any) continue;
-        const uint64_t last_entry = first_entry + b.chunk_count[chunk];
+        const uint64_t last_entry = first_entry + b.entry_count[chunk];
         CT_THREADS(t) {
-            if (t >= SUMMERS) continue;
+            if (t >= SUMMING_THREADS) continue;
             ct_moments mine = {{0, 0, 0}, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}};
-            for (uint64_t e = first_entry + t; e < last_entry; e += SUMMERS) {
+            for (uint64_t e = first_entry + t; e < last_entry; e += SUMMING_THREADS) {
                 int32_t q[3];
-                ct_gpu_coords(body, &pair->window, b.vertices[e], q);
-                ct_moments_add(&mine, q, b.sums + 3 * e);
+                ct_gpu_coords(body, &b.plans[at.side / 2].window, b.entry_vertices[e], q);
+                ct_moments_add(&mine, q, b.entry_sums + 3 * e);
             }
             moments[t] = mine;
         }
-        add_wides((ct_wide *)moments, CT_MOMENTS, &b.sides[at.side], 0);
+        add_wide_sums((ct_wide *)moments, CT_MOMENT_SUMS, &b.side_sums[at.side], 0);
     }
 }
 
-/* Body 0's force of a pair, m^2. */
-CT_DEVICE void force_of(const ct_batch &b, uint64_t p, const ct_weight_units *units, double force[3]) {
-    for (int k = 0; k < 3; k++) force[k] = ct_wide_to_double(ct_gpu_wide(&b.sides[2 * p], k)) * units->of[k];
+/* dV/d(translation) of a pair's body 0, m^2. */
+CT_DEVICE void force_of_pair(const ct_answer_tables &b, uint64_t p, const ct_weight_units *units, double force[3]) {
+    for (int k = 0; k < 3; k++) force[k] = ct_wide_to_double(ct_gpu_wide_sum(&b.side_sums[2 * p], k)) * units->of[k];
 }
 
-CT_KERNEL weigh(const ct_batch b) {
-    CT_SHARED ct_barycentre parts[SUMMERS];
-    if (ct_gpu_shortage(b.counts, &b.room)) return;
+/* Sums the friction weights of the entries and the weighted positions, which give the contact's centre. */
+CT_KERNEL sum_friction_weights(const ct_answer_tables b) {
+    CT_SHARED ct_barycentre parts[SUMMING_THREADS];
+    if (ct_gpu_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
-        if (b.chunk_count[chunk] == 0) continue;
-        const chunk_place at = place_of(b, chunk);
-        const ct_gpu_pair *pair = &b.pairs[at.side / 2];
-        const ct_gpu_body *body = b.bodies[pair->body[at.side & 1]];
-        const ct_weight_units units = ct_frame_units(&pair->window);
-        const double scale = ct_barycentre_scale(&pair->window);
+        if (b.entry_count[chunk] == 0) continue;
+        const chunk_range at = range_of_chunk(b, chunk);
+        const ct_window *window = &b.plans[at.side / 2].window;
+        const ct_gpu_body *body = b.bodies[b.pairs[at.side / 2].body[at.side & 1]];
+        const ct_weight_units units = ct_frame_units(window);
+        const double scale = ct_barycentre_scale(window);
         double force[3];
         ct_contact contact;
-        force_of(b, at.side / 2, &units, force);
+        force_of_pair(b, at.side / 2, &units, force);
         const int has_normal = ct_frame_normal(&contact, force);
-        const uint64_t first = b.chunk_first[chunk], last = first + b.chunk_count[chunk];
+        const uint64_t first = b.entry_offset[chunk], last = first + b.entry_count[chunk];
         CT_THREADS(t) {
-            if (t >= SUMMERS) continue;
+            if (t >= SUMMING_THREADS) continue;
             ct_barycentre mine = {{0, 0, 0}, {0, 0, 0}, 0, 0};
-            for (uint64_t e = first + t; e < last; e += SUMMERS) {
+            for (uint64_t e = first + t; e < last; e += SUMMING_THREADS) {
                 int32_t q[3];
-                ct_gpu_coords(body, &pair->window, b.vertices[e], q);
-                ct_barycentre_add(&mine, &contact, has_normal, scale, &units, q, b.sums + 3 * e);
+                ct_gpu_coords(body, window, b.entry_vertices[e], q);
+                ct_barycentre_add(&mine, &contact, has_normal, scale, &units, q, b.entry_sums + 3 * e);
             }
             parts[t] = mine;
         }
-        add_wides((ct_wide *)parts, CT_BARYCENTRE, &b.sides[at.side], CT_MOMENTS);
+        add_wide_sums((ct_wide *)parts, CT_BARYCENTRE_SUMS, &b.side_sums[at.side], CT_MOMENT_SUMS);
     }
 }
 
-CT_DEVICE ct_moments moments_of(const ct_gpu_side *side) {
+CT_DEVICE ct_moments moments_of(const ct_gpu_side_sums *side) {
     ct_moments m;
-    for (int k = 0; k < CT_MOMENTS; k++) ((ct_wide *)&m)[k] = ct_gpu_wide(side, k);
+    for (int k = 0; k < CT_MOMENT_SUMS; k++) ((ct_wide *)&m)[k] = ct_gpu_wide_sum(side, k);
     return m;
 }
 
-CT_DEVICE ct_barycentre barycentre_of(const ct_gpu_side *side) {
+CT_DEVICE ct_barycentre barycentre_of(const ct_gpu_side_sums *side) {
     ct_barycentre c;
-    for (int k = 0; k < CT_BARYCENTRE; k++) ((ct_wide *)&c)[k] = ct_gpu_wide(side, CT_MOMENTS + k);
+    for (int k = 0; k < CT_BARYCENTRE_SUMS; k++) ((ct_wide *)&c)[k] = ct_gpu_wide_sum(side, CT_MOMENT_SUMS + k);
     return c;
 }
 
-CT_DEVICE void answer_pair(const ct_batch &b, uint64_t p) {
+CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t p) {
     const ct_gpu_pair *pair = &b.pairs[p];
-    ct_gpu_found found;
-    memset(&found, 0, sizeof found);
-    ct_contact *contact = &found.contact;
-    if (pair->plan || !ct_frame_volumes(&pair->window, pair->length, contact)) return;
-    found.units = ct_frame_units(&pair->window);
-    found.first_entry = b.chunk_first[b.vertex_chunk[2 * p]];
+    const ct_window *window = &b.plans[p].window;
+    ct_gpu_contact out;
+    memset(&out, 0, sizeof out);
+    ct_contact *contact = &out.contact;
+    if (!pair_volumes(b, p, contact)) return;
+    out.units = ct_frame_units(window);
+    out.first_entry = b.entry_offset[b.vertex_chunk_offset[2 * p]];
     for (uint64_t k = 0; k < 2; k++) {
-        found.body[k] = pair->body[k];
-        contact->count[k] = b.chunk_first[b.vertex_chunk[2 * p + k + 1]] - b.chunk_first[b.vertex_chunk[2 * p + k]];
+        out.body[k] = pair->body[k];
+        contact->count[k] =
+            b.entry_offset[b.vertex_chunk_offset[2 * p + k + 1]] - b.entry_offset[b.vertex_chunk_offset[2 * p + k]];
     }
     if (b.steps[pair->step].want & WANT_ENTRIES) {
         for (int k = 0; k < 2; k++) {
             const ct_gpu_body *body = b.bodies[pair->body[k]];
             double origin[3] = {0, 0, 0};
             for (int i = 0; i < 3 && body->rigid; i++) origin[i] = body->pose[4 * i + 3];
-            const ct_moments moments = moments_of(&b.sides[2 * p + (uint64_t)k]);
-            ct_moments_finish(&moments, &pair->window, &found.units, origin, contact->generalized_gradient[k]);
+            const ct_moments moments = moments_of(&b.side_sums[2 * p + (uint64_t)k]);
+            ct_moments_finish(&moments, window, &out.units, origin, contact->generalized_gradient[k]);
         }
         const int has_normal = ct_frame_normal(contact, contact->generalized_gradient[0]);
-        const ct_barycentre sides[2] = {barycentre_of(&b.sides[2 * p]), barycentre_of(&b.sides[2 * p + 1])};
-        ct_frame_finish(&pair->window, sides, has_normal, ct_barycentre_scale(&pair->window), contact);
+        const ct_barycentre sides[2] = {barycentre_of(&b.side_sums[2 * p]), barycentre_of(&b.side_sums[2 * p + 1])};
+        ct_frame_finish(window, sides, has_normal, ct_barycentre_scale(window), contact);
     }
-    b.out_found[b.contact[p]] = found;
+    b.out_contacts[b.contact_offset[p]] = out;
 }
 
-CT_DEVICE void answer_step(const ct_batch &b, uint64_t i) {
+CT_DEVICE void write_step_totals(const ct_answer_tables &b, uint64_t i) {
     const ct_gpu_step *step = &b.steps[i];
-    ct_gpu_share share;
-    memset(&share, 0, sizeof share);
-    const uint64_t first = b.row_first[step->first_body], last = b.row_first[step->first_body + step->n_bodies];
-    share.pairs = last - first;
-    share.box_tests = ct_gpu_is_crowd(step) ? b.step_tests[i] : step->n_bodies * (uint64_t)(step->n_bodies - 1) / 2;
-    share.rays = b.ray[3 * last] - b.ray[3 * first];
-    share.fragments = b.step_fragments[i];
-    share.first_contact = b.contact[first];
-    share.n_contacts = b.contact[last] - b.contact[first];
-    share.refused = ~b.step_refused[i];
-    if (share.refused != CT_GPU_NONE)
-        for (int k = 0; k < 2; k++) share.body[k] = b.pairs[share.refused].body[k];
-    b.out_shares[i] = share;
+    ct_gpu_step_totals totals;
+    memset(&totals, 0, sizeof totals);
+    const uint64_t first = b.row_offset[step->first_body], last = b.row_offset[step->first_body + step->n_bodies];
+    totals.pairs = last - first;
+    totals.box_tests =
+        ct_gpu_is_crowd(step) ? b.step_box_tests[i] : step->n_bodies * (uint64_t)(step->n_bodies - 1) / 2;
+    totals.rays = b.ray_offset[3 * last] - b.ray_offset[3 * first];
+    totals.fragments = b.step_fragments[i];
+    totals.first_contact = b.contact_offset[first];
+    totals.n_contacts = b.contact_offset[last] - b.contact_offset[first];
+    totals.refused = ~b.step_refused[i];
+    if (totals.refused != CT_GPU_NONE)
+        for (int k = 0; k < 2; k++) totals.body[k] = b.pairs[totals.refused].body[k];
+    b.out_steps[i] = totals;
 }
 
-CT_KERNEL finish(const ct_batch b) {
+CT_KERNEL write_contacts(const ct_answer_tables b) {
     CT_THREADS(t) {
         if (t == 0 && CT_BLOCK_INDEX == 0) *b.out_counts = *b.counts;
     }
-    if (ct_gpu_shortage(b.counts, &b.room)) return;
-    CT_FOR(p, b.counts->pairs) answer_pair(b, p);
-    CT_FOR(i, b.n_steps) answer_step(b, i);
+    if (ct_gpu_shortage(b.counts, &b.capacity)) return;
+    CT_FOR(p, b.counts->pairs) write_contact(b, p);
+    CT_FOR(i, b.n_steps) write_step_totals(b, i);
 }
 
-unsigned ct_cuda_answer(const ct_batch *batch, unsigned grid, cudaStream_t stream) {
-    unsigned n = CT_LAUNCH(sift, grid, stream, *batch);
-    n += CT_LAUNCH(gather, grid, stream, *batch);
-    n += CT_LAUNCH(weigh, grid, stream, *batch);
-    n += CT_LAUNCH(finish, grid, stream, *batch);
+unsigned ct_cuda_answer(const ct_answer_tables *tables, unsigned grid, cudaStream_t stream) {
+    unsigned n = CT_LAUNCH(count_entries, grid, stream, *tables);
+    n += CT_LAUNCH(compact_gradient, grid, stream, *tables);
+    n += CT_LAUNCH(sum_friction_weights, grid, stream, *tables);
+    n += CT_LAUNCH(write_contacts, grid, stream, *tables);
     return n;
 }

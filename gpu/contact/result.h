@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "gpu/base/arena.h"
 #include "gpu/contact/frame_k.h"
 
 /* The arrays of entries, as ct_result has them; NULL: not wanted. */
@@ -13,9 +14,13 @@ typedef struct ct_entry_arrays {
     double *gradient, *weights, *forces;
 } ct_entry_arrays;
 
-/* Makes those for n entries that `want` asks for. False: no memory, and there are none. */
+/* Allocates the arrays of n entries that `want` asks for; freed by ct_entry_arrays_free. False: no memory, and *arrays
+ * is zero. */
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 void ct_entry_arrays_free(ct_entry_arrays *arrays);
+
+/* The same in an arena, which frees them. */
+bool ct_entry_arrays_in(ct_arena *arena, ct_budget *budget, ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 
 /* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
  * by n_contacts, and the arrays are still to be filled; but where `filled` is not NULL, those of the entries are taken

@@ -91,17 +91,17 @@ static bool agrees(const struct scene *scene, const ct_drawing *d) {
     return total == d->n_fragments;
 }
 
-static bool add_patches(const struct scene *scene, const ct_bands *bands, ct_patches patches[2], ct_budget *budget) {
-    uint32_t entries[N_TRIANGLES], offsets[4];
-    for (uint32_t i = 0; i < N_TRIANGLES; i++) entries[i] = i;
-    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? N_TRIANGLES : 0; /* all in the only band of view W */
+static bool add_patches(const struct scene *scene, const ct_bin_plan *plan, ct_patches patches[2], ct_budget *budget) {
+    uint32_t entries[EACH], offsets[4];
+    for (uint32_t i = 0; i < EACH; i++) entries[i] = i;
+    for (uint32_t i = 0; i < 4; i++) offsets[i] = i > W ? EACH : 0; /* all in the one bin of the last view */
     for (uint32_t b = 0; b < 2; b++) {
-        const ct_snapped_body placed = {.coords = scene->coords[b],
-                                        .triangles = scene->triangles[b],
-                                        .body = b,
-                                        .entry = {0, 0, CT_INITIAL_COUNTED}};
-        const ct_bin bin = {.placed = &placed, .entries = entries, .offset = offsets};
-        if (!ct_patches_add(&patches[b], budget, &scene->window, bands, &bin, W, W, W + 1, 0)) return false;
+        const ct_snapped_body snapped = {.coords = scene->coords[b],
+                                         .triangles = scene->triangles[b],
+                                         .body = b,
+                                         .initial = {0, 0, CT_INITIAL_COUNTED}};
+        const ct_binned_chunk chunk = {.snapped = &snapped, .entries = entries, .offset = offsets};
+        if (!ct_patches_add(&patches[b], budget, &scene->window, plan, &chunk, W, W + 1, 0)) return false;
     }
     return true;
 }
@@ -111,13 +111,14 @@ ct_status ct_raster_gl_check_driver(ct_raster_gl *gl, const char *renderer, ct_e
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to check the OpenGL driver");
     fill_scene(scene);
     ct_budget budget = {0};
-    const ct_bands bands = ct_bands_plan(&scene->window, 1 << 20); /* one band a view */
+    ct_binned_tile tiles[3];
+    const ct_bin_plan plan =
+        ct_bin_plan_uniform(&scene->window, 1 << 20, CT_MAX_RESOLUTION, tiles); /* a bin per view */
     ct_patches patches[2] = {{.n = 0}, {.n = 0}};
     ct_draw_region region = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
     const ct_patches *parts[2] = {&patches[0], &patches[1]};
-    ct_drawing drawing = {
-        .tiles = &region, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
-    ct_status status = add_patches(scene, &bands, patches, &budget)
+    ct_drawing drawing = {.tiles = &tile, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
+    ct_status status = add_patches(scene, &plan, patches, &budget)
                            ? ct_raster_gl_draw(gl, &budget, &drawing, error)
                            : ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to check the OpenGL driver");
     if (!status && !agrees(scene, &drawing))

@@ -12,9 +12,9 @@ typedef struct ct_patches {
     uint64_t samples; /* in all their rectangles: an upper bound of the number of fragments */
 } ct_patches;
 
-/* Appends patches for the bin's entries in bands [first, end) of view w, which draw region `tile` covers. The bin was
- * made without crossings. False: out of memory. */
-bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bands *bands,
-                    const ct_bin *bin, int w, uint32_t first, uint32_t end, uint32_t tile);
+/* Appends the patches of a chunk's entries in bins [first, end) of one view, which region number `region` of a drawing
+ * shows. The plan is uniform and one bin across; the chunk holds no crossings. False: out of memory. */
+bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,
+                    const ct_binned_chunk *chunk, uint32_t first, uint32_t end, uint32_t region);
 
 #endif

@@ -26,9 +26,7 @@ RULES = [
     ("gpu/include/*", []),
     ("gpu/base/*", [DOOR]),
     ("gpu/mesh/*", GROUND),
-    # On the device all stages work on one batch, whose tables hold what each of them knows.
-    ("gpu/*/*_cuda.cu*", STAGE + ["gpu/**_k.h", "gpu/backend/cuda/*"]),
-    # Each stage may read the contracts of those before it.
+    # Each stage may read the contracts of those before it; on a device too (DEVICES, below).
     ("gpu/broadphase/*", STAGE),
     ("gpu/view/*", STAGE),
     ("gpu/raster/*_gl.c", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),

@@ -2,7 +2,7 @@
 #include "gpu/backend/cuda/device.cuh"
 
 /* In the order of contacts and, within one, of views, rays and depth. */
-static int by_place(const void *a, const void *b) {
+static int by_ray_and_depth(const void *a, const void *b) {
     const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
     if (x->body[0] != y->body[0]) return x->body[0] < y->body[0] ? -1 : 1;
     if (x->body[1] != y->body[1]) return x->body[1] < y->body[1] ? -1 : 1;
@@ -12,10 +12,10 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* Why the first pair without a window has none, as the host works it out. */
-static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share) {
+static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
     const ct_scene *scene = step->scene;
-    const ct_body *bodies[2] = {scene->bodies[share->body[0] - sent->first_body],
-                                scene->bodies[share->body[1] - sent->first_body]};
+    const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
+                                scene->bodies[totals->body[1] - sent->first_body]};
     ct_window window;
     ct_error why = {};
     if (ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, &why))
@@ -30,45 +30,45 @@ struct spans {
 };
 
 /* Those of one pair, which come next. */
-static uint64_t count_spans(const spans *s, const ct_gpu_found *found) {
+static uint64_t count_spans(const spans *s, const ct_gpu_contact *found) {
     const ct_gpu_span *p = s->at;
     while (p < s->end && p->body[0] == found->body[0] && p->body[1] == found->body[1]) p++;
     return (uint64_t)(p - s->at);
 }
 
-static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent, const ct_gpu_share *share,
+static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals,
                    spans *shown) {
-    if (share->refused != CT_GPU_NONE) {
-        refuse(step, sent, share);
+    if (totals->refused != CT_GPU_NONE) {
+        refuse(step, sent, totals);
         return;
     }
-    step->scene->broad.box_tests = share->box_tests;
-    ct_gpu_found *found = (ct_gpu_found *)workspace->found.host + share->first_contact;
+    step->scene->broad.box_tests = totals->box_tests;
+    ct_gpu_contact *contacts = (ct_gpu_contact *)workspace->contacts.host + totals->first_contact;
     const int64_t(*sums)[3] = (const int64_t(*)[3])workspace->out_entries.host;
-    const uint32_t *vertices = (const uint32_t *)(sums + workspace->room.entries);
+    const uint32_t *vertices = (const uint32_t *)(sums + workspace->capacity.entries);
     uint64_t n_entries = 0, n_spans = 0, entry = 0, span = 0;
-    for (uint64_t i = 0; i < share->n_contacts; i++) {
-        n_entries += found[i].contact.count[0] + found[i].contact.count[1];
+    for (uint64_t i = 0; i < totals->n_contacts; i++) {
+        n_entries += contacts[i].contact.count[0] + contacts[i].contact.count[1];
         if (!(step->want & CT_WANT_SPANS)) continue;
         const spans rest = {shown->at + n_spans, shown->end};
-        n_spans += found[i].contact.n_spans = count_spans(&rest, &found[i]);
+        n_spans += contacts[i].contact.n_spans = count_spans(&rest, &contacts[i]);
     }
-    ct_result *r = ct_result_new(step->want, share->n_contacts, n_entries, n_spans, NULL, &step->error);
+    ct_result *r = ct_result_new(step->want, totals->n_contacts, n_entries, n_spans, NULL, &step->error);
     if (!r) {
         shown->at += n_spans;
         return;
     }
     r->method = step->scene->settings.method;
-    r->pairs = share->pairs;
-    r->rays = share->rays;
-    r->fragments = share->fragments;
-    for (uint64_t i = 0; i < share->n_contacts; i++) {
+    r->pairs = totals->pairs;
+    r->rays = totals->rays;
+    r->fragments = totals->fragments;
+    for (uint64_t i = 0; i < totals->n_contacts; i++) {
         for (int k = 0; k < 2; k++)
-            found[i].contact.body[k] = step->scene->bodies[found[i].body[k] - sent->first_body]->id;
-        const ct_contact *c = ct_result_add(r, &found[i].contact, &entry, &span);
+            contacts[i].contact.body[k] = step->scene->bodies[contacts[i].body[k] - sent->first_body]->id;
+        const ct_contact *c = ct_result_add(r, &contacts[i].contact, &entry, &span);
         if (r->vertices)
-            ct_result_entries(r, c, &found[i].units, step->scene->settings.stiffness, vertices + found[i].first_entry,
-                              sums + found[i].first_entry);
+            ct_result_entries(r, c, &contacts[i].units, step->scene->settings.stiffness,
+                              vertices + contacts[i].first_entry, sums + contacts[i].first_entry);
         for (uint64_t k = 0; r->spans && k < c->n_spans; k++) r->spans[c->first_span + k] = shown->at++->span;
     }
     step->result = r;
@@ -94,17 +94,17 @@ void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b
     const double start = ct_gpu_now();
     ct_step **steps = (ct_step **)workspace->members.data;
     const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
-    const ct_gpu_share *shares = (const ct_gpu_share *)(counts + 1);
+    const ct_gpu_step_totals *totals = (const ct_gpu_step_totals *)(counts + 1);
     const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data;
     ct_gpu_span *spans_host = (ct_gpu_span *)workspace->spans.host;
     spans shown = {spans_host, spans_host + counts->spans};
-    if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, by_place);
+    if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, by_ray_and_depth);
     uint64_t entries = 0;
     for (uint64_t i = 0; i < workspace->members.n; i++) {
-        answer(workspace, steps[i], &sent[i], &shares[i], &shown);
+        answer(workspace, steps[i], &sent[i], &totals[i], &shown);
         if (steps[i]->result) entries += steps[i]->result->n_entries;
     }
-    device->downloaded += sizeof *counts + batch->n_steps * sizeof *shares + counts->contacts * sizeof(ct_gpu_found) +
+    device->downloaded += sizeof *counts + batch->n_steps * sizeof *totals + counts->contacts * sizeof(ct_gpu_contact) +
                           entries * (sizeof(int64_t[3]) + sizeof(uint32_t)) + counts->spans * sizeof(ct_gpu_span);
     share_times(device, workspace, ct_gpu_now() - start);
 }

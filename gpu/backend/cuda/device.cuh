@@ -63,8 +63,8 @@ struct ct_scene_table {
     uint64_t version; /* the scene's when it was sent; 0: never */
 };
 
-/* One that is to be sent, and where it lies among those. */
-struct ct_fresh_table {
+/* A scene's table that the device has in an older version, and where its words are among those to be sent. */
+struct ct_stale_table {
     ct_scene *scene;
     uint64_t first, n; /* words */
 };
@@ -83,18 +83,20 @@ struct ct_workspace {
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
     cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
-    ct_gpu_capacity room;
-    /* What is sent: lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_boxed, ct_gpu_pose, ct_gpu_write, uint32_t; and for
-     * whom: ct_body * of boxed and poses, ct_step * of steps. Tables that have changed: words, and whose they are. */
-    ct_host_list steps, crowds, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, words, fresh;
+    ct_gpu_capacity capacity;
+    /* What is sent, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write, ct_gpu_position_write
+     * and uint32_t. Whose it is: ct_body * of box_updates and pose_writes, ct_step * of steps. Scene tables that
+     * changed: their words, and a ct_stale_table for each. */
+    ct_host_list steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
+        words, stale_tables;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
     ct_gpu_crowd crowd_end; /* what would be first of the next */
     ct_gpu_pinned tables_staging, rows_staging;
     ct_gpu_buffer tables, rows;
     /* Scratch, see ct_batch: */
-    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large, entries;
-    ct_gpu_pinned head, found, out_entries, spans;
+    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large_triangles, entries;
+    ct_gpu_pinned head, contacts, out_entries, spans;
 };
 
 /* What a batch lacked, for a message. */

@@ -127,8 +127,8 @@ static bool grow_for(ct_device *device, ct_workspace *workspace, ct_gl_buffer wh
     return grow(device, workspace, which, bytes);
 }
 
-bool ct_gpu_gl_make_room(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t lack,
-                         ct_gpu_need *n) {
+bool ct_gpu_gl_grow(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
+                    ct_gpu_need *n) {
     bool ok = true;
     if (c->samples > UINT32_MAX) {
         n->what = "fragments, which are counted in 32 bits, of the rectangles around triangles";
@@ -136,30 +136,30 @@ bool ct_gpu_gl_make_room(ct_device *device, ct_workspace *workspace, const ct_gp
         n->most = UINT32_MAX * (uint64_t)sizeof(ct_linked_fragment);
         return false;
     }
-    if (lack & CT_SHORT_PAIRS)
+    if (shortage & CT_SHORT_PAIRS)
         ok =
             ok && grow_for(device, workspace, CT_GL_REGIONS, c->pairs * 3 * sizeof(ct_draw_region), "views to draw", n);
-    if (lack & CT_SHORT_RAYS)
+    if (shortage & CT_SHORT_RAYS)
         ok = ok && grow_for(device, workspace, CT_GL_HEADS, c->rays * sizeof(uint32_t), "rays to draw", n) &&
              grow_for(device, workspace, CT_GL_WINDINGS, c->rays * sizeof(int32_t[2]), "rays to draw", n);
-    if (lack & CT_SHORT_PATCHES)
+    if (shortage & CT_SHORT_PATCHES)
         ok = ok && grow_for(device, workspace, CT_GL_PATCHES, c->patches * sizeof(ct_patch), "triangles to draw", n);
-    if (lack & CT_SHORT_FRAGMENTS)
+    if (shortage & CT_SHORT_FRAGMENTS)
         ok = ok && grow_for(device, workspace, CT_GL_FRAGMENTS, c->fragments * sizeof(ct_linked_fragment),
                             "ray crossings drawn", n);
     return ok;
 }
 
-static void lower(uint64_t *room, uint64_t bytes, uint64_t each) {
-    if (bytes / each < *room) *room = bytes / each;
+static void lower(uint64_t *count, uint64_t bytes, uint64_t each) {
+    if (bytes / each < *count) *count = bytes / each;
 }
 
-void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *room) {
-    lower(&room->pairs, workspace->shared[CT_GL_REGIONS].bytes, 3 * sizeof(ct_draw_region));
-    lower(&room->rays, workspace->shared[CT_GL_HEADS].bytes, sizeof(uint32_t));
-    lower(&room->rays, workspace->shared[CT_GL_WINDINGS].bytes, sizeof(int32_t[2]));
-    lower(&room->fragments, workspace->shared[CT_GL_FRAGMENTS].bytes, sizeof(ct_linked_fragment));
-    room->patches = workspace->shared[CT_GL_PATCHES].bytes / sizeof(ct_patch);
+void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *capacity) {
+    lower(&capacity->pairs, workspace->shared[CT_GL_REGIONS].bytes, 3 * sizeof(ct_draw_region));
+    lower(&capacity->rays, workspace->shared[CT_GL_HEADS].bytes, sizeof(uint32_t));
+    lower(&capacity->rays, workspace->shared[CT_GL_WINDINGS].bytes, sizeof(int32_t[2]));
+    lower(&capacity->fragments, workspace->shared[CT_GL_FRAGMENTS].bytes, sizeof(ct_linked_fragment));
+    capacity->patches = workspace->shared[CT_GL_PATCHES].bytes / sizeof(ct_patch);
 }
 
 /* ---- a drawing ---- */
@@ -200,27 +200,27 @@ static void blank(ct_workspace *workspace, trouble *t) {
     end(workspace, which, 2, t);
 }
 
-static unsigned make_patches(ct_device *device, ct_workspace *workspace, ct_batch *b, trouble *t) {
+static unsigned make_patches(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, trouble *t) {
     static const ct_gl_buffer which[] = {CT_GL_PATCHES, CT_GL_REGIONS, CT_GL_COMMANDS, CT_GL_COUNTER};
     unsigned n = 0;
     if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
     b->patches = (ct_patch *)pointer_to(workspace, CT_GL_PATCHES, t);
-    b->tiles = (ct_draw_region *)pointer_to(workspace, CT_GL_REGIONS, t);
-    b->commands = (ct_draw_command *)pointer_to(workspace, CT_GL_COMMANDS, t);
+    b->draw_regions = (ct_draw_region *)pointer_to(workspace, CT_GL_REGIONS, t);
+    b->draw_commands = (ct_draw_command *)pointer_to(workspace, CT_GL_COMMANDS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
-    b->n_commands = commands_for(b->room.patches);
-    if (t->code == cudaSuccess) n = ct_cuda_patches(b, device->grid, workspace->stream);
+    b->n_draw_commands = commands_for(b->capacity.patches);
+    if (t->code == cudaSuccess) n = ct_cuda_make_patches(b, device->grid, workspace->stream);
     end(workspace, which, 4, t);
     return n;
 }
 
-static unsigned take_fragments(ct_device *device, ct_workspace *workspace, ct_batch *b, trouble *t) {
+static unsigned read_drawn(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, trouble *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS, CT_GL_FRAGMENTS, CT_GL_COUNTER};
     unsigned n = 0;
     if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
-    b->heads = (uint32_t *)pointer_to(workspace, CT_GL_HEADS, t);
-    b->windings = (int32_t(*)[2])pointer_to(workspace, CT_GL_WINDINGS, t);
-    b->drawn = (ct_linked_fragment *)pointer_to(workspace, CT_GL_FRAGMENTS, t);
+    b->drawn_heads = (uint32_t *)pointer_to(workspace, CT_GL_HEADS, t);
+    b->drawn_windings = (int32_t(*)[2])pointer_to(workspace, CT_GL_WINDINGS, t);
+    b->drawn_fragments = (ct_linked_fragment *)pointer_to(workspace, CT_GL_FRAGMENTS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
     if (t->code == cudaSuccess) n = ct_cuda_read_drawn(b, device->grid, workspace->stream);
     end(workspace, which, 4, t);
@@ -228,15 +228,16 @@ static unsigned take_fragments(ct_device *device, ct_workspace *workspace, ct_ba
 }
 
 bool ct_gpu_gl_draw(ct_device *device, ct_workspace *workspace, const ct_batch *batch, unsigned *launches) {
-    ct_batch b = *batch;
+    ct_draw_tables b = {};
+    static_cast<ct_raster_tables &>(b) = *batch;
     trouble t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         blank(workspace, &t);
         *launches += make_patches(device, workspace, &b, &t);
         workspace->is_blank =
-            t.code == cudaSuccess &&
-            ct_raster_gl_draw_shared(workspace->gl, b.n_commands, (uint32_t)b.room.fragments, &t.error) == CT_OK;
-        if (workspace->is_blank) *launches += take_fragments(device, workspace, &b, &t);
+            t.code == cudaSuccess && ct_raster_gl_draw_shared(workspace->gl, b.n_draw_commands,
+                                                              (uint32_t)b.capacity.fragments, &t.error) == CT_OK;
+        if (workspace->is_blank) *launches += read_drawn(device, workspace, &b, &t);
         ct_gl_leave(device->gl);
     }
     return settle(device, &t);
@@ -336,7 +337,7 @@ bool ct_gpu_gl_reserve(ct_device *, ct_workspace *) {
     return false;
 }
 
-bool ct_gpu_gl_make_room(ct_device *, ct_workspace *, const ct_gpu_counts *, uint32_t, ct_gpu_need *) {
+bool ct_gpu_gl_grow(ct_device *, ct_workspace *, const ct_gpu_counts *, uint32_t, ct_gpu_need *) {
     return false;
 }
 

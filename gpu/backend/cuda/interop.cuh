@@ -19,10 +19,10 @@ void ct_gpu_gl_close(ct_device *device); /* harmless after a failed open; worksp
 /* Some room in every buffer. False: no memory, or the device is lost. */
 bool ct_gpu_gl_reserve(ct_device *device, ct_workspace *workspace);
 /* More, where it was lacking. */
-bool ct_gpu_gl_make_room(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *counts, uint32_t lack,
-                         ct_gpu_need *need);
-/* Lowers *room to what OpenGL's buffers have. */
-void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *room);
+bool ct_gpu_gl_grow(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *counts, uint32_t shortage,
+                    ct_gpu_need *need);
+/* Lowers *capacity to what OpenGL's buffers have. */
+void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *capacity);
 
 /* Rasterises the batch, in place of ct_cuda_raster; adds the launches to *launches. False: the device is lost. */
 bool ct_gpu_gl_draw(ct_device *device, ct_workspace *workspace, const ct_batch *batch, unsigned *launches);

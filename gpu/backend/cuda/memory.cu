@@ -114,25 +114,26 @@ bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t by
 }
 
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
-    ct_gpu_buffer *buffers[] = {&workspace->tables,    &workspace->rows,       &workspace->small,  &workspace->pairs,
-                                &workspace->rays,      &workspace->page_table, &workspace->pages,  &workspace->chunks,
-                                &workspace->fragments, &workspace->large,      &workspace->entries};
+    ct_gpu_buffer *buffers[] = {&workspace->tables,          &workspace->rows,   &workspace->small,
+                                &workspace->pairs,           &workspace->rays,   &workspace->page_table,
+                                &workspace->pages,           &workspace->chunks, &workspace->fragments,
+                                &workspace->large_triangles, &workspace->entries};
     for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
     ct_gpu_gl_free(device, workspace);
     workspace->is_clean = false;
     const ct_gpu_capacity none = {};
-    workspace->room = none;
+    workspace->capacity = none;
 }
 
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
     ct_gpu_free_scratch(device, workspace);
     ct_gpu_pinned *pinned[] = {&workspace->tables_staging, &workspace->rows_staging, &workspace->head,
-                               &workspace->found,          &workspace->out_entries,  &workspace->spans};
+                               &workspace->contacts,       &workspace->out_entries,  &workspace->spans};
     for (ct_gpu_pinned *p : pinned) free_pinned(device, p);
-    ct_host_list *lists[] = {&workspace->steps,        &workspace->crowds,      &workspace->boxed,
-                             &workspace->poses,        &workspace->writes,      &workspace->indices,
-                             &workspace->boxed_bodies, &workspace->pose_bodies, &workspace->members,
-                             &workspace->words,        &workspace->fresh};
+    ct_host_list *lists[] = {&workspace->steps,        &workspace->crowds,          &workspace->box_updates,
+                             &workspace->pose_writes,  &workspace->position_writes, &workspace->indices,
+                             &workspace->moved_bodies, &workspace->posed_bodies,    &workspace->members,
+                             &workspace->words,        &workspace->stale_tables};
     for (ct_host_list *list : lists) {
         free(list->data);
         list->data = NULL;

@@ -24,7 +24,7 @@ static void release_workspace(ct_device *device, ct_workspace *workspace) {
 }
 
 /* Gives the workspace up and comes back with it when no other runs; they keep nothing. */
-static void take_all(ct_device *device, ct_workspace *workspace) {
+static void acquire_all_workspaces(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
     workspace->busy = false;
     pthread_cond_broadcast(&device->workspace_free);
@@ -40,27 +40,29 @@ static void take_all(ct_device *device, ct_workspace *workspace) {
     }
 }
 
-static void give_others(ct_device *device, const ct_workspace *workspace) {
+static void release_other_workspaces(ct_device *device, const ct_workspace *workspace) {
     ct_guard guard(device);
     for (ct_workspace &other : device->workspaces)
         if (&other != workspace) other.busy = false;
     pthread_cond_broadcast(&device->workspace_free);
 }
 
-/* ---- room ---- */
+/* ---- tables ---- */
 
-/* Bytes of a pair in its tables, and of a fragment, an entry, a chunk of vertices in theirs. */
+/* Bytes for each pair, fragment, entry and chunk of vertices in the tables that share one buffer. */
 enum : uint64_t {
-    PAIR_BYTES = sizeof(ct_gpu_pair) + 2 * sizeof(ct_gpu_side) + sizeof(ct_gpu_draft) + 11 * sizeof(uint64_t),
-    FRAGMENT_BYTES = sizeof(ct_fragment) + sizeof(uint32_t),
+    PAIR_BYTES = sizeof(ct_gpu_pair) + sizeof(ct_gpu_plan) + sizeof(int64_t[3]) + 2 * sizeof(ct_gpu_side_sums) +
+                 sizeof(ct_gpu_unsorted_pair) + (2 + 2 + 3 + 3 + 1) * sizeof(uint64_t),
+    FRAGMENT_BYTES = sizeof(ct_gpu_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
     CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
     PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
-    SLACK = 256, /* each table is one longer than its list, and aligned */
+    SLACK = 256, /* the offsets' one element more, and the alignment of each table */
 };
 
-static uint64_t fits(uint64_t bytes, uint64_t each) {
+/* Elements that fit into a buffer with SLACK. */
+static uint64_t elements_in(uint64_t bytes, uint64_t each) {
     return bytes > SLACK ? (bytes - SLACK) / each : 0;
 }
 
@@ -74,66 +76,73 @@ template <class T> static T *carve(char **at, uint64_t n) {
     return first;
 }
 
-/* Tells the batch where everything is and how much of it there is room for. */
+static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capacity) {
+    capacity->pairs = elements_in(workspace->pairs.bytes, PAIR_BYTES);
+    capacity->rays = workspace->rays.bytes / sizeof(ct_gpu_ray);
+    capacity->vertex_chunks =
+        smaller(elements_in(workspace->chunks.bytes, CHUNK_BYTES), workspace->page_table.bytes / CHUNK_PAGES_BYTES);
+    capacity->pages = workspace->pages.bytes / PAGE_BYTES;
+    capacity->fragments = smaller(workspace->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
+    capacity->large_triangles = workspace->large_triangles.bytes / sizeof(ct_gpu_large_triangle);
+    capacity->entries = smaller(workspace->entries.bytes, workspace->out_entries.bytes) / ENTRY_BYTES;
+    capacity->contacts = workspace->contacts.bytes / sizeof(ct_gpu_contact);
+    capacity->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
+    if (workspace->gl) ct_gpu_gl_limit(workspace, capacity);
+}
+
+/* Tells the batch where its tables are and how many elements fit into each. Within a buffer the tables follow each
+ * other from the largest alignment to the smallest. */
 static void lay_out(ct_workspace *workspace, ct_batch *b) {
-    ct_gpu_capacity *room = &workspace->room;
-    room->pairs = fits(workspace->pairs.bytes, PAIR_BYTES);
-    room->rays = workspace->rays.bytes / sizeof(ct_gpu_ray);
-    room->vertex_chunks =
-        smaller(fits(workspace->chunks.bytes, CHUNK_BYTES), workspace->page_table.bytes / CHUNK_PAGES_BYTES);
-    room->pages = workspace->pages.bytes / PAGE_BYTES;
-    room->fragments = smaller(workspace->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
-    room->large = workspace->large.bytes / sizeof(ct_gpu_large);
-    room->entries = smaller(workspace->entries.bytes, workspace->out_entries.bytes) / ENTRY_BYTES;
-    room->contacts = workspace->found.bytes / sizeof(ct_gpu_found);
-    room->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
-    if (workspace->gl) ct_gpu_gl_limit(workspace, room);
-    b->room = *room;
+    find_capacity(workspace, &workspace->capacity);
+    const ct_gpu_capacity *capacity = &workspace->capacity;
+    b->capacity = *capacity;
 
     char *at = (char *)workspace->pairs.data;
-    const uint64_t n = room->pairs;
-    b->sides = carve<ct_gpu_side>(&at, 2 * n);
+    const uint64_t n = capacity->pairs;
+    b->side_sums = carve<ct_gpu_side_sums>(&at, 2 * n);
+    b->plans = carve<ct_gpu_plan>(&at, n);
+    b->span_length = carve<int64_t>(&at, 3 * n);
+    b->triangle_chunk_offset = carve<uint64_t>(&at, 2 * n + 1);
+    b->vertex_chunk_offset = carve<uint64_t>(&at, 2 * n + 1);
+    b->ray_chunk_offset = carve<uint64_t>(&at, 3 * n + 1);
+    b->ray_offset = carve<uint64_t>(&at, 3 * n + 1);
+    b->contact_offset = carve<uint64_t>(&at, n + 1);
     b->pairs = carve<ct_gpu_pair>(&at, n);
-    b->triangle_chunk = carve<uint64_t>(&at, 2 * n + 1);
-    b->vertex_chunk = carve<uint64_t>(&at, 2 * n + 1);
-    b->ray_chunk = carve<uint64_t>(&at, 3 * n + 1);
-    b->ray = carve<uint64_t>(&at, 3 * n + 1);
-    b->contact = carve<uint64_t>(&at, n + 1);
-    b->drafts = carve<ct_gpu_draft>(&at, n);
+    b->unsorted_pairs = carve<ct_gpu_unsorted_pair>(&at, n);
     b->rays = (ct_gpu_ray *)workspace->rays.data;
-    b->page = (uint32_t *)workspace->page_table.data;
-    b->sums_of = (int64_t *)workspace->pages.data;
+    b->page_table = (uint32_t *)workspace->page_table.data;
+    b->page_sums = (int64_t *)workspace->pages.data;
     at = (char *)workspace->chunks.data;
-    b->chunk_first = carve<uint64_t>(&at, room->vertex_chunks + 1);
-    b->chunk_count = carve<uint32_t>(&at, room->vertex_chunks);
+    b->entry_offset = carve<uint64_t>(&at, capacity->vertex_chunks + 1);
+    b->entry_count = carve<uint32_t>(&at, capacity->vertex_chunks);
     at = (char *)workspace->fragments.data;
-    b->fragments = carve<ct_fragment>(&at, room->fragments);
-    b->next = carve<uint32_t>(&at, room->fragments);
-    b->large = (ct_gpu_large *)workspace->large.data;
+    b->fragments = carve<ct_gpu_fragment>(&at, capacity->fragments);
+    b->next = carve<uint32_t>(&at, capacity->fragments);
+    b->large_triangles = (ct_gpu_large_triangle *)workspace->large_triangles.data;
     at = (char *)workspace->entries.data;
-    b->sums = carve<int64_t>(&at, 3 * room->entries);
-    b->vertices = carve<uint32_t>(&at, room->entries);
+    b->entry_sums = carve<int64_t>(&at, 3 * capacity->entries);
+    b->entry_vertices = carve<uint32_t>(&at, capacity->entries);
 
     at = (char *)workspace->small.data;
     b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
     b->counts = carve<ct_gpu_counts>(&at, 1);
     b->step_fragments = carve<uint64_t>(&at, b->n_steps);
-    b->step_tests = carve<uint64_t>(&at, b->n_steps);
+    b->step_box_tests = carve<uint64_t>(&at, b->n_steps);
     b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
-    b->keys = carve<uint64_t>(&at, b->n_keys);
+    b->curve_keys = carve<uint64_t>(&at, b->n_keys);
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
-    b->row_first = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
+    b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
 
     at = (char *)workspace->head.device;
     b->out_counts = carve<ct_gpu_counts>(&at, 1);
-    b->out_shares = carve<ct_gpu_share>(&at, b->n_steps);
-    b->out_boxes = carve<ct_box>(&at, b->n_boxed);
-    b->out_found = (ct_gpu_found *)workspace->found.device;
+    b->out_steps = carve<ct_gpu_step_totals>(&at, b->n_steps);
+    b->out_boxes = carve<ct_box>(&at, b->n_box_updates);
+    b->out_contacts = (ct_gpu_contact *)workspace->contacts.device;
     at = (char *)workspace->out_entries.device;
-    b->out_sums = carve<int64_t>(&at, 3 * room->entries);
-    b->out_vertices = carve<uint32_t>(&at, room->entries);
+    b->out_sums = carve<int64_t>(&at, 3 * capacity->entries);
+    b->out_vertices = carve<uint32_t>(&at, capacity->entries);
     b->out_spans = (ct_gpu_span *)workspace->spans.device;
 }
 
@@ -144,15 +153,15 @@ static uint64_t small_bytes(const ct_batch *b) {
            b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 
-/* Tables that are one longer than their lists are there even where there is no pair. */
+/* Reserves what is known before the batch runs. Tables of offsets have one element even where there is no pair. */
 static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     return (!workspace->gl || ct_gpu_gl_reserve(device, workspace)) &&
            ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
            ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
            ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
            ct_gpu_reserve_pinned(device, &workspace->head,
-                                 sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_share) +
-                                     b->n_boxed * sizeof(ct_box));
+                                 sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
+                                     b->n_box_updates * sizeof(ct_box));
 }
 
 static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
@@ -168,38 +177,39 @@ static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes
     return ct_gpu_reserve_pinned(device, pinned, bytes);
 }
 
-static bool make_room(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t lack,
-                      ct_gpu_need *n) {
+static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
+                        ct_gpu_need *n) {
     if (c->fragments >= UINT32_MAX - 1) {
         n->what = "more than 2^32 ray crossings";
         n->bytes = c->fragments * FRAGMENT_BYTES;
         return false;
     }
     bool ok = true;
-    if (lack & CT_SHORT_PAIRS)
+    if (shortage & CT_SHORT_PAIRS)
         ok = ok && grow(device, workspace, &workspace->pairs, c->pairs * PAIR_BYTES + SLACK, "pairs", n);
-    if (lack & CT_SHORT_RAYS)
+    if (shortage & CT_SHORT_RAYS)
         ok = ok && grow(device, workspace, &workspace->rays, c->rays * sizeof(ct_gpu_ray), "rays", n);
-    if (lack & CT_SHORT_CHUNKS)
+    if (shortage & CT_SHORT_CHUNKS)
         ok = ok && grow(device, workspace, &workspace->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n) &&
              grow(device, workspace, &workspace->page_table, c->vertex_chunks * CHUNK_PAGES_BYTES, "vertices", n);
-    if (lack & CT_SHORT_PAGES)
+    if (shortage & CT_SHORT_PAGES)
         ok = ok && grow(device, workspace, &workspace->pages, c->pages * PAGE_BYTES, "sums of vertices", n);
-    if (lack & CT_SHORT_FRAGMENTS)
+    if (shortage & CT_SHORT_FRAGMENTS)
         ok = ok && grow(device, workspace, &workspace->fragments, c->fragments * FRAGMENT_BYTES, "ray crossings", n);
-    if (lack & CT_SHORT_LARGE)
-        ok = ok && grow(device, workspace, &workspace->large, (c->large >> CT_SAMPLE_BLOCK_BITS) * sizeof(ct_gpu_large),
-                        "large triangles", n);
-    if (lack & CT_SHORT_ENTRIES)
+    if (shortage & CT_SHORT_LARGE)
+        ok = ok &&
+             grow(device, workspace, &workspace->large_triangles,
+                  ct_large_triangle_count(c->large_triangles) * sizeof(ct_gpu_large_triangle), "large triangles", n);
+    if (shortage & CT_SHORT_ENTRIES)
         ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
              grow_pinned(device, &workspace->out_entries, c->entries * ENTRY_BYTES, "the sparse gradient on the host",
                          n);
-    if (lack & CT_SHORT_CONTACTS)
-        ok =
-            ok && grow_pinned(device, &workspace->found, c->contacts * sizeof(ct_gpu_found), "contacts on the host", n);
-    if (lack & CT_SHORT_SPANS)
+    if (shortage & CT_SHORT_CONTACTS)
+        ok = ok &&
+             grow_pinned(device, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact), "contacts on the host", n);
+    if (shortage & CT_SHORT_SPANS)
         ok = ok && grow_pinned(device, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
-    return ok && (!workspace->gl || ct_gpu_gl_make_room(device, workspace, c, lack, n));
+    return ok && (!workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
 }
 
 /* ---- computing ---- */
@@ -225,8 +235,9 @@ static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b
     bool ok = clear(device, workspace, workspace->small.data,
                     CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
               clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
-    n += ct_cuda_crowds(b, device->grid, workspace->stream);
-    n += ct_cuda_pairs(b, device->grid, workspace->stream);
+    n += ct_cuda_build_crowds(b, device->grid, workspace->stream);
+    n += ct_cuda_find_pairs(b, device->grid, workspace->stream);
+    n += ct_cuda_plan(b, device->grid, workspace->stream);
     ok = ok && stamp(device, workspace, 2);
     if (workspace->gl)
         ok = ok && ct_gpu_gl_draw(device, workspace, b, &n);
@@ -247,13 +258,13 @@ static bool wait(ct_device *device, ct_workspace *workspace) {
 
 /* The state on the host follows that on the device. */
 static void note_applied(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
-    ct_body **boxed = (ct_body **)workspace->boxed_bodies.data, **posed = (ct_body **)workspace->pose_bodies.data;
+    ct_body **moved = (ct_body **)workspace->moved_bodies.data, **posed = (ct_body **)workspace->posed_bodies.data;
     const ct_box *boxes = (const ct_box *)((const char *)workspace->head.host + sizeof(ct_gpu_counts) +
-                                           b->n_steps * sizeof(ct_gpu_share));
-    const ct_gpu_pose *poses = (const ct_gpu_pose *)workspace->poses.data;
-    for (uint32_t i = 0; i < b->n_boxed; i++) boxed[i]->box = boxes[i];
-    for (uint32_t i = 0; i < b->n_poses; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
-    device->downloaded += b->n_boxed * sizeof(ct_box);
+                                           b->n_steps * sizeof(ct_gpu_step_totals));
+    const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
+    for (uint32_t i = 0; i < b->n_box_updates; i++) moved[i]->box = boxes[i];
+    for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
+    device->downloaded += b->n_box_updates * sizeof(ct_box);
 }
 
 /* True: the workspace has what answers are made of. `applied`: what the steps send is in place. */
@@ -263,7 +274,7 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
     if (!stamp(device, workspace, 0) || !ct_gpu_send(device, workspace, b) || !reserve_known(device, workspace, b))
         return false;
     lay_out(workspace, b);
-    if (b->n_boxed) device->launches += ct_cuda_apply(b, device->grid, workspace->stream);
+    if (b->n_box_updates) device->launches += ct_cuda_update_bodies(b, device->grid, workspace->stream);
     if (!stamp(device, workspace, 1) || (!workspace->is_clean && !clear_scratch(device, workspace))) return false;
     workspace->is_clean = false;
     for (;;) {
@@ -271,10 +282,10 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
         if (!*applied) note_applied(device, workspace, b);
         *applied = true;
-        const uint32_t lack = ct_gpu_shortage(counts, &workspace->room);
-        if (!lack) break;
+        const uint32_t shortage = ct_gpu_shortage(counts, &workspace->capacity);
+        if (!shortage) break;
         device->reruns++;
-        if (!make_room(device, workspace, counts, lack, n) || !clear_scratch(device, workspace)) return false;
+        if (!grow_tables(device, workspace, counts, shortage, n) || !clear_scratch(device, workspace)) return false;
         lay_out(workspace, b);
     }
     workspace->is_clean = true;
@@ -312,8 +323,7 @@ static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *
 static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool applied,
                      bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
-    ct_batch batch;
-    memset(&batch, 0, sizeof batch);
+    ct_batch batch = {};
     const ct_staged staged = ct_gpu_stage(device, workspace, steps, n_steps, !applied);
     if (staged == CT_STAGED_NOTHING) return;
     if (staged == CT_STAGED && compute(device, workspace, &batch, &applied, &n)) {
@@ -338,9 +348,9 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
         run_part(device, workspace, left + n_left / 2, n_left - n_left / 2, applied, alone);
     } else if (n_left == 1 && !alone) {
         /* What it lacked may be what others work with or keep: it gets all there is. */
-        take_all(device, workspace);
+        acquire_all_workspaces(device, workspace);
         run_part(device, workspace, left, 1, applied, true);
-        give_others(device, workspace);
+        release_other_workspaces(device, workspace);
     } else if (n_left == 1) {
         fail_one(device, left[0], &n);
     }

@@ -9,30 +9,30 @@ extern "C" {
 
 /* Where the lists end: a step that is refused is taken out again. */
 struct mark {
-    uint64_t steps, crowds, boxed, poses, writes, indices, boxed_bodies, pose_bodies, members, words, fresh, rows,
-        chunks;
+    uint64_t steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
+        words, stale_tables, rows, chunks;
     uint32_t bodies;
     ct_gpu_crowd crowd_end;
 };
 
 static mark mark_of(const ct_workspace *l) {
-    return {l->steps.n,   l->crowds.n,       l->boxed.n,       l->poses.n,   l->writes.n,
-            l->indices.n, l->boxed_bodies.n, l->pose_bodies.n, l->members.n, l->words.n,
-            l->fresh.n,   l->n_rows,         l->n_box_chunks,  l->n_bodies,  l->crowd_end};
+    return {l->steps.n,        l->crowds.n,       l->box_updates.n,  l->pose_writes.n, l->position_writes.n,
+            l->indices.n,      l->moved_bodies.n, l->posed_bodies.n, l->members.n,     l->words.n,
+            l->stale_tables.n, l->n_rows,         l->n_box_chunks,   l->n_bodies,      l->crowd_end};
 }
 
 static void back_to(ct_workspace *l, const mark *m) {
     l->steps.n = m->steps;
     l->crowds.n = m->crowds;
-    l->boxed.n = m->boxed;
-    l->poses.n = m->poses;
-    l->writes.n = m->writes;
+    l->box_updates.n = m->box_updates;
+    l->pose_writes.n = m->pose_writes;
+    l->position_writes.n = m->position_writes;
     l->indices.n = m->indices;
-    l->boxed_bodies.n = m->boxed_bodies;
-    l->pose_bodies.n = m->pose_bodies;
+    l->moved_bodies.n = m->moved_bodies;
+    l->posed_bodies.n = m->posed_bodies;
     l->members.n = m->members;
     l->words.n = m->words;
-    l->fresh.n = m->fresh;
+    l->stale_tables.n = m->stale_tables;
     l->n_rows = m->rows;
     l->n_box_chunks = m->chunks;
     l->n_bodies = m->bodies;
@@ -95,21 +95,21 @@ static outcome add_rising(ct_workspace *l, const ct_body *body, const ct_update 
     float *rows = (float *)l->rows_staging.host + 3 * l->n_rows;
     if (!copy_rows(rows, u)) return NOT_FINITE;
     if (u->count == 0) return DONE;
-    ct_gpu_write w = {positions_of(body), l->n_rows, 0, CT_GPU_NONE};
+    ct_gpu_position_write w = {positions_of(body), l->n_rows, 0, CT_GPU_NONE};
     const bool by_range = u->kind == CT_UPDATE_RANGES && u->count >= 8 * (u->n_indices / 2);
     if (u->kind == CT_UPDATE_POSITIONS) {
-        if (!add(&l->writes, w)) return NO_MEMORY;
+        if (!add(&l->position_writes, w)) return NO_MEMORY;
     } else if (by_range) {
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
             const uint32_t n = ct_update_index(u, i + 1);
             w.first_vertex = ct_update_index(u, i);
-            if (n && !add(&l->writes, w)) return NO_MEMORY;
+            if (n && !add(&l->position_writes, w)) return NO_MEMORY;
             w.first_row += n;
         }
     } else {
         w.first_index = (uint32_t)l->indices.n;
         uint32_t *to = (uint32_t *)ct_host_add(&l->indices, u->count, sizeof *to);
-        if (!to || !add(&l->writes, w)) return NO_MEMORY;
+        if (!to || !add(&l->position_writes, w)) return NO_MEMORY;
         if (u->kind == CT_UPDATE_INDEXED) {
             memcpy(to, u->indices, 4 * u->count);
         } else {
@@ -138,7 +138,7 @@ static outcome add_row(ct_workspace *l, const ct_update *u, uint64_t k, uint32_t
 
 /* All that a step sends of one body, from its last number to the first: what comes later counts. */
 static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body, uint64_t *taken) {
-    ct_gpu_write w = {positions_of(body), l->n_rows, 0, (uint32_t)l->indices.n};
+    ct_gpu_position_write w = {positions_of(body), l->n_rows, 0, (uint32_t)l->indices.n};
     for (size_t i = step->n_updates; i-- > 0;) {
         const ct_update *u = &step->updates[i];
         if (u->body != body->id) continue;
@@ -156,21 +156,21 @@ static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body
             }
         }
     }
-    return l->n_rows == w.first_row || add(&l->writes, w) ? DONE : NO_MEMORY;
+    return l->n_rows == w.first_row || add(&l->position_writes, w) ? DONE : NO_MEMORY;
 }
 
 /* The last of a body's updates in this step has come. */
 static outcome add_body(ct_workspace *l, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
     ct_mesh_info info;
     ct_mesh_get_info(body->mesh, &info);
-    ct_gpu_boxed boxed = {body->resident->body, l->n_box_chunks};
-    if (!add(&l->boxed, boxed) || !add(&l->boxed_bodies, body)) return NO_MEMORY;
+    ct_gpu_box_update update = {body->resident->body, l->n_box_chunks};
+    if (!add(&l->box_updates, update) || !add(&l->moved_bodies, body)) return NO_MEMORY;
     l->n_box_chunks += (info.vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
     if (u->kind == CT_UPDATE_POSE) {
-        ct_gpu_pose pose;
+        ct_gpu_pose_write pose;
         pose.body = body->resident->body;
         memcpy(pose.pose, u->pose, sizeof pose.pose);
-        return add(&l->poses, pose) && add(&l->pose_bodies, body) ? DONE : NO_MEMORY;
+        return add(&l->pose_writes, pose) && add(&l->posed_bodies, body) ? DONE : NO_MEMORY;
     }
     if (is_only && is_rising(u)) return add_rising(l, body, u);
     uint64_t *taken = (uint64_t *)calloc(info.vertices / 64 + 1, sizeof *taken);
@@ -201,11 +201,11 @@ static outcome add_updates(ct_workspace *l, const ct_step *step) {
 
 /* Bodies and ignored pairs, if the device has others of this scene. */
 static bool add_table(ct_device *device, ct_workspace *l, ct_scene *scene) {
-    const ct_fresh_table fresh = {scene, l->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
-    if (!fresh.n || (scene->table && scene->table->version == scene->version)) return true;
+    const ct_stale_table stale = {scene, l->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
+    if (!stale.n || (scene->table && scene->table->version == scene->version)) return true;
     ct_scene_refresh(scene);
-    uint64_t *words = (uint64_t *)ct_host_add(&l->words, fresh.n, sizeof *words);
-    if (!words || !add(&l->fresh, fresh) || !ct_gpu_reserve_table(device, scene)) return false;
+    uint64_t *words = (uint64_t *)ct_host_add(&l->words, stale.n, sizeof *words);
+    if (!words || !add(&l->stale_tables, stale) || !ct_gpu_reserve_table(device, scene)) return false;
     for (uint32_t i = 0; i < scene->n_bodies; i++) memcpy(words++, &scene->bodies[i]->resident->body, sizeof *words);
     if (scene->n_ignored) memcpy(words, scene->ignored, scene->n_ignored * sizeof *words);
     return true;
@@ -214,14 +214,16 @@ static bool add_table(ct_device *device, ct_workspace *l, ct_scene *scene) {
 static bool add_crowd(ct_workspace *l, uint32_t n_bodies) {
     ct_gpu_crowd crowd = l->crowd_end, *end = &l->crowd_end;
     crowd.step = (uint32_t)l->steps.n;
-    crowd.top = 1;
-    while (crowd.top < CT_LEVELS - 1 && ct_gpu_level_size(n_bodies, crowd.top) > CT_MOST_PARTS) crowd.top++;
-    for (uint32_t i = 0; i <= crowd.top; i++) {
-        crowd.level[i] = end->level[0];
-        end->level[0] += (uint32_t)ct_gpu_level_size(n_bodies, i);
+    crowd.root_level = 1;
+    while (crowd.root_level < CT_BVH_MAX_LEVELS - 1 && ct_bvh_level_size(n_bodies, crowd.root_level) > CT_BVH_MAX_ROOTS)
+        crowd.root_level++;
+    for (uint32_t i = 0; i <= crowd.root_level; i++) {
+        crowd.first_node[i] = end->first_node[0];
+        end->first_node[0] += (uint32_t)ct_bvh_level_size(n_bodies, i);
     }
-    end->first_run += (n_bodies + CT_RUN - 1) / CT_RUN;
-    end->first_chunk += (uint32_t)ct_gpu_level_size(n_bodies, crowd.top) * ((n_bodies + CT_BLOCK - 1) / CT_BLOCK);
+    end->first_run += (n_bodies + CT_SORT_RUN - 1) / CT_SORT_RUN;
+    end->first_test_chunk +=
+        (uint32_t)ct_bvh_level_size(n_bodies, crowd.root_level) * ((n_bodies + CT_BLOCK - 1) / CT_BLOCK);
     end->first_key += n_bodies;
     return add(&l->crowds, crowd);
 }
@@ -279,9 +281,9 @@ static uint64_t put_tables(ct_workspace *l, ct_batch *b, bool write) {
     uint64_t at = 0;
     b->steps = put<ct_gpu_step>(&l->steps, l, &at, write);
     b->crowds = put<ct_gpu_crowd>(&l->crowds, l, &at, write);
-    b->boxed = put<ct_gpu_boxed>(&l->boxed, l, &at, write);
-    b->poses = put<ct_gpu_pose>(&l->poses, l, &at, write);
-    b->writes = put<ct_gpu_write>(&l->writes, l, &at, write);
+    b->box_updates = put<ct_gpu_box_update>(&l->box_updates, l, &at, write);
+    b->pose_writes = put<ct_gpu_pose_write>(&l->pose_writes, l, &at, write);
+    b->position_writes = put<ct_gpu_position_write>(&l->position_writes, l, &at, write);
     b->indices = put<uint32_t>(&l->indices, l, &at, write);
     return at;
 }
@@ -293,13 +295,13 @@ static bool copy(ct_device *device, ct_workspace *l, void *to, const void *from,
 }
 
 /* Each straight to where it stays, from so many bytes into the staging memory on. */
-static bool copy_fresh(ct_device *device, ct_workspace *l, uint64_t at) {
-    const ct_fresh_table *fresh = (const ct_fresh_table *)l->fresh.data;
+static bool copy_scene_tables(ct_device *device, ct_workspace *l, uint64_t at) {
+    const ct_stale_table *stale = (const ct_stale_table *)l->stale_tables.data;
     uint64_t *words = (uint64_t *)((char *)l->tables_staging.host + at);
     if (l->words.n) memcpy(words, l->words.data, 8 * l->words.n);
-    for (uint64_t i = 0; i < l->fresh.n; i++) {
-        ct_scene *scene = fresh[i].scene;
-        if (!copy(device, l, scene->table->memory, words + fresh[i].first, 8 * fresh[i].n)) return false;
+    for (uint64_t i = 0; i < l->stale_tables.n; i++) {
+        ct_scene *scene = stale[i].scene;
+        if (!copy(device, l, scene->table->memory, words + stale[i].first, 8 * stale[i].n)) return false;
         scene->table->version = scene->version;
     }
     return true;
@@ -316,14 +318,14 @@ bool ct_gpu_send(ct_device *device, ct_workspace *l, ct_batch *b) {
     b->n_box_chunks = l->n_box_chunks;
     b->n_steps = (uint32_t)l->steps.n;
     b->n_bodies = l->n_bodies;
-    b->n_boxed = (uint32_t)l->boxed.n;
-    b->n_poses = (uint32_t)l->poses.n;
-    b->n_writes = (uint32_t)l->writes.n;
+    b->n_box_updates = (uint32_t)l->box_updates.n;
+    b->n_pose_writes = (uint32_t)l->pose_writes.n;
+    b->n_position_writes = (uint32_t)l->position_writes.n;
     b->n_crowds = (uint32_t)l->crowds.n;
     b->n_runs = l->crowd_end.first_run;
     b->n_keys = l->crowd_end.first_key;
-    b->n_chunks = l->crowd_end.first_chunk;
-    b->n_nodes = l->crowd_end.level[0];
-    return copy_fresh(device, l, fresh_at) && copy(device, l, l->tables.data, l->tables_staging.host, bytes) &&
+    b->n_test_chunks = l->crowd_end.first_test_chunk;
+    b->n_nodes = l->crowd_end.first_node[0];
+    return copy_scene_tables(device, l, fresh_at) && copy(device, l, l->tables.data, l->tables_staging.host, bytes) &&
            copy(device, l, l->rows.data, l->rows_staging.host, 12 * l->n_rows);
 }

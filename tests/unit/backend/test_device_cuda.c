@@ -134,7 +134,40 @@ static void test_any_order_of_threads(void **state) {
     }
 }
 
-/* ---- resident memory ---- */
+/* One body in each position to the other along x, y and z that decides how a ray's initial winding number is found: the
+ * smaller before, after, inside and exactly at the other's ends. */
+static void test_every_initial_winding(void **state) {
+    (void)state;
+    static const double shifts[] = {-0.8, -0.5, 0, 0.5, 0.8};
+    struct shape large = shape_icosphere(1, 2), small = shape_torus(0.35, 0.15, 16, 8), box = shape_box(1, 1, 1);
+    const struct shape *inner[2] = {&small, &box};
+    ct_engine *engines[2] = {stage_engine(1, NULL), open_plain()};
+    for (int shape = 0; shape < 2; shape++)
+        for (int i = 0; i < 5 * 5; i++) {
+            const double x = shifts[i % 5], y = shifts[i / 5], pose[12] = {1, 0, 0, x, 0, 1, 0, y, 0, 0, 1, -y};
+            char hex[2][33];
+            uint64_t fragments[2];
+            for (int e = 0; e < 2; e++) {
+                ct_scene_settings settings = stage_resolution(12);
+                struct stage stage = stage_open(
+                    engines[e], &settings,
+                    (struct placed[]){{&large, NULL, CT_BODY_RIGID}, {inner[shape], pose, CT_BODY_RIGID}}, 2);
+                ct_result *result = stage_step(&stage, NULL, 0, everything);
+                stage_hash(result, hex[e]);
+                fragments[e] = result->fragments;
+                ct_result_free(&result);
+                stage_close(&stage);
+            }
+            assert_string_equal(hex[0], hex[1]);
+            assert_true(fragments[1] > 0);
+        }
+    for (int e = 0; e < 2; e++) ct_engine_destroy(&engines[e]);
+    shape_free(&large);
+    shape_free(&small);
+    shape_free(&box);
+}
+
+/* ---- what is resident ---- */
 
 static void test_memory_comes_back(void **state) {
     (void)state;
@@ -603,6 +636,7 @@ int main(void) {
         ONE_THREAD(test_full_device),
         ONE_THREAD(test_first_kernel_fails),
         TEST(test_any_order_of_threads),
+        ONE_THREAD(test_every_initial_winding),
         ONE_THREAD(test_memory_comes_back),
         ONE_THREAD(test_unused_meshes_make_way),
         ONE_THREAD(test_only_what_changed_is_sent),

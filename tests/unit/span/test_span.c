@@ -18,6 +18,9 @@ static void find_sets(void) {
 #endif
 }
 
+static ct_span_rule rule = CT_SPAN_OF_PAIR; /* what run uses */
+static int64_t ray_area = 1;
+
 enum { TRIANGLES = 4096, VERTICES = 130, A = 0, B = 1, IN = 1, OUT = 0 };
 
 /* One ray's crossings, each on a triangle of its own. */
@@ -86,28 +89,28 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         memcpy(winding[ray], rays[i].winding, 8);
         free(order);
     }
+    const ct_binned_tile tile = {.tile = {.shift_u = 1, .shift_v = 1, .n_u = n_rays, .n_v = 13, .ray_area = ray_area},
+                                 .view = view};
     ct_ray_lists lists = {.head = head,
                           .fragments = links,
                           .n_fragments = (uint32_t)total,
                           .winding = winding,
-                          .entry = {CT_INITIAL_COUNTED, CT_INITIAL_COUNTED},
+                          .initial = {CT_INITIAL_COUNTED, CT_INITIAL_COUNTED},
+                          .bin = {&tile, 0, 10, n_rays, 3},
                           .view = view,
-                          .first_row = 10,
-                          .rows = 3,
-                          .columns = n_rays,
                           .first_body = first_body};
-    if (listed) { /* no winding numbers were counted: the initial one is minus the sum of the crossings */
+    if (listed) { /* nothing was counted: initial winding numbers follow from the balance of the crossings */
         lists.winding = NULL;
-        lists.entry[0] = lists.entry[1] = CT_INITIAL_FROM_BALANCE;
+        lists.initial[0] = lists.initial[1] = CT_INITIAL_FROM_BALANCE;
     }
     ct_contact_sums sums = {.touched = {touched[0], touched[1]}};
     for (int b = 0; b < 2; b++)
         for (int w = 0; w < 3; w++) sums.gradient[b][w] = out.gradient[b][w];
     sums.length[view] = 1000; /* added to */
-    const uint32_t *const of[2] = {triangles[0], triangles[1]};
+    const ct_span_options options = {{triangles[0], triangles[1]}, rule, 0, keep};
     ct_span_scratch scratch = {{0}};
     ct_budget budget = {.limit = limit};
-    out.ok = set->span(&lists, of, &sums, &scratch, &budget, keep);
+    out.ok = set->span(&lists, &options, &sums, &scratch, &budget);
     memcpy(out.length, sums.length, sizeof out.length);
     out.length[view] -= 1000;
     out.n_spans = scratch.n_spans;
@@ -236,7 +239,7 @@ static void check(const struct ray *rays, int n_rays) {
                 for (size_t i = 0; i < o.n_spans; i++) {
                     assert_true(o.spans[i].upper >= o.spans[i].lower);
                     assert_int_equal(o.spans[i].view, view);
-                    assert_int_equal(o.spans[i].row, 12);
+                    assert_int_equal(o.spans[i].v, 2 * 12 + 1);
                     length += o.spans[i].upper - o.spans[i].lower;
                 }
                 assert_int_equal(length, o.length[view]);

@@ -1,0 +1,70 @@
+/* counts.cuh - how much of everything a batch has, how much fits into the memory of its tables, and what does not.
+ *
+ * No kernel's grid depends on what an earlier kernel found. Each kernel reads its counts from device memory, so the
+ * host waits once, at the end of a batch. Nothing is written beyond the end of a table: what is missing is still
+ * counted, the kernels after it do nothing, and the host grows the table and runs the batch again.
+ */
+#ifndef CT_CUDA_COUNTS_CUH
+#define CT_CUDA_COUNTS_CUH
+
+#include "gpu/backend/cuda/cuda.cuh"
+#include "gpu/base/kernel.h"
+
+#define CT_GPU_NONE UINT32_MAX
+
+/* Kernels whose last block does more than the others; each counts its finished blocks. */
+enum {
+    CT_LAST_OF_BVH,
+    CT_LAST_OF_COUNT_PAIRS,
+    CT_LAST_OF_PLAN,
+    CT_LAST_OF_RASTER, /* of the large triangles, or of the patches for OpenGL */
+    CT_LAST_OF_COUNT_ENTRIES,
+    CT_LAST_OF_KERNELS
+};
+
+struct ct_gpu_counts {
+    uint64_t pairs, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
+    uint64_t fragments;       /* CT_SHARDS times the count of the fullest shard */
+    uint64_t large_triangles; /* count << CT_LARGE_TILE_BITS | all their tiles: one addition counts both */
+    uint64_t contacts, entries, spans;
+    uint64_t patches, samples; /* for OpenGL to draw, and the samples of all their rectangles */
+    uint32_t finished_blocks[CT_LAST_OF_KERNELS];
+    uint32_t unused;
+};
+
+enum { CT_LARGE_TILE_BITS = 34 };
+CT_FN uint64_t ct_large_triangle_count(uint64_t packed) {
+    return packed >> CT_LARGE_TILE_BITS;
+}
+CT_FN uint64_t ct_large_tile_count(uint64_t packed) {
+    return packed & (((uint64_t)1 << CT_LARGE_TILE_BITS) - 1);
+}
+
+/* Elements that fit into each table. */
+struct ct_gpu_capacity {
+    uint64_t pairs, rays, pages, vertex_chunks, fragments, large_triangles, contacts, entries, spans, patches;
+};
+
+constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
+                   CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_CONTACTS = 64, CT_SHORT_ENTRIES = 128,
+                   CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512;
+
+/* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after rasterising, and at the end. A
+ * count is 0 until its stage has run. */
+CT_FN uint32_t ct_gpu_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return (n->pairs > capacity->pairs ? CT_SHORT_PAIRS : 0u) | (n->rays > capacity->rays ? CT_SHORT_RAYS : 0u) |
+           (n->vertex_chunks > capacity->vertex_chunks ? CT_SHORT_CHUNKS : 0u);
+}
+CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_gpu_plan_shortage(n, capacity) | (n->fragments > capacity->fragments ? CT_SHORT_FRAGMENTS : 0u) |
+           (n->pages > capacity->pages ? CT_SHORT_PAGES : 0u) |
+           (ct_large_triangle_count(n->large_triangles) > capacity->large_triangles ? CT_SHORT_LARGE : 0u) |
+           (n->patches > capacity->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);
+}
+CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_gpu_raster_shortage(n, capacity) | (n->contacts > capacity->contacts ? CT_SHORT_CONTACTS : 0u) |
+           (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u) |
+           (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* raster.cuh - rays and their fragments, large triangles, and what CUDA and OpenGL hand to each other where OpenGL
+ * rasterises. */
+#ifndef CT_CUDA_RASTER_CUH
+#define CT_CUDA_RASTER_CUH
+
+#include "gpu/backend/cuda/sums.cuh"
+#include "gpu/raster/patch_k.h"
+#include "gpu/raster/raster_k.h"
+
+/* Rays and fragments are aligned to their 16 bytes, so that one instruction loads or stores each. */
+struct alignas(16) ct_gpu_ray {
+    uint32_t head;      /* 1 + the index of its first fragment, or 0 */
+    int32_t winding[2]; /* initial winding numbers that are CT_INITIAL_COUNTED; others are 0 */
+    uint32_t unused;
+};
+
+struct alignas(16) ct_gpu_fragment : ct_fragment {};
+static_assert(sizeof(ct_gpu_ray) == 16 && sizeof(ct_gpu_fragment) == 16, "one vector load each");
+
+/* Fragments are appended to CT_SHARDS parts of their table, chosen by the block that finds them: a single counter would
+ * be the most contended word of the batch. */
+enum { CT_SHARDS = 16 };
+struct ct_gpu_shard {
+    uint64_t n_fragments, unused[15]; /* alone in its cache line */
+};
+
+/* A triangle that covers many samples of a view, in tiles of CT_LARGE_TILE x CT_LARGE_TILE samples. */
+enum { CT_LARGE_TILE = 32 };
+struct ct_gpu_large_triangle {
+    uint64_t first_tile;
+    uint32_t side, triangle, view, unused;
+};
+
+struct ct_raster_tables : ct_sum_tables {
+    ct_gpu_ray *rays;           /* [capacity.rays], all zero between batches */
+    ct_gpu_shard *shards;       /* [CT_SHARDS] */
+    ct_gpu_fragment *fragments; /* [capacity.fragments] */
+    uint32_t *next;             /* [capacity.fragments] as ct_gpu_ray.head: a ray's fragments are a linked list */
+    ct_gpu_large_triangle *large_triangles; /* [capacity.large_triangles] */
+};
+
+/* OpenGL's buffers, while they are mapped for CUDA. */
+struct ct_draw_tables : ct_raster_tables {
+    ct_patch *patches;                   /* [capacity.patches] */
+    ct_draw_region *draw_regions;        /* [3 capacity.pairs] per view */
+    ct_draw_command *draw_commands;      /* [n_draw_commands], for capacity.patches */
+    uint32_t *drawn_heads;               /* [capacity.rays], all CT_END between batches */
+    int32_t (*drawn_windings)[2];        /* [capacity.rays], all zero between batches */
+    ct_linked_fragment *drawn_fragments; /* [capacity.fragments] */
+    uint32_t *n_drawn;                   /* counts fragments beyond the capacity too */
+    uint32_t n_draw_commands;
+};
+
+unsigned ct_cuda_raster(const ct_raster_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_make_patches(const ct_draw_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_read_drawn(const ct_draw_tables *tables, unsigned grid, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,109 @@
+/* resident.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send: for
+ * the kernels that update bodies (gpu/view/update_cuda.cu) and for all stages after them. */
+#ifndef CT_CUDA_RESIDENT_CUH
+#define CT_CUDA_RESIDENT_CUH
+
+#include "gpu/backend/cuda/counts.cuh"
+#include "gpu/base/box.h"
+#include "gpu/base/kernel.h"
+
+struct ct_gpu_body {
+    float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
+    const uint32_t *triangles;
+    uint32_t n_vertices, n_triangles;
+    uint32_t group, mask;
+    uint32_t rigid, unused;
+    double pose[12];
+    uint64_t box[6]; /* world, lo then hi, as ct_order_key */
+};
+
+/* Integers whose unsigned order is the order of the doubles, so that integer atomics find minima and maxima. */
+CT_FN uint64_t ct_order_key(double x) {
+    union {
+        double d;
+        uint64_t u;
+    } bits;
+    bits.d = x + 0.0; /* -0 becomes 0 */
+    return bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
+}
+
+CT_FN double ct_order_value(uint64_t key) {
+    union {
+        double d;
+        uint64_t u;
+    } bits;
+    bits.u = key >> 63 ? key & ~((uint64_t)1 << 63) : ~key;
+    return bits.d;
+}
+
+CT_FN ct_box ct_gpu_box(const ct_gpu_body *body) {
+    ct_box box;
+    for (int k = 0; k < 3; k++) {
+        box.lo[k] = ct_order_value(body->box[k]);
+        box.hi[k] = ct_order_value(body->box[3 + k]);
+    }
+    return box;
+}
+
+struct ct_gpu_step {
+    ct_gpu_body *const *bodies;    /* resident with the scene: [n_bodies], then the keys of ct_gpu_ignored */
+    uint32_t first_body, n_bodies; /* index of the first among the batch's bodies */
+    uint32_t n_ignored, want;
+    uint32_t resolution[3], unused;
+    double pixel_size;
+};
+
+/* [n_ignored] ct_pair_key of the scene's bodies, sorted. */
+CT_FN const uint64_t *ct_gpu_ignored(const ct_gpu_step *step) {
+    return (const uint64_t *)(step->bodies + step->n_bodies);
+}
+
+/* ---- what steps send ---- */
+
+/* Rows [first_row, first_row of the next write) of the positions sent go to `positions`: to the vertices from
+ * first_vertex on, or to those that `indices` lists from first_index on. No vertex is written twice. */
+struct ct_gpu_position_write {
+    float *positions;
+    uint64_t first_row;
+    uint32_t first_vertex, first_index; /* first_index CT_GPU_NONE: no list */
+};
+
+struct ct_gpu_pose_write {
+    ct_gpu_body *body;
+    double pose[12];
+};
+
+/* A body whose box is computed anew, by one block for every CT_BOX_CHUNK vertices. */
+struct ct_gpu_box_update {
+    ct_gpu_body *body;
+    uint64_t first_chunk;
+};
+enum { CT_BOX_CHUNK = 2048 };
+
+/* ---- what every stage reads ---- */
+
+/* The tables of a batch grow by inheritance: a stage's tables contain those of the stages before it and nothing of
+ * those after it, as the include rules say. */
+struct ct_resident_tables {
+    ct_gpu_counts *counts;
+    ct_gpu_capacity capacity;
+    const ct_gpu_step *steps;
+    ct_gpu_body **bodies; /* [n_bodies], step after step */
+    uint32_t n_steps, n_bodies;
+
+    /* What steps send: */
+    const ct_gpu_box_update *box_updates;
+    const ct_gpu_pose_write *pose_writes;
+    const ct_gpu_position_write *position_writes;
+    const uint32_t *indices;
+    const float *rows; /* [n_rows][3] */
+    uint64_t n_rows, n_box_chunks;
+    uint32_t n_box_updates, n_pose_writes, n_position_writes;
+    ct_box *out_boxes; /* [n_box_updates], in memory that the host reads */
+};
+
+/* Writes what steps send into the bodies and computes the boxes of those that moved. As all launches of stages it
+ * returns how many kernels it launched. */
+unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,22 @@
+/* span.cuh - what the span stage leaves behind beside the sums: spans that were asked for, and counts of fragments. */
+#ifndef CT_CUDA_SPAN_CUH
+#define CT_CUDA_SPAN_CUH
+
+#include "gpu/backend/cuda/raster.cuh"
+#include "gpu/include/contact.h"
+
+struct ct_gpu_span {
+    uint32_t body[2], view; /* body: indices among the batch's bodies */
+    uint64_t ray;           /* of the view */
+    int32_t lower, upper;   /* depths */
+    ct_span span;
+};
+
+struct ct_span_tables : ct_raster_tables {
+    uint64_t *step_fragments; /* [n_steps] */
+    ct_gpu_span *out_spans;   /* [capacity.spans], in no order, in memory that the host reads */
+};
+
+unsigned ct_cuda_spans(const ct_span_tables *tables, unsigned grid, cudaStream_t stream);
+
+#endif

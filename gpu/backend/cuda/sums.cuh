@@ -1,0 +1,41 @@
+/* sums.cuh - the gradient's sums per vertex of a side: claimed where a triangle may bound a span (raster stage), added
+ * to (span stage) and read (contact stage).
+ *
+ * Sums have memory only where a triangle was met: a page holds the sums of CT_PAGE consecutive vertices, and the page
+ * table has one word for each page that a side could have.
+ */
+#ifndef CT_CUDA_SUMS_CUH
+#define CT_CUDA_SUMS_CUH
+
+#include "gpu/backend/cuda/plan.cuh"
+
+enum { CT_PAGE = 64, CT_CHUNK_PAGES = CT_VERTEX_CHUNK / CT_PAGE };
+enum { CT_NO_PAGE = 0, CT_CLAIMING_PAGE = 1, CT_FIRST_PAGE = 2 };
+
+/* All zero between batches. */
+struct ct_sum_tables : ct_plan_tables {
+    uint32_t *page_table; /* [CT_CHUNK_PAGES capacity.vertex_chunks] CT_FIRST_PAGE + index of the page */
+    int64_t *page_sums;   /* [capacity.pages][CT_PAGE][3] */
+};
+
+/* The page table's word for a vertex of a side. */
+CT_DEVICE uint32_t *ct_page_slot(const ct_sum_tables &b, uint64_t side, uint32_t vertex) {
+    return &b.page_table[b.vertex_chunk_offset[side] * CT_CHUNK_PAGES + vertex / CT_PAGE];
+}
+
+/* Claims a page for each corner of a triangle whose page has not been claimed. A page beyond the capacity is counted
+ * all the same. */
+CT_DEVICE void ct_claim_pages(const ct_sum_tables &b, uint64_t side, const uint32_t *corner) {
+    for (int k = 0; k < 3; k++) {
+        uint32_t *slot = ct_page_slot(b, side, corner[k]);
+        if (ct_peek(slot) != CT_NO_PAGE || atomicMax(slot, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) continue;
+        atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
+    }
+}
+
+/* A vertex's sums [3], on its page. */
+CT_DEVICE int64_t *ct_vertex_sums(const ct_sum_tables &b, uint32_t page, uint64_t vertex) {
+    return &b.page_sums[3 * ((uint64_t)(page - CT_FIRST_PAGE) * CT_PAGE + vertex % CT_PAGE)];
+}
+
+#endif
