@@ -155,7 +155,8 @@ bool is_right(const answers *a) {
     ok = expect("places", a->n_places, n_places) && expect("left out", a->n_left_out, N - n_places) &&
          expect("total", a->total, before) && expect("blocks seen by the last", a->blocks_seen, GRID) && ok;
     for (uint64_t i = 0; i < n_places && ok; i++) {
-        ok = expect("an index appended twice, or by a thread that appends none", taken[a->places[i]] || a->places[i] % 3 == 1, 0);
+        ok = expect("an index appended twice, or by a thread that appends none",
+                    taken[a->places[i]] || a->places[i] % 3 == 1, 0);
         taken[a->places[i]] = true;
     }
     for (unsigned k = 0; k < 2 * KEYS; k++) ok = expect("sum", a->sum[k], sum[k]) && ok;

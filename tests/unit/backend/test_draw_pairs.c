@@ -149,7 +149,7 @@ static void test_lost(void **state) {
         ct_error error = {0};
         run_all(drawn, resolutions[i], got, &error);
         assert_int_equal(error.status, CT_DEVICE_ERROR);
-        assert_string_equal(error.message, "bodies 1 and 2: the test wants it so");
+        assert_string_equal(error.message, "bodies 1 and 2: the test makes it fail");
         ct_engine_facts facts;
         ct_engine_get_facts(drawn, 0, &facts);
         assert_true(facts.lost);
