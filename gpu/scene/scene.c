@@ -21,26 +21,24 @@ void ct_scene_settings_init(ct_scene_settings *settings) {
 ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
     if (s->cookie != SETTINGS_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "settings", "settings were not filled by ct_scene_settings_init");
-    if (s->method != CT_METHOD_LDI)
-        return ct_fail(error, CT_UNSUPPORTED, "method", "method %d is unknown: this build has ldi", (int)s->method);
-    for (int i = 0; i < 3; i++)
-        if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
-            return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
-                           s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
-    if (!(s->pixel_size >= 0 && s->pixel_size <= 1e30))
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
-                       "pixel_size is %g m, expected a positive length, or 0 for a resolution", s->pixel_size);
-    if (s->pixel_size > 0 && s->pixel_size < 1e-30)
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size", "pixel_size is %g m, expected at least 1e-30",
-                       s->pixel_size);
+    const ct_method_row *row = ct_method_row_of(s->method, error);
+    if (!row) return CT_UNSUPPORTED;
+    ct_status status = row->check_settings(s, error);
+    if (status) return status;
     if (!(s->stiffness >= 0 && s->stiffness <= 1e300))
         return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 or more", s->stiffness);
     return CT_OK;
 }
 
+/* The settings by themselves, and whether the engine has their method. */
+static ct_status check_settings_on(const ct_engine *engine, const ct_scene_settings *settings, ct_error *error) {
+    ct_status status = ct_scene_settings_check(settings, error);
+    return status ? status : ct_method_check_engine(engine, ct_method_row_of(settings->method, NULL), error);
+}
+
 /* ---- scenes ---- */
 
-/* Fewest triangles, then fewest scenes. */
+/* The device with the fewest triangles, then with the fewest scenes. */
 static size_t least_loaded(ct_engine *engine) {
     size_t best = 0;
     for (size_t i = 1; i < engine->n_devices; i++) {
@@ -60,7 +58,7 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error) {
     *out = NULL;
-    ct_status status = ct_scene_settings_check(settings, error);
+    ct_status status = check_settings_on(engine, settings, error);
     if (status) return status;
     ct_scene *scene = calloc(1, sizeof *scene);
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
@@ -102,7 +100,7 @@ void ct_scene_destroy(ct_scene **handle) {
 }
 
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error) {
-    ct_status status = ct_scene_settings_check(settings, error);
+    ct_status status = check_settings_on(scene->engine, settings, error);
     if (status == CT_OK) scene->settings = *settings;
     return status;
 }
@@ -135,26 +133,28 @@ ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error) {
     return p->body;
 }
 
-/* Makes room for one more element. */
-static bool grow(void *array, uint32_t n, uint32_t *capacity, size_t size) {
+/* Reserves memory for one more element. False: out of memory. */
+static bool reserve_one(void *array, uint32_t n, uint32_t *capacity, size_t size) {
     if (n < *capacity) return true;
     uint32_t want = *capacity ? 2 * *capacity : 4;
-    void **slot = array, *bigger = realloc(*slot, want * size);
-    if (!bigger) return false;
-    *slot = bigger;
+    void **memory = array, *larger = realloc(*memory, want * size);
+    if (!larger) return false;
+    *memory = larger;
     *capacity = want;
     return true;
 }
 
-static bool make_room(ct_scene *scene, size_t n_ignore, uint32_t slot) {
+/* Reserves all that adding a body needs, so that nothing can fail once the scene is changed. */
+static bool reserve_body(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     uint32_t body_capacity = scene->body_capacity;
-    if (slot == scene->n_slots && !grow(&scene->slots, scene->n_slots, &scene->slot_capacity, sizeof(ct_body_slot)))
+    if (slot == scene->n_slots &&
+        !reserve_one(&scene->slots, scene->n_slots, &scene->slot_capacity, sizeof(ct_body_slot)))
         return false;
     if (scene->n_bodies == body_capacity) {
         ct_broad_body *broad = realloc(scene->broad_bodies, (body_capacity ? 2 * body_capacity : 4) * sizeof *broad);
         if (!broad) return false;
         scene->broad_bodies = broad;
-        if (!grow(&scene->bodies, scene->n_bodies, &scene->body_capacity, sizeof(ct_body *))) return false;
+        if (!reserve_one(&scene->bodies, scene->n_bodies, &scene->body_capacity, sizeof(ct_body *))) return false;
     }
     size_t want = scene->n_ignored + n_ignore;
     if (want > scene->ignored_capacity) {
@@ -188,7 +188,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_LIMIT_EXCEEDED, "body", "a scene has at most %d bodies", CT_MAX_BODIES);
 
     ct_body *body = calloc(1, sizeof *body);
-    if (!body || !make_room(scene, o->n_ignore, slot)) {
+    if (!body || !reserve_body(scene, o->n_ignore, slot)) {
         free(body);
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }

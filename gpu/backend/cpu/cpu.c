@@ -342,7 +342,7 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
-static void run(ct_device *device, ct_step *steps, size_t n_steps) {
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     struct batch batch = {.device = device, .steps = steps};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
@@ -364,5 +364,4 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .facts = facts,
                                    .body_create = body_create,
                                    .body_destroy = body_destroy,
-                                   .body_positions = body_positions,
-                                   .run = run};
+                                   .body_positions = body_positions};
