@@ -461,6 +461,8 @@ static inline const char *differ_status(const wire_status *a, const wire_status 
     SAME(max_resolution);
     SAME(max_message_bytes);
     SAME_LIST(differ_device, devices, n_devices);
+    SAME(n_methods);
+    for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
     return NULL;
 }
 static inline const char *differ_get_snapshot(const wire_get_snapshot *a, const wire_get_snapshot *b) {
@@ -573,6 +575,8 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.step.sequence);
         SAME(u.step.want);
         SAME(u.step.deadline_us);
+        SAME(u.step.time_budget_us);
+        SAME(u.step.tolerance);
         SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
         break;
     case WIRE_STEP_RESULT:
