@@ -1,4 +1,4 @@
-/* scene.c - scenes and bodies of the public interface. */
+/* scene.c - the public functions of scenes and bodies. */
 #include "gpu/scene/scene.h"
 
 #include <stdlib.h>
@@ -39,20 +39,20 @@ static ct_status check_settings_on(const ct_engine *engine, const ct_scene_setti
 /* ---- scenes ---- */
 
 /* The device with the fewest triangles, then with the fewest scenes. */
-static size_t least_loaded(ct_engine *engine) {
+static size_t choose_device(ct_engine *engine) {
     size_t best = 0;
     for (size_t i = 1; i < engine->n_devices; i++) {
-        uint64_t more = atomic_load(&engine->devices[i].triangles),
+        uint64_t triangles = atomic_load(&engine->devices[i].triangles),
                  least = atomic_load(&engine->devices[best].triangles);
-        if (more < least ||
-            (more == least && atomic_load(&engine->devices[i].scenes) < atomic_load(&engine->devices[best].scenes)))
+        if (triangles < least || (triangles == least &&
+                                  atomic_load(&engine->devices[i].scenes) < atomic_load(&engine->devices[best].scenes)))
             best = i;
     }
     return best;
 }
 
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
-    return ct_scene_create_on(engine, least_loaded(engine), settings, out, error);
+    return ct_scene_create_on(engine, choose_device(engine), settings, out, error);
 }
 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
@@ -125,12 +125,12 @@ ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u is not in the scene, which has %u", id, scene->n_bodies);
         return NULL;
     }
-    const ct_body_slot *p = &scene->slots[slot];
-    if (!p->body || p->generation != id >> CT_SLOT_BITS) {
+    const ct_body_slot *entry = &scene->slots[slot];
+    if (!entry->body || entry->generation != id >> CT_SLOT_BITS) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u was removed from the scene", id);
         return NULL;
     }
-    return p->body;
+    return entry->body;
 }
 
 /* Reserves memory for one more element. False: out of memory. */
@@ -209,10 +209,10 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
 
     atomic_fetch_add(&device->triangles, mesh->n_triangles);
     if (slot == scene->n_slots) scene->slots[scene->n_slots++] = (ct_body_slot){0};
-    ct_body_slot *p = &scene->slots[slot];
+    ct_body_slot *entry = &scene->slots[slot];
     scene->first_free = slot + 1;
-    p->body = body;
-    body->id = p->generation << CT_SLOT_BITS | (slot + 1);
+    entry->body = body;
+    body->id = entry->generation << CT_SLOT_BITS | (slot + 1);
     uint32_t at = scene->n_bodies++;
     for (; at > 0 && scene->bodies[at - 1]->id > body->id; at--) scene->bodies[at] = scene->bodies[at - 1];
     scene->bodies[at] = body;
@@ -228,10 +228,10 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     ct_body *body = ct_scene_find(scene, id, error);
     if (!body) return CT_NOT_FOUND;
     uint32_t slot = (id & CT_MAX_BODIES) - 1;
-    ct_body_slot *p = &scene->slots[slot];
+    ct_body_slot *entry = &scene->slots[slot];
     if (slot < scene->first_free) scene->first_free = slot;
-    p->body = NULL;
-    p->generation = (p->generation + 1) & ((1u << (32 - CT_SLOT_BITS)) - 1);
+    entry->body = NULL;
+    entry->generation = (entry->generation + 1) & ((1u << (32 - CT_SLOT_BITS)) - 1);
     uint32_t at = 0;
     while (scene->bodies[at] != body) at++;
     memmove(scene->bodies + at, scene->bodies + at + 1, (--scene->n_bodies - at) * sizeof *scene->bodies);
@@ -247,7 +247,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
-static uint32_t index_of(const ct_scene *scene, uint32_t id) {
+static uint32_t index_of_body(const ct_scene *scene, uint32_t id) {
     uint32_t lo = 0, hi = scene->n_bodies;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -259,7 +259,7 @@ static uint32_t index_of(const ct_scene *scene, uint32_t id) {
     return lo;
 }
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     uint64_t x, y;
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
@@ -270,9 +270,10 @@ void ct_scene_refresh(ct_scene *scene) {
     if (!scene->ignored_stale) return;
     for (size_t i = 0; i < scene->n_ignored; i++) {
         uint64_t ids = scene->ignored_ids[i];
-        scene->ignored[i] = ct_pair_key(index_of(scene, (uint32_t)(ids >> 32)), index_of(scene, (uint32_t)ids));
+        scene->ignored[i] =
+            ct_pair_key(index_of_body(scene, (uint32_t)(ids >> 32)), index_of_body(scene, (uint32_t)ids));
     }
-    if (scene->n_ignored) qsort(scene->ignored, scene->n_ignored, sizeof *scene->ignored, by_key);
+    if (scene->n_ignored) qsort(scene->ignored, scene->n_ignored, sizeof *scene->ignored, compare_keys);
     scene->ignored_stale = false;
 }
 
