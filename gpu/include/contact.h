@@ -216,13 +216,13 @@ typedef struct ct_scene ct_scene;
 
 typedef struct ct_scene_settings {
     uint32_t cookie;        /* set by ct_scene_settings_init */
-    ct_method method;       /* one that the engine's backend has; LDI */
-    uint32_t resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION; 64 */
-    double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution; 0 */
-    double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0; 1 */
+    ct_method method;       /* one that the engine's backend has */
+    uint32_t resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION */
+    double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
+    double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
 } ct_scene_settings;
 
-void ct_scene_settings_init(ct_scene_settings *settings); /* the defaults: the last value of each comment above */
+void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, resolution 64 64 64, pixel size 0, stiffness 1 */
 /* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
@@ -253,10 +253,10 @@ typedef struct ct_body_options {
 
 void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0 */
 
-/* The scene takes its own reference to the mesh. *body is the body's handle: non-zero, below 2^32, in rising order
- * while no body has been removed. The handle of a removed body is refused; it can come back only after its slot was
- * reused 4,096 times. NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE, LIMIT_EXCEEDED,
- * OUT_OF_MEMORY, DEVICE_ERROR. */
+/* The scene takes its own reference to the mesh. *body is the body's handle, non-zero. Handles rise in the order in
+ * which bodies are added, as long as none has been removed. The handle of a removed body is refused; it is given out
+ * again only after 4,096 other bodies have used its slot. NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE,
+ * NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
                             ct_error *error);
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
@@ -342,7 +342,8 @@ typedef struct ct_contact {
 } ct_contact;
 
 typedef struct ct_span {
-    float lower[3], upper[3]; /* m, world: the ends of a depth interval in which a ray is inside both bodies */
+    float lower[3], upper[3]; /* m, world: the ends of a depth interval in which a ray is inside both bodies,
+                                 or twice inside one that overlaps itself */
     uint32_t axis;            /* of the ray: 0 x, 1 y, 2 z */
     uint32_t lower_body;      /* 0 or 1: the part (see ct_contact) whose surface is the lower end */
 } ct_span;

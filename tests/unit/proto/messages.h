@@ -211,7 +211,12 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.remove_body = (wire_body_ref){24, 25};
         break;
     case WIRE_STEP:
-        m.u.step = (wire_step){26, 27, 31, 5000, s->updates, SAMPLE_UPDATES};
+        m.u.step = (wire_step){.scene = 26,
+                               .sequence = 27,
+                               .want = 31,
+                               .deadline_us = 5000,
+                               .updates = s->updates,
+                               .n_updates = SAMPLE_UPDATES};
         break;
     case WIRE_STEP_RESULT:
         m.u.step_result = (wire_step_result){.scene = 28,
