@@ -43,14 +43,18 @@ static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     return status;
 }
 
-/* Copies the spans of the shown contacts from a result with CT_WANT_SPANS. */
+/* Where two bodies are selected, their contacts with each other are shown, and none of either with itself. */
+static bool shows_contact(const ct_snapshot_options *o, const ct_contact *contact) {
+    const uint32_t *selected = o->contact, *body = contact->body;
+    return !selected[0] || (body[0] == selected[0] && body[1] == selected[1]) ||
+           (body[0] == selected[1] && body[1] == selected[0]);
+}
+
+/* The contacts' spans, out of a result that has them all. */
 static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *snapshot, ct_error *error) {
     uint64_t n = 0;
-    for (size_t i = 0; i < result->n_contacts; i++) {
-        const uint32_t *body = result->contacts[i].body;
-        if (is_shown(&snapshot->options, body[0]) && is_shown(&snapshot->options, body[1]))
-            n += result->contacts[i].n_spans;
-    }
+    for (size_t i = 0; i < result->n_contacts; i++)
+        if (shows_contact(&snapshot->options, &result->contacts[i])) n += result->contacts[i].n_spans;
     if (n > MAX_SPANS)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
                        "snapshot: the intersections have %llu samples, a picture shows at most %llu: ask for a lower "
@@ -62,7 +66,7 @@ static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *sna
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %llu samples", (unsigned long long)n);
     for (size_t i = 0; i < result->n_contacts; i++) {
         const ct_contact *from = &result->contacts[i];
-        if (!is_shown(&snapshot->options, from->body[0]) || !is_shown(&snapshot->options, from->body[1])) continue;
+        if (!shows_contact(&snapshot->options, from)) continue;
         ct_snapshot_contact *to = &snapshot->contacts[snapshot->n_contacts++];
         ct_window window;
         ct_status status =

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
@@ -213,7 +214,7 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
-void ct_cpu_run(ct_device *device, ct_step *steps, size_t n_steps) {
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     struct batch batch = {.device = device, .steps = steps};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {

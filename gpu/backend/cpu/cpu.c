@@ -132,5 +132,4 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .facts = facts,
                                    .body_create = body_create,
                                    .body_destroy = body_destroy,
-                                   .body_positions = body_positions,
-                                   .run = ct_cpu_run};
+                                   .body_positions = body_positions};

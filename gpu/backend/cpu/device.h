@@ -147,9 +147,6 @@ void ct_cpu_gl_close(ct_device *device);                      /* harmless after 
 void ct_cpu_gl_release(ct_workspace *workspace);              /* gives back the workspace's buffers */
 const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driver's name; "" without one */
 
-/* batch.c: ct_backend.run. */
-void ct_cpu_run(ct_device *device, ct_step *steps, size_t n_steps);
-
 /* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 

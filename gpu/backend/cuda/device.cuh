@@ -199,8 +199,4 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
 /* Results of the workspace's batch, which has been computed. */
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch);
 
-/* ---- run.cu ---- */
-
-void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps);
-
 #endif

@@ -1,6 +1,7 @@
 /* run.cu - a batch on a workspace: sends it, launches all that computes it, waits once. Where a list was too short it
  * makes room and computes again; where there is no room to be had it takes the batch in parts, so that one scene's need
  * fails no other. */
+#include "gpu/backend/cuda/backend_cuda.h"
 #include "gpu/backend/cuda/interop.cuh"
 
 /* ---- workspaces ---- */
@@ -357,7 +358,7 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     free(left);
 }
 
-void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps) {
+void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     ct_step **live = (ct_step **)malloc((n_steps ? n_steps : 1) * sizeof *live);
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++) {
