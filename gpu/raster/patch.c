@@ -1,4 +1,4 @@
-/* patch.c - makes patches from binned triangles, one per triangle and band. */
+/* patch.c - makes patches from binned triangles, one per triangle and bin. */
 #include "gpu/raster/patch.h"
 
 bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,

@@ -2,16 +2,16 @@
  * make them.
  *
  *           +-------+
- *     .   . | . /\. | .   .    band 1
+ *     .   . | . /\. | .   .    bin 1
  *       +---+--/--\-+---+
- *     . | .  /.   . \ . | .    band 0
+ *     . | .  /.   . \ . | .    bin 0
  *       |  /__________\ |
  *       +---------------+         . samples
  *
  * OpenGL's own coverage of triangles depends on the driver's sub-pixel precision. So OpenGL draws rectangles of whole
  * samples, whose coverage is certain, and the fragment shader decides exactly which of these samples the triangle
- * covers (ct_covers). A triangle that spans several bands has a patch in each, as narrow as the triangle is in the
- * band's rows.
+ * covers (ct_covers). A triangle that spans the rows of several bins has a patch in each, as narrow as the triangle is
+ * in the bin's rows.
  */
 #ifndef CT_PATCH_K_H
 #define CT_PATCH_K_H

@@ -81,15 +81,15 @@ static bool place_regions(const ct_raster_gl *gl, ct_drawing *d, int32_t *width,
         if (d->tiles[i].columns > side) side = d->tiles[i].columns;
     int32_t left = 0, bottom = 0, top = 0;
     for (uint32_t i = 0; i < d->n_tiles; i++) {
-        ct_draw_region *tile = &d->tiles[i];
-        if (left + tile->columns > side) {
+        ct_draw_region *region = &d->tiles[i];
+        if (left + region->columns > side) {
             left = 0;
             bottom = top;
         }
-        tile->left = left;
-        tile->bottom = bottom;
-        left += tile->columns;
-        if (bottom + tile->rows > top) top = bottom + tile->rows;
+        region->left = left;
+        region->bottom = bottom;
+        left += region->columns;
+        if (bottom + region->rows > top) top = bottom + region->rows;
     }
     *width = side;
     *height = top;
