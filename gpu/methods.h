@@ -25,11 +25,16 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error);
 /* How the backend of this name runs a method; NULL: it lacks the method. */
 ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend);
 
-/* Whether the step has limits that its scene's method does not take, or that make no sense. INVALID_ARGUMENT,
- * NON_FINITE, OUT_OF_RANGE. */
-ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
+/* Fills engine->run[] with the functions of engine->backend. */
+void ct_engine_find_methods(ct_engine *engine);
 
-/* UNSUPPORTED, naming the methods that the engine's backend has: the method is not one of them. */
+/* How the engine runs a method; NULL: its backend lacks the method. */
+ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
+
+/* Checks that the engine has the method. UNSUPPORTED, naming those that it has. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
+
+/* Checks the limits of a step: INVALID_ARGUMENT (the method does not take it), NON_FINITE, OUT_OF_RANGE. */
+ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
 
 #endif
