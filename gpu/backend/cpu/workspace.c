@@ -16,6 +16,8 @@ static void free_scratch(ct_device *device, ct_thread_scratch *w) {
                             &w->coords[1],
                             &w->cells[0],
                             &w->cells[1],
+                            &w->runs[0],
+                            &w->runs[1],
                             &w->chunk_memory,
                             &w->patches[0].memory,
                             &w->patches[1].memory,
