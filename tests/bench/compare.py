@@ -137,18 +137,24 @@ class Measured:
                     raise SystemExit(f"compare: the runs of {line['scene']} do not give the same bits")
 
 
+def tell_progress(text):
+    """One line that is written over and over, where somebody sees it."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def take_turns(bench, build, base, options):
     """This build's and the base's runs. A build that measures no row of the bench in the first turn runs no other turn."""
     measured = {folder: Measured() for folder in (build, base)}
     running = [folder for folder in (build, base) if not lacks(folder, bench)]
     for turn in range(options.turns):
-        print(f"\r{bench.name}: turn {turn + 1} of {options.turns}", end="", file=sys.stderr, flush=True)
+        tell_progress(f"{bench.name}: turn {turn + 1} of {options.turns}")
         for folder in running if turn % 2 == 0 else running[::-1]:
             measured[folder].add(bench, bench.run(folder, options))
         running = [folder for folder in running if measured[folder].turns[0]]
         if not running:
             break
-    print(file=sys.stderr)
+    tell_progress("")
     return measured[build], measured[base]
 
 
