@@ -9,6 +9,9 @@
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
+#   make bench BASE=DIR  times against those of another build, in turns: DIR is the build/ of another tree, where
+#                        "make all bench-tools" was run. ROWS='^bunny' picks rows by a regular expression, TURNS=21
+#                        replaces 9 turns, and with WORST=1.03 a row that is more than 3 % worse is an error
 #   make gpu-check       on a machine with a GPU: builds, same bits, compute-sanitizer, benches, a table (tests/gpu-check.sh)
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy
@@ -394,8 +397,15 @@ bench-tools: $(call bins,$(BENCH_C))
 gpu-check:
 	tests/gpu-check.sh $(GPU_CHECK)
 
+ifneq ($(BASE),)
+BENCH := compare.py --base '$(BASE)' $(if $(ROWS),--rows '$(value ROWS)') $(if $(WORST),--worst '$(WORST)') \
+         $(if $(TURNS),--turns '$(TURNS)')
+else
+BENCH := bench.py
+endif
 bench: all $(call bins,$(BENCH_C)) venv
-	$(PYTHON) tests/bench/bench.py --build $(B)
+	$(if $(BASE),,$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
+	$(PYTHON) tests/bench/$(BENCH) --build $(B)
 
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 

@@ -119,11 +119,12 @@ def test_memcheck_runs_where_it_is(tree):
 
 def test_time_that_is_over(tree):
     program(tree, "compute-sanitizer", "echo good")
-    began = time.monotonic()
-    code, _, rows = run(tree, "--within", "12", BENCH_SLEEPS="1000")
-    assert code == 1 and time.monotonic() - began < 300
-    assert "s were over" in rows["engine benches"]
-    assert rows["compute-sanitizer memcheck"] == "skipped  the 12 s of --within are over"
+    for within in (12, 80):  # on a busy machine the shorter time may be over before the benches begin
+        code, _, rows = run(tree, "--within", str(within), BENCH_SLEEPS="1000")
+        if rows.get("engine benches", "skipped").startswith("FAILED"):
+            break
+    assert code == 1 and "s were over" in rows["engine benches"]
+    assert rows["compute-sanitizer memcheck"] == f"skipped  the {within} s of --within are over"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
@@ -138,7 +139,9 @@ def test_ended_from_outside(tree, how):
     if how == signal.SIGTERM:
         said = process.communicate(timeout=60)[0]
         assert process.returncode == 1 and "interrupted" in table(tree)["engine benches"] and "==== result" in said
-        assert not list(children_in(tree))
+        while list(children_in(tree)):  # a process that was killed may take a moment to go
+            assert time.monotonic() < deadline + 60, "it left a process behind"
+            time.sleep(0.05)
     else:
         process.wait(60)
         for left in children_in(tree):
