@@ -40,13 +40,16 @@ struct ct_host_list {
     uint64_t n, capacity; /* elements */
 };
 
-/* A mesh's one copy on the device. */
+enum ct_mesh_state { CT_MESH_UPLOADING, CT_MESH_READY, CT_MESH_FAILED };
+
+/* The one copy of a mesh on the device. */
 struct ct_mesh_copy {
     char hash[33];
+    ct_mesh_state state;
     void *memory; /* positions, then triangles */
     uint32_t *triangles;
     uint64_t bytes;
-    uint32_t users; /* bodies; with none it stays until memory is short or it is forgotten */
+    uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
 };
 
@@ -54,6 +57,7 @@ struct ct_resident {
     ct_mesh_copy *mesh;
     ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
     uint64_t bytes;
+    uint32_t n_vertices;
 };
 
 /* The list of a scene's bodies and its ignored pairs, sent when they change; see ct_gpu_step.bodies. */
@@ -92,11 +96,20 @@ struct ct_workspace {
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
     ct_gpu_crowd crowd_end; /* what would be first of the next */
-    ct_gpu_pinned tables_staging, rows_staging;
-    ct_gpu_buffer tables, rows;
-    /* Scratch, see ct_batch: */
-    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large_triangles, entries;
-    ct_gpu_pinned head, contacts, out_entries, spans;
+    /* What is sent, the tables of ct_batch, and what the device writes for the host; also as arrays of all of them. */
+    union {
+        struct {
+            ct_gpu_buffer tables, rows, small, pairs, rays, chunks, page_table, pages, fragments, large_triangles,
+                entries;
+        };
+        ct_gpu_buffer buffers[11];
+    };
+    union {
+        struct {
+            ct_gpu_pinned tables_staging, rows_staging, head, contacts, out_entries, spans;
+        };
+        ct_gpu_pinned pinned[6];
+    };
 };
 
 /* What a batch lacked, for a message. */
@@ -110,11 +123,13 @@ struct ct_device {
     int ordinal;
     unsigned grid; /* blocks of a launch */
     char name[96];
-    pthread_mutex_t mutex; /* recursive: of meshes, memory and workspaces */
-    pthread_cond_t workspace_free;
+    pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and who has which workspace */
+    pthread_cond_t workspace_free, mesh_ready;
     ct_mesh_copy *meshes;
-    ct_gl_context *gl; /* on the same GPU; NULL: kernels rasterise */
-    cudaStream_t setup;
+    ct_gl_context *gl;          /* on the same GPU; NULL: kernels rasterise */
+    cudaStream_t setup;         /* uploads of meshes and bodies */
+    cudaStream_t memory_stream; /* allocations and frees of the pool */
+    cudaMemPool_t pool;         /* NULL: the device has none */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
@@ -149,23 +164,33 @@ struct ct_guard { /* holds the device's mutex */
     }
 };
 
-/* The driver gives memory in pieces; this many bytes it takes for so many. */
+/* Bytes that the driver takes for an allocation of so many. */
 uint64_t ct_gpu_rounded(uint64_t bytes);
 
-/* NULL: over the budget, or there is none left, even after dropping what nobody uses (`mine`, which may be NULL, is the
- * workspace whose scratch is in use); or the device is lost. */
-void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_workspace *mine);
-void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes);
+/* What memory is counted as. Scratch has a limit of its own besides the budget. */
+enum ct_memory_kind { CT_MEMORY_SCRATCH, CT_MEMORY_MESHES, CT_MEMORY_BODIES };
 
-/* The same for memory of a workspace's scratch that something else than cudaMalloc gives: only counts it. */
-bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_workspace *mine);
-void ct_gpu_give(ct_device *device, uint64_t bytes);
+bool ct_gpu_open_pool(ct_device *device);    /* false: the device is lost */
+bool ct_gpu_keep_in_pool(ct_device *device); /* after the budget is known; false: the device is lost */
+void ct_gpu_trim_pool(ct_device *device);    /* gives what the pool has unused back to the driver, for OpenGL */
+void ct_gpu_close_pool(ct_device *device);
 
-/* Makes room, and some more where there is; what was in the buffer is gone if it had to grow. */
+/* Device memory that any stream may use. NULL: over the budget or none left, even after freeing meshes and workspaces
+ * that nobody uses, or the device is lost. `mine`, which may be NULL, is a workspace whose scratch is in use. */
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, ct_memory_kind kind, const ct_workspace *mine);
+void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes, ct_memory_kind kind);
+
+/* Counts scratch that OpenGL allocates. False: over the budget. */
+bool ct_gpu_reserve_foreign(ct_device *device, uint64_t bytes, const ct_workspace *mine);
+void ct_gpu_return_foreign(ct_device *device, uint64_t bytes);
+
+/* Grows a buffer to at least so many bytes; its content is lost if it grows. Pinned memory counts as scratch too.
+ * False: no memory, or the device is lost. */
 bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes);
-bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes);
-void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all that a workspace keeps */
-void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace);
+bool ct_gpu_reserve_pinned(ct_device *device, const ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes);
+void ct_gpu_free_pinned(ct_device *device, ct_gpu_pinned *pinned);
+void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all memory of a workspace that is not in use */
+void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace); /* and its stream, events and lists */
 
 /* Room for n more elements of `size` bytes after those there are; NULL: no memory. */
 void *ct_host_add(ct_host_list *list, uint64_t n, size_t size);

@@ -61,7 +61,7 @@ static bool free_buffers(ct_device *device, ct_workspace *workspace, int first, 
         ct_gl_leave(device->gl);
     }
     for (int i = first; i < end; i++) {
-        if (workspace->shared[i].bytes) ct_gpu_give(device, workspace->shared[i].bytes);
+        if (workspace->shared[i].bytes) ct_gpu_return_foreign(device, workspace->shared[i].bytes);
         workspace->shared[i].bytes = 0;
     }
     return settle(device, &t);
@@ -76,10 +76,11 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which,
     if (!free_buffers(device, workspace, which, which + 1)) return false;
     uint64_t more = bytes + bytes / 4;
     if (more > reach) more = reach;
-    if (!ct_gpu_take(device, more, workspace)) {
+    if (!ct_gpu_reserve_foreign(device, more, workspace)) {
         more = bytes;
-        if (!ct_gpu_take(device, more, workspace)) return false;
+        if (!ct_gpu_reserve_foreign(device, more, workspace)) return false;
     }
+    ct_gpu_trim_pool(device);
     bool has = false;
     trouble t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
@@ -92,7 +93,7 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which,
     if (has)
         shared->bytes = more;
     else
-        ct_gpu_give(device, more);
+        ct_gpu_return_foreign(device, more);
     if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) workspace->is_blank = false;
     if (t.error.status == CT_OUT_OF_MEMORY || t.code == cudaErrorMemoryAllocation) { /* as if the budget were smaller */
         cudaGetLastError();

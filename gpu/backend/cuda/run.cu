@@ -159,7 +159,7 @@ static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_b
            ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
            ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
            ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
-           ct_gpu_reserve_pinned(device, &workspace->head,
+           ct_gpu_reserve_pinned(device, workspace, &workspace->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
                                      b->n_box_updates * sizeof(ct_box));
 }
@@ -171,10 +171,11 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buff
     return ct_gpu_reserve(device, workspace, buffer, bytes);
 }
 
-static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes, const char *what, ct_gpu_need *n) {
+static bool grow_pinned(ct_device *device, const ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes,
+                        const char *what, ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    return ct_gpu_reserve_pinned(device, pinned, bytes);
+    return ct_gpu_reserve_pinned(device, workspace, pinned, bytes);
 }
 
 static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
@@ -202,13 +203,14 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
                   ct_large_triangle_count(c->large_triangles) * sizeof(ct_gpu_large_triangle), "large triangles", n);
     if (shortage & CT_SHORT_ENTRIES)
         ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
-             grow_pinned(device, &workspace->out_entries, c->entries * ENTRY_BYTES, "the sparse gradient on the host",
-                         n);
+             grow_pinned(device, workspace, &workspace->out_entries, c->entries * ENTRY_BYTES,
+                         "the sparse gradient on the host", n);
     if (shortage & CT_SHORT_CONTACTS)
-        ok = ok &&
-             grow_pinned(device, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact), "contacts on the host", n);
+        ok = ok && grow_pinned(device, workspace, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact),
+                               "contacts on the host", n);
     if (shortage & CT_SHORT_SPANS)
-        ok = ok && grow_pinned(device, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
+        ok = ok &&
+             grow_pinned(device, workspace, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
     return ok && (!workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
 }
 

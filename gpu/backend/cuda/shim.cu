@@ -33,6 +33,7 @@
 #endif
 
 struct ct_shim_stream {
+    std::mutex mutex; /* guards the rest; held while the stream runs */
     std::deque<std::function<void()>> queue;
     bool touches_all = false;          /* there is a kernel among it; copies open what they touch by themselves */
     cudaError_t failure = cudaSuccess; /* of a launch, told at the next synchronisation */
@@ -94,10 +95,12 @@ cudaError_t trouble(const char *name) {
         if (!*wish) w.sticky = cudaSuccess; /* a new world */
     }
     if (w.sticky) return w.sticky;
-    char function[64];
+    char function[64], end = ':';
     int nth, code;
-    if (sscanf(wish, "%63[^:]:%d:%d", function, &nth, &code) != 3 || strcmp(function, name) != 0) return cudaSuccess;
-    if (++w.calls[name] != nth) return cudaSuccess;
+    if (sscanf(wish, "%63[^:]:%d%c", function, &nth, &end) != 3 || strcmp(function, name) != 0) return cudaSuccess;
+    if (sscanf(strrchr(wish, ':'), ":%d", &code) != 1) return cudaSuccess;
+    const int call = ++w.calls[name];
+    if (end == '+' ? call < nth : call != nth) return cudaSuccess;
     if (code >= 700) w.sticky = (cudaError_t)code;
     return (cudaError_t)code;
 }
@@ -106,6 +109,7 @@ void protect(int how) {
     for (auto &b : the().blocks) mprotect(b.first, b.second.rounded, how);
 }
 
+/* With the stream's mutex held. */
 void run(ct_shim_stream *stream) {
     if (stream->touches_all) {
         std::lock_guard<std::mutex> lock(the().mutex);
@@ -119,6 +123,11 @@ void run(ct_shim_stream *stream) {
     std::lock_guard<std::mutex> lock(the().mutex);
     if (--the().open == 0) protect(PROT_NONE);
     stream->touches_all = false;
+}
+
+void enqueue(ct_shim_stream *stream, const std::function<void()> &operation) {
+    std::lock_guard<std::mutex> lock(stream->mutex);
+    stream->queue.push_back(operation);
 }
 
 /* Opens the allocation that memory is in, if it is the device's and closed, while an operation of its own runs. */
@@ -268,6 +277,69 @@ cudaError_t cudaFree(void *memory) {
     return give(wrong);
 }
 
+/* ---- pools ---- */
+
+struct ct_shim_pool {
+    int device;
+};
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
+    TRY("cudaDeviceGetAttribute");
+    *value = setting("CT_SHIM_POOLS", 1) != 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties) {
+    *pool = nullptr;
+    TRY("cudaMemPoolCreate");
+    *pool = new ct_shim_pool{properties->location.id};
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+    delete pool;
+    return give(trouble("cudaMemPoolDestroy"));
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
+    TRY("cudaMemPoolSetAttribute");
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
+    TRY("cudaMemPoolTrimTo");
+    return cudaSuccess;
+}
+
+/* What the stream frees before is free by then, so the stream runs first. */
+cudaError_t cudaMallocFromPoolAsync(void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+    *memory = nullptr;
+    TRY("cudaMallocFromPoolAsync");
+    std::lock_guard<std::mutex> order(stream->mutex);
+    run(stream);
+    std::lock_guard<std::mutex> lock(the().mutex);
+    size_t &used = the().used[pool->device];
+    if (used + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
+    *memory = new_block(size);
+    if (*memory) used += size;
+    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+static void free_now(void *memory) {
+    std::lock_guard<std::mutex> lock(the().mutex);
+    const block freed = free_block(memory);
+    the().used[freed.device] -= freed.size;
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
+    if (cudaError_t wrong = trouble("cudaFreeAsync")) {
+        free_now(memory);
+        return give(wrong);
+    }
+    enqueue(stream, [=] { free_now(memory); });
+    return cudaSuccess;
+}
+
 cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned) {
     *memory = nullptr;
     TRY("cudaHostAlloc");
@@ -288,13 +360,13 @@ cudaError_t ct_shim_host_pointer(void **device, void *host, unsigned) {
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
     TRY("cudaMemcpyAsync");
-    stream->queue.push_back([=] { with({to, from}, [=] { memcpy(to, from, size); }); });
+    enqueue(stream, [=] { with({to, from}, [=] { memcpy(to, from, size); }); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
     TRY("cudaMemsetAsync");
-    stream->queue.push_back([=] { with({memory}, [=] { memset(memory, value, size); }); });
+    enqueue(stream, [=] { with({memory}, [=] { memset(memory, value, size); }); });
     return cudaSuccess;
 }
 
@@ -306,12 +378,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const cudaError_t wrong = trouble("cudaStreamDestroy");
     delete stream;
-    return give(trouble("cudaStreamDestroy"));
+    return give(wrong);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     cudaError_t wrong = trouble("cudaStreamSynchronize");
+    std::lock_guard<std::mutex> lock(stream->mutex);
     if (!wrong) wrong = stream->failure;
     stream->failure = cudaSuccess;
     if (wrong) {
@@ -337,7 +411,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     TRY("cudaEventRecord");
-    stream->queue.push_back([=] {
+    enqueue(stream, [=] {
         timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
         event->at = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -416,7 +490,10 @@ cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, c
 
 cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream) {
     cudaError_t wrong = trouble("cudaGraphicsUnmapResources");
-    if (!wrong && !stream->failure) run(stream);
+    {
+        std::lock_guard<std::mutex> lock(stream->mutex);
+        if (!wrong && !stream->failure) run(stream);
+    }
     std::lock_guard<std::mutex> lock(the().mutex);
     for (int i = 0; i < n; i++) {
         ct_shim_resource *r = resources[i];
@@ -453,7 +530,9 @@ static void require_loaded(const void *function) {
 
 void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel) {
     require_loaded(function);
-    if (cudaError_t wrong = trouble("launch")) {
+    const cudaError_t wrong = trouble("launch");
+    std::lock_guard<std::mutex> lock(stream->mutex);
+    if (wrong) {
         stream->failure = wrong;
         return;
     }

@@ -19,11 +19,12 @@
  *   CT_SHIM_USED=<bytes>     how much of it others have taken
  *   CT_SHIM_DRIVER=13000     the driver's version; 0: no driver
  *   CT_SHIM_CAPABILITY=90    compute capability of the devices
- *   CT_SHIM_FAIL=<function>:<n>:<code>  the n-th call from now on of that function (e.g. cudaMalloc; or "launch", whose
- *                            failure shows at the next synchronisation) gives that error code. Codes from 700 on stick.
- *   CT_SHIM_GL_DEVICE=<n>    which device OpenGL draws on, -1: none; the current one if not given
- *   CT_SHIM_ORDER=<number>   thread k of a block runs as k ^ number; unless it is 0, blocks run backwards, and of those
- *                            of a warp that are at one __activemask some are told only of some, by chance
+ *   CT_SHIM_FAIL=<function>:<n>[+]:<code>  the n-th call from now on, with + also all later ones, of that function
+ * (e.g. cudaMalloc; or "launch", whose failure shows at the next synchronisation) gives that error code. Codes from 700
+ * on stick. CT_SHIM_POOLS=0          the devices have no memory pools CT_SHIM_MAX_THREADS=<n>  threads that a block of
+ * any kernel may have, 1024 if not given CT_SHIM_GL_DEVICE=<n>    which device OpenGL draws on, -1: none; the current
+ * one if not given CT_SHIM_ORDER=<number>   thread k of a block runs as k ^ number; unless it is 0, blocks run
+ * backwards, and of those of a warp that are at one __activemask some are told only of some, by chance
  */
 #ifndef CT_SHIM_CUH
 #define CT_SHIM_CUH
@@ -94,6 +95,25 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
+enum cudaDeviceAttr { cudaDevAttrMemoryPoolsSupported = 115 };
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+typedef struct ct_shim_pool *cudaMemPool_t;
+enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+struct cudaMemPoolProps {
+    cudaMemAllocationType allocType;
+    struct {
+        cudaMemLocationType type;
+        int id;
+    } location;
+};
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t least);
+cudaError_t cudaMallocFromPoolAsync(void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 cudaError_t ct_shim_malloc(void **memory, size_t size);
 cudaError_t cudaFree(void *memory);
 cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned flags);

@@ -161,11 +161,10 @@ static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body
 
 /* The last of a body's updates in this step has come. */
 static outcome add_body(ct_workspace *l, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
-    ct_mesh_info info;
-    ct_mesh_get_info(body->mesh, &info);
+    const uint64_t n_vertices = body->resident->n_vertices;
     ct_gpu_box_update update = {body->resident->body, l->n_box_chunks};
     if (!add(&l->box_updates, update) || !add(&l->moved_bodies, body)) return NO_MEMORY;
-    l->n_box_chunks += (info.vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
+    l->n_box_chunks += (n_vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
     if (u->kind == CT_UPDATE_POSE) {
         ct_gpu_pose_write pose;
         pose.body = body->resident->body;
@@ -173,7 +172,7 @@ static outcome add_body(ct_workspace *l, const ct_step *step, ct_body *body, con
         return add(&l->pose_writes, pose) && add(&l->posed_bodies, body) ? DONE : NO_MEMORY;
     }
     if (is_only && is_rising(u)) return add_rising(l, body, u);
-    uint64_t *taken = (uint64_t *)calloc(info.vertices / 64 + 1, sizeof *taken);
+    uint64_t *taken = (uint64_t *)calloc(n_vertices / 64 + 1, sizeof *taken);
     outcome o = taken ? add_any(l, step, body, taken) : NO_MEMORY;
     free(taken);
     return o;
@@ -252,7 +251,7 @@ ct_staged ct_gpu_stage(ct_device *device, ct_workspace *l, ct_step *const *steps
     for (size_t i = 0; i < n_steps && updates; i++)
         for (size_t u = 0; u < steps[i]->n_updates; u++)
             if (steps[i]->updates[u].kind != CT_UPDATE_POSE) rows += steps[i]->updates[u].count;
-    if (!ct_gpu_reserve_pinned(device, &l->rows_staging, 12 * rows)) return CT_STAGE_NO_MEMORY;
+    if (!ct_gpu_reserve_pinned(device, l, &l->rows_staging, 12 * rows)) return CT_STAGE_NO_MEMORY;
     for (size_t i = 0; i < n_steps; i++) {
         const mark before = mark_of(l);
         const outcome o = updates ? add_updates(l, steps[i]) : DONE;
@@ -309,7 +308,7 @@ static bool copy_scene_tables(ct_device *device, ct_workspace *l, uint64_t at) {
 
 bool ct_gpu_send(ct_device *device, ct_workspace *l, ct_batch *b) {
     const uint64_t bytes = put_tables(l, b, false), fresh_at = (bytes + 7) / 8 * 8;
-    if (!ct_gpu_reserve_pinned(device, &l->tables_staging, fresh_at + 8 * l->words.n) ||
+    if (!ct_gpu_reserve_pinned(device, l, &l->tables_staging, fresh_at + 8 * l->words.n) ||
         !ct_gpu_reserve(device, l, &l->tables, bytes) || !ct_gpu_reserve(device, l, &l->rows, 12 * l->n_rows))
         return false;
     put_tables(l, b, true);

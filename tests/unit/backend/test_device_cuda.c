@@ -114,7 +114,7 @@ static void test_first_kernel_fails(void **state) {
     expect_refused(&options, CT_DEVICE_ERROR, "device", "running a first kernel");
     set("CT_SHIM_FAIL", "cudaStreamCreateWithFlags:2:1");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "making a stream");
-    set("CT_SHIM_FAIL", "cudaHostAlloc:1:2");
+    set("CT_SHIM_FAIL", "cudaHostAlloc:1+:2");
     expect_refused(&options, CT_OUT_OF_MEMORY, "device", "pinned memory");
 }
 
@@ -272,6 +272,31 @@ static void test_unused_meshes_make_way(void **state) {
     ct_mesh_release(&mesh);
     shape_free(&large);
     ct_scene_destroy(&scene);
+    ct_engine_destroy(&engine);
+}
+
+/* Pinned memory is the device's to read and write, and counts as scratch. */
+static void test_pinned_memory_is_counted(void **state) {
+    (void)state;
+    ct_engine *engine = open_plain();
+    struct stage stage = open_pair(engine, 60);
+    uint64_t scratch[2];
+    for (int spans = 0; spans < 2; spans++) {
+        ct_result *result = stage_step(&stage, NULL, 0, spans ? CT_WANT_SPANS : 0);
+        scratch[spans] = facts_of(engine).scratch_bytes;
+        if (spans) assert_true(scratch[1] >= scratch[0] + result->n_spans * sizeof(ct_span));
+        ct_result_free(&result);
+    }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    char expected[33];
+    reference(20, expected);
+    set("CT_SHIM_POOLS", "0"); /* the same without memory pools */
+    engine = open_plain();
+    stage = open_pair(engine, 20);
+    expect_hash(&stage, expected);
+    stage_close(&stage);
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
     ct_engine_destroy(&engine);
 }
 
@@ -510,11 +535,12 @@ static void test_sums_of_what_was_met(void **state) {
 /* Each allocation in turn is the one that fails. */
 static void test_allocations_fail(void **state) {
     (void)state;
-    static const char *const names[] = {"cudaMalloc", "cudaHostAlloc"};
+    static const char *const names[] = {"cudaMallocFromPoolAsync", "cudaMalloc", "cudaHostAlloc"};
     char expected[33], hex[33];
     reference(20, expected);
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < 3; f++)
         for (int nth = 1; nth < 16; nth++) {
+            set("CT_SHIM_POOLS", f == 1 ? "0" : NULL);
             ct_engine *engine = open_plain();
             struct stage stage = open_pair(engine, 20);
             char fail_at[64];
@@ -637,6 +663,59 @@ static void test_two_lanes(void **state) {
     }
 }
 
+/* Threads that add and remove bodies of one mesh, which the first of them uploads, while others step. */
+struct uploader {
+    ct_engine *engine;
+    ct_mesh *mesh;
+    int failed;
+};
+
+static void *add_bodies(void *argument) {
+    struct uploader *u = argument;
+    ct_scene_settings settings = stage_resolution(4);
+    for (int i = 0; i < 6; i++) {
+        ct_scene *scene = NULL;
+        ct_body_options options;
+        ct_body_options_init(&options);
+        uint32_t id;
+        if (ct_scene_create(u->engine, &settings, &scene, NULL) != CT_OK) {
+            u->failed++;
+            continue;
+        }
+        options.kind = i % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        u->failed += ct_scene_add_body(scene, u->mesh, &options, &id, NULL) != CT_OK;
+        ct_scene_destroy(&scene);
+        ct_engine_forget_mesh(u->engine, u->mesh);
+    }
+    return NULL;
+}
+
+static void test_uploads_beside_steps(void **state) {
+    (void)state;
+    enum { UPLOADERS = 3 };
+    char expected[33];
+    reference(11, expected);
+    ct_engine *engine = open_plain();
+    struct shape ball = shape_icosphere(2, 4);
+    struct runner runner = {engine, open_pair(engine, 11), expected, 0};
+    struct uploader uploaders[UPLOADERS];
+    pthread_t threads[UPLOADERS + 1];
+    ct_mesh *mesh = shape_to_mesh(&ball, NULL);
+    assert_int_equal(pthread_create(&threads[UPLOADERS], NULL, run_steps, &runner), 0);
+    for (int i = 0; i < UPLOADERS; i++) {
+        uploaders[i] = (struct uploader){engine, mesh, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, add_bodies, &uploaders[i]), 0);
+    }
+    for (int i = 0; i <= UPLOADERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < UPLOADERS; i++) assert_int_equal(uploaders[i].failed, 0);
+    assert_int_equal(runner.wrong, 0);
+    stage_close(&runner.stage);
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
+    ct_mesh_release(&mesh);
+    shape_free(&ball);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, plain_world)
 #define ONE_THREAD(f)                                                                                                  \
@@ -652,6 +731,7 @@ int main(void) {
         ONE_THREAD(test_every_initial_winding),
         ONE_THREAD(test_memory_comes_back),
         ONE_THREAD(test_unused_meshes_make_way),
+        ONE_THREAD(test_pinned_memory_is_counted),
         ONE_THREAD(test_only_what_changed_is_sent),
         TEST(test_lists_stay),
         ONE_THREAD(test_launches),
@@ -661,6 +741,7 @@ int main(void) {
         ONE_THREAD(test_allocations_fail),
         TEST(test_lost),
         TEST(test_two_lanes),
+        TEST(test_uploads_beside_steps),
     };
     return cmocka_run_group_tests_name("cuda device", tests, NULL, NULL);
 }
