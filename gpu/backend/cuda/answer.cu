@@ -1,5 +1,6 @@
 /* answer.cu - results of a batch that has been computed, from what the device wrote into the host's memory. */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
 /* In the order of contacts and, within one, of views, rays and depth. */
 static int by_ray_and_depth(const void *a, const void *b) {
@@ -91,6 +92,7 @@ static void share_times(ct_device *device, ct_workspace *workspace, double downl
 }
 
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {
+    const ct_trace_range range("results");
     const double start = ct_gpu_now();
     ct_step **steps = (ct_step **)workspace->members.data;
     const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;

@@ -2,6 +2,7 @@
  * bodies, positions and poses what changed. Numbers are looked at on the way, so a step that sends one that is not
  * finite is refused before anything of it has left the host. */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
 extern "C" {
 #include "gpu/scene/rows.h"
@@ -245,6 +246,7 @@ static bool add_scene(ct_device *device, ct_workspace *l, ct_step *step) {
 }
 
 ct_staged ct_gpu_stage(ct_device *device, ct_workspace *l, ct_step *const *steps, size_t n_steps, bool updates) {
+    const ct_trace_range range("stage updates");
     const mark nothing = {};
     back_to(l, &nothing);
     uint64_t rows = 0;
