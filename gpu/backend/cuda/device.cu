@@ -1,4 +1,5 @@
-/* device.cu - the CUDA backend: opening a device, what is told of it, and how it is lost. */
+/* device.cu - the CUDA backend's table of functions: opens a device, tells facts about it, and records how it was lost.
+ */
 #include "gpu/backend/cuda/choose.cuh"
 #include "gpu/backend/cuda/interop.cuh"
 
@@ -38,8 +39,8 @@ CT_KERNEL probe(uint32_t *out) {
 
 const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe), CT_KERNELS_END};
 
-/* Does a kernel run, and is what it writes right? */
-static bool runs(ct_device *device, ct_error *error) {
+/* Runs a first kernel and checks what it writes. */
+static bool run_probe(ct_device *device, ct_error *error) {
     ct_gpu_pinned memory = {NULL, NULL, 0};
     bool ok = ct_gpu_reserve_pinned(device, NULL, &memory, CT_BLOCK * sizeof(uint32_t));
     if (ok) {
@@ -60,7 +61,7 @@ static bool runs(ct_device *device, ct_error *error) {
     return ok;
 }
 
-/* Below this there is not even room for a small scene. */
+/* With less free memory than this no step but the smallest would run. */
 static const uint64_t LEAST_MEMORY = (uint64_t)64 << 20;
 
 static bool set_budget(ct_device *device, const ct_engine_options *options, ct_error *error) {
@@ -151,8 +152,8 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     for (ct_workspace &workspace : device->workspaces) ok = ok && open_workspace(device, &workspace);
     if (!ok)
         ct_gpu_lost(device, &why);
-    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) && runs(device, &why) &&
-             (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
+    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) &&
+             run_probe(device, &why) && (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
         *out = device;
     if (*out) return CT_OK;
     destroy(&device);

@@ -1,5 +1,5 @@
-/* device.cuh - the CUDA backend's host side: a device with what is resident on it, and its workspaces, each of which
- * runs one batch at a time on a stream of its own. */
+/* device.cuh - the host side of the CUDA backend: a device, what is resident on it, and its workspaces. A workspace
+ * runs one batch at a time, on its own stream. */
 #ifndef CT_CUDA_DEVICE_CUH
 #define CT_CUDA_DEVICE_CUH
 
@@ -34,7 +34,7 @@ struct ct_gpu_pinned {
     uint64_t bytes;
 };
 
-/* A list on the host that is kept for the next batch. */
+/* A growing array on the host. Its memory is kept for the next batch. */
 struct ct_host_list {
     void *data;
     uint64_t n, capacity; /* elements */
@@ -73,7 +73,7 @@ struct ct_stale_table {
     uint64_t first, n; /* words */
 };
 
-/* A buffer of OpenGL's that CUDA uses as well. */
+/* An OpenGL buffer that is registered with CUDA. */
 struct ct_gpu_shared {
     cudaGraphicsResource_t resource;
     uint64_t bytes;
@@ -81,21 +81,22 @@ struct ct_gpu_shared {
 
 struct ct_workspace {
     bool busy;
-    bool is_clean;    /* rays, pages and their table are all zero */
-    bool is_blank;    /* what OpenGL draws into is empty */
-    ct_raster_gl *gl; /* NULL: kernels rasterise */
+    bool is_clean;    /* rays, sums and their page table are all zero */
+    bool gl_is_clean; /* OpenGL's lists of fragments are empty */
+    ct_raster_gl *gl; /* NULL: CUDA rasterises */
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
-    cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
+    cudaEvent_t events[CT_PHASES]; /* the begin of each phase; the last phase runs on the host */
     ct_gpu_capacity capacity;
-    /* What is sent, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write, ct_gpu_position_write
-     * and uint32_t. Whose it is: ct_body * of box_updates and pose_writes, ct_step * of steps. Scene tables that
-     * changed: their words, and a ct_stale_table for each. */
+    /* What steps send, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write,
+     * ct_gpu_position_write and uint32_t. Beside them, in the same order: moved_bodies (ct_body *) of box_updates,
+     * posed_bodies (ct_body *) of pose_writes, members (ct_step *) of steps. Scene tables that changed: their words,
+     * and a ct_stale_table for each. */
     ct_host_list steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
         words, stale_tables;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
-    ct_gpu_crowd crowd_end; /* what would be first of the next */
+    ct_gpu_crowd crowd_end; /* the offsets that the next crowd begins at */
     /* What is sent, the tables of ct_batch, and what the device writes for the host; also as arrays of all of them. */
     union {
         struct {
@@ -112,11 +113,11 @@ struct ct_workspace {
     };
 };
 
-/* What a batch lacked, for a message. */
+/* The table that could not grow, for an error message. */
 struct ct_gpu_need {
     const char *what;
     uint64_t bytes;
-    uint64_t most; /* 0, or all that there can be of it, whatever the memory */
+    uint64_t most; /* 0, or the largest size of such a table whatever the memory */
 };
 
 struct ct_device {
@@ -126,12 +127,12 @@ struct ct_device {
     pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and who has which workspace */
     pthread_cond_t workspace_free, mesh_ready;
     ct_mesh_copy *meshes;
-    ct_gl_context *gl;          /* on the same GPU; NULL: kernels rasterise */
+    ct_gl_context *gl;          /* on the same GPU; NULL: CUDA rasterises */
     cudaStream_t setup;         /* uploads of meshes and bodies */
     cudaStream_t memory_stream; /* allocations and frees of the pool */
     cudaMemPool_t pool;         /* NULL: the device has none */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
-    uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
+    uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: the budget is the only limit */
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
     std::atomic<bool> lost;
     char lost_reason[128]; /* written before lost is set */
@@ -139,7 +140,7 @@ struct ct_device {
 
 /* ---- device.cu ---- */
 
-/* False, and the device is lost, if `error` is one. */
+/* False if `error` is one; the device is lost then. */
 bool ct_gpu_ok(ct_device *device, cudaError_t error, const char *what);
 void ct_gpu_lose(ct_device *device, const char *why);
 ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of a lost device */
@@ -154,7 +155,7 @@ ct_status ct_gpu_load_kernels(const ct_device *device, ct_error *error);
 
 /* ---- memory.cu ---- */
 
-struct ct_guard { /* holds the device's mutex */
+struct ct_guard { /* locks the device's mutex for a scope */
     ct_device *device;
     explicit ct_guard(ct_device *d) : device(d) {
         pthread_mutex_lock(&d->mutex);
@@ -192,8 +193,8 @@ void ct_gpu_free_pinned(ct_device *device, ct_gpu_pinned *pinned);
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all memory of a workspace that is not in use */
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace); /* and its stream, events and lists */
 
-/* Room for n more elements of `size` bytes after those there are; NULL: no memory. */
-void *ct_host_add(ct_host_list *list, uint64_t n, size_t size);
+/* Appends n elements of `size` bytes. Returns the first of them; NULL: no memory. */
+void *ct_host_append(ct_host_list *list, uint64_t n, size_t size);
 
 /* ---- body.cu ---- */
 
@@ -203,25 +204,25 @@ ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *o
 void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash);
 void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);
-/* Room for a scene's table. False: no memory, or lost. */
+/* Allocates a scene's table. False: no memory, or the device is lost. */
 bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene);
-bool ct_gpu_evict_meshes(ct_device *device); /* those without users; false: there were none */
+bool ct_gpu_evict_meshes(ct_device *device); /* frees meshes without users; false: there is none */
 void ct_gpu_free_meshes(ct_device *device);
 
 /* ---- stage.cu ---- */
 
 enum ct_staged { CT_STAGED, CT_STAGED_NOTHING, CT_STAGE_NO_MEMORY };
 
-/* Puts together what a batch of these steps needs; refuses those that send numbers that are not finite. With
- * `updates` unset, what they send has been applied before. */
+/* Assembles the tables of a batch of these steps. A step that sends a number which is not finite gets its error and is
+ * left out. Without `updates` the steps' updates are on the device already. */
 ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool updates);
 
-/* Copies it to the device. False: no memory, or lost. */
+/* Copies them to the device. False: no memory, or the device is lost. */
 bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
 
 /* ---- answer.cu ---- */
 
-/* Results of the workspace's batch, which has been computed. */
+/* Makes the results of a batch that has been computed. */
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch);
 
 /* ---- run.cu ---- */

@@ -236,7 +236,7 @@ void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
 
 /* ---- on the host ---- */
 
-void *ct_host_add(ct_host_list *list, uint64_t n, size_t size) {
+void *ct_host_append(ct_host_list *list, uint64_t n, size_t size) {
     if (!list->data || list->n + n > list->capacity) {
         uint64_t capacity = 2 * (list->n + n) + 16;
         void *data = realloc(list->data, capacity * size);

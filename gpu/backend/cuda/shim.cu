@@ -1,4 +1,5 @@
-/* shim.cu - the shim's runtime: devices made of the environment, memory that only streams may touch. See shim.cuh. */
+/* shim.cu - the shim's runtime: devices described by the environment, and memory that only streams may access. See
+ * shim.cuh. */
 #ifdef CT_CUDA_SHIM
 #include "gpu/backend/cuda/cuda.cuh"
 
@@ -35,8 +36,8 @@
 struct ct_shim_stream {
     std::mutex mutex; /* guards the rest; held while the stream runs */
     std::deque<std::function<void()>> queue;
-    bool touches_all = false;          /* there is a kernel among it; copies open what they touch by themselves */
-    cudaError_t failure = cudaSuccess; /* of a launch, told at the next synchronisation */
+    bool touches_all = false;          /* a kernel is in the queue; copies open their own blocks only */
+    cudaError_t failure = cudaSuccess; /* of a launch, returned at the next synchronisation */
 };
 struct ct_shim_event {
     double at = 0;
@@ -53,14 +54,14 @@ struct world {
     std::mutex mutex;
     std::map<char *, block> blocks; /* of device memory */
     size_t used[64] = {};
-    int open = 0; /* streams that run now */
+    int open = 0; /* streams that run a kernel */
     cudaError_t sticky = cudaSuccess;
-    std::string injected; /* CT_SHIM_FAIL as last seen, and what has been called since */
+    std::string injected; /* CT_SHIM_FAIL when it last changed; calls since then: */
     std::map<std::string, int> calls;
     std::set<std::pair<int, const void *>> loaded; /* kernels, by device */
 };
 
-/* Never destroyed: an engine may outlive it otherwise. */
+/* Never destroyed, as an engine may live until the process ends. */
 world &the() {
     static world *w = new world;
     return *w;
@@ -83,22 +84,22 @@ cudaError_t give(cudaError_t error) {
     return error;
 }
 
-/* Is this call the one that is to fail? Errors that stick are given by every later call as well. */
-cudaError_t trouble(const char *name) {
+/* The error that CT_SHIM_FAIL injects into this call, or a sticky error of an earlier one. */
+cudaError_t injected_error(const char *name) {
     std::lock_guard<std::mutex> lock(the().mutex);
     world &w = the();
-    const char *wish = getenv("CT_SHIM_FAIL");
-    if (!wish) wish = "";
-    if (w.injected != wish) {
-        w.injected = wish;
+    const char *rule = getenv("CT_SHIM_FAIL");
+    if (!rule) rule = "";
+    if (w.injected != rule) {
+        w.injected = rule;
         w.calls.clear();
-        if (!*wish) w.sticky = cudaSuccess; /* a new world */
+        if (!*rule) w.sticky = cudaSuccess; /* the test has ended */
     }
     if (w.sticky) return w.sticky;
     char function[64], end = ':';
     int nth, code;
-    if (sscanf(wish, "%63[^:]:%d%c", function, &nth, &end) != 3 || strcmp(function, name) != 0) return cudaSuccess;
-    if (sscanf(strrchr(wish, ':'), ":%d", &code) != 1) return cudaSuccess;
+    if (sscanf(rule, "%63[^:]:%d%c", function, &nth, &end) != 3 || strcmp(function, name) != 0) return cudaSuccess;
+    if (sscanf(strrchr(rule, ':'), ":%d", &code) != 1) return cudaSuccess;
     const int call = ++w.calls[name];
     if (end == '+' ? call < nth : call != nth) return cudaSuccess;
     if (code >= 700) w.sticky = (cudaError_t)code;
@@ -130,8 +131,8 @@ void enqueue(ct_shim_stream *stream, const std::function<void()> &operation) {
     stream->queue.push_back(operation);
 }
 
-/* Opens the allocation that memory is in, if it is the device's and closed, while an operation of its own runs. */
-void with(std::initializer_list<const void *> touched, const std::function<void()> &operation) {
+/* Makes the allocations of these addresses accessible while the operation runs. */
+void access(std::initializer_list<const void *> touched, const std::function<void()> &operation) {
     std::lock_guard<std::mutex> lock(the().mutex);
     auto set = [&](int how) {
         for (const void *p : touched) {
@@ -146,7 +147,7 @@ void with(std::initializer_list<const void *> touched, const std::function<void(
     if (!the().open) set(PROT_NONE);
 }
 
-/* With the mutex held: memory that only streams may touch; null: there is none left. */
+/* With the world's mutex held: memory that only streams may access. NULL: there is none left. */
 void *new_block(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), rounded = (size + page - 1) / page * page;
     void *at = mmap(nullptr, rounded + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -162,7 +163,7 @@ void *new_block(size_t size) {
 /* Returns what it was. */
 block free_block(void *memory) {
     auto at = the().blocks.find((char *)memory);
-    if (at == the().blocks.end()) abort(); /* nothing of ours, or freed already */
+    if (at == the().blocks.end()) abort(); /* not allocated here, or freed already */
     const block freed = at->second;
     unpoison(memory, freed.rounded);
     munmap(memory, freed.rounded + (size_t)sysconf(_SC_PAGESIZE));
@@ -172,8 +173,8 @@ block free_block(void *memory) {
 
 } // namespace
 
-#define TRY(name)                                                                                                      \
-    if (cudaError_t wrong = trouble(name)) return give(wrong)
+#define FAIL_IF_INJECTED(name)                                                                                         \
+    if (cudaError_t wrong = injected_error(name)) return give(wrong)
 
 const char *cudaGetErrorName(cudaError_t error) {
     switch (error) {
@@ -217,14 +218,14 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 
 cudaError_t cudaGetDeviceCount(int *count) {
-    TRY("cudaGetDeviceCount");
+    FAIL_IF_INJECTED("cudaGetDeviceCount");
     *count = (int)setting("CT_SHIM_DEVICES", 1);
     if (setting("CT_SHIM_DRIVER", 13000) < 13000) return give(cudaErrorInsufficientDriver);
     return give(*count ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
-    TRY("cudaGetDeviceProperties");
+    FAIL_IF_INJECTED("cudaGetDeviceProperties");
     if (device < 0 || (uint64_t)device >= setting("CT_SHIM_DEVICES", 1)) return give(cudaErrorInvalidDevice);
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "CPU shim (no GPU)");
@@ -236,13 +237,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-    TRY("cudaSetDevice");
+    FAIL_IF_INJECTED("cudaSetDevice");
     current = device;
     return cudaSuccess;
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function) {
-    TRY("cudaFuncGetAttributes");
+    FAIL_IF_INJECTED("cudaFuncGetAttributes");
     std::lock_guard<std::mutex> lock(the().mutex);
     the().loaded.insert({current, function});
     attributes->maxThreadsPerBlock = (int)setting("CT_SHIM_MAX_THREADS", 1024);
@@ -250,7 +251,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *fu
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
-    TRY("cudaMemGetInfo");
+    FAIL_IF_INJECTED("cudaMemGetInfo");
     std::lock_guard<std::mutex> lock(the().mutex);
     size_t taken = (size_t)setting("CT_SHIM_USED", 0) + the().used[current];
     *total = memory_size();
@@ -260,7 +261,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 
 cudaError_t ct_shim_malloc(void **memory, size_t size) {
     *memory = nullptr;
-    TRY("cudaMalloc");
+    FAIL_IF_INJECTED("cudaMalloc");
     std::lock_guard<std::mutex> lock(the().mutex);
     if (the().used[current] + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
     *memory = new_block(size);
@@ -270,7 +271,7 @@ cudaError_t ct_shim_malloc(void **memory, size_t size) {
 
 cudaError_t cudaFree(void *memory) {
     if (!memory) return cudaSuccess;
-    cudaError_t wrong = trouble("cudaFree");
+    cudaError_t wrong = injected_error("cudaFree");
     std::lock_guard<std::mutex> lock(the().mutex);
     const block freed = free_block(memory);
     the().used[freed.device] -= freed.size;
@@ -284,37 +285,37 @@ struct ct_shim_pool {
 };
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
-    TRY("cudaDeviceGetAttribute");
+    FAIL_IF_INJECTED("cudaDeviceGetAttribute");
     *value = setting("CT_SHIM_POOLS", 1) != 0;
     return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties) {
     *pool = nullptr;
-    TRY("cudaMemPoolCreate");
+    FAIL_IF_INJECTED("cudaMemPoolCreate");
     *pool = new ct_shim_pool{properties->location.id};
     return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
     delete pool;
-    return give(trouble("cudaMemPoolDestroy"));
+    return give(injected_error("cudaMemPoolDestroy"));
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
-    TRY("cudaMemPoolSetAttribute");
+    FAIL_IF_INJECTED("cudaMemPoolSetAttribute");
     return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) {
-    TRY("cudaMemPoolTrimTo");
+    FAIL_IF_INJECTED("cudaMemPoolTrimTo");
     return cudaSuccess;
 }
 
 /* What the stream frees before is free by then, so the stream runs first. */
 cudaError_t cudaMallocFromPoolAsync(void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
     *memory = nullptr;
-    TRY("cudaMallocFromPoolAsync");
+    FAIL_IF_INJECTED("cudaMallocFromPoolAsync");
     std::lock_guard<std::mutex> order(stream->mutex);
     run(stream);
     std::lock_guard<std::mutex> lock(the().mutex);
@@ -332,7 +333,7 @@ static void free_now(void *memory) {
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
-    if (cudaError_t wrong = trouble("cudaFreeAsync")) {
+    if (cudaError_t wrong = injected_error("cudaFreeAsync")) {
         free_now(memory);
         return give(wrong);
     }
@@ -342,49 +343,49 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
 
 cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned) {
     *memory = nullptr;
-    TRY("cudaHostAlloc");
+    FAIL_IF_INJECTED("cudaHostAlloc");
     *memory = malloc(size ? size : 1);
     return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void *memory) {
     free(memory);
-    return give(trouble("cudaFreeHost"));
+    return give(injected_error("cudaFreeHost"));
 }
 
 cudaError_t ct_shim_host_pointer(void **device, void *host, unsigned) {
     *device = host;
-    TRY("cudaHostGetDevicePointer");
+    FAIL_IF_INJECTED("cudaHostGetDevicePointer");
     return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
-    TRY("cudaMemcpyAsync");
-    enqueue(stream, [=] { with({to, from}, [=] { memcpy(to, from, size); }); });
+    FAIL_IF_INJECTED("cudaMemcpyAsync");
+    enqueue(stream, [=] { access({to, from}, [=] { memcpy(to, from, size); }); });
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t size, cudaStream_t stream) {
-    TRY("cudaMemsetAsync");
-    enqueue(stream, [=] { with({memory}, [=] { memset(memory, value, size); }); });
+    FAIL_IF_INJECTED("cudaMemsetAsync");
+    enqueue(stream, [=] { access({memory}, [=] { memset(memory, value, size); }); });
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
     *stream = nullptr;
-    TRY("cudaStreamCreateWithFlags");
+    FAIL_IF_INJECTED("cudaStreamCreateWithFlags");
     *stream = new ct_shim_stream;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    const cudaError_t wrong = trouble("cudaStreamDestroy");
+    const cudaError_t wrong = injected_error("cudaStreamDestroy");
     delete stream;
     return give(wrong);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    cudaError_t wrong = trouble("cudaStreamSynchronize");
+    cudaError_t wrong = injected_error("cudaStreamSynchronize");
     std::lock_guard<std::mutex> lock(stream->mutex);
     if (!wrong) wrong = stream->failure;
     stream->failure = cudaSuccess;
@@ -399,7 +400,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
     *event = nullptr;
-    TRY("cudaEventCreate");
+    FAIL_IF_INJECTED("cudaEventCreate");
     *event = new ct_shim_event;
     return cudaSuccess;
 }
@@ -410,7 +411,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    TRY("cudaEventRecord");
+    FAIL_IF_INJECTED("cudaEventRecord");
     enqueue(stream, [=] {
         timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
@@ -434,13 +435,13 @@ extern "C" {
 
 struct ct_shim_resource {
     unsigned buffer;
-    char *memory; /* among the blocks, so that streams may touch it, while it is mapped */
+    char *memory; /* one of the blocks while it is mapped, so that streams may access it */
     block shape;
     bool mapped;
 };
 
 cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList) {
-    TRY("cudaGLGetDevices");
+    FAIL_IF_INJECTED("cudaGLGetDevices");
     const char *device = getenv("CT_SHIM_GL_DEVICE");
     const int found = device ? atoi(device) : current;
     *n = found >= 0 && room;
@@ -450,11 +451,11 @@ cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDev
 
 cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned) {
     *resource = nullptr;
-    TRY("cudaGraphicsGLRegisterBuffer");
+    FAIL_IF_INJECTED("cudaGraphicsGLRegisterBuffer");
     const size_t size = ct_gl_buffer_size(buffer);
     if (!size) return give(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(the().mutex);
-    char *memory = (char *)new_block(size); /* not counted: the buffer is the device's memory already */
+    char *memory = (char *)new_block(size); /* not counted: the buffer itself is the device's memory */
     if (!memory) return give(cudaErrorMemoryAllocation);
     *resource = new ct_shim_resource{buffer, memory, the().blocks[memory], false};
     mprotect(memory, (*resource)->shape.rounded, PROT_NONE);
@@ -470,11 +471,11 @@ cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
         free_block(resource->memory);
     }
     delete resource;
-    return give(trouble("cudaGraphicsUnregisterResource"));
+    return give(injected_error("cudaGraphicsUnregisterResource"));
 }
 
 cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t) {
-    TRY("cudaGraphicsMapResources");
+    FAIL_IF_INJECTED("cudaGraphicsMapResources");
     std::lock_guard<std::mutex> lock(the().mutex);
     for (int i = 0; i < n; i++) {
         ct_shim_resource *r = resources[i];
@@ -489,7 +490,7 @@ cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, c
 }
 
 cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream) {
-    cudaError_t wrong = trouble("cudaGraphicsUnmapResources");
+    cudaError_t wrong = injected_error("cudaGraphicsUnmapResources");
     {
         std::lock_guard<std::mutex> lock(stream->mutex);
         if (!wrong && !stream->failure) run(stream);
@@ -509,7 +510,7 @@ cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources,
 
 cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, cudaGraphicsResource_t resource) {
     *memory = nullptr;
-    TRY("cudaGraphicsResourceGetMappedPointer");
+    FAIL_IF_INJECTED("cudaGraphicsResourceGetMappedPointer");
     if (!resource->mapped) return give(cudaErrorUnknown);
     *memory = resource->memory;
     *bytes = resource->shape.size;
@@ -518,7 +519,7 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 #endif
 
-/* Kernels that were loaded on a device are all that it may run: a list of them must be complete. */
+/* A device on which kernels were loaded runs no others, which proves that load.cu's lists are complete. */
 static void require_loaded(const void *function) {
     std::lock_guard<std::mutex> lock(the().mutex);
     bool any = false;
@@ -530,7 +531,7 @@ static void require_loaded(const void *function) {
 
 void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel) {
     require_loaded(function);
-    const cudaError_t wrong = trouble("launch");
+    const cudaError_t wrong = injected_error("launch");
     std::lock_guard<std::mutex> lock(stream->mutex);
     if (wrong) {
         stream->failure = wrong;

@@ -40,7 +40,7 @@
 #define __tsan_release(object) ((void)(object))
 #endif
 
-thread_local ct_shim_place ct_shim_at;
+thread_local ct_shim_index ct_shim_at;
 
 /* ---- fibers ---- */
 
