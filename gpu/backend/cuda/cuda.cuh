@@ -34,7 +34,9 @@ static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_sca
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void
-#define CT_SHARED __shared__
+/* The same, with registers bounded so that a multiprocessor holds at least so many blocks of it. */
+#define CT_KERNEL_RESIDENT(blocks) static __global__ void __launch_bounds__(CT_BLOCK, blocks)
+#define CT_SHARED                  __shared__
 
 /* A kernel by its name. A file with kernels lists them all, for load.cu, and ends the list with CT_KERNELS_END. */
 struct ct_kernel_entry {

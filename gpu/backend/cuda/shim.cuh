@@ -40,6 +40,7 @@
 
 #define __global__
 #define __device__
+#define __launch_bounds__(...)
 /* A multiprocessor is a thread of the host; all fibers of its block share its thread-local variables. */
 #define __shared__ static thread_local
 #define CT_UNROLL
