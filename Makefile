@@ -15,12 +15,13 @@
 #   make check           check-layers, check-headers, check-exports, check-conform
 #   make install         DESTDIR, PREFIX (default /usr/local)
 #
-# Switches: V=1 (show commands), NVTX=1 (CUDA stages as named ranges in NVIDIA's profilers), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
-# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
+# Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
+# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere, NVTX=1 (CUDA's stages as named ranges in NVIDIA's
+# profilers).
 # CUDA=auto|1|0|shim: with nvcc's kernels (auto: where there is an nvcc; CUDA_ARCHS="80 90", or native, or ends: the oldest
 # and the newest alone, for a quick build; NVCC=<path>), without, or with the kernels run by the CPU for testing
-# (build/shim, SHIM_BLOCK=64|256 threads a block; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and pictures (auto: where libepoxy and
-# libpng are), or without.
+# (build/shim, SHIM_BLOCK=64|256 threads a block; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and
+# pictures (auto: where libepoxy and libpng are), or without.
 
 CC       ?= gcc
 CXX      ?= g++
