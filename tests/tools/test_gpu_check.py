@@ -125,7 +125,6 @@ def test_time_that_is_over(tree):
     code, _, rows = run(tree, "--within", "12", BENCH_SLEEPS="1000")
     assert code == 1 and time.monotonic() - began < 300
     assert "s were over" in rows["engine benches"]
-    assert rows["profiler ranges"].startswith("passed   16 checks, 0 failed")
     assert rows["compute-sanitizer memcheck"] == "skipped  the 12 s of --within are over"
 
 

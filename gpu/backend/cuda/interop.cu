@@ -11,7 +11,7 @@ extern "C" {
 /* As in cuda_gl_interop.h, which wants OpenGL's headers. */
 extern "C" {
 enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
-cudaError_t CUDARTAPI cudaGLGetDevices(unsigned *n, int *devices, unsigned room, enum cudaGLDeviceList list);
+cudaError_t CUDARTAPI cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, enum cudaGLDeviceList list);
 cudaError_t CUDARTAPI cudaGraphicsGLRegisterBuffer(struct cudaGraphicsResource **resource, unsigned buffer,
                                                    unsigned flags);
 }
@@ -49,7 +49,7 @@ static void free_inside(ct_workspace *workspace, int which, first_error *t) {
     cudaGraphicsResource_t resource = shared->resource;
     unsigned none;
     shared->resource = NULL;
-    if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "taking back a buffer from CUDA");
+    if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "unregistering an OpenGL buffer");
     ct_raster_gl_share(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
 }
 
@@ -170,7 +170,7 @@ static void *pointer_to(ct_workspace *workspace, ct_gl_buffer which, first_error
     size_t bytes = 0;
     if (t->code == cudaSuccess)
         try_cuda(t, cudaGraphicsResourceGetMappedPointer(&at, &bytes, workspace->shared[which].resource),
-                 "reaching a buffer of OpenGL's");
+                 "asking for the address of an OpenGL buffer");
     return at;
 }
 
@@ -178,14 +178,14 @@ static void *pointer_to(ct_workspace *workspace, ct_gl_buffer which, first_error
 static bool map_buffers(ct_workspace *workspace, const ct_gl_buffer *which, int n, first_error *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
     for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
-    return try_cuda(t, cudaGraphicsMapResources(n, resources, workspace->stream), "taking buffers from OpenGL");
+    return try_cuda(t, cudaGraphicsMapResources(n, resources, workspace->stream), "mapping OpenGL buffers");
 }
 
 /* Unmaps buffers: OpenGL may use them after the stream has finished its work. */
 static void unmap_buffers(ct_workspace *workspace, const ct_gl_buffer *which, int n, first_error *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
     for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
-    try_cuda(t, cudaGraphicsUnmapResources(n, resources, workspace->stream), "giving buffers back to OpenGL");
+    try_cuda(t, cudaGraphicsUnmapResources(n, resources, workspace->stream), "unmapping OpenGL buffers");
 }
 
 /* Empties OpenGL's lists of fragments. A finished batch leaves them empty; new memory and a batch with a shortage do

@@ -219,7 +219,7 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
 
 /* Event p marks the end of phase p - 1 and the beginning of phase p. */
 static bool record_phase(ct_device *device, ct_workspace *workspace, int event) {
-    return ct_gpu_ok(device, cudaEventRecord(workspace->events[event], workspace->stream), "taking the time");
+    return ct_gpu_ok(device, cudaEventRecord(workspace->events[event], workspace->stream), "recording an event");
 }
 
 static bool clear(ct_device *device, ct_workspace *workspace, void *memory, uint64_t bytes) {

@@ -253,9 +253,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *fu
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     FAIL_IF_INJECTED("cudaMemGetInfo");
     std::lock_guard<std::mutex> lock(the().mutex);
-    size_t taken = (size_t)setting("CT_SHIM_USED", 0) + the().used[current];
+    size_t used = (size_t)setting("CT_SHIM_USED", 0) + the().used[current];
     *total = memory_size();
-    *free = taken < *total ? *total - taken : 0;
+    *free = used < *total ? *total - used : 0;
     return cudaSuccess;
 }
 
@@ -440,11 +440,11 @@ struct ct_shim_resource {
     bool mapped;
 };
 
-cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList) {
+cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, cudaGLDeviceList) {
     FAIL_IF_INJECTED("cudaGLGetDevices");
     const char *device = getenv("CT_SHIM_GL_DEVICE");
     const int found = device ? atoi(device) : current;
-    *n = found >= 0 && room;
+    *n = found >= 0 && capacity > 0;
     if (*n) devices[0] = found;
     return give(*n ? cudaSuccess : cudaErrorNoDevice);
 }

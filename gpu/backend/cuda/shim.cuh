@@ -135,7 +135,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 typedef struct ct_shim_resource *cudaGraphicsResource_t;
 enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
-cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList list);
+cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, cudaGLDeviceList list);
 cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned flags);
 cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource);
 cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream);

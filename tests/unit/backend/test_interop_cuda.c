@@ -75,9 +75,9 @@ static void test_memory_that_is_not_shared(void **state) {
         {"cudaGraphicsGLRegisterBuffer:1:999",
          "sharing a buffer with OpenGL. Use a newer driver, or the native rasterizer"},
         {"cudaGraphicsGLRegisterBuffer:9:1", "while sharing a buffer with OpenGL"},
-        {"cudaGraphicsMapResources:1:999", "while taking buffers from OpenGL"},
-        {"cudaGraphicsResourceGetMappedPointer:1:1", "while reaching a buffer of OpenGL's"},
-        {"cudaGraphicsUnmapResources:1:999", "while giving buffers back to OpenGL"}};
+        {"cudaGraphicsMapResources:1:999", "while mapping OpenGL buffers"},
+        {"cudaGraphicsResourceGetMappedPointer:1:1", "while asking for the address of an OpenGL buffer"},
+        {"cudaGraphicsUnmapResources:1:999", "while unmapping OpenGL buffers"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         set("CT_SHIM_FAIL", failures[i][0]);
         expect_no_egl(CT_UNSUPPORTED, failures[i][1]);
