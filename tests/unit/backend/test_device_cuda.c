@@ -708,6 +708,22 @@ static void test_uploads_beside_steps(void **state) {
     for (int i = 0; i <= UPLOADERS; i++) pthread_join(threads[i], NULL);
     for (int i = 0; i < UPLOADERS; i++) assert_int_equal(uploaders[i].failed, 0);
     assert_int_equal(runner.wrong, 0);
+    /* No upload gets memory: threads that wait for it fail too, and nothing stays behind. */
+    ct_engine_forget_mesh(engine, mesh);
+    const uint64_t used = facts_of(engine).memory_used;
+    set("CT_SHIM_FAIL", "cudaMallocFromPoolAsync:1+:2");
+    for (int i = 0; i < UPLOADERS; i++) {
+        uploaders[i].failed = 0;
+        assert_int_equal(pthread_create(&threads[i], NULL, add_bodies, &uploaders[i]), 0);
+    }
+    for (int i = 0; i < UPLOADERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(uploaders[i].failed, 6);
+    }
+    set("CT_SHIM_FAIL", NULL);
+    assert_true(facts_of(engine).memory_used <= used); /* scratch of idle workspaces may be freed */
+    assert_false(facts_of(engine).lost);
+    expect_hash(&runner.stage, expected);
     stage_close(&runner.stage);
     assert_int_equal(facts_of(engine).memory_bodies, 0);
     ct_mesh_release(&mesh);
