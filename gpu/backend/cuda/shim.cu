@@ -62,7 +62,7 @@ struct world {
 };
 
 /* Never destroyed, as an engine may live until the process ends. */
-world &the() {
+world &the_world() {
     static world *w = new world;
     return *w;
 }
@@ -70,24 +70,26 @@ world &the() {
 thread_local int current;
 thread_local cudaError_t last;
 
-uint64_t setting(const char *name, uint64_t otherwise) {
+/* An environment variable as a number. */
+uint64_t variable(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
     return text && *text ? strtoull(text, nullptr, 10) : otherwise;
 }
 
 uint64_t memory_size() {
-    return setting("CT_SHIM_MEMORY", (uint64_t)4 << 30);
+    return variable("CT_SHIM_MEMORY", (uint64_t)4 << 30);
 }
 
-cudaError_t give(cudaError_t error) {
+/* For cudaGetLastError. Returns the error. */
+cudaError_t remember(cudaError_t error) {
     if (error) last = error;
     return error;
 }
 
 /* The error that CT_SHIM_FAIL injects into this call, or a sticky error of an earlier one. */
 cudaError_t injected_error(const char *name) {
-    std::lock_guard<std::mutex> lock(the().mutex);
-    world &w = the();
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    world &w = the_world();
     const char *rule = getenv("CT_SHIM_FAIL");
     if (!rule) rule = "";
     if (w.injected != rule) {
@@ -107,22 +109,22 @@ cudaError_t injected_error(const char *name) {
 }
 
 void protect(int how) {
-    for (auto &b : the().blocks) mprotect(b.first, b.second.rounded, how);
+    for (auto &b : the_world().blocks) mprotect(b.first, b.second.rounded, how);
 }
 
 /* With the stream's mutex held. */
 void run(ct_shim_stream *stream) {
     if (stream->touches_all) {
-        std::lock_guard<std::mutex> lock(the().mutex);
-        if (the().open++ == 0) protect(PROT_READ | PROT_WRITE);
+        std::lock_guard<std::mutex> lock(the_world().mutex);
+        if (the_world().open++ == 0) protect(PROT_READ | PROT_WRITE);
     }
     while (!stream->queue.empty()) {
         stream->queue.front()();
         stream->queue.pop_front();
     }
     if (!stream->touches_all) return;
-    std::lock_guard<std::mutex> lock(the().mutex);
-    if (--the().open == 0) protect(PROT_NONE);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    if (--the_world().open == 0) protect(PROT_NONE);
     stream->touches_all = false;
 }
 
@@ -133,18 +135,18 @@ void enqueue(ct_shim_stream *stream, const std::function<void()> &operation) {
 
 /* Makes the allocations of these addresses accessible while the operation runs. */
 void access(std::initializer_list<const void *> touched, const std::function<void()> &operation) {
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     auto set = [&](int how) {
         for (const void *p : touched) {
-            auto at = the().blocks.upper_bound((char *)const_cast<void *>(p));
-            if (at == the().blocks.begin()) continue;
+            auto at = the_world().blocks.upper_bound((char *)const_cast<void *>(p));
+            if (at == the_world().blocks.begin()) continue;
             --at;
             if ((const char *)p < at->first + at->second.rounded) mprotect(at->first, at->second.rounded, how);
         }
     };
-    if (!the().open) set(PROT_READ | PROT_WRITE);
+    if (!the_world().open) set(PROT_READ | PROT_WRITE);
     operation();
-    if (!the().open) set(PROT_NONE);
+    if (!the_world().open) set(PROT_NONE);
 }
 
 /* With the world's mutex held: memory that only streams may access. NULL: there is none left. */
@@ -155,26 +157,26 @@ void *new_block(size_t size) {
     mprotect(at, rounded, PROT_READ | PROT_WRITE);
     memset(at, 0xa5, rounded);
     poison((char *)at + size, rounded - size);
-    if (!the().open) mprotect(at, rounded, PROT_NONE);
-    the().blocks[(char *)at] = {size, rounded, current};
+    if (!the_world().open) mprotect(at, rounded, PROT_NONE);
+    the_world().blocks[(char *)at] = {size, rounded, current};
     return at;
 }
 
 /* Returns what it was. */
 block free_block(void *memory) {
-    auto at = the().blocks.find((char *)memory);
-    if (at == the().blocks.end()) abort(); /* not allocated here, or freed already */
+    auto at = the_world().blocks.find((char *)memory);
+    if (at == the_world().blocks.end()) abort(); /* not allocated here, or freed already */
     const block freed = at->second;
     unpoison(memory, freed.rounded);
     munmap(memory, freed.rounded + (size_t)sysconf(_SC_PAGESIZE));
-    the().blocks.erase(at);
+    the_world().blocks.erase(at);
     return freed;
 }
 
 } // namespace
 
 #define FAIL_IF_INJECTED(name)                                                                                         \
-    if (cudaError_t wrong = injected_error(name)) return give(wrong)
+    if (cudaError_t wrong = injected_error(name)) return remember(wrong)
 
 const char *cudaGetErrorName(cudaError_t error) {
     switch (error) {
@@ -208,7 +210,7 @@ cudaError_t cudaGetLastError(void) {
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = (int)setting("CT_SHIM_DRIVER", 13000);
+    *version = (int)variable("CT_SHIM_DRIVER", 13000);
     return cudaSuccess;
 }
 
@@ -219,19 +221,19 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 
 cudaError_t cudaGetDeviceCount(int *count) {
     FAIL_IF_INJECTED("cudaGetDeviceCount");
-    *count = (int)setting("CT_SHIM_DEVICES", 1);
-    if (setting("CT_SHIM_DRIVER", 13000) < 13000) return give(cudaErrorInsufficientDriver);
-    return give(*count ? cudaSuccess : cudaErrorNoDevice);
+    *count = (int)variable("CT_SHIM_DEVICES", 1);
+    if (variable("CT_SHIM_DRIVER", 13000) < 13000) return remember(cudaErrorInsufficientDriver);
+    return remember(*count ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     FAIL_IF_INJECTED("cudaGetDeviceProperties");
-    if (device < 0 || (uint64_t)device >= setting("CT_SHIM_DEVICES", 1)) return give(cudaErrorInvalidDevice);
+    if (device < 0 || (uint64_t)device >= variable("CT_SHIM_DEVICES", 1)) return remember(cudaErrorInvalidDevice);
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "CPU shim (no GPU)");
     properties->totalGlobalMem = memory_size();
-    properties->major = (int)setting("CT_SHIM_CAPABILITY", 90) / 10;
-    properties->minor = (int)setting("CT_SHIM_CAPABILITY", 90) % 10;
+    properties->major = (int)variable("CT_SHIM_CAPABILITY", 90) / 10;
+    properties->minor = (int)variable("CT_SHIM_CAPABILITY", 90) % 10;
     properties->multiProcessorCount = 1;
     return cudaSuccess;
 }
@@ -244,16 +246,16 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function) {
     FAIL_IF_INJECTED("cudaFuncGetAttributes");
-    std::lock_guard<std::mutex> lock(the().mutex);
-    the().loaded.insert({current, function});
-    attributes->maxThreadsPerBlock = (int)setting("CT_SHIM_MAX_THREADS", 1024);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    the_world().loaded.insert({current, function});
+    attributes->maxThreadsPerBlock = (int)variable("CT_SHIM_MAX_THREADS", 1024);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     FAIL_IF_INJECTED("cudaMemGetInfo");
-    std::lock_guard<std::mutex> lock(the().mutex);
-    size_t used = (size_t)setting("CT_SHIM_USED", 0) + the().used[current];
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    size_t used = (size_t)variable("CT_SHIM_USED", 0) + the_world().used[current];
     *total = memory_size();
     *free = used < *total ? *total - used : 0;
     return cudaSuccess;
@@ -262,20 +264,21 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 cudaError_t ct_shim_malloc(void **memory, size_t size) {
     *memory = nullptr;
     FAIL_IF_INJECTED("cudaMalloc");
-    std::lock_guard<std::mutex> lock(the().mutex);
-    if (the().used[current] + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    if (the_world().used[current] + variable("CT_SHIM_USED", 0) + size > memory_size())
+        return remember(cudaErrorMemoryAllocation);
     *memory = new_block(size);
-    if (*memory) the().used[current] += size;
-    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+    if (*memory) the_world().used[current] += size;
+    return remember(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFree(void *memory) {
     if (!memory) return cudaSuccess;
     cudaError_t wrong = injected_error("cudaFree");
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     const block freed = free_block(memory);
-    the().used[freed.device] -= freed.size;
-    return give(wrong);
+    the_world().used[freed.device] -= freed.size;
+    return remember(wrong);
 }
 
 /* ---- pools ---- */
@@ -286,7 +289,7 @@ struct ct_shim_pool {
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) {
     FAIL_IF_INJECTED("cudaDeviceGetAttribute");
-    *value = setting("CT_SHIM_POOLS", 1) != 0;
+    *value = variable("CT_SHIM_POOLS", 1) != 0;
     return cudaSuccess;
 }
 
@@ -299,7 +302,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *prope
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
     delete pool;
-    return give(injected_error("cudaMemPoolDestroy"));
+    return remember(injected_error("cudaMemPoolDestroy"));
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
@@ -318,24 +321,24 @@ cudaError_t cudaMallocFromPoolAsync(void **memory, size_t size, cudaMemPool_t po
     FAIL_IF_INJECTED("cudaMallocFromPoolAsync");
     std::lock_guard<std::mutex> order(stream->mutex);
     run(stream);
-    std::lock_guard<std::mutex> lock(the().mutex);
-    size_t &used = the().used[pool->device];
-    if (used + setting("CT_SHIM_USED", 0) + size > memory_size()) return give(cudaErrorMemoryAllocation);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    size_t &used = the_world().used[pool->device];
+    if (used + variable("CT_SHIM_USED", 0) + size > memory_size()) return remember(cudaErrorMemoryAllocation);
     *memory = new_block(size);
     if (*memory) used += size;
-    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+    return remember(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 static void free_now(void *memory) {
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     const block freed = free_block(memory);
-    the().used[freed.device] -= freed.size;
+    the_world().used[freed.device] -= freed.size;
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
     if (cudaError_t wrong = injected_error("cudaFreeAsync")) {
         free_now(memory);
-        return give(wrong);
+        return remember(wrong);
     }
     enqueue(stream, [=] { free_now(memory); });
     return cudaSuccess;
@@ -345,12 +348,12 @@ cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned) {
     *memory = nullptr;
     FAIL_IF_INJECTED("cudaHostAlloc");
     *memory = malloc(size ? size : 1);
-    return give(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
+    return remember(*memory ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaFreeHost(void *memory) {
     free(memory);
-    return give(injected_error("cudaFreeHost"));
+    return remember(injected_error("cudaFreeHost"));
 }
 
 cudaError_t ct_shim_host_pointer(void **device, void *host, unsigned) {
@@ -381,7 +384,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     const cudaError_t wrong = injected_error("cudaStreamDestroy");
     delete stream;
-    return give(wrong);
+    return remember(wrong);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -395,7 +398,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     } else {
         run(stream);
     }
-    return give(wrong);
+    return remember(wrong);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
@@ -446,44 +449,44 @@ cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, cudaG
     const int found = device ? atoi(device) : current;
     *n = found >= 0 && capacity > 0;
     if (*n) devices[0] = found;
-    return give(*n ? cudaSuccess : cudaErrorNoDevice);
+    return remember(*n ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned) {
     *resource = nullptr;
     FAIL_IF_INJECTED("cudaGraphicsGLRegisterBuffer");
     const size_t size = ct_gl_buffer_size(buffer);
-    if (!size) return give(cudaErrorInvalidValue);
-    std::lock_guard<std::mutex> lock(the().mutex);
+    if (!size) return remember(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     char *memory = (char *)new_block(size); /* not counted: the buffer itself is the device's memory */
-    if (!memory) return give(cudaErrorMemoryAllocation);
-    *resource = new ct_shim_resource{buffer, memory, the().blocks[memory], false};
+    if (!memory) return remember(cudaErrorMemoryAllocation);
+    *resource = new ct_shim_resource{buffer, memory, the_world().blocks[memory], false};
     mprotect(memory, (*resource)->shape.rounded, PROT_NONE);
-    the().blocks.erase(memory);
+    the_world().blocks.erase(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource) {
     if (!resource || resource->mapped) abort(); /* freed while it is mapped */
     {
-        std::lock_guard<std::mutex> lock(the().mutex);
-        the().blocks[resource->memory] = resource->shape;
+        std::lock_guard<std::mutex> lock(the_world().mutex);
+        the_world().blocks[resource->memory] = resource->shape;
         free_block(resource->memory);
     }
     delete resource;
-    return give(injected_error("cudaGraphicsUnregisterResource"));
+    return remember(injected_error("cudaGraphicsUnregisterResource"));
 }
 
 cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t) {
     FAIL_IF_INJECTED("cudaGraphicsMapResources");
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     for (int i = 0; i < n; i++) {
         ct_shim_resource *r = resources[i];
-        if (r->mapped) return give(cudaErrorUnknown);
+        if (r->mapped) return remember(cudaErrorUnknown);
         mprotect(r->memory, r->shape.rounded, PROT_READ | PROT_WRITE);
         ct_gl_buffer_read(r->buffer, r->shape.size, r->memory);
-        if (!the().open) mprotect(r->memory, r->shape.rounded, PROT_NONE);
-        the().blocks[r->memory] = r->shape;
+        if (!the_world().open) mprotect(r->memory, r->shape.rounded, PROT_NONE);
+        the_world().blocks[r->memory] = r->shape;
         r->mapped = true;
     }
     return cudaSuccess;
@@ -495,23 +498,23 @@ cudaError_t cudaGraphicsUnmapResources(int n, cudaGraphicsResource_t *resources,
         std::lock_guard<std::mutex> lock(stream->mutex);
         if (!wrong && !stream->failure) run(stream);
     }
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     for (int i = 0; i < n; i++) {
         ct_shim_resource *r = resources[i];
-        if (!r->mapped) return give(cudaErrorUnknown);
+        if (!r->mapped) return remember(cudaErrorUnknown);
         mprotect(r->memory, r->shape.rounded, PROT_READ | PROT_WRITE);
         ct_gl_buffer_write(r->buffer, r->shape.size, r->memory);
         mprotect(r->memory, r->shape.rounded, PROT_NONE);
-        the().blocks.erase(r->memory);
+        the_world().blocks.erase(r->memory);
         r->mapped = false;
     }
-    return give(wrong);
+    return remember(wrong);
 }
 
 cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, cudaGraphicsResource_t resource) {
     *memory = nullptr;
     FAIL_IF_INJECTED("cudaGraphicsResourceGetMappedPointer");
-    if (!resource->mapped) return give(cudaErrorUnknown);
+    if (!resource->mapped) return remember(cudaErrorUnknown);
     *memory = resource->memory;
     *bytes = resource->shape.size;
     return cudaSuccess;
@@ -521,10 +524,10 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 /* A device on which kernels were loaded runs no others, which proves that load.cu's lists are complete. */
 static void require_loaded(const void *function) {
-    std::lock_guard<std::mutex> lock(the().mutex);
+    std::lock_guard<std::mutex> lock(the_world().mutex);
     bool any = false;
-    for (const auto &entry : the().loaded) any = any || entry.first == current;
-    if (!any || the().loaded.count({current, function})) return;
+    for (const auto &entry : the_world().loaded) any = any || entry.first == current;
+    if (!any || the_world().loaded.count({current, function})) return;
     fprintf(stderr, "CUDA shim: a kernel is launched that was not loaded when its device was opened (load.cu)\n");
     abort();
 }
@@ -538,7 +541,7 @@ void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, co
         return;
     }
     stream->touches_all = true;
-    stream->queue.push_back([=] { ct_shim_run(grid, (unsigned)setting("CT_SHIM_ORDER", 0), kernel); });
+    stream->queue.push_back([=] { ct_shim_run(grid, (unsigned)variable("CT_SHIM_ORDER", 0), kernel); });
 }
 
 #endif
