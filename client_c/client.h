@@ -78,7 +78,8 @@ typedef struct ctc_step {
     contactd_ticket ticket;
     uint32_t scene;
     uint64_t request, sequence; /* 0: not numbered in this session yet */
-    uint32_t want, deadline_us;
+    uint32_t want, deadline_us, time_budget_us;
+    double tolerance;
     contactd_update *updates; /* the caller's, pointing into storage or frames */
     size_t n_updates, cap_updates;
     unsigned char *storage; /* small arrays */

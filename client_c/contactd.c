@@ -300,6 +300,8 @@ contactd_code contactd_get_status(contactd_client *client, contactd_status *out)
                              .contacts = s->contacts,
                              .max_message_bytes = s->max_message_bytes,
                              .devices = devices,
-                             .n_devices = s->n_devices};
+                             .n_devices = s->n_devices,
+                             .n_methods = s->n_methods};
+    memcpy(out->methods, s->methods, sizeof out->methods);
     return CONTACTD_OK;
 }

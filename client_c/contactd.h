@@ -99,6 +99,8 @@ typedef struct contactd_status {
     uint64_t mesh_bytes, mesh_bytes_limit, scene_bytes, scratch_bytes, steps, contacts, max_message_bytes;
     const contactd_device *devices; /* [n_devices], valid until the next call; device above is the first one's name */
     size_t n_devices;
+    const char *methods[8]; /* [n_methods] that a scene can have; valid until the next call */
+    uint32_t n_methods;
 } contactd_status;
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);
@@ -167,7 +169,7 @@ typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
 
 typedef struct contactd_settings {
     uint32_t cookie;        /* set by contactd_settings_init: every field default (open) or kept (configure) */
-    const char *method;     /* "ldi"; NULL: default */
+    const char *method;     /* one of contactd_server.methods; NULL: default, "ldi" */
     uint32_t resolution[3]; /* ray samples across the window along x, y, z; all CONTACTD_DEFAULT: default */
     double pixel_size;      /* m; > 0: a world-anchored lattice instead; 0: back to resolution; -1: default */
     double stiffness;       /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
@@ -248,11 +250,15 @@ typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
     uint32_t want;        /* CONTACTD_WANT_...; ALL */
     uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not begun by then; 0: none */
+    /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (ldi takes
+     * neither). */
+    uint32_t time_budget_us; /* wall-clock time of the computation; 0: none */
+    double tolerance;        /* m^3, error of each contact's volume to aim at; 0: none */
 } contactd_step_options;
 
 void contactd_step_options_init(contactd_step_options *options);
 
-typedef struct contactd_sparse { /* the vertices of one body with a non-zero gradient, in rising order */
+typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient, in rising order */
     uint64_t n;
     const uint32_t *vertices;
     const double *gradient; /* [n][3], m^2; NULL unless wanted, as the following */
@@ -260,6 +266,10 @@ typedef struct contactd_sparse { /* the vertices of one body with a non-zero gra
     const double *forces;   /* [n][3], N */
 } contactd_sparse;
 
+/* A volume that two bodies share. A pair of bodies may have several contacts, where the method divides its intersection
+ * (ldi does not). In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the two
+ * surfaces of it that bound the volume: a vertex may be in both, and what is linear in the gradient (entries of sparse,
+ * generalized_gradient) is to be summed over both. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
     double volume;         /* m^3, mean of the three views */
@@ -270,8 +280,8 @@ typedef struct contactd_contact {
     double normal[3];      /* unit; the direction that pushes bodies[0] out */
     double tangents[2][3];
     double center[3];                  /* m */
-    double generalized_gradient[2][6]; /* per body: dV/d(translation), m^2; dV/d(rotation about its origin), m^3 */
-    contactd_sparse sparse[2];         /* per body */
+    double generalized_gradient[2][6]; /* per part: dV/d(translation), m^2; dV/d(rotation about its origin), m^3 */
+    contactd_sparse sparse[2];         /* per part */
     uint64_t n_spans;
     const float *spans;       /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
     const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
@@ -281,7 +291,7 @@ enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
 
 typedef struct contactd_result {
-    uint32_t n_contacts; /* pairs with a common volume */
+    uint32_t n_contacts; /* in rising order of their bodies on the server */
     const contactd_contact *contacts;
     const char *method, *backend;
     uint64_t pairs, rays, fragments;
@@ -332,8 +342,8 @@ contactd_code contactd_snapshot_by_id(contactd_client *client, uint64_t id, cons
                                       const void **png, size_t *size);
 
 /* out += -k g (g . in) with g = dV/dx of the contact: the stiffness product of implicit integration, never assembled.
- * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. Needs
- * GRADIENT. */
+ * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. For a
+ * contact of a body with itself one of the two is enough, and stands for both. Needs GRADIENT. */
 void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
                                 double *const out[2]);
 

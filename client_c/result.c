@@ -59,7 +59,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     }
     step->result = (contactd_result){.n_contacts = r->n_contacts,
                                      .contacts = step->contacts,
-                                     .method = r->method == WIRE_METHOD_LDI ? "ldi" : "unknown",
+                                     .method = wire_method_name(r->method),
                                      .backend = r->backend,
                                      .pairs = r->pairs,
                                      .rays = r->rays,
@@ -71,18 +71,21 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
 
 void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
                                 double *const out[2]) {
+    const bool is_self = contact->bodies[0] == contact->bodies[1];
     double product = 0;
     for (int b = 0; b < 2; b++) {
         const contactd_sparse *s = &contact->sparse[b];
-        if (!in[b] || !s->gradient) continue;
+        const double *from = in[b] || !is_self ? in[b] : in[1 - b];
+        if (!from || !s->gradient) continue;
         for (uint64_t i = 0; i < s->n; i++)
-            for (int c = 0; c < 3; c++) product += s->gradient[3 * i + c] * in[b][3 * (uint64_t)s->vertices[i] + c];
+            for (int c = 0; c < 3; c++) product += s->gradient[3 * i + c] * from[3 * (uint64_t)s->vertices[i] + c];
     }
     for (int b = 0; b < 2; b++) {
         const contactd_sparse *s = &contact->sparse[b];
-        if (!out[b] || !s->gradient) continue;
+        double *to = out[b] || !is_self ? out[b] : out[1 - b];
+        if (!to || !s->gradient) continue;
         for (uint64_t i = 0; i < s->n; i++)
             for (int c = 0; c < 3; c++)
-                out[b][3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
+                to[3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
     }
 }

@@ -62,36 +62,21 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .stiffness = -1};
 }
 
-static const struct {
-    const char *name;
-    wire_method method;
-} methods[] = {{"ldi", WIRE_METHOD_LDI}};
-enum { METHODS = sizeof methods / sizeof *methods };
-
-static const char *method_name(wire_method method) {
-    for (int i = 0; i < METHODS; i++)
-        if (methods[i].method == method) return methods[i].name;
-    return "unknown";
-}
-
-/* A method counts where this library and the server both know it. */
+/* A method that this library and the server both know. */
 static contactd_code find_method(contactd_client *client, const char *name, const char *object, wire_method *out) {
     const wire_welcome *w = &client->welcome;
     char offered[256] = "";
     size_t at = 0;
-    bool there = false;
+    bool is_offered = false;
     for (uint32_t i = 0; i < w->n_methods; i++) {
-        there |= strcmp(name, w->methods[i]) == 0;
+        is_offered |= strcmp(name, w->methods[i]) == 0;
         if (at < sizeof offered)
             at += (size_t)snprintf(offered + at, sizeof offered - at, "%s%s", i ? ", " : "", w->methods[i]);
     }
-    for (int i = 0; i < METHODS; i++)
-        if (there && strcmp(name, methods[i].name) == 0) {
-            *out = methods[i].method;
-            return CONTACTD_OK;
-        }
+    *out = wire_method_find(name);
+    if (is_offered && *out != WIRE_METHOD_NONE) return CONTACTD_OK;
     return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method", "method %s is not %s; the server offers: %s", name,
-                    there ? "known to this library" : "offered by this server", offered);
+                    is_offered ? "known to this library" : "offered by this server", offered);
 }
 
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
@@ -124,7 +109,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
     *to = (contactd_scene_info){.id = from->scene,
                                 .name = from->name,
                                 .owner = from->owner,
-                                .method = method_name(from->settings.method),
+                                .method = wire_method_name(from->settings.method),
                                 .pixel_size = from->settings.pixel_size,
                                 .stiffness = from->settings.stiffness,
                                 .bodies = from->bodies,

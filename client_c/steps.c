@@ -5,7 +5,7 @@
 
 #include "client_c/client.h"
 
-#define STEP_COOKIE 0xc0a4u
+#define STEP_COOKIE 0xc0b4u
 
 /* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
 enum { AWAY_NS = 100000 };
@@ -206,6 +206,8 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
                                  .sequence = sequence,
                                  .want = step->want,
                                  .deadline_us = step->deadline_us,
+                                 .time_budget_us = step->time_budget_us,
+                                 .tolerance = step->tolerance,
                                  .updates = client->updates,
                                  .n_updates = (uint32_t)step->n_updates}};
     contactd_code code = ctc_send(client, &m, step, false);
@@ -349,6 +351,8 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
     step->request = step->sequence = step->retry_ns = 0;
     step->want = options->want;
     step->deadline_us = options->deadline_us;
+    step->time_budget_us = options->time_budget_us;
+    step->tolerance = options->tolerance;
     step->submitted_ns = ctc_now();
     step->error = (contactd_error){.code = CONTACTD_OK};
     client->steps[client->n_steps++] = step;

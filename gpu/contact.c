@@ -1,4 +1,4 @@
-/* contact.c - the door: engines, batches and what needs no device. */
+/* contact.c - engines, the dispatch of batches, and what needs no device. */
 #include "gpu/include/contact.h"
 
 #include <stdio.h>
@@ -21,9 +21,9 @@ void ct_engine_options_init(ct_engine_options *options) {
         .cookie = ENGINE_COOKIE, .backend = "auto", .rasterizer = "auto", .devices = "all", .simd = "auto"};
 }
 
-/* All devices of one backend, or none. */
-static ct_status open_sites(ct_engine *engine, const ct_backend *backend, const ct_engine_options *options,
-                            ct_error *error) {
+/* Opens all devices of a backend, or none. */
+static ct_status open_devices(ct_engine *engine, const ct_backend *backend, const ct_engine_options *options,
+                              ct_error *error) {
     size_t n = backend->count(options, error);
     if (n == 0) return CT_UNSUPPORTED;
     engine->backend = backend;
@@ -51,15 +51,17 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_engine_options_init");
     ct_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for an engine");
-    bool any = !options->backend || !strcmp(options->backend, "auto");
-    size_t used = (size_t)snprintf(engine->reason, sizeof engine->reason, any ? "the best that works" : "asked for");
+    bool is_auto = !options->backend || !strcmp(options->backend, "auto");
+    size_t used =
+        (size_t)snprintf(engine->reason, sizeof engine->reason, is_auto ? "the best that works" : "asked for");
     ct_error why = {0};
     const ct_backend *backend;
     for (size_t i = 0; (backend = ct_backend_at(i)); i++) {
-        if (!any && strcmp(options->backend, backend->name) != 0) continue;
+        if (!is_auto && strcmp(options->backend, backend->name) != 0) continue;
         why.status = CT_OK;
-        if (open_sites(engine, backend, options, &why) == CT_OK) {
+        if (open_devices(engine, backend, options, &why) == CT_OK) {
             pthread_mutex_init(&engine->painting, NULL);
+            ct_engine_find_methods(engine);
             *out = engine;
             return CT_OK;
         }
@@ -111,45 +113,74 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
     return bytes;
 }
 
-/* Steps of a batch that spans devices: one device after the other. Whoever has several runs a batch for each. */
-static void run_sites(ct_engine *engine, ct_step *steps, size_t n_steps) {
+/* ---- running a batch ---- */
+
+static ct_method_run *run_of(const ct_engine *engine, const ct_step *step) {
+    return ct_engine_run_of(engine, ct_method_row_of(step->scene->settings.method, NULL));
+}
+
+/* Runs a batch whose steps differ in device or method, part after part. A caller that wants devices to work side by
+ * side runs a batch for each. */
+static void run_parts(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_step *part = malloc(n_steps * sizeof *part);
-    size_t *of = malloc(n_steps * sizeof *of);
-    for (size_t d = 0; part && of && d < engine->n_devices; d++) {
-        size_t n = 0;
-        for (size_t i = 0; i < n_steps; i++)
-            if (ct_scene_device(steps[i].scene) == d) {
-                of[n] = i;
-                part[n++] = steps[i];
-            }
-        if (n) engine->backend->run(engine->devices[d].device, part, n);
-        for (size_t k = 0; k < n; k++) steps[of[k]] = part[k];
+    size_t *index = malloc(n_steps * sizeof *index); /* of the part's steps in the batch */
+    bool *done = calloc(n_steps, sizeof *done);
+    for (size_t first = 0; part && index && done && first < n_steps; first++) {
+        if (done[first]) continue;
+        size_t device = steps[first].scene->device, n = 0;
+        ct_method_run *run = run_of(engine, &steps[first]);
+        for (size_t i = first; i < n_steps; i++) {
+            if (steps[i].scene->device != device || run_of(engine, &steps[i]) != run) continue;
+            done[i] = true;
+            index[n] = i;
+            part[n++] = steps[i];
+        }
+        run(engine->devices[device].device, part, n);
+        for (size_t k = 0; k < n; k++) steps[index[k]] = part[k];
     }
-    for (size_t i = 0; (!part || !of) && i < n_steps; i++)
-        if (!steps[i].error.status) ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch");
+    for (size_t i = 0; (!part || !index || !done) && i < n_steps; i++)
+        if (!steps[i].error.status)
+            ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
     free(part);
-    free(of);
+    free(index);
+    free(done);
+}
+
+static void check_step(ct_step *step, const ct_method_row *row) {
+    step->result = NULL;
+    step->error.status = CT_OK;
+    step->error.message[0] = step->error.field[0] = 0;
+    ct_status status = ct_method_check_step(row, step, &step->error);
+    for (size_t u = 0; u < step->n_updates && !status; u++)
+        status = ct_update_check(step->scene, &step->updates[u], &step->error);
+}
+
+/* What a method without a time budget says of its end: it always completes. */
+static void mark_completed(ct_step *step, const ct_method_row *row) {
+    if (!step->result || row->takes_time_budget) return;
+    step->result->ended = CT_ENDED_COMPLETED;
+    step->result->quality = 1;
 }
 
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
-    size_t first = n_steps ? ct_scene_device(steps[0].scene) : 0;
-    bool several = false;
+    if (n_steps == 0) return CT_OK;
+    const size_t device = steps[0].scene->device;
+    ct_method_run *const run = run_of(engine, &steps[0]);
+    bool is_uniform = true;
     for (size_t i = 0; i < n_steps; i++) {
-        ct_step *s = &steps[i];
-        s->result = NULL;
-        s->error.status = CT_OK;
-        s->error.message[0] = s->error.field[0] = 0;
-        for (size_t u = 0; u < s->n_updates && s->error.status == CT_OK; u++)
-            ct_update_check(s->scene, &s->updates[u], &s->error);
-        if (ct_scene_device(s->scene) != first) several = true;
+        check_step(&steps[i], ct_method_row_of(steps[i].scene->settings.method, NULL));
+        is_uniform = is_uniform && steps[i].scene->device == device && run_of(engine, &steps[i]) == run;
     }
-    if (several)
-        run_sites(engine, steps, n_steps);
-    else if (n_steps)
-        engine->backend->run(engine->devices[first].device, steps, n_steps);
-    for (size_t i = 0; i < n_steps; i++)
-        if (steps[i].error.status) return steps[i].error.status;
-    return CT_OK;
+    if (is_uniform)
+        run(engine->devices[device].device, steps, n_steps);
+    else
+        run_parts(engine, steps, n_steps);
+    ct_status first = CT_OK;
+    for (size_t i = 0; i < n_steps; i++) {
+        mark_completed(&steps[i], ct_method_row_of(steps[i].scene->settings.method, NULL));
+        if (!first) first = steps[i].error.status;
+    }
+    return first;
 }
 
 void ct_result_free(ct_result **handle) {
@@ -161,6 +192,7 @@ void ct_result_free(ct_result **handle) {
     free(result->weights);
     free(result->forces);
     free(result->spans);
+    free(result->points);
     free(result);
     *handle = NULL;
 }

@@ -1,13 +1,13 @@
-/* engine.h - an engine inside: one backend and its devices. */
+/* engine.h - the engine's own state: one backend, its devices, its methods. */
 #ifndef CT_ENGINE_H
 #define CT_ENGINE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "gpu/backend/backend.h"
+#include "gpu/methods.h"
 
-/* A device and what lies on it. */
+/* A device, and the load that new scenes are spread by. */
 typedef struct ct_engine_device {
     ct_device *device;
     atomic_uint_fast64_t scenes, triangles;
@@ -15,10 +15,11 @@ typedef struct ct_engine_device {
 
 struct ct_engine {
     const ct_backend *backend;
+    ct_method_run *run[CT_MAX_METHODS]; /* by row of the table in methods.c; NULL: the backend lacks the method */
     size_t n_devices;
     ct_engine_device devices[CT_MAX_DEVICES];
-    char reason[512];           /* why this backend */
-    pthread_mutex_t painting;   /* guards: */
+    char reason[512];           /* why this backend was chosen */
+    pthread_mutex_t painting;   /* guards painter */
     struct ct_painter *painter; /* draws snapshots; NULL until the first */
 };
 

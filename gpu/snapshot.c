@@ -1,4 +1,4 @@
-/* snapshot.c - takes snapshots: copies what a picture needs out of a scene; and has them drawn. */
+/* snapshot.c - takes snapshots, which are copies of a scene's bodies, poses and spans, and draws them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 #include "gpu/picture/picture.h"
 #include "gpu/view/view.h"
 
-#define MOST_SPANS (UINT64_C(1) << 22)   /* in a picture: 128 MiB of tiles */
-#define MOST_GLASS (UINT64_C(256) << 20) /* bytes */
+#define MAX_SPANS       (UINT64_C(1) << 22)   /* of a snapshot: 128 MiB of span ends */
+#define MAX_GLASS_BYTES (UINT64_C(256) << 20) /* of the GPU's memory, see ct_painter_draw */
 
-/* ---- taking ---- */
+/* ---- copying ---- */
 
 static bool is_shown(const ct_snapshot_options *o, uint32_t body) {
     return !o->contact[0] || body == o->contact[0] || body == o->contact[1];
 }
 
-static ct_status copy_body(ct_scene *scene, const ct_body *from, ct_shown_body *to, ct_error *error) {
+static ct_status copy_body(ct_scene *scene, const ct_body *from, ct_snapshot_body *to, ct_error *error) {
     to->id = from->id;
     to->mesh = ct_mesh_retain(from->mesh);
     to->rigid = from->kind == CT_BODY_RIGID;
@@ -43,27 +43,31 @@ static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     return status;
 }
 
+/* Where two bodies are selected, their contacts with each other are shown, and none of either with itself. */
+static bool shows_contact(const ct_snapshot_options *o, const ct_contact *contact) {
+    const uint32_t *selected = o->contact, *body = contact->body;
+    return !selected[0] || (body[0] == selected[0] && body[1] == selected[1]) ||
+           (body[0] == selected[1] && body[1] == selected[0]);
+}
+
 /* The contacts' spans, out of a result that has them all. */
 static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *snapshot, ct_error *error) {
     uint64_t n = 0;
-    for (size_t i = 0; i < result->n_contacts; i++) {
-        const uint32_t *body = result->contacts[i].body;
-        if (is_shown(&snapshot->options, body[0]) && is_shown(&snapshot->options, body[1]))
-            n += result->contacts[i].n_spans;
-    }
-    if (n > MOST_SPANS)
+    for (size_t i = 0; i < result->n_contacts; i++)
+        if (shows_contact(&snapshot->options, &result->contacts[i])) n += result->contacts[i].n_spans;
+    if (n > MAX_SPANS)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
                        "snapshot: the intersections have %llu samples, a picture shows at most %llu: ask for a lower "
                        "resolution, for one contact, or for a picture without samples",
-                       (unsigned long long)n, (unsigned long long)MOST_SPANS);
+                       (unsigned long long)n, (unsigned long long)MAX_SPANS);
     snapshot->contacts = malloc((result->n_contacts ? result->n_contacts : 1) * sizeof *snapshot->contacts);
     snapshot->spans = malloc((n ? n : 1) * sizeof *snapshot->spans);
     if (!snapshot->contacts || !snapshot->spans)
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %llu samples", (unsigned long long)n);
     for (size_t i = 0; i < result->n_contacts; i++) {
         const ct_contact *from = &result->contacts[i];
-        if (!is_shown(&snapshot->options, from->body[0]) || !is_shown(&snapshot->options, from->body[1])) continue;
-        ct_shown_contact *to = &snapshot->contacts[snapshot->n_contacts++];
+        if (!shows_contact(&snapshot->options, from)) continue;
+        ct_snapshot_contact *to = &snapshot->contacts[snapshot->n_contacts++];
         ct_window window;
         ct_status status =
             ct_view_plan(&ct_scene_find(scene, from->body[0], NULL)->box,
@@ -78,8 +82,8 @@ static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *sna
     return CT_OK;
 }
 
-/* A step without updates, for its spans. */
-static ct_status sample(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
+/* Runs a step without updates at the snapshot's resolution and copies its spans. */
+static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
     const ct_scene_settings settings = scene->settings;
     uint32_t resolution = snapshot->options.resolution;
     if (resolution) {
@@ -99,19 +103,21 @@ static ct_status sample(ct_scene *scene, ct_snapshot *snapshot, ct_error *error)
 
 /* ---- framing ---- */
 
-static bool overlap(const ct_scene *scene, const uint32_t pair[2], ct_box *box) {
+/* Computes the intersection of two bodies' boxes. False: they do not intersect. */
+static bool intersect_boxes(const ct_scene *scene, const uint32_t pair[2], ct_box *box) {
     const ct_box *a = &ct_scene_find(scene, pair[0], NULL)->box, *b = &ct_scene_find(scene, pair[1], NULL)->box;
-    bool some = true;
+    bool intersects = true;
     for (int i = 0; i < 3; i++) {
         box->lo[i] = fmax(a->lo[i], b->lo[i]);
         box->hi[i] = fmin(a->hi[i], b->hi[i]);
-        some = some && box->lo[i] <= box->hi[i];
+        intersects = intersects && box->lo[i] <= box->hi[i];
     }
-    return some;
+    return intersects;
 }
 
-static void add_body(ct_fit *fit, const ct_shown_body *body, void (*add)(ct_fit *, const double[3])) {
-    const float *positions = ct_shown_positions(body);
+static void add_body_vertices(ct_camera_fit *fit, const ct_snapshot_body *body,
+                              void (*add)(ct_camera_fit *, const double[3])) {
+    const float *positions = ct_snapshot_body_positions(body);
     const double *m = body->pose;
     for (size_t i = 0; i < body->mesh->n_vertices; i++) {
         const float *p = positions + 3 * i;
@@ -121,31 +127,31 @@ static void add_body(ct_fit *fit, const ct_shown_body *body, void (*add)(ct_fit 
     }
 }
 
-/* A contact is shown with half as much again around it, so that one sees where it lies. */
-static void add_contact(ct_fit *fit, const ct_box *box) {
+/* Frames a contact's box enlarged by half, so that the picture also shows its surroundings. */
+static void frame_contact(ct_camera_fit *fit, const ct_box *box) {
     for (int corner = 0; corner < 8; corner++) {
         double at[3];
         for (int i = 0; i < 3; i++) {
             double middle = (box->lo[i] + box->hi[i]) / 2, half = (box->hi[i] - box->lo[i]) / 2;
             at[i] = middle + (corner >> i & 1 ? 1.5 : -1.5) * half;
         }
-        ct_fit_frame(fit, at);
+        ct_camera_fit_add_framed(fit, at);
     }
 }
 
 static void place_camera(const ct_scene *scene, ct_snapshot *snapshot) {
-    ct_fit fit;
+    ct_camera_fit fit;
     ct_box box;
     const ct_snapshot_options *o = &snapshot->options;
-    bool close = o->contact[0] && overlap(scene, o->contact, &box);
-    ct_fit_begin(&fit, o);
-    if (close) add_contact(&fit, &box);
+    bool is_close_up = o->contact[0] && intersect_boxes(scene, o->contact, &box);
+    ct_camera_fit_begin(&fit, o);
+    if (is_close_up) frame_contact(&fit, &box);
     for (size_t i = 0; i < snapshot->n_bodies; i++)
-        add_body(&fit, &snapshot->bodies[i], close ? ct_fit_draw : ct_fit_frame);
-    snapshot->camera = ct_fit_end(&fit);
+        add_body_vertices(&fit, &snapshot->bodies[i], is_close_up ? ct_camera_fit_add_drawn : ct_camera_fit_add_framed);
+    snapshot->camera = ct_camera_fit_end(&fit);
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, ct_snapshot **out, ct_error *error) {
     *out = NULL;
@@ -157,7 +163,7 @@ ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, 
     if (!snapshot) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a snapshot");
     snapshot->engine = scene->engine;
     snapshot->options = *options;
-    if (options->show & CT_SHOW_SAMPLES) status = sample(scene, snapshot, error);
+    if (options->show & CT_SHOW_SAMPLES) status = compute_spans(scene, snapshot, error);
     if (!status) status = copy_bodies(scene, snapshot, error);
     if (status)
         ct_snapshot_free(&snapshot);
@@ -185,7 +191,7 @@ ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_erro
     ct_engine *engine = snapshot->engine;
     pthread_mutex_lock(&engine->painting);
     ct_status status = engine->painter ? CT_OK : ct_painter_create(&engine->painter, error);
-    if (!status) status = ct_painter_draw(engine->painter, snapshot, MOST_GLASS, pixels, error);
+    if (!status) status = ct_painter_draw(engine->painter, snapshot, MAX_GLASS_BYTES, pixels, error);
     pthread_mutex_unlock(&engine->painting);
     if (!status && snapshot->options.show & CT_SHOW_AXES)
         ct_axes_draw(&snapshot->camera, snapshot->options.width, snapshot->options.height, pixels);

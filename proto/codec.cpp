@@ -26,9 +26,17 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
 WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_SNAPSHOT) == int(fb::Body_MAX), "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_RIGID) == int(fb::BodyKind_MAX) &&
-                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_METHOD_LDI) == int(fb::Method_MAX) &&
-                  int(WIRE_U8) == int(fb::DType_MAX),
+                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX),
               "codec.h and contactd.fbs differ in an enum");
+
+#define CHECK_METHOD(name, number, text)                                                                               \
+    static_assert(int(fb::Method_##name) == number, "codec.h and contactd.fbs differ in method " text);
+WIRE_METHOD_MAP(CHECK_METHOD)
+#define COUNT_METHOD(name, number, text) +1
+static_assert(0 WIRE_METHOD_MAP(COUNT_METHOD) == int(fb::Method_MAX), "codec.h lacks a method of contactd.fbs");
+static_assert(sizeof(wire_welcome::methods) / sizeof(char *) == WIRE_METHODS &&
+                  sizeof(wire_status::methods) / sizeof(char *) == WIRE_METHODS,
+              "a list of methods has another length");
 
 static const struct {
     int code, http;
@@ -53,6 +61,24 @@ extern "C" int wire_code_http(int code) {
 }
 extern "C" bool wire_code_retry(int code) {
     return known(code) && codes[code].retry;
+}
+
+static const struct {
+    wire_method method;
+    const char *name;
+} methods[] = {
+#define METHOD_ROW(name, number, text) {WIRE_METHOD_##name, text},
+    WIRE_METHOD_MAP(METHOD_ROW)};
+
+extern "C" const char *wire_method_name(wire_method method) {
+    for (const auto &row : methods)
+        if (number(row.method) == number(method)) return row.name;
+    return "unknown";
+}
+extern "C" wire_method wire_method_find(const char *name) {
+    for (const auto &row : methods)
+        if (strcmp(row.name, name) == 0) return row.method;
+    return WIRE_METHOD_NONE;
 }
 
 extern "C" size_t wire_dtype_size(wire_dtype dtype) {

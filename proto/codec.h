@@ -67,7 +67,7 @@ typedef struct wire_welcome {
     uint32_t lease_ms;
     uint64_t max_message_bytes, max_triangles, max_vertices;
     uint32_t max_resolution, max_in_flight;
-    const char *methods[8]; uint32_t n_methods; /* the first eight */
+    const char *methods[8]; uint32_t n_methods; /* WIRE_METHODS of them at most */
 } wire_welcome;
 typedef struct wire_ping { uint64_t nonce; } wire_ping; /* and pong */
 typedef struct wire_error {
@@ -98,7 +98,17 @@ typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, tr
 typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire_mesh_list;
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
 
-typedef enum wire_method { WIRE_METHOD_NONE = 0, WIRE_METHOD_LDI = 1 } wire_method;
+/* Methods that this version of the protocol knows: name, number, text. */
+#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi")
+typedef enum wire_method {
+    WIRE_METHOD_NONE = 0,
+#define WIRE_METHOD_ENUM(name, number, text) WIRE_METHOD_##name = number,
+    WIRE_METHOD_MAP(WIRE_METHOD_ENUM)
+#undef WIRE_METHOD_ENUM
+} wire_method;
+enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
+const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
+wire_method wire_method_find(const char *name);    /* NONE: not in the list */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers */
     bool has_method, has_resolution, has_pixel_size, has_stiffness;
     wire_method method;
@@ -144,6 +154,8 @@ typedef struct wire_step {
     uint64_t scene, sequence;
     uint32_t want, deadline_us;
     const wire_update *updates; uint32_t n_updates;
+    uint32_t time_budget_us; /* 0: none */
+    double tolerance;        /* m^3; 0: none */
 } wire_step;
 
 typedef struct wire_contact {
@@ -186,6 +198,7 @@ typedef struct wire_status {
     uint32_t max_resolution;
     uint64_t max_message_bytes;
     const wire_device *devices; uint32_t n_devices;
+    const char *methods[8]; uint32_t n_methods; /* as in wire_welcome */
 } wire_status;
 
 typedef struct wire_get_snapshot { /* 0 and NaN: absent */

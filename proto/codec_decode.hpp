@@ -226,6 +226,8 @@ struct Decoder {
         out->sequence = in->sequence();
         out->want = in->want();
         out->deadline_us = in->deadline_us();
+        out->time_budget_us = in->time_budget_us();
+        out->tolerance = in->tolerance();
         return each(in->updates(), "updates", &out->updates, &out->n_updates,
                     [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); });
     }
@@ -314,6 +316,13 @@ struct Decoder {
         return array(in->png(), "png", U8, 1, &out->png);
     }
 
+    typedef flatbuffers::Vector<Offset<flatbuffers::String>> Strings;
+    bool methods(const Strings *in, const char *out[WIRE_METHODS], uint32_t *n) {
+        for (unsigned i = 0; in && i < in->size() && *n < WIRE_METHODS; i++)
+            if (!text(in->Get(i), "methods", &out[(*n)++])) return false;
+        return true;
+    }
+
     bool status(const fb::Status *in, wire_status *out) {
         out->threads = in->threads();
         out->ready = in->ready();
@@ -336,6 +345,7 @@ struct Decoder {
         return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
                text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason) &&
+               methods(in->methods(), out->methods, &out->n_methods) &&
                each(in->devices(), "devices", &out->devices, &out->n_devices,
                     [this](const fb::Device *d, wire_device *o) { return device(d, o); });
     }
@@ -350,11 +360,8 @@ struct Decoder {
         out->max_vertices = in->max_vertices();
         out->max_resolution = in->max_resolution();
         out->max_in_flight = in->max_in_flight();
-        if (const auto *methods = in->methods())
-            for (const auto *method : *methods)
-                if (out->n_methods < sizeof out->methods / sizeof *out->methods)
-                    if (!text(method, "methods", &out->methods[out->n_methods++])) return false;
-        return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
+        return methods(in->methods(), out->methods, &out->n_methods) && text(in->server(), "server", &out->server) &&
+               text(in->backend(), "backend", &out->backend) &&
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device);
     }
 

@@ -26,6 +26,12 @@ size_t text_bytes(const wire_device &d) {
     return text_bytes(d.device) + text_bytes(d.lost_reason) + 320;
 }
 
+size_t text_bytes(const char *const *texts, uint32_t n_texts) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < n_texts; i++) n += text_bytes(texts[i]);
+    return n;
+}
+
 struct Encoder {
     wire_encoder *e;
     flatbuffers::FlatBufferBuilder *fbb;
@@ -102,8 +108,7 @@ struct Encoder {
         case WIRE_WELCOME:
             n += text_bytes(m.u.welcome.server) + text_bytes(m.u.welcome.backend) + text_bytes(m.u.welcome.rasterizer) +
                  text_bytes(m.u.welcome.device);
-            for (uint32_t i = 0; i < m.u.welcome.n_methods; i++) n += text_bytes(m.u.welcome.methods[i]);
-            return n;
+            return n + text_bytes(m.u.welcome.methods, m.u.welcome.n_methods);
         case WIRE_ERROR:
             return n + text_bytes(m.u.error.object) + text_bytes(m.u.error.field) + text_bytes(m.u.error.message);
         case WIRE_REGISTER_MESH:
@@ -136,7 +141,7 @@ struct Encoder {
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
                    text_bytes(m.u.status.rasterizer) + text_bytes(m.u.status.device) + text_bytes(m.u.status.simd) +
-                   text_bytes(m.u.status.ready_reason);
+                   text_bytes(m.u.status.ready_reason) + text_bytes(m.u.status.methods, m.u.status.n_methods);
         default:
             return n;
         }
@@ -150,6 +155,12 @@ struct Encoder {
 
     Offset<flatbuffers::Vector<double>> numbers(const double *values, size_t n) {
         return fbb->CreateVector(values, n);
+    }
+
+    Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> methods(const char *const *names, uint32_t n) {
+        Offset<flatbuffers::String> texts[WIRE_METHODS];
+        for (uint32_t i = 0; i < n; i++) texts[i] = fbb->CreateString(names[i]);
+        return fbb->CreateVector(texts, n);
     }
 
     Offset<fb::Array> array(const wire_array &a) {
@@ -230,10 +241,11 @@ struct Encoder {
         auto devices = each(s.devices, s.n_devices, &Encoder::device);
         auto server = text(s.server), backend = text(s.backend), rasterizer = text(s.rasterizer);
         auto device = text(s.device), simd = text(s.simd), reason = text(s.ready_reason);
+        auto names = methods(s.methods, s.n_methods);
         return fb::CreateStatus(*fbb, server, backend, rasterizer, device, simd, s.threads, s.ready, reason, s.epoch,
                                 s.uptime_s, s.sessions, s.scenes, s.meshes, s.bodies, s.mesh_bytes, s.mesh_bytes_limit,
                                 s.scene_bytes, s.scratch_bytes, s.queue_depth, s.queue_capacity, s.steps, s.contacts,
-                                s.max_resolution, s.max_message_bytes, devices)
+                                s.max_resolution, s.max_message_bytes, devices, names)
             .Union();
     }
 
@@ -253,12 +265,10 @@ struct Encoder {
     Offset<void> welcome(const wire_welcome &w) {
         auto server = text(w.server), backend = text(w.backend), rasterizer = text(w.rasterizer);
         auto device = text(w.device);
-        Offset<flatbuffers::String> names[sizeof w.methods / sizeof *w.methods];
-        for (uint32_t i = 0; i < w.n_methods; i++) names[i] = fbb->CreateString(w.methods[i]);
-        auto methods = fbb->CreateVector(names, w.n_methods);
+        auto names = methods(w.methods, w.n_methods);
         return fb::CreateWelcome(*fbb, w.version, w.epoch, w.session, server, backend, rasterizer, device, w.lease_ms,
                                  w.max_message_bytes, w.max_triangles, w.max_vertices, w.max_resolution,
-                                 w.max_in_flight, methods)
+                                 w.max_in_flight, names)
             .Union();
     }
 
@@ -333,7 +343,8 @@ struct Encoder {
             return fb::CreateDone(*fbb).Union();
         case WIRE_STEP: {
             auto updates = each(u.step.updates, u.step.n_updates, &Encoder::update);
-            return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates)
+            return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates,
+                                  u.step.time_budget_us, u.step.tolerance)
                 .Union();
         }
         case WIRE_STEP_RESULT:

@@ -91,7 +91,7 @@ static void print_table(const side sides[2], const contactd_result *result) {
     printf(" us\n");
 }
 
-static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings) {
+static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings, double tolerance) {
     contactd_scene scene;
     if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
     for (int b = 0; b < 2; b++) {
@@ -105,6 +105,7 @@ static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings)
     contactd_step_options options;
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
+    options.tolerance = tolerance;
     const contactd_result *result;
     if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
     if (ctl->json)
@@ -122,14 +123,14 @@ int ctl_contact(ctl *ctl) {
     if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_TOLERANCE, &tolerance) ||
         !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
         return EXIT_USAGE;
-    if (ctl->options[OPT_TOLERANCE] && (!settings.method || strcmp(settings.method, "ldi") == 0))
-        return ctl_mistake("--tolerance is for methods that adapt to it; ldi takes --resolution or --pixel-size");
+    if (ctl->options[OPT_TOLERANCE] && !(tolerance > 0)) /* on the wire, 0 says that there is none */
+        return ctl_mistake("--tolerance is \"%s\", expected a volume > 0 in m^3", ctl->options[OPT_TOLERANCE]);
     int code = EXIT_OK;
     for (int b = 0; b < 2 && code == EXIT_OK; b++)
         if (!ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < 2 && code == EXIT_OK; b++) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, &settings);
+    if (code == EXIT_OK) code = step_once(ctl, sides, &settings, tolerance);
     for (int b = 0; b < 2; b++) free(sides[b].bytes);
     return code;
 }

@@ -258,6 +258,9 @@ int ctl_status(ctl *ctl) {
         json_count("contacts", s.contacts);
         json_count("max_resolution", s.max_resolution);
         json_count("max_message_bytes", s.max_message_bytes);
+        json_open("methods", '[');
+        for (uint32_t i = 0; i < s.n_methods; i++) json_text(NULL, s.methods[i]);
+        json_close(']');
         json_open("devices", '[');
         for (size_t i = 0; i < s.n_devices; i++) device_json(i, &s.devices[i]);
         json_close(']');
@@ -269,6 +272,9 @@ int ctl_status(ctl *ctl) {
     printf("ready      %s%s%s\n", s.ready ? "yes" : "no", *s.ready_reason ? ": " : "", s.ready_reason);
     printf("backend    %s, rasterizer %s", s.backend, s.rasterizer);
     if (*s.simd) printf(", %u threads, %s", s.threads, s.simd);
+    putchar('\n');
+    printf("methods   ");
+    for (uint32_t i = 0; i < s.n_methods; i++) printf(" %s", s.methods[i]);
     putchar('\n');
     for (size_t i = 0; i < s.n_devices; i++) device_rows(i, &s.devices[i]);
     printf("holds      %u sessions, %u scenes, %u bodies, %u meshes\n", s.sessions, s.scenes, s.bodies, s.meshes);

@@ -615,7 +615,7 @@ class Link:
             scene.sequence += 1
             request.sequence = scene.sequence
         body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
-                "updates": messages}
+                "updates": messages} | request.limits
         number = next(self._numbers)
         scene.flying[number] = self._steps[number] = request
         request.sent, request.whole = True, not scene.synced

@@ -36,7 +36,10 @@ def want_bits(want: str | Sequence[str] | None) -> int:
 
 
 class Contact:
-    """The intersection of two bodies.
+    """A volume in which two bodies overlap, or in which a body overlaps itself.
+
+    A pair of bodies may have several contacts, where the method divides its intersection; "ldi" gives one per pair. In a
+    contact of a body with itself both of `bodies` are that body, and what a method returns for it is for the whole body.
 
     Attributes that the step did not ask for raise an error naming `want`.
     """
@@ -113,28 +116,28 @@ class Contact:
 
         A rigid body's origin is its pose's translation, a deformable's is the world's.
         """
-        return self._vector("generalized_" + "ab"[self._side(body)], 1, (6,))
+        parts = [self._vector("generalized_" + side, 1, (6,)) for side in self._sides(body)]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
     def gradient(self, body: "Body") -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """(k,) vertex indices in rising order, and (k, 3) dV/dx of these vertices in world axes, m^2.
 
         Against it is the way out: moving the vertices by d changes the volume by the sum of gradient . d.
         """
-        part = self._part(body)
-        return self._result._array("vertices", 2)[part], self._result._array("gradient", 2, 3)[part]
+        return self._entries(body, "vertices", 2), self._entries(body, "gradient", 2, 3)
 
     def vertices(self, body: "Body") -> NDArray[np.uint32]:
-        """(k,) indices of the vertices that gradient, friction_weights and forces speak of."""
-        return self._result._array("vertices", 0)[self._part(body)]
+        """(k,) indices, in rising order, of the vertices that gradient, friction_weights and forces speak of."""
+        return self._entries(body, "vertices", 0)
 
     def friction_weights(self, body: "Body") -> NDArray[np.float64]:
         """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`. Weights times vertex velocities, added up over both
         bodies and divided by `area`, are the velocity of the second body relative to the first."""
-        return self._result._array("weights", 4)[self._part(body)]
+        return self._entries(body, "weights", 4)
 
     def forces(self, body: "Body") -> NDArray[np.float64]:
         """(k, 3) N: penalty forces -stiffness V dV/dx on the vertices of `vertices(body)`."""
-        return self._result._array("forces", 8, 3)[self._part(body)]
+        return self._entries(body, "forces", 8, 3)
 
     @property
     def spans(self) -> NDArray[np.float32]:
@@ -153,10 +156,10 @@ class Contact:
         Args:
             displacements: (n, 3) for each body, all its vertices; a body left out does not move.
             stiffness: k in N/m^5; the scene's where None.
-        Returns: (n, 3) for both bodies.
+        Returns: (n, 3) for each of the contact's bodies.
         """
         k = self._result.scene.stiffness if stiffness is None else stiffness
-        bodies = self.bodies
+        bodies = dict.fromkeys(self.bodies)  # one, for a contact of a body with itself
         parts = [self.gradient(b) for b in bodies]
         along = 0.0
         for body, (at, g) in zip(bodies, parts):
@@ -172,18 +175,30 @@ class Contact:
             out[body][at] = (-k * along) * g
         return out
 
-    def _side(self, body: "Body") -> int:
+    def _sides(self, body: "Body") -> list[str]:
+        """"a" or "b"; both for a contact of a body with itself."""
         identifier = self._result._id(body)
-        for side, name in enumerate(("body_a", "body_b")):
-            if self._get(name) == identifier:
-                return side
-        raise error_for(ErrorCode.NOT_FOUND, f"this contact is of {self.bodies[0]} and {self.bodies[1]}",
-                        object=str(body), field="body")
+        sides = [side for side in "ab" if self._get("body_" + side) == identifier]
+        if not sides:
+            raise error_for(ErrorCode.NOT_FOUND, f"this contact is of {self.bodies[0]} and {self.bodies[1]}",
+                            object=str(body), field="body")
+        return sides
 
-    def _part(self, body: "Body") -> slice:
-        side = "ab"[self._side(body)]
-        first = self._get("first_" + side)
-        return slice(first, first + self._get("count_" + side))
+    def _entries(self, body: "Body", name: str, want: int, columns: int = 1) -> np.ndarray:
+        """The body's part of a sparse array. A vertex of a contact of a body with itself may have an entry on both
+        sides: they are added up."""
+        array = self._result._array(name, want, columns)
+        vertices = self._result._array("vertices", 0)
+        parts = [slice(first := self._get("first_" + side), first + self._get("count_" + side))
+                 for side in self._sides(body)]
+        if len(parts) == 1:
+            return array[parts[0]]
+        merged, at = np.unique(np.concatenate([vertices[part] for part in parts]), return_inverse=True)
+        if name == "vertices":
+            return merged
+        total = np.zeros((merged.size,) + array.shape[1:])
+        np.add.at(total, at, np.concatenate([array[part] for part in parts]))
+        return total
 
     def _spans(self) -> slice:
         first = self._get("first_span")
@@ -198,7 +213,7 @@ class StepResult:
     """The answer to one step.
 
     Attributes:
-        contacts: list of Contact: every pair of bodies that share a volume.
+        contacts: list of Contact: the volumes that bodies share, in rising order of their bodies on the server.
         scene: the scene.
         sequence: counts the scene's steps from 1.
         latency: seconds from the call to the answer.

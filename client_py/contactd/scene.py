@@ -125,7 +125,7 @@ class Scene:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
-            method: "ldi".
+            method: one of client.server["methods"], such as "ldi".
             resolution: ray samples across the window, one number or three (x, y, z).
             pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution.
             stiffness: N/m^5; scales forces.
@@ -207,7 +207,8 @@ class Scene:
     def step(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
              ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
-             want: str | Sequence[str] | None = None, timeout: float | None = None) -> StepResult:
+             want: str | Sequence[str] | None = None, time_budget: float | None = None,
+             tolerance: float | None = None, timeout: float | None = None) -> StepResult:
         """Moves bodies and computes their contacts. Bodies not named stay where they are.
 
         Args:
@@ -220,10 +221,12 @@ class Scene:
             want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
                 gradients), "gradient", "friction", "forces", "spans"; "all" is everything but spans; "volume" nothing
                 more. Frame, gradient and friction by default.
+            time_budget: s, wall-clock time of the computation; for methods that take one ("ldi" does not).
+            tolerance: m^3, error of each contact's volume to aim at; for methods that take one ("ldi" does not).
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
         """
-        request = self._request(positions, poses, ranges, indexed, want, timeout, None)
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, timeout, None)
 
         def own() -> None:
             for update in request.updates:
@@ -234,22 +237,24 @@ class Scene:
     def submit(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
                ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
-               want: str | Sequence[str] | None = None, timeout: float | None = None) -> Future:
+               want: str | Sequence[str] | None = None, time_budget: float | None = None,
+               tolerance: float | None = None, timeout: float | None = None) -> Future:
         """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
 
         Arrays are copied, so they may be changed as soon as this returns. Callbacks added to the future run on the
         thread that serves the connection, its own or that of another call that waits: they must be short and must not
         wait for another answer.
         """
-        request = self._request(positions, poses, ranges, indexed, want, timeout, Future())
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, timeout, Future())
         for update in request.updates:
             update.own()
         self.client._link.submit(request)
         return request.future  # type: ignore[return-value]
 
-    def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, timeout: Any,
-                 future: Future | None) -> Request:
+    def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
+                 tolerance: float | None, timeout: Any, future: Future | None) -> Request:
         self._check_open()
+        limits = limits_message(time_budget, tolerance)
         updates = []
         for body, value in (positions or {}).items():
             state = self._own(body, "positions", _state.DEFORMABLE)
@@ -282,6 +287,7 @@ class Scene:
 
         request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)
         request.scene, request.updates, request.want = self._state, updates, want_bits(want)
+        request.limits = limits
         return request
 
     # ---- pictures ----
@@ -298,7 +304,7 @@ class Scene:
         along x, y and z. What is None has the server's default.
 
         Args:
-            contact: two bodies; only they are shown, and the picture is of where they touch.
+            contact: two bodies; only they and their contacts with each other are shown, where they touch.
             width, height: pixels, 16 to 4096; 960 x 720.
             show: some of "bodies", "samples", "axes"; all.
             resolution: ray samples across the window, to see another than the scene's.
@@ -402,6 +408,19 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
     return out
 
 
+def limits_message(time_budget: float | None, tolerance: float | None) -> dict[str, Any]:
+    """The wire's limits of a step, with only what is given; 0 on the wire says that there is none."""
+    out: dict[str, Any] = {}
+    if time_budget is not None:
+        microseconds = _positive(time_budget, "time_budget") * 1e6
+        if microseconds >= 2**32:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected less than 4294 s, got {time_budget:g}", field="time_budget")
+        out["time_budget_us"] = max(1, int(microseconds))
+    if tolerance is not None:
+        out["tolerance"] = _positive(tolerance, "tolerance")
+    return out
+
+
 def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
             "stiffness": table["stiffness"]}
@@ -411,6 +430,13 @@ def _not_negative(value: Any, field: str) -> float:
     number = _arrays.real(value, field=field)
     if number < 0:  # on the wire, that would say "keep the old value"
         raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more, got {number:g}", field=field)
+    return number
+
+
+def _positive(value: Any, field: str) -> float:
+    number = _arrays.real(value, field=field)
+    if not number > 0:
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected more than 0, got {number:g}", field=field)
     return number
 
 

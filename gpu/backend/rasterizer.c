@@ -1,17 +1,17 @@
-/* rasterizer.c - the names of rasterisers. */
+/* rasterizer.c - the names of the rasterisers. */
 #include "gpu/backend/rasterizer.h"
 
 #include <string.h>
 
 #include "gpu/base/fail.h"
 
-ct_status ct_rasterizer_choose(const char *name, bool *draws, ct_error *error) {
-    *draws = name && !strcmp(name, "egl");
-    if (!*draws && name && strcmp(name, "auto") != 0 && strcmp(name, "native") != 0)
+ct_status ct_rasterizer_choose(const char *name, bool *is_opengl, ct_error *error) {
+    *is_opengl = name && !strcmp(name, "egl");
+    if (!*is_opengl && name && strcmp(name, "auto") != 0 && strcmp(name, "native") != 0)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer", "there is no rasterizer \"%s\": choose native or egl",
                        name);
 #ifndef CT_HAVE_EGL
-    if (*draws)
+    if (*is_opengl)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
                        "rasterizer \"egl\" is not in this build, which has: native. Install libepoxy-dev and "
                        "libpng-dev, and build without EGL=0");

@@ -1,4 +1,4 @@
-/* rasterizer.h - what the option "rasterizer" asks for, the same for every backend. */
+/* rasterizer.h - parses the option "rasterizer", for every backend. */
 #ifndef CT_RASTERIZER_H
 #define CT_RASTERIZER_H
 
@@ -6,7 +6,7 @@
 
 #include "gpu/include/contact.h"
 
-/* *draws: OpenGL is to draw the views. UNSUPPORTED: there is none of that name, or not in this build. */
-ct_status ct_rasterizer_choose(const char *name, bool *draws, ct_error *error);
+/* *is_opengl: OpenGL rasterises, not the backend itself. UNSUPPORTED: the name is unknown or not in this build. */
+ct_status ct_rasterizer_choose(const char *name, bool *is_opengl, ct_error *error);
 
 #endif

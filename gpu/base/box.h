@@ -1,4 +1,4 @@
-/* box.h - axis-aligned boxes in world coordinates, for the broad phase and the views. */
+/* box.h - an axis-aligned box in world coordinates, for the broad phase and the views. */
 #ifndef CT_BOX_H
 #define CT_BOX_H
 

@@ -1,4 +1,4 @@
-/* fail.c - status names and error reports. */
+/* fail.c - names of statuses, and error reports. */
 #include "gpu/base/fail.h"
 
 #include <stdarg.h>

@@ -1,10 +1,10 @@
-/* fail.h - how every part of the engine reports a failure: first error wins and carries its context. */
+/* fail.h - reports a failure: the first error of a call is kept, with its context. For every part of the engine. */
 #ifndef CT_FAIL_H
 #define CT_FAIL_H
 
 #include "gpu/include/contact.h"
 
-/* Fills *error (may be NULL; left alone if it holds a failure already) and returns status. */
+/* Fills *error unless it is NULL or holds a failure already; returns status. */
 __attribute__((format(printf, 4, 5))) ct_status ct_fail(ct_error *error, ct_status status, const char *field,
                                                         const char *format, ...);
 

@@ -1,6 +1,6 @@
-/* kernel.h - what the *_k.h headers share. Their functions are the engine's arithmetic, written once: gcc compiles them
- * for the CPU, nvcc for the GPU, and both give the same bits because every result is either exact integer arithmetic or
- * IEEE double arithmetic in a fixed order without contraction. */
+/* kernel.h - shared by the *_k.h headers, which hold the engine's arithmetic for both backends: gcc compiles them for
+ * the CPU, nvcc for the GPU. Both compute the same bits, because all results are exact integers or IEEE doubles
+ * computed in a fixed order without contraction to fused multiply-add. */
 #ifndef CT_KERNEL_H
 #define CT_KERNEL_H
 
@@ -12,8 +12,8 @@
 #define CT_FN static inline
 #endif
 
-/* Rounds to the nearest integer, ties to even, for |x| < 2^51: adding 1.5 * 2^52 leaves the integer in the low bits of
- * the mantissa. The same instruction sequence on every machine, and it vectorises. */
+/* Rounds to the nearest integer, ties to even, for |x| < 2^51: after adding 1.5 * 2^52 the low bits of the mantissa are
+ * the integer. It vectorises, and all machines run the same operations. */
 #define CT_ROUND_MAGIC 6755399441055744.0
 
 CT_FN int32_t ct_round_i32(double x) {

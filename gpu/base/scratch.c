@@ -1,11 +1,11 @@
-/* scratch.c - growing, counted buffers. */
+/* scratch.c - buffers that grow within a budget. */
 #include "gpu/base/scratch.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 bool ct_budget_reserve(ct_budget *budget, size_t bytes) {
     size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
@@ -26,7 +26,7 @@ void ct_budget_release(ct_budget *budget, size_t bytes) {
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero) {
     if (bytes <= buffer->capacity) return true;
     if (bytes > SIZE_MAX / 2) return false;
-    size_t capacity = bytes + bytes / 4; /* so that a slowly growing need does not reallocate every step */
+    size_t capacity = bytes + bytes / 4; /* a slowly growing need does not reallocate every step */
     capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!ct_budget_reserve(budget, capacity)) {
         capacity = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -1,5 +1,5 @@
-/* scratch.h - memory that a step needs only while it runs: buffers that grow, are kept for the next step, and are
- * counted against one budget, whose high-water mark is a metric. */
+/* scratch.h - temporary memory of a step: buffers that only grow and are reused by the next step. All count against one
+ * budget, whose high-water mark is a metric. */
 #ifndef CT_SCRATCH_H
 #define CT_SCRATCH_H
 
@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 typedef struct ct_budget {
-    atomic_size_t used, peak; /* bytes */
-    size_t limit;             /* bytes; 0: none */
+    atomic_size_t used, peak; /* bytes; peak: the high-water mark */
+    size_t limit;             /* bytes; 0: no limit */
 } ct_budget;
 
-/* For memory that is not a ct_buffer. False: over the budget, nothing taken. */
+/* Count memory that is not a ct_buffer. False: over the limit, nothing counted. */
 bool ct_budget_reserve(ct_budget *budget, size_t bytes);
 void ct_budget_release(ct_budget *budget, size_t bytes);
 
@@ -21,8 +21,8 @@ typedef struct ct_buffer {
     size_t capacity; /* bytes */
 } ct_buffer;
 
-/* Makes room for `bytes`. `kept` bytes from the start survive; with zero set, all beyond them reads as zero when the
- * buffer had to be replaced. False: over the budget or out of memory; the buffer is as it was. */
+/* Grows the capacity to at least `bytes`. If that takes new memory, the first `kept` bytes are copied and, with `zero`,
+ * the others are set to zero. False: over the limit or out of memory; the buffer is unchanged. */
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero);
 void ct_buffer_free(ct_buffer *buffer, ct_budget *budget);
 

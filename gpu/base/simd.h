@@ -1,5 +1,7 @@
-/* simd.h - for *.simd.c files, which are compiled once per instruction set with CT_SIMD set to its name. Vectors are
- * the compiler's (gcc's and clang's extension), so one source serves every instruction set and gives the same bits. */
+/* simd.h - vector types for *.simd.c files, which are compiled once per instruction set with CT_SIMD set to its name.
+ * The types are the vector extensions of gcc and clang, so one source serves all instruction sets and computes the same
+ * bits.
+ */
 #ifndef CT_SIMD_H
 #define CT_SIMD_H
 
@@ -19,7 +21,7 @@ typedef int64_t ct_v2l __attribute__((vector_size(16)));
 typedef double ct_v4d __attribute__((vector_size(32)));
 typedef int64_t ct_v4l __attribute__((vector_size(32)));
 
-/* Lane by lane, as __builtin_convertvector does, for which gcc takes four to six instructions where there is one. */
+/* Conversions lane by lane. AVX2 has one instruction for each; gcc compiles __builtin_convertvector to four to six. */
 
 static inline ct_v4d ct_v4d_of_v4i(ct_v4i x) {
 #ifdef __AVX2__
@@ -37,7 +39,7 @@ static inline ct_v4d ct_v4d_of_v4f(ct_v4f x) {
 #endif
 }
 
-/* Rounded towards zero. */
+/* Rounds towards zero. */
 static inline ct_v4i ct_v4i_of_v4d(ct_v4d x) {
 #ifdef __AVX2__
     return (ct_v4i)_mm256_cvttpd_epi32((__m256d)x);
@@ -54,7 +56,7 @@ static inline ct_v4l ct_v4l_of_v4i(ct_v4i x) {
 #endif
 }
 
-/* The lower halves. */
+/* Keeps the lower half of each lane. */
 static inline ct_v4i ct_v4i_of_v4l(ct_v4l x) {
 #ifdef __AVX2__
     __m256i v = (__m256i)x;

@@ -1,8 +1,16 @@
-/* broadphase.c - sweep and prune in a grid of columns; see broadphase.h.
+/* broadphase.c - sweep and prune in a grid of columns.
  *
- * Every box goes into the columns it touches, in rising order of its lower end along the sweep axis; each column is
- * swept by itself. A pair is reported by the one column that holds the larger of the two boxes' first columns, on both
- * axes: column numbers are integers that rise with the coordinate, so this is exact whatever the rounding was.
+ *      +-----+-----+-----+     A column is a cell of the grid, infinite along the sweep axis. Each
+ *      |     |  bbbbbbb  |     box is listed in all columns that it touches, sorted by its lower
+ *      +-----+--b--+--b--+     end along the sweep axis; each column is swept separately.
+ *      |  aaaaaaaaa|  b  |
+ *      |  a  |* bbabbbb  |     Two boxes can share several columns, but only the owner (*) reports
+ *      +--a--+----a+-----+     the pair: on each grid axis the larger of the boxes' first columns.
+ *      |  aaaaaaaaa|     |
+ *      +-----+-----+-----+
+ *
+ * Column numbers are integers that grow with the coordinate, so overlapping boxes are both listed in their owner,
+ * however the coordinates were rounded.
  */
 #include "gpu/broadphase/broadphase.h"
 
@@ -11,38 +19,41 @@
 
 #include "gpu/base/fail.h"
 
-enum { SORT, ITEMS, STARTS, COLUMNS, PAIRS, PAIRS_TMP };
-enum { SAMPLES = 64, MAX_SIDE = 512 };
+enum { SORT, BOXES, STARTS, COLUMNS, PAIRS, PAIRS_TMP }; /* indices of ct_broadphase.memory */
+enum {
+    SAMPLES = 64,   /* boxes that plan_grid looks at */
+    MAX_SIDE = 512, /* columns along an axis: 2^18 columns at most */
+};
 
-/* A box with its axes permuted so that [0] is the sweep axis and [1], [2] span the grid of columns. */
-typedef struct item {
+/* A box with its axes permuted so that [0] is the sweep axis and [1], [2] are the axes of the grid. */
+typedef struct permuted_box {
     double lo[3], hi[3];
     uint32_t body;
     uint16_t first[2], last[2]; /* columns touched */
-} item;
+} permuted_box;
 
-typedef struct entry {
+typedef struct sort_entry {
     double key;
     uint32_t body;
-} entry;
+} sort_entry;
 
 typedef struct column_grid {
-    int axis[3];      /* item axis -> world axis */
-    double origin[2]; /* of the columns */
-    double inverse[2];
-    uint32_t side[2]; /* number of columns along each axis */
+    int axis[3];           /* permuted axis -> world axis */
+    double origin[2];      /* m */
+    double inv_pitch[2];   /* columns per m */
+    uint32_t n_columns[2]; /* along each axis */
 } column_grid;
 
 static void *reserve(ct_broadphase *broad, int slot, size_t count, size_t size) {
     if (count > SIZE_MAX / 2 / size) return NULL;
     size_t need = count * size;
     if (need <= broad->capacity[slot] && broad->memory[slot]) return broad->memory[slot];
-    size_t want = need + need / 2 + 256;
-    void *grown = realloc(broad->memory[slot], want);
+    size_t capacity = need + need / 2 + 256;
+    void *grown = realloc(broad->memory[slot], capacity);
     if (!grown) return NULL;
-    broad->bytes += want - broad->capacity[slot];
+    broad->bytes += capacity - broad->capacity[slot];
     broad->memory[slot] = grown;
-    broad->capacity[slot] = want;
+    broad->capacity[slot] = capacity;
     return grown;
 }
 
@@ -51,18 +62,19 @@ void ct_broadphase_free(ct_broadphase *broad) {
     memset(broad, 0, sizeof *broad);
 }
 
-/* Stable bottom-up merge sort by (key, body); the result lies in one of the two arrays. */
-static entry *sort_entries(entry *from, entry *to, size_t n) {
+/* Stable bottom-up merge sort by key. Entries start in order of bodies, so the result is sorted by (key, body). Returns
+ * the array that holds the result. */
+static sort_entry *sort_entries(sort_entry *from, sort_entry *to, size_t n) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t start = 0; start < n; start += 2 * width) {
             size_t mid = start + width < n ? start + width : n, end = mid + width < n ? mid + width : n;
             size_t left = start, right = mid;
             for (size_t k = start; k < end; k++) {
-                bool take_left = left < mid && (right >= end || from[left].key <= from[right].key);
-                to[k] = take_left ? from[left++] : from[right++];
+                bool is_left = left < mid && (right >= end || from[left].key <= from[right].key);
+                to[k] = is_left ? from[left++] : from[right++];
             }
         }
-        entry *swap = from;
+        sort_entry *swap = from;
         from = to;
         to = swap;
     }
@@ -82,9 +94,10 @@ static bool is_empty(const ct_box *box) {
     return !(box->lo[0] < box->hi[0] && box->lo[1] < box->hi[1] && box->lo[2] < box->hi[2]);
 }
 
-/* Chooses the sweep axis (most box widths between the outer bodies, judged from a sample so that a few outliers do not
- * matter) and, on the other two, columns about two boxes wide. */
-static void plan_grid(column_grid *grid, const ct_broad_body *bodies, const entry *live, size_t n) {
+/* Sweeps along the axis on which the scene's extent is the largest multiple of a box's extent, and plans columns about
+ * two boxes wide on the other two. Uses a sample of the boxes: their median extent, and the extent of their centres
+ * without the outermost sixteenth at each end, so that a few outliers do not matter. */
+static void plan_grid(column_grid *grid, const ct_broad_body *bodies, const sort_entry *live, size_t n) {
     double low[3], span[3], width[3], spread[3];
     size_t n_samples = n < SAMPLES ? n : SAMPLES;
     for (int axis = 0; axis < 3; axis++) {
@@ -111,32 +124,32 @@ static void plan_grid(column_grid *grid, const ct_broad_body *bodies, const entr
     for (int i = 0; i < 2; i++) {
         int axis = grid->axis[i + 1];
         double wanted = span[axis] / (2 * width[axis]);
-        grid->side[i] = wanted >= MAX_SIDE ? MAX_SIDE : wanted >= 1 ? (uint32_t)wanted : 1;
+        grid->n_columns[i] = wanted >= MAX_SIDE ? MAX_SIDE : wanted >= 1 ? (uint32_t)wanted : 1;
         grid->origin[i] = low[axis];
-        grid->inverse[i] = grid->side[i] > 1 ? grid->side[i] / span[axis] : 0;
+        grid->inv_pitch[i] = grid->n_columns[i] > 1 ? grid->n_columns[i] / span[axis] : 0;
     }
-    while ((size_t)grid->side[0] * grid->side[1] > 2 * n) {
-        int i = grid->side[0] >= grid->side[1] ? 0 : 1;
-        grid->side[i] = (grid->side[i] + 1) / 2;
-        grid->inverse[i] /= 2;
+    while ((size_t)grid->n_columns[0] * grid->n_columns[1] > 2 * n) {
+        int i = grid->n_columns[0] >= grid->n_columns[1] ? 0 : 1;
+        grid->n_columns[i] = (grid->n_columns[i] + 1) / 2;
+        grid->inv_pitch[i] /= 2;
     }
 }
 
-static uint16_t column(const column_grid *grid, int i, double x) {
-    double c = (x - grid->origin[i]) * grid->inverse[i];
-    uint32_t last = grid->side[i] - 1;
+static uint16_t find_column(const column_grid *grid, int i, double x) {
+    double c = (x - grid->origin[i]) * grid->inv_pitch[i];
+    uint32_t last = grid->n_columns[i] - 1;
     return (uint16_t)(c >= last ? last : c > 0 ? (uint32_t)c : 0);
 }
 
-/* Numbers the columns that every item touches; gives how many (item, column) entries that makes. */
-static size_t assign_columns(const column_grid *grid, item *items, size_t n) {
+/* Computes the columns that every box touches. Returns the total length of the columns' lists. */
+static size_t assign_columns(const column_grid *grid, permuted_box *boxes, size_t n) {
     size_t total = 0;
     for (size_t k = 0; k < n; k++) {
         size_t count = 1;
         for (int i = 0; i < 2; i++) {
-            items[k].first[i] = column(grid, i, items[k].lo[i + 1]);
-            items[k].last[i] = column(grid, i, items[k].hi[i + 1]);
-            count *= items[k].last[i] - items[k].first[i] + 1u;
+            boxes[k].first[i] = find_column(grid, i, boxes[k].lo[i + 1]);
+            boxes[k].last[i] = find_column(grid, i, boxes[k].hi[i + 1]);
+            count *= boxes[k].last[i] - boxes[k].first[i] + 1u;
         }
         total += count;
     }
@@ -160,10 +173,10 @@ typedef struct sweep {
     const ct_broad_body *bodies;
     const uint64_t *ignored;
     size_t n_ignored;
-    const item *items;
+    const permuted_box *boxes;
 } sweep;
 
-static bool report(sweep *s, uint32_t i, uint32_t j) {
+static bool report_pair(sweep *s, uint32_t i, uint32_t j) {
     const ct_broad_body *a = &s->bodies[i], *b = &s->bodies[j];
     if (!(a->group & b->mask) || !(b->group & a->mask)) return true;
     if (s->n_ignored && is_ignored(s->ignored, s->n_ignored, ct_pair_key(i, j))) return true;
@@ -173,27 +186,27 @@ static bool report(sweep *s, uint32_t i, uint32_t j) {
     return true;
 }
 
-/* One column: its items in rising order of lo[0]. */
+/* Reports the pairs that a column owns. Its list is sorted by lo[0]. */
 static bool sweep_column(sweep *s, const uint32_t *list, size_t n, uint32_t column0, uint32_t column1) {
     uint64_t tests = 0;
     bool ok = true;
     for (size_t k = 0; k + 1 < n && ok; k++) {
-        const item *a = &s->items[list[k]];
+        const permuted_box *a = &s->boxes[list[k]];
         for (size_t m = k + 1; m < n && ok; m++) {
-            const item *b = &s->items[list[m]];
+            const permuted_box *b = &s->boxes[list[m]];
             if (b->lo[0] >= a->hi[0]) break;
             tests++;
             if (a->lo[1] >= b->hi[1] || b->lo[1] >= a->hi[1] || a->lo[2] >= b->hi[2] || b->lo[2] >= a->hi[2]) continue;
-            uint32_t home0 = a->first[0] > b->first[0] ? a->first[0] : b->first[0];
-            uint32_t home1 = a->first[1] > b->first[1] ? a->first[1] : b->first[1];
-            if (home0 == column0 && home1 == column1) ok = report(s, a->body, b->body);
+            uint32_t owner0 = a->first[0] > b->first[0] ? a->first[0] : b->first[0];
+            uint32_t owner1 = a->first[1] > b->first[1] ? a->first[1] : b->first[1];
+            if (owner0 == column0 && owner1 == column1) ok = report_pair(s, a->body, b->body);
         }
     }
     s->broad->box_tests += tests;
     return ok;
 }
 
-/* Counting sort by b, then stably by a. */
+/* Radix sort: a counting sort by b, then a stable one by a. */
 static bool sort_pairs(ct_broadphase *broad, size_t n_bodies) {
     size_t n = broad->n_pairs;
     ct_pair *pairs = broad->memory[PAIRS];
@@ -214,13 +227,13 @@ static bool sort_pairs(ct_broadphase *broad, size_t n_bodies) {
     return true;
 }
 
-static bool run(sweep *s, size_t n_bodies) {
+static bool find_pairs(sweep *s, size_t n_bodies) {
     ct_broadphase *broad = s->broad;
-    entry *live = reserve(broad, SORT, 2 * n_bodies, sizeof *live);
+    sort_entry *live = reserve(broad, SORT, 2 * n_bodies, sizeof *live);
     if (!live) return false;
     size_t n = 0;
     for (size_t i = 0; i < n_bodies; i++)
-        if (!is_empty(&s->bodies[i].box)) live[n++] = (entry){0, (uint32_t)i};
+        if (!is_empty(&s->bodies[i].box)) live[n++] = (sort_entry){0, (uint32_t)i};
     if (n < 2) return true;
 
     column_grid grid;
@@ -228,48 +241,48 @@ static bool run(sweep *s, size_t n_bodies) {
     for (size_t k = 0; k < n; k++) live[k].key = s->bodies[live[k].body].box.lo[grid.axis[0]];
     live = sort_entries(live, live + n, n);
 
-    item *items = reserve(broad, ITEMS, n, sizeof *items);
-    if (!items) return false;
+    permuted_box *boxes = reserve(broad, BOXES, n, sizeof *boxes);
+    if (!boxes) return false;
     for (size_t k = 0; k < n; k++) {
         const ct_box *box = &s->bodies[live[k].body].box;
         for (int i = 0; i < 3; i++) {
-            items[k].lo[i] = box->lo[grid.axis[i]];
-            items[k].hi[i] = box->hi[grid.axis[i]];
+            boxes[k].lo[i] = box->lo[grid.axis[i]];
+            boxes[k].hi[i] = box->hi[grid.axis[i]];
         }
-        items[k].body = live[k].body;
+        boxes[k].body = live[k].body;
     }
-    s->items = items;
+    s->boxes = boxes;
 
-    /* Boxes of many sizes may touch too many columns: coarsen until the lists are a small multiple of the boxes. */
+    /* Large boxes among small ones touch many columns. Coarsen the grid until a box is in 6 columns on average. */
     size_t total;
-    while ((total = assign_columns(&grid, items, n)) > 6 * n) {
-        int i = grid.side[0] >= grid.side[1] ? 0 : 1;
-        grid.side[i] = (grid.side[i] + 1) / 2;
-        grid.inverse[i] /= 2;
+    while ((total = assign_columns(&grid, boxes, n)) > 6 * n) {
+        int i = grid.n_columns[0] >= grid.n_columns[1] ? 0 : 1;
+        grid.n_columns[i] = (grid.n_columns[i] + 1) / 2;
+        grid.inv_pitch[i] /= 2;
     }
 
-    size_t n_columns = (size_t)grid.side[0] * grid.side[1];
-    size_t *starts = reserve(broad, STARTS, n_columns + 1, sizeof *starts);
+    size_t total_columns = (size_t)grid.n_columns[0] * grid.n_columns[1];
+    size_t *starts = reserve(broad, STARTS, total_columns + 1, sizeof *starts);
     uint32_t *lists = reserve(broad, COLUMNS, total, sizeof *lists);
     if (!starts || !lists) return false;
-    memset(starts, 0, (n_columns + 1) * sizeof *starts);
-    for (int pass = 0; pass < 2; pass++) { /* count, then fill; filling leaves starts[c] at the end of list c */
+    memset(starts, 0, (total_columns + 1) * sizeof *starts);
+    for (int pass = 0; pass < 2; pass++) { /* count, then fill; afterwards starts[c] is the end of list c */
         for (size_t k = 0; k < n; k++)
-            for (size_t c0 = items[k].first[0]; c0 <= items[k].last[0]; c0++)
-                for (size_t c1 = items[k].first[1]; c1 <= items[k].last[1]; c1++) {
-                    size_t c = c0 * grid.side[1] + c1;
+            for (size_t c0 = boxes[k].first[0]; c0 <= boxes[k].last[0]; c0++)
+                for (size_t c1 = boxes[k].first[1]; c1 <= boxes[k].last[1]; c1++) {
+                    size_t c = c0 * grid.n_columns[1] + c1;
                     if (pass)
                         lists[starts[c]++] = (uint32_t)k;
                     else
                         starts[c + 1]++;
                 }
         if (!pass)
-            for (size_t c = 0; c < n_columns; c++) starts[c + 1] += starts[c];
+            for (size_t c = 0; c < total_columns; c++) starts[c + 1] += starts[c];
     }
-    for (size_t c = 0; c < n_columns; c++) {
+    for (size_t c = 0; c < total_columns; c++) {
         size_t begin = c ? starts[c - 1] : 0;
-        if (!sweep_column(s, lists + begin, starts[c] - begin, (uint32_t)(c / grid.side[1]),
-                          (uint32_t)(c % grid.side[1])))
+        if (!sweep_column(s, lists + begin, starts[c] - begin, (uint32_t)(c / grid.n_columns[1]),
+                          (uint32_t)(c % grid.n_columns[1])))
             return false;
     }
     return true;
@@ -284,7 +297,7 @@ ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, s
         return ct_fail(error, CT_LIMIT_EXCEEDED, "bodies", "%zu bodies in one scene, at most %u are possible", n_bodies,
                        UINT32_MAX);
     sweep s = {broad, bodies, ignored, n_ignored, NULL};
-    if (!run(&s, n_bodies) || !sort_pairs(broad, n_bodies)) {
+    if (!find_pairs(&s, n_bodies) || !sort_pairs(broad, n_bodies)) {
         size_t found = broad->n_pairs;
         broad->pairs = NULL;
         broad->n_pairs = 0;

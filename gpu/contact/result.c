@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/contact/entry_arrays.h"
 
 enum { ANY_ARRAY = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
@@ -26,6 +27,19 @@ void ct_entry_arrays_free(ct_entry_arrays *arrays) {
     free(arrays->weights);
     free(arrays->forces);
     memset(arrays, 0, sizeof *arrays);
+}
+
+bool ct_entry_arrays_in(ct_arena *arena, ct_budget *budget, ct_entry_arrays *arrays, uint32_t want, uint64_t n) {
+    bool ok = true;
+    memset(arrays, 0, sizeof *arrays);
+    if (want & ANY_ARRAY) ok = (arrays->vertices = ct_arena_alloc(arena, budget, n * sizeof *arrays->vertices));
+    if (want & CT_WANT_GRADIENT)
+        ok = ok && (arrays->gradient = ct_arena_alloc(arena, budget, n * 3 * sizeof *arrays->gradient));
+    if (want & CT_WANT_FRICTION)
+        ok = ok && (arrays->weights = ct_arena_alloc(arena, budget, n * sizeof *arrays->weights));
+    if (want & CT_WANT_FORCES)
+        ok = ok && (arrays->forces = ct_arena_alloc(arena, budget, n * 3 * sizeof *arrays->forces));
+    return ok;
 }
 
 static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans, ct_entry_arrays *filled) {

@@ -13,7 +13,8 @@ typedef struct ct_entry_arrays {
     double *gradient, *weights, *forces;
 } ct_entry_arrays;
 
-/* Makes those for n entries that `want` asks for. False: no memory, and there are none. */
+/* Allocates the arrays of n entries that `want` asks for; freed by ct_entry_arrays_free. False: no memory, and *arrays
+ * is zero. */
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 void ct_entry_arrays_free(ct_entry_arrays *arrays);
 

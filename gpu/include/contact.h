@@ -1,22 +1,31 @@
-/* contact.h - the engine's only door: meshes, scenes of bodies, and batches of contact steps.
+/* contact.h - the engine's public interface: meshes, scenes of bodies, and steps that compute contacts.
  *
- * The engine computes, for every pair of overlapping bodies, the volume of their intersection, its gradient with
- * respect to every vertex, and what follows from those (contact frame, friction weights, penalty forces), by layered
- * depth images (Faure et al. 2008; Allard et al. 2010). It knows nothing of sockets or servers.
+ * Make an engine and some meshes, open a scene, add bodies to it, then step: each step moves bodies and returns, for
+ * every pair of bodies that overlap, the volume of their intersection, its gradient with respect to every vertex, and
+ * what follows from the two (contact frame, friction weights, penalty forces). The method (ct_method) decides how the
+ * volume is computed. The engine knows nothing of sockets or servers.
  *
- * Units are SI: lengths in metres, so a volume is m^3 and a gradient dV/dx is m^2. Surfaces are closed and oriented
- * counter-clockwise seen from outside.
+ * Units are SI: lengths in m, volumes in m^3, gradients dV/dx in m^2, forces in N. Vectors are in world axes. A mesh is
+ * a closed surface whose triangles are counter-clockwise seen from outside. A pose is [R|t]: p_world = R p + t.
  *
- * Errors: every call that can fail returns a ct_status and, where a ct_error is passed (it may be NULL), says in it
- * which object and which field was wrong, what was expected and what was found. A failed call changes nothing.
+ * Ownership: what a function returns in `out` belongs to the caller, who frees it with the function named there.
+ * Arrays passed in are read during the call and not kept.
  *
- * Threads: ct_engine_run may be called from up to CT_MAX_CONCURRENT_BATCHES threads at a time, with different scenes; a
- * scene is touched by one thread at a time; meshes are immutable and may be shared freely. Distinct scenes may be built
- * from distinct threads.
+ * Errors: a function that can fail returns a ct_status. Where a ct_error is passed (NULL is allowed), it names the
+ * object and the field at fault, what was expected, what was found, and the remedy. A failed call changes nothing,
+ * unless its comment says otherwise. Option and settings structs carry a cookie that their _init function sets: one
+ * that was not initialised, or comes from another version, is INVALID_ARGUMENT.
  *
- * Determinism: the same step gives the same bits on any number of threads, on any instruction set and in any order of
- * triangles, vertices or bodies. (Within a mesh that has two shells in exactly the same place, which of them a gradient
- * falls to is told by the order of triangles.)
+ * Threads: up to CT_MAX_CONCURRENT_BATCHES threads may call ct_engine_run at a time, with different scenes. One thread
+ * at a time may use a scene. Any number of threads may share a mesh.
+ *
+ * Determinism: the same step gives the same bits with any number of threads, any instruction set, any backend and any
+ * order of triangles, vertices or bodies. One exception: where two shells of a mesh coincide exactly, the order of
+ * triangles decides which of the two gets the gradient.
+ *
+ * Papers: Faure et al. 2008, "Image-based collision detection and response between arbitrary volume objects" (volume,
+ * gradient, penalty forces); Allard et al. 2010, "Volume contact constraints at arbitrary resolution" (contact frames,
+ * friction weights, the world-anchored lattice).
  */
 #ifndef CONTACT_H
 #define CONTACT_H
@@ -55,21 +64,23 @@ typedef enum ct_status {
 const char *ct_status_name(ct_status status); /* "INVALID_MESH" */
 const char *ct_status_text(ct_status status);
 
-/* What went wrong. Filled by the first failure; untouched on success. */
+/* Zero it before the call. The first failure fills it; a later failure and success leave it unchanged. */
 typedef struct ct_error {
     ct_status status;
     char field[48];    /* the argument at fault, e.g. "positions"; may be empty */
-    char message[464]; /* one or two sentences naming object, expected and actual, and the remedy where there is one */
+    char message[464]; /* object, expected, actual, remedy: one or two sentences */
 } ct_error;
 
 /* ---- meshes ---- */
 
-typedef struct ct_mesh ct_mesh; /* immutable, reference-counted, identified by the hash of its content */
+/* Immutable, reference-counted, identified by the hash of its content. A mesh also keeps what methods derive from it
+ * (such as its edge adjacency): made when a step first needs it, freed with the mesh. */
+typedef struct ct_mesh ct_mesh;
 
 typedef enum ct_dtype { CT_F32 = 1, CT_F64 = 2 } ct_dtype;
 
 typedef enum ct_mesh_format {
-    CT_FORMAT_AUTO = 0, /* told from the content */
+    CT_FORMAT_AUTO = 0, /* recognised by the content */
     CT_FORMAT_OBJ,
     CT_FORMAT_OFF,
     CT_FORMAT_PLY, /* ascii, binary little and big endian */
@@ -81,27 +92,29 @@ typedef struct ct_mesh_limits {
     uint64_t max_triangles;
 } ct_mesh_limits;
 
-/* 2^26 vertices, 2^27 triangles; the engine itself can do no more than 2^30 of either. */
+/* 2^26 vertices, 2^27 triangles. The engine's own limit is 2^30 of either. */
 void ct_mesh_limits_init(ct_mesh_limits *limits);
 
-/* Reads a mesh file from memory. Polygons are split into fans; everything but geometry is ignored.
- * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY. The caller owns one reference to *out. */
+/* Reads a mesh file from memory. Polygons are split into fans; everything but geometry is ignored. The caller owns one
+ * reference to *out. limits NULL: the defaults.
+ * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error);
 
-/* Makes a mesh of arrays: positions [n_vertices][3] of dtype, triangles [n_triangles][3]. Neither pointer needs any
- * alignment. Vertices keep their order: index k in a gradient is index k here. float64 is rounded to float32. */
+/* Makes a mesh from arrays: positions [n_vertices][3] of dtype, in m, and triangles [n_triangles][3] of uint32. Neither
+ * pointer needs to be aligned. Vertices keep their order: vertex k of a gradient is vertex k here. float64 is rounded
+ * to float32. Fails as ct_mesh_read does, but for PARSE_ERROR; also INVALID_ARGUMENT. */
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error);
 
-ct_mesh *ct_mesh_retain(ct_mesh *mesh);
-void ct_mesh_release(ct_mesh **mesh); /* drops one reference and nulls the pointer; NULL is allowed */
+ct_mesh *ct_mesh_retain(ct_mesh *mesh); /* adds a reference; returns mesh */
+void ct_mesh_release(ct_mesh **mesh);   /* drops a reference and nulls the pointer; NULL is allowed */
 
 typedef struct ct_mesh_info {
     uint64_t vertices;
     uint64_t triangles;
-    uint64_t bytes;      /* memory held by this mesh, all in */
-    uint32_t components; /* connected pieces */
+    uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh */
+    uint32_t components; /* connected pieces: triangles that share a vertex are connected */
     double volume;       /* m^3, of the rest positions; > 0 */
     double area;         /* m^2 */
     double lo[3], hi[3]; /* m, bounding box of the rest positions */
@@ -109,8 +122,24 @@ typedef struct ct_mesh_info {
 } ct_mesh_info;
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
-const float *ct_mesh_positions(const ct_mesh *mesh);    /* [vertices][3], rest positions, owned by the mesh */
-const uint32_t *ct_mesh_triangles(const ct_mesh *mesh); /* [triangles][3]; reordered, corners rotated, never flipped */
+const float *ct_mesh_positions(const ct_mesh *mesh); /* [vertices][3], rest positions, owned by the mesh */
+/* [triangles][3], owned by the mesh. Not in the order given, and corners may be rotated; orientation is kept. */
+const uint32_t *ct_mesh_triangles(const ct_mesh *mesh);
+
+/* ---- methods ---- */
+
+/* How contacts are computed. gpu/methods.c is the table of methods, and of the backends that have them. */
+typedef enum ct_method {
+    CT_METHOD_NONE = 0, /* no method */
+    CT_METHOD_LDI = 1,  /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
+} ct_method;
+
+enum { CT_MAX_METHODS = 8 };
+
+const char *ct_method_name(ct_method method); /* "ldi"; "unknown" for a number that is no method of this build */
+ct_method ct_method_at(size_t i);             /* the i-th method of this build, from 0; NONE: there are no more */
+/* The method of this name. UNSUPPORTED: this build has none; the message lists those it has. */
+ct_status ct_method_find(const char *name, ct_method *out, ct_error *error);
 
 /* ---- engine ---- */
 
@@ -120,93 +149,97 @@ typedef struct ct_engine_options {
     uint32_t cookie;            /* set by ct_engine_options_init */
     const char *backend;        /* "cpu", "cuda", or "auto": cuda where a device ran a kernel, else cpu */
     const char *rasterizer;     /* "native", "egl", or "auto": native */
-    const char *devices;        /* of a backend with several: "all", or numbers such as "0,2"; CT_MAX_DEVICES at most */
-    uint64_t max_device_bytes;  /* memory to use of each device; 0: most of what is free at the start */
-    uint32_t threads;           /* CPU threads, 0: as many as the machine has */
-    const char *simd;           /* "auto", or a name from ct_engine_facts.simd_available to force that path */
-    uint64_t max_scratch_bytes; /* a step that needs more fails with OUT_OF_MEMORY; 0: no limit but the machine's */
+    const char *devices;        /* CUDA: "all", or device numbers such as "0,2"; at most CT_MAX_DEVICES */
+    uint64_t max_device_bytes;  /* memory to use on each device; 0: most of what is free at the start */
+    uint32_t threads;           /* CPU threads; 0: as many as the machine has */
+    const char *simd;           /* "auto", or a name from ct_engine_facts.simd_available to force that code path */
+    uint64_t max_scratch_bytes; /* a step that needs more scratch memory fails with OUT_OF_MEMORY; 0: no limit */
 } ct_engine_options;
 
-/* What a backend that was asked for by name lacks is an error; "auto" takes the next one. */
 void ct_engine_options_init(ct_engine_options *options);
+/* A backend asked for by name that cannot run is an error; "auto" goes on to the next one. UNSUPPORTED,
+ * INVALID_ARGUMENT, OUT_OF_RANGE, OUT_OF_MEMORY, DEVICE_ERROR. Destroy it after its scenes. */
 ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct_error *error);
-void ct_engine_destroy(ct_engine **engine); /* after its scenes */
+void ct_engine_destroy(ct_engine **engine); /* nulls; NULL is allowed */
 
-/* So many batches run at a time on each device; a further call waits. One that finds another running does with what is
- * left (on the CPU: its caller's thread, and those of the pool that are idle), so that a small step need not wait for a
- * huge one. */
+/* Batches that may run at a time on each device; a further ct_engine_run waits. A batch that starts while another runs
+ * gets the idle resources only (on the CPU: its caller's thread and the pool's idle threads), so a small step does not
+ * wait for a large one. */
 enum { CT_MAX_CONCURRENT_BATCHES = 2 };
 
-/* What the engine runs on. A scene stays on the device that it was opened on. */
 enum { CT_MAX_DEVICES = 64 };
 size_t ct_engine_device_count(const ct_engine *engine); /* at least 1 */
 
-/* Why this backend: that it was asked for, or what "auto" found wrong with those before it. For logs. */
+/* Why this backend was chosen: "asked for", or why "auto" rejected the ones before it. For logs. */
 const char *ct_engine_reason(const ct_engine *engine);
 
-typedef struct ct_engine_facts {
-    char backend[16];        /* what runs: "cpu", "cuda" */
-    char rasterizer[16];     /* "native", "egl" */
-    char device[96];         /* e.g. the processor's name */
-    char simd[16];           /* e.g. "avx2"; empty for a backend without */
-    char simd_available[64]; /* space-separated */
+/* The methods that this engine's backend has; returns how many. The same on all of its devices. */
+size_t ct_engine_methods(const ct_engine *engine, ct_method out[CT_MAX_METHODS]);
+
+typedef struct ct_engine_facts { /* of one device; each device has its own */
+    char backend[16];            /* "cpu", "cuda" */
+    char rasterizer[16];         /* "native", "egl" */
+    char device[96];             /* e.g. the processor's name */
+    char simd[16];               /* e.g. "avx2"; empty for a backend without SIMD paths */
+    char simd_available[64];     /* separated by spaces */
     uint32_t threads;
     uint64_t scratch_bytes; /* held now */
     uint64_t scratch_peak;  /* high-water mark */
 
     /* Of a device with memory of its own, else 0: */
-    uint64_t memory_budget; /* bytes that the engine may use */
-    uint64_t memory_used;   /* meshes, bodies and scratch */
-    uint64_t memory_meshes, memory_bodies;
-    uint64_t uploaded, downloaded; /* bytes moved since the start */
-    uint64_t launches;             /* kernels started since the start */
-    uint64_t reruns;               /* batches computed again because a list had to grow: none once all have grown */
+    uint64_t memory_budget;                /* bytes that the engine may use */
+    uint64_t memory_used;                  /* bytes: meshes, bodies and scratch */
+    uint64_t memory_meshes, memory_bodies; /* bytes, of memory_used */
+    uint64_t uploaded, downloaded;         /* bytes copied since the start */
+    uint64_t launches;                     /* kernels launched since the start */
+    uint64_t reruns; /* batches computed again because a buffer was too small; stops rising once buffers have grown */
 
-    uint64_t scenes, triangles; /* opened on this device; of the bodies in them. New scenes go where least is */
-    bool lost;                  /* the device failed for good: every step on it is a DEVICE_ERROR from now on */
+    uint64_t scenes, triangles; /* scenes opened on this device; triangles of all their bodies */
+    bool lost;                  /* the device failed for good: every further step on it fails with DEVICE_ERROR */
     char lost_reason[128];
 } ct_engine_facts;
 
 void ct_engine_get_facts(const ct_engine *engine, size_t device, ct_engine_facts *facts); /* device < count */
 
-/* Drops what devices keep of a mesh that no body uses any longer. They would drop it by themselves, but only when
- * memory is short. */
+/* Frees the devices' copies of a mesh that no body uses. Without this call they are freed when memory runs short. */
 void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh);
 
-/* Memory that devices with memory of their own hold for the mesh of this hash, all of them together. */
+/* Bytes of the devices' own memory that hold the mesh of this hash, summed over the devices. */
 uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash);
 
 /* ---- scenes and bodies ---- */
 
 typedef struct ct_scene ct_scene;
 
-typedef enum ct_method { CT_METHOD_LDI = 1 } ct_method;
-
-#define CT_MAX_RESOLUTION 4096 /* ray samples along one axis of a window */
+/* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap. */
+#define CT_MAX_RESOLUTION 4096
 
 typedef struct ct_scene_settings {
     uint32_t cookie;        /* set by ct_scene_settings_init */
-    ct_method method;       /* LDI */
+    ct_method method;       /* one that the engine's backend has */
     uint32_t resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION */
-    double pixel_size; /* m; > 0: a world-anchored lattice of this pitch instead (Allard 2010); 0: use resolution */
-    double stiffness;  /* k of E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
+    double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
 } ct_scene_settings;
 
-void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, 64^3, stiffness 1 */
+void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, resolution 64 64 64, pixel size 0, stiffness 1 */
+/* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
-/* On the device that has the fewest triangles; or on the one named, device < count, which the caller then answers for.
- */
+/* Opens a scene on the device with the fewest triangles, where it stays; _on: on this device, device < count. Fails as
+ * ct_scene_settings_check does; also UNSUPPORTED: the engine's backend lacks the method, and the message lists those it
+ * has; OUT_OF_MEMORY. */
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error);
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error);
-void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes */
+void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
+/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
 
 typedef enum ct_body_kind {
-    CT_BODY_DEFORMABLE = 1, /* world positions of its vertices, float32, resident; start at the rest positions */
-    CT_BODY_RIGID = 2,      /* a pose in double precision applied to the rest positions */
+    CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32; starts at the rest positions */
+    CT_BODY_RIGID = 2,      /* moved by a pose in double precision, applied to the rest positions */
 } ct_body_kind;
 
 typedef struct ct_body_options {
@@ -214,14 +247,16 @@ typedef struct ct_body_options {
     ct_body_kind kind;
     double pose[12];        /* rigid: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
-    const uint32_t *ignore; /* bodies of this scene never to be paired with this one; read during the call */
+    const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
 } ct_body_options;
 
 void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0 */
 
-/* The scene takes its own reference to the mesh. *body is non-zero and never reused within the scene's life before
- * 4,096 other bodies have taken and left its place. */
+/* The scene takes its own reference to the mesh. *body is the body's handle, non-zero. Handles rise in the order in
+ * which bodies are added, as long as none has been removed. The handle of a removed body is refused; it is given out
+ * again only after 4,096 other bodies have used its slot. NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE,
+ * NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
                             ct_error *error);
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
@@ -232,21 +267,22 @@ typedef struct ct_body_info {
     uint64_t vertices;
     const ct_mesh *mesh;
     double pose[12];
-    double lo[3], hi[3]; /* m, world bounding box at the last step (or of the start state) */
+    double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state */
 } ct_body_info;
 
 size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on */
 size_t ct_scene_body_count(const ct_scene *scene);
-ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info); /* index < count; OUT_OF_RANGE */
-ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error);
-uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory held by the scene without its meshes */
-uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of it, memory of a device that has its own, else 0 */
+/* Bodies in rising order of handle. OUT_OF_RANGE: index is not below the count. */
+ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info);
+ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error); /* NOT_FOUND */
+uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory that the scene holds, without its meshes */
+uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of ct_scene_bytes, the part in a device's own memory */
 
 /* ---- steps ---- */
 
 typedef enum ct_update_kind {
     CT_UPDATE_POSITIONS = 1, /* all vertices of a deformable body */
-    CT_UPDATE_RANGES = 2,    /* indices holds (first, count) pairs; positions their vertices, one range after another */
+    CT_UPDATE_RANGES = 2,    /* indices holds (first, count) pairs; positions has their vertices, range after range */
     CT_UPDATE_INDEXED = 3,   /* indices holds one vertex index for each of the positions */
     CT_UPDATE_POSE = 4,      /* a rigid body's pose */
 } ct_update_kind;
@@ -254,100 +290,138 @@ typedef enum ct_update_kind {
 typedef struct ct_update {
     uint32_t body;
     ct_update_kind kind;
-    const void *positions; /* [count][3] of dtype, world axes, m; no alignment needed; read during the call */
+    const void *positions; /* [count][3] of dtype, world axes, m; need not be aligned */
     ct_dtype dtype;
     uint64_t count;      /* vertices */
-    const void *indices; /* uint32, no alignment needed */
+    const void *indices; /* [n_indices] of uint32; need not be aligned */
     uint64_t n_indices;  /* numbers, not pairs */
-    double pose[12];     /* row-major 3x4 */
+    double pose[12];     /* POSE: row-major 3x4 [R|t] */
 } ct_update;
 
-/* What a step returns, beside bodies, volumes and error estimate. */
+/* What a step computes besides each contact's bodies, volumes and error. */
 enum {
-    CT_WANT_FRAME = 1u << 0,    /* per-body 6-vectors, area, normal, tangents, centre, mean depth */
+    CT_WANT_FRAME = 1u << 0,    /* area, depth, normal, tangents, centre, generalised gradients */
     CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */
-    CT_WANT_FRICTION = 1u << 2, /* friction weights, one per vertex of the sparse gradient (implies FRAME) */
-    CT_WANT_FORCES = 1u << 3,   /* f = -k V dV/dx, one per vertex of the sparse gradient */
-    CT_WANT_SPANS = 1u << 4,    /* every span's two end points, for debugging and pictures */
+    CT_WANT_FRICTION = 1u << 2, /* friction weights, one per entry of the sparse gradient (implies FRAME) */
+    CT_WANT_FORCES = 1u << 3,   /* penalty forces -k V dV/dx, one per entry of the sparse gradient */
+    CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 
+/* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
+ * contact.
+ *
+ * A pair of bodies may have several contacts, where the method divides its intersection. They are `index` 0, 1, 2... of
+ * the pair, and their volumes and gradients sum to the pair's. LDI gives one contact per pair.
+ *
+ * In a contact of a body with itself, body[0] == body[1], and the parts 0 and 1 below are the two surfaces of that body
+ * that bound V. A vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that
+ * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI gives no such contact. */
 typedef struct ct_contact {
-    uint32_t body[2];      /* body[0] < body[1] */
-    double volume;         /* m^3, mean of the three views */
-    double volumes[3];     /* m^3, seen along x, y, z */
-    double error_bound;    /* m^3, guaranteed; NaN where the method gives none (LDI) */
-    double error_estimate; /* m^3, half the spread of the three volumes */
+    uint32_t body[2];      /* handles; body[0] <= body[1] */
+    uint32_t index;        /* among the contacts of this pair, from 0 */
+    double volume;         /* m^3. LDI: the mean of three views */
+    double volumes[3];     /* m^3. LDI: seen along x, y, z */
+    double error_bound;    /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
+    double error_estimate; /* m^3. LDI: half the spread of the three volumes, an estimate and not a bound */
 
-    /* FRAME (Allard 2010 section 4.2). Zero for a step that asks for volumes or spans alone: */
+    /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */
     double depth;     /* m, volume / area; 0 where area is 0 */
-    double normal[3]; /* unit, the direction that pushes body[0] out; zero if no direction does (a nested body) */
-    double tangents[2][3];
+    double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
+    double tangents[2][3];             /* unit vectors, orthogonal to the normal and to each other */
     double center[3];                  /* m, midpoint of the two surfaces' weighted barycentres */
-    double generalized_gradient[2][6]; /* per body: dV/d(translation), m^2; dV/d(rotation about the body's origin), m^3.
-                                          A rigid body's origin is its pose's translation, a deformable's the world's */
+    double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
+                                          origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
 
-    /* The sparse arrays' part of body[i]: entries first[i] .. first[i]+count[i]-1, in rising order of vertex. */
+    /* The contact's share of the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per vertex
+     * of body[i] with a non-zero gradient, in rising order of vertex. */
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
+    uint64_t first_point, n_points; /* LDI: n_points is 0 */
 } ct_contact;
 
 typedef struct ct_span {
-    float lower[3], upper[3]; /* m, world: the ends of the depth interval that lies inside both bodies */
+    float lower[3], upper[3]; /* m, world: the ends of a depth interval in which a ray is inside both bodies,
+                                 or twice inside one that overlaps itself */
     uint32_t axis;            /* of the ray: 0 x, 1 y, 2 z */
-    uint32_t lower_body;      /* index 0 or 1 in the contact of the surface bounding it from below */
+    uint32_t lower_body;      /* 0 or 1: the part (see ct_contact) whose surface is the lower end */
 } ct_span;
 
+/* A point that stands for a region of a contact, for solvers that work with points. */
+typedef struct ct_point {
+    double position[3]; /* m, world */
+    double normal[3];   /* unit vector, the direction that pushes body[0] out */
+    double depth;       /* m, >= 0 */
+    double weight;      /* 1, >= 0: the point's importance; the weights of a contact sum to 1 */
+} ct_point;
+
 typedef enum ct_phase {
-    CT_PHASE_UPLOAD,     /* updates applied */
+    CT_PHASE_UPLOAD,     /* applying updates */
     CT_PHASE_BROADPHASE, /* boxes, pairs */
     CT_PHASE_RASTER,     /* rays against triangles */
-    CT_PHASE_SPAN,       /* sorting rays, winding numbers, spans, sums */
+    CT_PHASE_SPAN,       /* sorting crossings, winding numbers, spans, sums */
     CT_PHASE_CONTACT,    /* compaction, frames, forces */
-    CT_PHASE_DOWNLOAD,   /* the answer brought to the host */
+    CT_PHASE_DOWNLOAD,   /* copying the answer to the host */
     CT_PHASES
 } ct_phase;
 
 const char *ct_phase_name(ct_phase phase); /* "upload" */
 
+/* Why a method stopped working on a step. */
+typedef enum ct_ended {
+    CT_ENDED_COMPLETED = 0, /* everything asked for was computed */
+} ct_ended;
+
 typedef struct ct_result {
     size_t n_contacts;
-    ct_contact *contacts; /* in rising order of (body[0], body[1]); only pairs with a volume > 0 */
-    uint64_t n_entries;   /* length of the sparse arrays, which all contacts of the step share: */
-    uint32_t *vertices;   /* [n_entries] */
+    ct_contact *contacts; /* in rising order of (body[0], body[1], index) */
+    uint64_t n_entries;   /* length of the sparse arrays, which the contacts of the step share: */
+    uint32_t *vertices;   /* [n_entries], or NULL where none of the following is wanted */
     double *gradient;     /* [n_entries][3], m^2, or NULL */
     double *weights;      /* [n_entries], m^2, or NULL */
     double *forces;       /* [n_entries][3], N, or NULL */
     uint64_t n_spans;
-    ct_span *spans; /* or NULL */
-    uint32_t want;  /* what was asked for */
+    ct_span *spans; /* [n_spans], or NULL */
+    uint64_t n_points;
+    ct_point *points; /* [n_points], or NULL (LDI) */
+    uint32_t want;    /* what was asked for */
     ct_method method;
-    uint64_t pairs;            /* pairs whose boxes overlap and that no filter excludes */
-    uint64_t rays;             /* ray samples cast */
-    uint64_t fragments;        /* ray-triangle crossings kept: those that could bound a span. Tells of the work done */
-    double seconds[CT_PHASES]; /* this step's share of the batch, by phase; summed over threads */
+    ct_ended ended;
+    double quality;     /* 0..1: how much of its work the method did; 1 if it completed */
+    uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes */
+    uint64_t rays;      /* ray samples cast */
+    uint64_t fragments; /* ray-triangle crossings kept, which are those that can bound a span: a measure of work */
+    double seconds[CT_PHASES]; /* this step's share of the batch by phase, summed over threads */
 } ct_result;
 
 void ct_result_free(ct_result **result); /* nulls; NULL is allowed */
 
-typedef struct ct_step {
-    ct_scene *scene; /* each scene at most once in a batch */
+typedef struct ct_step { /* zero it, then fill in what the step needs */
+    ct_scene *scene;     /* each scene at most once in a batch */
     const ct_update *updates;
     size_t n_updates;
-    uint32_t want;     /* CT_WANT_... */
+    uint32_t want; /* CT_WANT_... */
+
+    /* Limits for methods that adapt to them. A step with a limit that the scene's method does not take (LDI takes
+     * neither) fails with INVALID_ARGUMENT: a limit is never ignored. */
+    double time_budget; /* s, wall-clock time in which to answer as well as possible; 0: none */
+    double tolerance;   /* m^3, error of each contact's volume to aim at; 0: none */
+
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
-    ct_error error;    /* out: status OK or why. A step whose updates are refused has changed nothing; one that fails
-                          later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window, OUT_OF_MEMORY) has moved its bodies */
+    ct_error error;    /* out: status OK, or why the step failed. A step that fails because of its own arguments has
+                          changed nothing. One that fails later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window,
+                          OUT_OF_MEMORY, DEVICE_ERROR) has moved its bodies */
 } ct_step;
 
-/* Applies every step's updates and computes its contacts: one pass for the whole batch. Returns the first status that
- * is not OK of its steps (each has its own in steps[i].error), so OK means that all went well. */
+/* Applies every step's updates and computes its contacts; the whole batch runs as one where methods allow it. OK: every
+ * step went well. Else the status of the first step that failed; each step has its own in error.status. */
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 
-/* K d = -k g (g . d) with g = dV/dx, the stiffness product of implicit integration (Faure 2008 equation 2), never
- * assembled: in and out are dense [vertices][3] of each of the contact's bodies, in body[0], body[1] order; out is
- * added to, so that contacts accumulate. Needs GRADIENT in the result. */
+/* out -= k g (g . in) with g = dV/dx: the stiffness product K d of implicit integration (Faure 2008 equation 2),
+ * without assembling K. in[i] and out[i] are dense [vertices of body[i]][3]; out is added to, so contacts accumulate.
+ * Needs GRADIENT. For a contact of a body with itself pass that body's arrays twice: in[0] == in[1], out[0] == out[1].
+ */
 void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
                                   double *const out[2]);
 

@@ -1,8 +1,10 @@
-/* snapshot.h - pictures of a scene or of one contact: bodies as tinted glass, and in them the ends of the
- * intersection's rays as small tiles, red, green and blue for rays along x, y and z (after Faure 2008, figure 10).
+/* snapshot.h - pictures of a scene, or of the contacts of two bodies: bodies as tinted glass, and in them the ends of
+ * the intersection's spans as small squares, red, green and blue for rays along x, y and z (after Faure 2008, figure
+ * 10).
  *
- * Taking a snapshot is a step of its scene, quick, and changes nothing in it; drawing it is slow, and needs neither the
- * scene nor the thread that took it. Drawing needs OpenGL: UNSUPPORTED without, with what to install. The same snapshot
+ * A picture is made in two calls. Taking a snapshot runs a step without updates, so it is as quick as a step and leaves
+ * the scene unchanged. Drawing it is slow, and needs neither the scene nor the thread that took it. Drawing needs
+ * OpenGL 4.5: where there is none it fails with UNSUPPORTED, and the message says what to install. The same snapshot
  * drawn by the same driver gives the same pixels.
  *
  * Status, errors, units and ownership are as in contact.h.
@@ -16,7 +18,7 @@
 extern "C" {
 #endif
 
-/* pixels */
+/* bounds of width and height, pixels */
 #define CT_SNAPSHOT_LEAST 16
 #define CT_SNAPSHOT_MOST  4096
 
@@ -30,41 +32,41 @@ enum {
 typedef struct ct_snapshot_options {
     uint32_t cookie;        /* set by ct_snapshot_options_init */
     uint32_t width, height; /* pixels, CT_SNAPSHOT_LEAST..MOST; 960 x 720 */
-    uint32_t
-        contact[2]; /* two bodies: only they are shown, and the picture is of where their boxes overlap; 0 0: all */
-    uint32_t show;  /* CT_SHOW_...; ALL */
-    uint32_t resolution;  /* ray samples across the window, to see another than the scene's; 0: the scene's */
-    double azimuth;       /* degrees about `up`, from where the camera looks; -60 */
-    double elevation;     /* degrees above the plane across `up`, within +-90; 20 */
-    double up[3];         /* what is up in the picture, any length but 0; 0 0 1 */
-    bool has_eye;         /* the camera is at `eye` and looks at `target`; azimuth, elevation and zoom are not used */
-    double eye[3];        /* m */
-    bool has_target;      /* else the middle of what is shown */
-    double target[3];     /* m */
-    double zoom;          /* 1: all that is shown fits; 2: as if from half as far; 0.01..100 */
-    double field_of_view; /* degrees from the lower to the upper edge, 1..150; 30 */
-    double opacity;       /* of bodies seen face on, 0..1; 0.3 */
-    double background[4]; /* red, green, blue, alpha in 0..1; 1 1 1 1 */
+    uint32_t contact[2];    /* two bodies: only they and their contacts with each other are shown, and the picture is of
+                               where their boxes overlap; 0 0: all */
+    uint32_t show;          /* CT_SHOW_...; ALL */
+    uint32_t resolution;    /* ray samples across the window of this picture's step; 0: the scene's */
+    double azimuth;         /* degrees about `up`, of the direction from which the camera looks; -60 */
+    double elevation;       /* degrees above the plane orthogonal to `up`, within +-90; 20 */
+    double up[3];           /* direction that is up in the picture, of any length but 0; 0 0 1 */
+    bool has_eye;           /* the camera is at `eye` and looks at `target`; azimuth, elevation and zoom are ignored */
+    double eye[3];          /* m */
+    bool has_target;        /* false: the camera looks at the middle of what is shown */
+    double target[3];       /* m */
+    double zoom;            /* 1: everything shown fits; 2: as if from half the distance; 0.01..100 */
+    double field_of_view;   /* degrees from the lower to the upper edge, 1..150; 30 */
+    double opacity;         /* of bodies seen face on, 0..1; 0.3 */
+    double background[4];   /* red, green, blue, alpha in 0..1; 1 1 1 1 */
 } ct_snapshot_options;
 
 void ct_snapshot_options_init(ct_snapshot_options *options);
-/* Whether they are within their bounds. INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE. */
+/* Checks that every option is within its bounds. INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE. */
 ct_status ct_snapshot_options_check(const ct_snapshot_options *options, ct_error *error);
 
 typedef struct ct_snapshot ct_snapshot; /* immutable once taken */
 
-/* Copies what the picture needs: positions, poses, and the spans of a step without updates. NOT_FOUND: a body of
- * `contact`; LIMIT_EXCEEDED: more spans than a picture can show; and what a step can fail with. A scene without bodies
- * gives an empty picture. The caller owns *out. */
+/* Copies what the picture needs: positions, poses, and the spans of a step without updates. A scene without bodies
+ * gives an empty picture. The caller owns *out. NOT_FOUND (a body of `contact`), LIMIT_EXCEEDED (more spans than a
+ * picture can show), and what a step can fail with. */
 ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, ct_snapshot **out, ct_error *error);
 void ct_snapshot_free(ct_snapshot **snapshot); /* nulls; NULL is allowed */
 
 /* Draws it into pixels [height][width][4]: red, green, blue, alpha (sRGB, not premultiplied), top row first. On any
- * thread; those that draw at once take turns. UNSUPPORTED: no OpenGL here; OUT_OF_MEMORY, LIMIT_EXCEEDED, DEVICE_ERROR.
- * The engine must still be there. */
+ * thread; concurrent calls wait for each other. The engine must not be destroyed before. UNSUPPORTED (no OpenGL),
+ * OUT_OF_MEMORY, LIMIT_EXCEEDED, DEVICE_ERROR. */
 ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error);
 
-/* The pixels as a PNG file, which the caller frees with free(). */
+/* Encodes pixels as a PNG file; the caller frees *png with free(). */
 ct_status ct_snapshot_png(uint32_t width, uint32_t height, const uint8_t *pixels, uint8_t **png, size_t *size,
                           ct_error *error);
 

@@ -1,4 +1,4 @@
-/* cursor.c - tokens of bounded text. */
+/* cursor.c - reads tokens from text of known length. */
 #include "gpu/mesh/cursor.h"
 
 static bool is_space(char c) {
@@ -42,7 +42,7 @@ size_t ct_line_number(const ct_cursor *cursor) {
     return line;
 }
 
-ct_status ct_unexpected(const ct_cursor *cursor, const char *what, ct_error *error) {
+ct_status ct_fail_unexpected(const ct_cursor *cursor, const char *what, ct_error *error) {
     size_t line = ct_line_number(cursor);
     if (cursor->at == cursor->end)
         return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: expected %s, found the end of the file", line, what);
@@ -63,18 +63,18 @@ static bool ends_word(const ct_cursor *cursor, const char *at) {
 ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_error *error) {
     ct_skip_space(cursor);
     const char *after = ct_parse_float(cursor->at, cursor->end, value);
-    if (!after || !ends_word(cursor, after)) return ct_unexpected(cursor, what, error);
+    if (!after || !ends_word(cursor, after)) return ct_fail_unexpected(cursor, what, error);
     cursor->at = after;
     return CT_OK;
 }
 
 const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
-    const int64_t most = (int64_t)1 << 62;
+    const int64_t limit = (int64_t)1 << 62;
     bool minus = at < end && *at == '-';
     if (at < end && (*at == '-' || *at == '+')) at++;
     if (at == end || *at < '0' || *at > '9') return NULL;
     int64_t n = 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++) n = n > most / 10 - 1 ? most : n * 10 + (*at - '0');
+    for (; at < end && *at >= '0' && *at <= '9'; at++) n = n > limit / 10 - 1 ? limit : n * 10 + (*at - '0');
     *value = minus ? -n : n;
     return at;
 }
@@ -82,7 +82,7 @@ const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
 ct_status ct_read_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error) {
     ct_skip_space(cursor);
     const char *after = ct_parse_integer(cursor->at, cursor->end, value);
-    if (!after || !ends_word(cursor, after)) return ct_unexpected(cursor, what, error);
+    if (!after || !ends_word(cursor, after)) return ct_fail_unexpected(cursor, what, error);
     cursor->at = after;
     return CT_OK;
 }

@@ -1,5 +1,4 @@
-/* cursor.h - reading text of known length token by token, for the mesh readers. Nothing here needs a terminating zero.
- */
+/* cursor.h - reads text of known length token by token, for the mesh readers. The text need not end with a zero. */
 #ifndef CT_CURSOR_H
 #define CT_CURSOR_H
 
@@ -10,7 +9,7 @@
 
 typedef struct ct_cursor {
     const char *begin, *at, *end;
-    char comment; /* from this character to the end of the line is nothing; 0: no comments */
+    char comment; /* starts a comment that ends with the line; 0: the format has no comments */
 } ct_cursor;
 
 static inline bool ct_is_eol(char c) {
@@ -25,7 +24,7 @@ static inline size_t ct_remaining(const ct_cursor *cursor) {
     return (size_t)(cursor->end - cursor->at);
 }
 
-/* Past blanks and a comment, but not past the end of the line. */
+/* Skips blanks and a comment, but not the end of the line. */
 static inline void ct_skip_blanks(ct_cursor *cursor) {
     while (cursor->at < cursor->end && ct_is_blank(*cursor->at)) cursor->at++;
     if (cursor->comment && cursor->at < cursor->end && *cursor->at == cursor->comment)
@@ -37,12 +36,12 @@ static inline bool ct_at_line_end(ct_cursor *cursor) {
     return cursor->at == cursor->end || ct_is_eol(*cursor->at);
 }
 
-/* To the end of this line, or of the text. */
+/* Moves to the end of the line or of the text. */
 static inline void ct_skip_line(ct_cursor *cursor) {
     while (cursor->at < cursor->end && !ct_is_eol(*cursor->at)) cursor->at++;
 }
 
-/* Past blanks, comments and line ends; false at the end of the text. */
+/* Skips blanks, comments and line ends; false at the end of the text. */
 static inline bool ct_skip_space(ct_cursor *cursor) {
     for (;;) {
         ct_skip_blanks(cursor);
@@ -52,27 +51,30 @@ static inline bool ct_skip_space(ct_cursor *cursor) {
     }
 }
 
-/* A word starts at cursor->at: its length, up to the next blank or line end. */
+/* The length of the word at cursor->at, up to the next blank or line end. */
 size_t ct_word_length(const ct_cursor *cursor);
 
-/* Takes the word at cursor->at if it is this one, in upper or lower case. */
+/* Consumes the word at cursor->at if it equals `word`, which is lower-case, ignoring case. */
 bool ct_read_word(ct_cursor *cursor, const char *word);
 
-/* The next word of this line; false at its end. */
+/* Consumes the next word of this line; false at the end of the line. */
 bool ct_next_word(ct_cursor *cursor, const char **word, size_t *length);
+
+/* Compares with `expected`, which is lower-case, ignoring case. */
 bool ct_word_is(const char *word, size_t length, const char *expected);
 
-/* Numbers, after space of any kind. A failure names the line, what was expected and what is there. */
+/* Skip space and line ends, then read a number. On failure the error names the line, the expected item (`what`) and the
+ * word found. */
 ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_error *error);
 ct_status ct_read_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error);
 
-/* PARSE_ERROR "line 7: expected <what>, found '<word>'". */
-ct_status ct_unexpected(const ct_cursor *cursor, const char *what, ct_error *error);
+/* Fails with PARSE_ERROR "line 7: expected <what>, found '<word>'". */
+ct_status ct_fail_unexpected(const ct_cursor *cursor, const char *what, ct_error *error);
 
-/* Which line cursor->at is on, from 1; walks the text, for messages only. */
+/* The line of cursor->at, from 1. Counts from the start of the text, so it is for messages only. */
 size_t ct_line_number(const ct_cursor *cursor);
 
-/* Parses an integer, saturating at 2^62; gives where it ends, or NULL. */
+/* Parses an integer, saturating near +-2^62, and returns a pointer to its end, or NULL if none starts at `at`. */
 const char *ct_parse_integer(const char *at, const char *end, int64_t *value);
 
 #endif

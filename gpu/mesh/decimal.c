@@ -1,4 +1,6 @@
-/* decimal.c - decimal to float32: double arithmetic where its error provably cannot matter, exact integers elsewhere.
+/* decimal.c - converts decimal text to float32. Most numbers take a fast path in double, whose error is bounded; if the
+ * bound does not decide the rounding, exact integers do (Clinger 1990, "How to read floating point numbers
+ * accurately").
  */
 #include "gpu/mesh/decimal.h"
 
@@ -7,30 +9,31 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A number as written: about leading x 10^exponent, exactly what digits and written say. */
+/* A parsed number. Its exact value is the text [digits, digits_end) times 10^written_exponent; leading * 10^exponent is
+ * that value truncated to 19 digits. */
 typedef struct decimal {
     const char *digits, *digits_end; /* with at most one '.' among them */
-    uint64_t leading;                /* the first up to 19 significant digits */
+    uint64_t leading;                /* the first 19 significant digits or fewer */
     int n_leading;
     int64_t exponent; /* of the last digit of leading */
-    int64_t written;  /* exponent as written after e */
+    int64_t written_exponent;
 } decimal;
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static const char *scan(const char *at, const char *end, decimal *d) {
+static const char *scan_decimal(const char *at, const char *end, decimal *d) {
     memset(d, 0, sizeof *d);
     d->digits = at;
-    bool point = false, any = false;
+    bool point = false, has_digits = false;
     for (; at < end; at++) {
         if (*at == '.' && !point) {
             point = true;
             continue;
         }
         if (!is_digit(*at)) break;
-        any = true;
+        has_digits = true;
         if (d->n_leading < 19) {
             d->leading = d->leading * 10 + (uint64_t)(*at - '0');
             if (d->leading) d->n_leading++;
@@ -39,7 +42,7 @@ static const char *scan(const char *at, const char *end, decimal *d) {
             d->exponent += !point;
         }
     }
-    if (!any) return NULL;
+    if (!has_digits) return NULL;
     d->digits_end = at;
     if (at < end && (*at == 'e' || *at == 'E')) {
         const char *e = at + 1;
@@ -47,22 +50,23 @@ static const char *scan(const char *at, const char *end, decimal *d) {
         if (e < end && (*e == '-' || *e == '+')) e++;
         if (e < end && is_digit(*e)) {
             for (; e < end && is_digit(*e); e++)
-                if (d->written < 1000000000) d->written = d->written * 10 + (*e - '0');
-            if (minus) d->written = -d->written;
-            d->exponent += d->written;
+                if (d->written_exponent < 1000000000) d->written_exponent = d->written_exponent * 10 + (*e - '0');
+            if (minus) d->written_exponent = -d->written_exponent;
+            d->exponent += d->written_exponent;
             at = e;
         }
     }
     return at;
 }
 
-/* Non-negative integers of up to 1,500 bits: more than 128 digits times the powers that float32's range can ask for. */
-typedef struct big {
-    uint32_t limb[48];
+/* A non-negative integer. 1,536 bits hold 128 digits (426 bits) times the powers of 2 and 10 that scale a number within
+ * float32's range to an integer. */
+typedef struct big_integer {
+    uint32_t limb[48]; /* least significant first */
     int n;
-} big;
+} big_integer;
 
-static void multiply_add(big *b, uint32_t factor, uint32_t addend) {
+static void multiply_add(big_integer *b, uint32_t factor, uint32_t addend) {
     uint64_t carry = addend;
     for (int i = 0; i < b->n; i++) {
         carry += (uint64_t)b->limb[i] * factor;
@@ -72,32 +76,32 @@ static void multiply_add(big *b, uint32_t factor, uint32_t addend) {
     if (carry) b->limb[b->n++] = (uint32_t)carry;
 }
 
-static void multiply_power(big *b, uint32_t base, int64_t power) {
+static void multiply_power(big_integer *b, uint32_t base, int64_t power) {
     for (; power > 0; power--) multiply_add(b, base, 0);
 }
 
-static int compare_big(const big *a, const big *b) {
+static int compare_big_integers(const big_integer *a, const big_integer *b) {
     if (a->n != b->n) return a->n < b->n ? -1 : 1;
     for (int i = a->n - 1; i >= 0; i--)
         if (a->limb[i] != b->limb[i]) return a->limb[i] < b->limb[i] ? -1 : 1;
     return 0;
 }
 
-/* The decimal against the midpoint between the float of these bits and the next larger one. Midpoints have at most 113
- * significant digits, so of a longer decimal's tail it matters only whether it is zero. */
+/* Compares the decimal with the midpoint between the float of these bits and the next larger float: -1, 0 or 1. A
+ * midpoint has at most 113 significant digits, so digits after the 128th matter only if one of them is not zero. */
 static int compare_midpoint(const decimal *d, uint32_t bits) {
-    big value = {{0}, 0}, midpoint = {{0}, 0};
-    int64_t exponent = d->written;
-    int kept = 0;
+    big_integer value = {{0}, 0}, midpoint = {{0}, 0};
+    int64_t exponent = d->written_exponent;
+    int n_digits = 0;
     bool point = false, tail = false;
     for (const char *at = d->digits; at < d->digits_end; at++) {
         if (*at == '.') {
             point = true;
             continue;
         }
-        if (kept < 128) {
+        if (n_digits < 128) {
             multiply_add(&value, 10, (uint32_t)(*at - '0'));
-            if (value.n) kept++;
+            if (value.n) n_digits++;
             exponent -= point;
         } else {
             tail |= *at != '0';
@@ -111,10 +115,11 @@ static int compare_midpoint(const decimal *d, uint32_t bits) {
     multiply_power(&midpoint, 2, power);
     multiply_power(&value, 10, exponent);
     multiply_power(&midpoint, 10, -exponent);
-    int order = compare_big(&value, &midpoint);
+    int order = compare_big_integers(&value, &midpoint);
     return order ? order : tail;
 }
 
+/* Returns the bits of the nearest float, ties to even; `bits` is a guess near it. */
 static uint32_t round_exactly(const decimal *d, uint32_t bits) {
     for (;;) {
         int above = compare_midpoint(d, bits);
@@ -131,7 +136,7 @@ static uint32_t round_exactly(const decimal *d, uint32_t bits) {
     }
 }
 
-static float convert(const decimal *d) {
+static float convert_to_float(const decimal *d) {
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (!d->leading) return 0;
@@ -146,22 +151,23 @@ static float convert(const decimal *d) {
         x /= powers[-e];
     else
         x *= powers[e];
-    /* At most six roundings so far: x is within 4 units in its last place of the value, or 5 with dropped digits. Only
-     * within that distance of a midpoint between floats could rounding x go the wrong way. */
+    /* At most six roundings so far: x is within 4 units in its last place of the value, or 5 with dropped digits. Of a
+     * double's 52 mantissa bits float32 drops 29, so `tail` is 2^28 at a midpoint between floats. Rounding x is correct
+     * unless x is within its error of such a midpoint (8 units: the error and a margin) or of a subnormal float. */
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     uint64_t tail = bits & 0x1fffffff;
     float nearest = (float)x; /* may be infinite */
-    bool certain = tail < 0x10000000 - 8 || tail > 0x10000000 + 8;
-    if (certain && x > 1.1754945e-38) return nearest;
-    uint32_t small;
-    memcpy(&small, &nearest, sizeof small);
-    small = round_exactly(d, small);
-    memcpy(&nearest, &small, sizeof small);
+    bool is_certain = tail < 0x10000000 - 8 || tail > 0x10000000 + 8;
+    if (is_certain && x > 1.1754945e-38) return nearest;
+    uint32_t nearest_bits;
+    memcpy(&nearest_bits, &nearest, sizeof nearest_bits);
+    nearest_bits = round_exactly(d, nearest_bits);
+    memcpy(&nearest, &nearest_bits, sizeof nearest_bits);
     return nearest;
 }
 
-/* Length of the word at `at` if it is this one, in any case. */
+/* Compares with `word`, which is lower-case, ignoring case. */
 static bool starts_with(const char *at, const char *end, const char *word) {
     for (; *word; word++, at++)
         if (at >= end || (*at | 0x20) != *word) return false;
@@ -180,9 +186,9 @@ const char *ct_parse_float(const char *at, const char *end, float *value) {
         at += starts_with(at, end, "infinity") ? 8 : 3;
     } else {
         decimal d;
-        at = scan(at, end, &d);
+        at = scan_decimal(at, end, &d);
         if (!at) return NULL;
-        magnitude = convert(&d);
+        magnitude = convert_to_float(&d);
     }
     *value = minus ? -magnitude : magnitude;
     return at;

@@ -1,5 +1,5 @@
-/* edges.c - edges in buckets by their smaller vertex, each bucket sorted: linear for any real mesh, O(n log n) for any
- * input. */
+/* edges.c - puts edges into buckets by their smaller vertex and sorts each bucket, so that the faces of an edge stand
+ * side by side. Linear for meshes with bounded vertex degrees, O(n log n) for any input. */
 #include "gpu/mesh/edges.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void sort(uint32_t *values, size_t n) {
     }
 }
 
-static void note(ct_edge_defects *defects, uint32_t low, uint32_t high, size_t faces) {
+static void add_defect(ct_edge_defects *defects, uint32_t low, uint32_t high, size_t faces) {
     if (defects->count < CT_EDGE_EXAMPLES) {
         defects->first[defects->count].vertex[0] = low;
         defects->first[defects->count].vertex[1] = high;
@@ -45,7 +45,7 @@ static void note(ct_edge_defects *defects, uint32_t low, uint32_t high, size_t f
     defects->count++;
 }
 
-/* A bucket's entries are larger vertex * 2 + (1 if the face runs from larger to smaller). */
+/* A bucket's entries are 2 * larger vertex + (1 if the face runs from the larger to the smaller vertex). */
 static void check_bucket(uint32_t vertex, uint32_t *entries, size_t n, ct_edge_report *report) {
     sort(entries, n);
     for (size_t i = 0; i < n;) {
@@ -53,14 +53,14 @@ static void check_bucket(uint32_t vertex, uint32_t *entries, size_t n, ct_edge_r
         for (; end < n && entries[end] >> 1 == entries[i] >> 1; end++) backward += entries[end] & 1;
         size_t faces = end - i;
         if (faces != 2)
-            note(faces == 1 ? &report->open : &report->crowded, vertex, entries[i] >> 1, faces);
+            add_defect(faces == 1 ? &report->open : &report->crowded, vertex, entries[i] >> 1, faces);
         else if (backward != 1)
-            note(&report->turned, vertex, entries[i] >> 1, faces);
+            add_defect(&report->turned, vertex, entries[i] >> 1, faces);
         i = end;
     }
 }
 
-static bool repeats(const uint32_t *corner) {
+static bool names_vertex_twice(const uint32_t *corner) {
     return corner[0] == corner[1] || corner[1] == corner[2] || corner[2] == corner[0];
 }
 
@@ -77,7 +77,7 @@ ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n
     }
     for (size_t t = 0; t < n_triangles; t++) {
         const uint32_t *corner = triangles + 3 * t;
-        if (repeats(corner)) {
+        if (names_vertex_twice(corner)) {
             if (!report->n_repeating++) {
                 report->repeating = t;
                 report->repeated_vertex = corner[0] == corner[1] ? corner[0] : corner[2];
@@ -92,7 +92,7 @@ ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n
     for (size_t v = 0; v < n_vertices; v++) starts[v + 1] += starts[v];
     for (size_t t = 0; t < n_triangles; t++) {
         const uint32_t *corner = triangles + 3 * t;
-        if (repeats(corner)) continue;
+        if (names_vertex_twice(corner)) continue;
         for (int c = 0; c < 3; c++) {
             uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
             if (from < to)
@@ -101,7 +101,7 @@ ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n
                 entries[starts[to]++] = from << 1 | 1;
         }
     }
-    /* Filling moved every start to its bucket's end. */
+    /* Filling has moved each bucket's start to its end, which is where the next bucket starts. */
     for (size_t v = 0; v < n_vertices; v++) {
         size_t begin = v ? starts[v - 1] : 0;
         check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report);

@@ -1,5 +1,5 @@
-/* edges.h - whether every edge of a surface has two faces that run through it in opposite directions; for validation.
- */
+/* edges.h - checks that every edge of a surface has exactly two faces, which run through it in opposite directions. For
+ * validation. */
 #ifndef CT_EDGES_H
 #define CT_EDGES_H
 
@@ -11,19 +11,19 @@ typedef struct ct_edge_defects {
     size_t count;
     struct {
         uint32_t vertex[2], faces;
-    } first[CT_EDGE_EXAMPLES]; /* in rising order of their vertices */
+    } first[CT_EDGE_EXAMPLES]; /* in rising order of vertices */
 } ct_edge_defects;
 
 typedef struct ct_edge_report {
     ct_edge_defects open;    /* one face */
     ct_edge_defects crowded; /* more than two faces */
     ct_edge_defects turned;  /* two faces, both in the same direction */
-    size_t n_repeating;      /* triangles with a vertex twice; their edges are left out of the above */
-    size_t repeating;        /* the first of them */
+    size_t n_repeating;      /* triangles that name a vertex twice; their edges are not counted above */
+    size_t repeating;        /* the first of these triangles, and the vertex: */
     uint32_t repeated_vertex;
 } ct_edge_report;
 
-/* Indices are in range and below 2^30. OUT_OF_MEMORY. */
+/* Fills *report. Indices must be below n_vertices and 2^30. OUT_OF_MEMORY. */
 ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
                          ct_error *error);
 

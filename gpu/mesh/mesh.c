@@ -1,4 +1,4 @@
-/* mesh.c - a mesh's making from arrays, its life and its facts. */
+/* mesh.c - makes meshes from arrays, counts their references, keeps their slots. */
 #include "gpu/mesh/mesh.h"
 
 #include <stdlib.h>
@@ -9,6 +9,14 @@
 #include "gpu/mesh/sha256.h"
 #include "gpu/mesh/soup.h"
 #include "gpu/mesh/validate.h"
+
+struct ct_mesh_slot {
+    const ct_mesh_slot_kind *kind;
+    void *content;
+    ct_mesh_slot *next;
+};
+
+/* ---- making ---- */
 
 static void hash_content(const ct_soup *soup, uint8_t hash[16]) {
     const uint64_t counts[2] = {soup->n_vertices, soup->n_triangles};
@@ -28,7 +36,8 @@ static int compare_positions(const float *p, const float *q) {
     return 0;
 }
 
-/* Of the three rotations the one whose corners' positions come first; ties only where it does not matter. */
+/* Chooses the rotation whose sequence of corner positions is lexicographically smallest. Rotations tie only where
+ * corners coincide, and then either gives the same triangle. */
 static void rotate_corners(const float *positions, uint32_t *corner) {
     const float *p[3] = {positions + 3 * (size_t)corner[0], positions + 3 * (size_t)corner[1],
                          positions + 3 * (size_t)corner[2]};
@@ -43,7 +52,8 @@ static void rotate_corners(const float *positions, uint32_t *corner) {
     for (int c = 0; c < 3; c++) corner[c] = old[(best + c) % 3];
 }
 
-static void shrink(void **rows, size_t n, size_t *capacity) {
+/* Gives back what a growing array of 12-byte rows has reserved beyond n rows. */
+static void shrink_rows(void **rows, size_t n, size_t *capacity) {
     if (!n || n == *capacity) return;
     void *exact = realloc(*rows, 12 * n);
     if (exact) *rows = exact;
@@ -54,17 +64,16 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     ct_surface_facts facts;
     ct_status status =
         ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts, error);
-    ct_mesh *mesh = status == CT_OK ? malloc(sizeof *mesh) : NULL;
+    ct_mesh *mesh = status == CT_OK ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);
         return status != CT_OK ? status : ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a mesh");
     }
     void *positions = soup->positions, *triangles = soup->triangles;
-    shrink(&positions, soup->n_vertices, &soup->vertex_capacity);
-    shrink(&triangles, soup->n_triangles, &soup->triangle_capacity);
+    shrink_rows(&positions, soup->n_vertices, &soup->vertex_capacity);
+    shrink_rows(&triangles, soup->n_triangles, &soup->triangle_capacity);
     soup->positions = positions;
     soup->triangles = triangles;
-    memset(mesh, 0, sizeof *mesh);
     atomic_init(&mesh->references, 1);
     mesh->n_vertices = (uint32_t)soup->n_vertices;
     mesh->n_triangles = (uint32_t)soup->n_triangles;
@@ -82,6 +91,11 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }
     for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&mesh->making, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     memset(soup, 0, sizeof *soup);
     *out = mesh;
     return CT_OK;
@@ -116,25 +130,78 @@ ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertice
     return ct_soup_finish(&soup, out, error);
 }
 
+/* ---- slots ---- */
+
+static const void *find_slot(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
+    const ct_mesh_slot *slot = atomic_load_explicit(&mesh->slots, memory_order_acquire);
+    while (slot && slot->kind != kind) slot = slot->next;
+    return slot ? slot->content : NULL;
+}
+
+/* With the lock held. */
+static const void *make_slot(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+    ct_mesh_slot *slot = malloc(sizeof *slot);
+    uint64_t bytes = 0;
+    if (!slot) {
+        ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for the mesh's %s", kind->name);
+        return NULL;
+    }
+    *slot = (ct_mesh_slot){.kind = kind, .content = kind->make(mesh, &bytes, error)};
+    if (!slot->content) {
+        free(slot);
+        return NULL;
+    }
+    /* Read after `make`, which may have added slots of its own. */
+    slot->next = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
+    atomic_fetch_add_explicit(&mesh->slot_bytes, bytes + sizeof *slot, memory_order_relaxed);
+    atomic_store_explicit(&mesh->slots, slot, memory_order_release);
+    return slot->content;
+}
+
+const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+    const void *content = find_slot(mesh, kind);
+    if (content) return content;
+    pthread_mutex_lock(&mesh->making);
+    content = find_slot(mesh, kind); /* another thread may have made it meanwhile */
+    if (!content) content = make_slot(mesh, kind, error);
+    pthread_mutex_unlock(&mesh->making);
+    return content;
+}
+
+static void free_slots(ct_mesh *mesh) {
+    ct_mesh_slot *slot = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
+    while (slot) {
+        ct_mesh_slot *next = slot->next;
+        slot->kind->destroy(slot->content);
+        free(slot);
+        slot = next;
+    }
+}
+
+/* ---- life and facts ---- */
+
 ct_mesh *ct_mesh_retain(ct_mesh *mesh) {
     atomic_fetch_add_explicit(&mesh->references, 1, memory_order_relaxed);
     return mesh;
 }
 
 void ct_mesh_release(ct_mesh **mesh) {
-    ct_mesh *held = *mesh;
+    ct_mesh *released = *mesh;
     *mesh = NULL;
-    if (!held || atomic_fetch_sub_explicit(&held->references, 1, memory_order_acq_rel) != 1) return;
-    free(held->positions);
-    free(held->triangles);
-    free(held);
+    if (!released || atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) != 1) return;
+    free_slots(released);
+    pthread_mutex_destroy(&released->making);
+    free(released->positions);
+    free(released->triangles);
+    free(released);
 }
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
     static const char digits[] = "0123456789abcdef";
     info->vertices = mesh->n_vertices;
     info->triangles = mesh->n_triangles;
-    info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles);
+    info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) +
+                  atomic_load_explicit(&mesh->slot_bytes, memory_order_relaxed);
     info->components = mesh->components;
     info->volume = mesh->volume;
     info->area = mesh->area;

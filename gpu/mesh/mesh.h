@@ -1,10 +1,23 @@
-/* mesh.h - what a mesh is inside the engine: flat arrays, validated once, never changed. */
+/* mesh.h - a mesh inside the engine: flat arrays that never change, and slots for what methods derive from them. */
 #ifndef CT_MESH_H
 #define CT_MESH_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "gpu/include/contact.h"
+
+/* Something that a method derives from a mesh and keeps with it: edge adjacency, a tree. Each kind is one static
+ * struct, whose address is the slot's key. */
+typedef struct ct_mesh_slot_kind {
+    const char *name; /* "edge adjacency" */
+    /* Makes the content and sets *bytes to the host memory that it holds. NULL with *error: OUT_OF_MEMORY, naming what
+     * the memory was for. May ask for other slots of the same mesh. Called by one thread at a time for each mesh. */
+    void *(*make)(ct_mesh *mesh, uint64_t *bytes, ct_error *error);
+    void (*destroy)(void *content);
+} ct_mesh_slot_kind;
+
+typedef struct ct_mesh_slot ct_mesh_slot;
 
 struct ct_mesh {
     atomic_uint references;
@@ -12,11 +25,20 @@ struct ct_mesh {
     uint32_t n_triangles;
     uint32_t components;
     float *positions;    /* [n_vertices][3], m */
-    uint32_t *triangles; /* [n_triangles][3], in the order of order.h; each rotated so that the corner with the
-                            lexicographically smallest rest position comes first: what the sampler computes then does
-                            not depend on the file's order */
+    uint32_t *triangles; /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
+                            lexicographically smallest rest position comes first: results then do not depend on the
+                            order in the file */
     double volume, area, lo[3], hi[3];
     uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
+
+    _Atomic(ct_mesh_slot *) slots;   /* linked list; slots are only ever added at its head, and freed with the mesh */
+    atomic_uint_fast64_t slot_bytes; /* host memory that the slots hold */
+    pthread_mutex_t making;          /* held while a slot is made; recursive, because one kind may need another */
 };
+
+/* The mesh's content of this kind, which lives as long as the mesh: made by the first caller, while others who ask for
+ * the same mesh wait; found without a lock afterwards. NULL with *error: it could not be made; the next call tries
+ * again. On any thread. */
+const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 
 #endif

@@ -1,14 +1,14 @@
-/* ply.c - PLY headers. */
+/* ply.c - parses PLY headers. */
 #include "gpu/mesh/ply.h"
 
 #include <stdlib.h>
 
-size_t ct_ply_size(ct_ply_type type) {
+size_t ct_ply_type_size(ct_ply_type type) {
     static const size_t sizes[CT_PLY_TYPES] = {1, 1, 2, 2, 4, 4, 4, 8};
     return sizes[type];
 }
 
-static ct_status take_type(ct_cursor *cursor, ct_ply_type *type, ct_error *error) {
+static ct_status read_type(ct_cursor *cursor, ct_ply_type *type, ct_error *error) {
     static const char *const names[2][CT_PLY_TYPES] = {
         {"char", "uchar", "short", "ushort", "int", "uint", "float", "double"},
         {"int8", "uint8", "int16", "uint16", "int32", "uint32", "float32", "float64"},
@@ -19,12 +19,14 @@ static ct_status take_type(ct_cursor *cursor, ct_ply_type *type, ct_error *error
             *type = (ct_ply_type)(i % CT_PLY_TYPES);
             return CT_OK;
         }
-    return ct_unexpected(cursor, "a type (char to double, or int8 to float64)", error);
+    return ct_fail_unexpected(cursor, "a type (char to double, or int8 to float64)", error);
 }
 
-/* Room for one more; rows double. */
-static void *more(void *rows, size_t n, size_t size, ct_error *error) {
-    if (n & (n - 1) || n == 1) return rows; /* room is left: capacities are 2, 4, 8 ... */
+/* Returns the array with capacity for row n; capacities are 2, 4, 8 ..., so it is full when n is 0 or a power of two
+ * above
+ * 1. NULL: out of memory. */
+static void *grow_rows(void *rows, size_t n, size_t size, ct_error *error) {
+    if (n & (n - 1) || n == 1) return rows;
     void *grown = realloc(rows, (n ? 2 * n : 2) * size);
     if (!grown) ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory for a header of %zu entries", n);
     return grown;
@@ -39,15 +41,15 @@ static ct_status read_format(ct_cursor *cursor, ct_ply_header *header, ct_error 
     else if (ct_read_word(cursor, "binary_big_endian"))
         header->encoding = CT_PLY_BIG;
     else
-        return ct_unexpected(cursor, "ascii, binary_little_endian or binary_big_endian", error);
+        return ct_fail_unexpected(cursor, "ascii, binary_little_endian or binary_big_endian", error);
     return CT_OK;
 }
 
 static ct_status read_element(ct_cursor *cursor, ct_ply_header *header, ct_error *error) {
     const char *name;
     size_t length;
-    if (!ct_next_word(cursor, &name, &length)) return ct_unexpected(cursor, "an element's name", error);
-    if (ct_at_line_end(cursor)) return ct_unexpected(cursor, "an element's count", error);
+    if (!ct_next_word(cursor, &name, &length)) return ct_fail_unexpected(cursor, "an element's name", error);
+    if (ct_at_line_end(cursor)) return ct_fail_unexpected(cursor, "an element's count", error);
     int64_t count;
     ct_status status = ct_read_integer(cursor, &count, "an element's count", error);
     if (status != CT_OK) return status;
@@ -56,23 +58,23 @@ static ct_status read_element(ct_cursor *cursor, ct_ply_header *header, ct_error
     element.is_vertex = ct_word_is(name, length, "vertex");
     element.is_face = ct_word_is(name, length, "face");
     element.count = (uint64_t)count;
-    element.first = header->n_properties;
+    element.first_property = header->n_properties;
     if (count < 0)
         return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: the number of elements '%s' is %lld",
                        ct_line_number(cursor), element.name, (long long)count);
-    bool known = element.is_vertex || element.is_face;
-    for (size_t i = 0; known && i < header->n_elements; i++)
+    bool is_used = element.is_vertex || element.is_face;
+    for (size_t i = 0; is_used && i < header->n_elements; i++)
         if ((element.is_vertex && header->elements[i].is_vertex) || (element.is_face && header->elements[i].is_face))
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: element '%s' is declared twice",
                            ct_line_number(cursor), element.name);
-    void *rows = more(header->elements, header->n_elements, sizeof element, error);
+    void *rows = grow_rows(header->elements, header->n_elements, sizeof element, error);
     if (!rows) return CT_OUT_OF_MEMORY;
     header->elements = rows;
     header->elements[header->n_elements++] = element;
     return CT_OK;
 }
 
-static ct_ply_role role_of(const ct_ply_element *element, const char *name, size_t length, bool is_list) {
+static ct_ply_role find_role(const ct_ply_element *element, const char *name, size_t length, bool is_list) {
     if (element->is_vertex && !is_list && length == 1 && *name >= 'x' && *name <= 'z')
         return (ct_ply_role)(CT_PLY_X + (*name - 'x'));
     if (element->is_face && is_list &&
@@ -82,36 +84,36 @@ static ct_ply_role role_of(const ct_ply_element *element, const char *name, size
 }
 
 static ct_status read_property(ct_cursor *cursor, ct_ply_header *header, ct_error *error) {
-    if (!header->n_elements) return ct_unexpected(cursor, "an element before its properties", error);
+    if (!header->n_elements) return ct_fail_unexpected(cursor, "an element before its properties", error);
     ct_ply_element *element = &header->elements[header->n_elements - 1];
     ct_ply_property property = {0};
     ct_skip_blanks(cursor);
     property.is_list = ct_read_word(cursor, "list");
-    ct_status status = property.is_list ? take_type(cursor, &property.count, error) : CT_OK;
-    if (status == CT_OK) status = take_type(cursor, &property.type, error);
+    ct_status status = property.is_list ? read_type(cursor, &property.length_type, error) : CT_OK;
+    if (status == CT_OK) status = read_type(cursor, &property.type, error);
     if (status != CT_OK) return status;
-    if (property.is_list && property.count >= CT_PLY_F32)
+    if (property.is_list && property.length_type >= CT_PLY_F32)
         return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: a list's length must be an integer type",
                        ct_line_number(cursor));
     const char *name;
     size_t length;
-    if (!ct_next_word(cursor, &name, &length)) return ct_unexpected(cursor, "a property's name", error);
-    property.role = role_of(element, name, length, property.is_list);
-    for (size_t i = element->first; property.role != CT_PLY_SKIP && i < header->n_properties; i++)
+    if (!ct_next_word(cursor, &name, &length)) return ct_fail_unexpected(cursor, "a property's name", error);
+    property.role = find_role(element, name, length, property.is_list);
+    for (size_t i = element->first_property; property.role != CT_PLY_SKIP && i < header->n_properties; i++)
         if (header->properties[i].role == property.role)
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: property '%.*s' is declared twice",
                            ct_line_number(cursor), (int)(length < 20 ? length : 20), name);
-    void *rows = more(header->properties, header->n_properties, sizeof property, error);
+    void *rows = grow_rows(header->properties, header->n_properties, sizeof property, error);
     if (!rows) return CT_OUT_OF_MEMORY;
     header->properties = rows;
     header->properties[header->n_properties++] = property;
-    element->n++;
+    element->n_properties++;
     return CT_OK;
 }
 
-/* Exactly one line end: what follows may be binary. */
-static ct_status end_line(ct_cursor *cursor, ct_error *error) {
-    if (!ct_at_line_end(cursor)) return ct_unexpected(cursor, "the end of the line", error);
+/* Consumes exactly one line end, because binary data may follow. */
+static ct_status consume_line_end(ct_cursor *cursor, ct_error *error) {
+    if (!ct_at_line_end(cursor)) return ct_fail_unexpected(cursor, "the end of the line", error);
     if (cursor->at < cursor->end && *cursor->at == '\r' && cursor->at + 1 < cursor->end && cursor->at[1] == '\n')
         cursor->at++;
     if (cursor->at < cursor->end) cursor->at++;
@@ -124,38 +126,38 @@ static ct_status check_roles(const ct_ply_header *header, ct_error *error) {
     static const struct {
         ct_ply_role role;
         const char *missing;
-    } needed[] = {{CT_PLY_X, "element vertex has no property x"},
-                  {CT_PLY_Y, "element vertex has no property y"},
-                  {CT_PLY_Z, "element vertex has no property z"},
-                  {CT_PLY_CORNERS,
-                   "element face has no list property vertex_indices (triangle strips are not read: save faces)"}};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!(found & 1u << needed[i].role))
-            return ct_fail(error, CT_PARSE_ERROR, "bytes", "PLY header: %s", needed[i].missing);
+    } required[] = {{CT_PLY_X, "element vertex has no property x"},
+                    {CT_PLY_Y, "element vertex has no property y"},
+                    {CT_PLY_Z, "element vertex has no property z"},
+                    {CT_PLY_CORNERS,
+                     "element face has no list property vertex_indices (triangle strips are not read: save faces)"}};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!(found & 1u << required[i].role))
+            return ct_fail(error, CT_PARSE_ERROR, "bytes", "PLY header: %s", required[i].missing);
     return CT_OK;
 }
 
 ct_status ct_ply_read_header(ct_cursor *cursor, ct_ply_header *header, ct_error *error) {
     memset(header, 0, sizeof *header);
-    if (!ct_read_word(cursor, "ply")) return ct_unexpected(cursor, "\"ply\"", error);
-    ct_status status = end_line(cursor, error);
-    bool have_format = false;
+    if (!ct_read_word(cursor, "ply")) return ct_fail_unexpected(cursor, "\"ply\"", error);
+    ct_status status = consume_line_end(cursor, error);
+    bool has_format = false;
     while (status == CT_OK) {
         ct_skip_space(cursor);
         if (ct_read_word(cursor, "end_header")) {
-            if (!have_format) return ct_fail(error, CT_PARSE_ERROR, "bytes", "PLY header: no \"format\" line");
-            status = end_line(cursor, error);
+            if (!has_format) return ct_fail(error, CT_PARSE_ERROR, "bytes", "PLY header: no \"format\" line");
+            status = consume_line_end(cursor, error);
             return status == CT_OK ? check_roles(header, error) : status;
         }
         if (ct_read_word(cursor, "format")) {
-            have_format = true;
+            has_format = true;
             status = read_format(cursor, header, error);
         } else if (ct_read_word(cursor, "element")) {
             status = read_element(cursor, header, error);
         } else if (ct_read_word(cursor, "property")) {
             status = read_property(cursor, header, error);
         } else if (!ct_read_word(cursor, "comment") && !ct_read_word(cursor, "obj_info")) {
-            status = ct_unexpected(cursor, "\"element\", \"property\", \"comment\" or \"end_header\"", error);
+            status = ct_fail_unexpected(cursor, "\"element\", \"property\", \"comment\" or \"end_header\"", error);
         }
         ct_skip_line(cursor);
     }

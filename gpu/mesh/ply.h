@@ -1,4 +1,4 @@
-/* ply.h - a PLY file's header: elements with typed properties in any order; for the PLY reader. */
+/* ply.h - parses the header of a PLY file, which declares elements with typed properties; for the PLY reader. */
 #ifndef CT_PLY_H
 #define CT_PLY_H
 
@@ -18,21 +18,21 @@ typedef enum ct_ply_type {
 
 typedef enum ct_ply_encoding { CT_PLY_ASCII, CT_PLY_LITTLE, CT_PLY_BIG } ct_ply_encoding;
 
-/* What the reader does with a property. */
+/* How the reader uses a property. */
 typedef enum ct_ply_role { CT_PLY_SKIP, CT_PLY_X, CT_PLY_Y, CT_PLY_Z, CT_PLY_CORNERS } ct_ply_role;
 
 typedef struct ct_ply_property {
-    ct_ply_type type;  /* of the scalar, or of the list's items */
-    ct_ply_type count; /* of the list's length */
+    ct_ply_type type;        /* of the scalar, or of the list's items */
+    ct_ply_type length_type; /* of the list's length */
     bool is_list;
     ct_ply_role role;
 } ct_ply_property;
 
 typedef struct ct_ply_element {
-    char name[16]; /* cut short, for messages */
+    char name[16]; /* truncated, for messages */
     bool is_vertex, is_face;
     uint64_t count;
-    size_t first, n; /* its properties */
+    size_t first_property, n_properties;
 } ct_ply_element;
 
 typedef struct ct_ply_header {
@@ -42,10 +42,10 @@ typedef struct ct_ply_header {
     size_t n_elements, n_properties;
 } ct_ply_header;
 
-/* Parses up to and past "end_header"; the header owns its arrays, also after a failure. */
+/* Parses up to and including "end_header". The header owns its arrays, also after a failure. */
 ct_status ct_ply_read_header(ct_cursor *cursor, ct_ply_header *header, ct_error *error);
 void ct_ply_free_header(ct_ply_header *header);
 
-size_t ct_ply_size(ct_ply_type type); /* bytes, in the binary encodings */
+size_t ct_ply_type_size(ct_ply_type type); /* bytes, in the binary encodings */
 
 #endif

@@ -1,10 +1,10 @@
-/* read.c - ct_mesh_read: tells the format, reads, validates. */
+/* read.c - ct_mesh_read: detects the format, reads and validates. */
 #include "gpu/mesh/read.h"
 
 #include "gpu/mesh/cursor.h"
 #include "gpu/mesh/mesh.h"
 
-/* A line that starts with one of these is OBJ. */
+/* Keywords that can start the first line of an OBJ file. */
 static bool is_obj_keyword(const char *word, size_t length) {
     static const char *const keywords[] = {"v",      "vn",     "vt", "vp", "f",      "o",   "g",    "s",
                                            "mtllib", "usemtl", "l",  "p",  "cstype", "deg", "surf", "curv"};
@@ -17,7 +17,7 @@ static bool is_off_header(const char *word, size_t length) {
     return length >= 3 && length <= 8 && memcmp(word + length - 3, "OFF", 3) == 0;
 }
 
-static ct_mesh_format detect(const char *bytes, size_t size) {
+static ct_mesh_format detect_format(const char *bytes, size_t size) {
     if (ct_is_binary_stl(bytes, size)) return CT_FORMAT_STL;
     ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
     if (!ct_skip_space(&cursor)) return CT_FORMAT_AUTO;
@@ -37,7 +37,7 @@ ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, co
     if (!bytes || !size) return ct_fail(error, CT_PARSE_ERROR, "bytes", "the file is empty");
     const char *text = bytes;
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
-    if (format == CT_FORMAT_AUTO) format = detect(text, size);
+    if (format == CT_FORMAT_AUTO) format = detect_format(text, size);
 
     ct_soup soup;
     ct_soup_init(&soup, limits);
@@ -57,8 +57,8 @@ ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, co
         break;
     case CT_FORMAT_AUTO:
         status = ct_fail(error, CT_PARSE_ERROR, "bytes",
-                         "these %zu bytes start like no format known here, expected OBJ, OFF, PLY or STL (a binary STL "
-                         "must hold 84 + 50 bytes per triangle)",
+                         "the format of these %zu bytes is unknown, expected OBJ, OFF, PLY or STL (a binary STL has "
+                         "84 bytes and 50 per triangle)",
                          size);
         break;
     default:

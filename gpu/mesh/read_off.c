@@ -1,42 +1,43 @@
-/* read_off.c - Object File Format, text: OFF, and its variants with normals, colours or texture coordinates (passed
- * over). */
+/* read_off.c - reads Object File Format text: OFF, and its variants with normals, colours or texture coordinates, which
+ * are skipped. */
 #include "gpu/mesh/cursor.h"
 #include "gpu/mesh/read.h"
 
-/* "[ST][C][N]OFF": true if vertices carry more than their three coordinates. 4OFF and nOFF are not three-dimensional.
- */
-static ct_status read_header(ct_cursor *cursor, bool *extras, ct_error *error) {
-    if (!ct_skip_space(cursor)) return ct_unexpected(cursor, "\"OFF\"", error);
-    static const char *const rich[] = {"noff", "coff", "cnoff", "stoff", "stnoff", "stcoff", "stcnoff"};
-    *extras = false;
+/* Reads "[ST][C][N]OFF". *has_extras: a vertex line continues after the three coordinates. 4OFF and nOFF are rejected,
+ * because they are not three-dimensional. */
+static ct_status read_header(ct_cursor *cursor, bool *has_extras, ct_error *error) {
+    if (!ct_skip_space(cursor)) return ct_fail_unexpected(cursor, "\"OFF\"", error);
+    static const char *const extended_names[] = {"noff", "coff", "cnoff", "stoff", "stnoff", "stcoff", "stcnoff"};
+    *has_extras = false;
     if (!ct_read_word(cursor, "off")) {
-        for (size_t i = 0; i < sizeof rich / sizeof *rich && !*extras; i++) *extras = ct_read_word(cursor, rich[i]);
-        if (!*extras) return ct_unexpected(cursor, "\"OFF\" (or COFF, NOFF, CNOFF, STOFF)", error);
+        for (size_t i = 0; i < sizeof extended_names / sizeof *extended_names && !*has_extras; i++)
+            *has_extras = ct_read_word(cursor, extended_names[i]);
+        if (!*has_extras) return ct_fail_unexpected(cursor, "\"OFF\" (or COFF, NOFF, CNOFF, STOFF)", error);
     }
     ct_skip_space(cursor);
     if (ct_read_word(cursor, "binary"))
         return ct_fail(error, CT_PARSE_ERROR, "bytes",
-                       "binary OFF is not read here: save it as text, or as PLY or STL");
+                       "binary OFF is not supported: save the mesh as text OFF, PLY or STL");
     return CT_OK;
 }
 
 static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *error) {
     static const char *const names[2] = {"the number of vertices", "the number of faces"};
-    /* What a vertex ("0 0 0 ") and a face ("3 0 1 2 ") take at least, the last one less its space. */
-    static const uint64_t sizes[2] = {6, 8};
+    /* bytes of the shortest vertex, "0 0 0 ", and of the shortest face, "3 0 1 2 "; the last has no space at its end */
+    static const uint64_t min_bytes[2] = {6, 8};
     for (int i = 0; i < 2; i++) {
         int64_t n;
         ct_skip_space(cursor);
         const char *word = cursor->at;
         ct_status status = ct_read_integer(cursor, &n, names[i], error);
         if (status != CT_OK) return status;
-        if (n < 0 || (uint64_t)n > ct_remaining(cursor) / sizes[i] + 1)
+        if (n < 0 || (uint64_t)n > ct_remaining(cursor) / min_bytes[i] + 1)
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: %s is %.*s, but only %zu bytes follow",
                            ct_line_number(cursor), names[i], (int)(cursor->at - word < 40 ? cursor->at - word : 40),
                            word, ct_remaining(cursor));
         counts[i] = (uint64_t)n;
     }
-    if (!ct_at_line_end(cursor)) { /* the number of edges, which many leave at 0 or out */
+    if (!ct_at_line_end(cursor)) { /* the number of edges: often 0 or missing, and not used */
         int64_t edges;
         ct_status status = ct_read_integer(cursor, &edges, "the number of edges", error);
         if (status != CT_OK) return status;
@@ -44,12 +45,12 @@ static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *er
     return CT_OK;
 }
 
-/* Without any line end the numbers alone say where things end. */
+/* A file on one line is legal OFF; vertices and faces then end where their numbers end. */
 static bool has_lines(const ct_cursor *cursor) {
     return memchr(cursor->at, '\n', ct_remaining(cursor)) || memchr(cursor->at, '\r', ct_remaining(cursor));
 }
 
-/* On the rest of this line. */
+/* Counts the words on the rest of this line; the cursor is a copy. */
 static size_t count_words(ct_cursor cursor) {
     const char *word;
     size_t length, count = 0;
@@ -71,7 +72,7 @@ static ct_status read_face(ct_cursor *cursor, uint64_t face, ct_soup *soup, ct_e
         if (corner < 0 || corner > UINT32_MAX)
             return ct_fail(error, CT_PARSE_ERROR, "bytes", "line %zu: face %llu names vertex %lld, expected 0 or more",
                            ct_line_number(cursor), (unsigned long long)face, (long long)corner);
-        if (i >= 2) status = ct_soup_triangle(soup, first, previous, (uint32_t)corner, error);
+        if (i >= 2) status = ct_soup_add_triangle(soup, first, previous, (uint32_t)corner, error);
         if (status != CT_OK) return status;
         if (i == 0) first = (uint32_t)corner;
         previous = (uint32_t)corner;
@@ -81,31 +82,32 @@ static ct_status read_face(ct_cursor *cursor, uint64_t face, ct_soup *soup, ct_e
 
 ct_status ct_read_off(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
     ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
-    bool extras = false;
+    bool has_extras = false;
     uint64_t counts[2] = {0, 0};
-    ct_status status = read_header(&cursor, &extras, error);
+    ct_status status = read_header(&cursor, &has_extras, error);
     if (status == CT_OK) status = read_counts(&cursor, counts, error);
     if (status == CT_OK) status = ct_soup_reserve_vertices(soup, counts[0], error);
     if (status == CT_OK) status = ct_soup_reserve_triangles(soup, counts[1], error);
     if (status != CT_OK) return status;
 
     ct_skip_space(&cursor);
-    bool lines = has_lines(&cursor);
-    if (!extras && lines) extras = count_words(cursor) % 3 != 0; /* colours, though the header does not say so */
-    if (extras && !lines)
+    bool is_multiline = has_lines(&cursor);
+    /* Some writers add colours to plain OFF: then the first vertex line has more than three numbers. */
+    if (!has_extras && is_multiline) has_extras = count_words(cursor) % 3 != 0;
+    if (has_extras && !is_multiline)
         return ct_fail(
             error, CT_PARSE_ERROR, "bytes",
-            "all numbers are on one line, so vertices cannot be told from their colours or normals: put each "
-            "on its line");
+            "all numbers are on one line, so coordinates cannot be separated from colours or normals: put each "
+            "vertex on its own line");
     for (uint64_t v = 0; v < counts[0] && status == CT_OK; v++) {
         float p[3];
         for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(&cursor, &p[k], "a coordinate", error);
-        if (status == CT_OK && extras) ct_skip_line(&cursor);
-        if (status == CT_OK) status = ct_soup_vertex(soup, p, error);
+        if (status == CT_OK && has_extras) ct_skip_line(&cursor);
+        if (status == CT_OK) status = ct_soup_add_vertex(soup, p, error);
     }
     for (uint64_t f = 0; f < counts[1] && status == CT_OK; f++) {
         status = read_face(&cursor, f, soup, error);
-        if (lines) ct_skip_line(&cursor); /* a colour */
+        if (is_multiline) ct_skip_line(&cursor); /* a colour */
     }
     return status;
 }

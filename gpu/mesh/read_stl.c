@@ -1,24 +1,26 @@
-/* read_stl.c - STL, text and binary: a heap of triangles whose equal corners are welded into vertices. */
+/* read_stl.c - reads text and binary STL, which repeats every vertex in every triangle; equal corners are welded. */
 #include <stdlib.h>
 
 #include "gpu/mesh/cursor.h"
 #include "gpu/mesh/read.h"
 #include "gpu/mesh/weld.h"
 
-enum { HEADER = 84, RECORD = 50, CORNERS_AT = 12 };
+/* Bytes of the binary format: 80 of comment and the triangle count; then for each triangle the normal, three corners of
+ * 12 bytes and 2 bytes of attributes. */
+enum { HEADER = 84, RECORD = 50, NORMAL = 12 };
 
-static uint64_t binary_count(const char *bytes) {
+static uint64_t read_binary_count(const char *bytes) {
     uint32_t count;
     memcpy(&count, bytes + HEADER - 4, 4);
     return count;
 }
 
 bool ct_is_binary_stl(const char *bytes, size_t size) {
-    return size >= HEADER && size - HEADER == RECORD * binary_count(bytes);
+    return size >= HEADER && size - HEADER == RECORD * read_binary_count(bytes);
 }
 
-static void binary_corner(const void *bytes, size_t i, float position[3]) {
-    memcpy(position, (const char *)bytes + HEADER + RECORD * (i / 3) + CORNERS_AT + 12 * (i % 3), 12);
+static void read_binary_corner(const void *bytes, size_t i, float position[3]) {
+    memcpy(position, (const char *)bytes + HEADER + RECORD * (i / 3) + NORMAL + 12 * (i % 3), 12);
 }
 
 static ct_status read_binary(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
@@ -26,38 +28,38 @@ static ct_status read_binary(const char *bytes, size_t size, ct_soup *soup, ct_e
         return ct_fail(error, CT_PARSE_ERROR, "bytes",
                        "%zu bytes are neither a text STL (\"solid ...\") nor a binary one (at least %d bytes)", size,
                        HEADER);
-    uint64_t count = binary_count(bytes);
+    uint64_t count = read_binary_count(bytes);
     if ((size - HEADER) / RECORD < count)
         return ct_fail(
             error, CT_PARSE_ERROR, "bytes",
             "the binary STL's header claims %llu triangles, which take %llu bytes, but the file has %zu: it is "
-            "cut short or no STL",
+            "truncated or not an STL file",
             (unsigned long long)count, (unsigned long long)(HEADER + RECORD * count), size);
-    return ct_weld(bytes, 3 * (size_t)count, binary_corner, soup, error);
+    return ct_weld(bytes, 3 * (size_t)count, read_binary_corner, soup, error);
 }
 
-static void text_corner(const void *positions, size_t i, float position[3]) {
+static void read_text_corner(const void *positions, size_t i, float position[3]) {
     memcpy(position, (const float *)positions + 3 * i, 12);
 }
 
-static ct_status expect(ct_cursor *cursor, const char *word, const char *what, ct_error *error) {
+static ct_status expect_word(ct_cursor *cursor, const char *word, const char *what, ct_error *error) {
     ct_skip_space(cursor);
-    return ct_read_word(cursor, word) ? CT_OK : ct_unexpected(cursor, what, error);
+    return ct_read_word(cursor, word) ? CT_OK : ct_fail_unexpected(cursor, what, error);
 }
 
-/* After "facet". The normal is passed over: corners run counter-clockwise. */
+/* Reads a facet after its keyword. The normal is skipped: it follows from the order of the corners. */
 static ct_status read_facet(ct_cursor *cursor, ct_soup *corners, ct_error *error) {
     ct_skip_line(cursor);
-    ct_status status = expect(cursor, "outer", "\"outer loop\"", error);
-    if (status == CT_OK) status = expect(cursor, "loop", "\"outer loop\"", error);
+    ct_status status = expect_word(cursor, "outer", "\"outer loop\"", error);
+    if (status == CT_OK) status = expect_word(cursor, "loop", "\"outer loop\"", error);
     for (int c = 0; c < 3 && status == CT_OK; c++) {
         float p[3];
-        status = expect(cursor, "vertex", "\"vertex\"", error);
+        status = expect_word(cursor, "vertex", "\"vertex\"", error);
         for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(cursor, &p[k], "a coordinate", error);
-        if (status == CT_OK) status = ct_soup_vertex(corners, p, error);
+        if (status == CT_OK) status = ct_soup_add_vertex(corners, p, error);
     }
-    if (status == CT_OK) status = expect(cursor, "endloop", "\"endloop\" after three vertices", error);
-    if (status == CT_OK) status = expect(cursor, "endfacet", "\"endfacet\"", error);
+    if (status == CT_OK) status = expect_word(cursor, "endloop", "\"endloop\" after three vertices", error);
+    if (status == CT_OK) status = expect_word(cursor, "endfacet", "\"endfacet\"", error);
     return status;
 }
 
@@ -73,14 +75,15 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
         else if (ct_read_word(&cursor, "solid") || ct_read_word(&cursor, "endsolid"))
             ct_skip_line(&cursor); /* a name */
         else
-            status = ct_unexpected(&cursor, "\"facet\", \"solid\" or \"endsolid\"", error);
+            status = ct_fail_unexpected(&cursor, "\"facet\", \"solid\" or \"endsolid\"", error);
     }
-    if (status == CT_OK) status = ct_weld(corners.positions, corners.n_vertices, text_corner, soup, error);
+    if (status == CT_OK) status = ct_weld(corners.positions, corners.n_vertices, read_text_corner, soup, error);
     ct_soup_free(&corners);
     return status;
 }
 
-/* Some binary files start with "solid": only text has nothing but text in it. */
+/* True for text STL. Some binary files start with "solid" too, but text has no zero bytes; 4,096 bytes are enough to
+ * meet one in a binary file. */
 static bool is_text(const char *bytes, size_t size) {
     ct_cursor cursor = {bytes, bytes, bytes + size, 0};
     if (!ct_skip_space(&cursor) || !ct_read_word(&cursor, "solid")) return false;

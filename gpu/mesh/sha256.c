@@ -43,21 +43,21 @@ static void compress(uint32_t state[8], const uint8_t *block) {
 }
 
 void ct_sha256_init(ct_sha256 *sha) {
-    static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memcpy(sha->state, start, sizeof start);
+    static const uint32_t initial_state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    memcpy(sha->state, initial_state, sizeof initial_state);
     sha->length = 0;
 }
 
 void ct_sha256_update(ct_sha256 *sha, const void *bytes, size_t size) {
     const uint8_t *at = bytes;
-    size_t held = sha->length % 64;
+    size_t n_buffered = sha->length % 64;
     sha->length += size;
-    if (held) {
-        size_t take = 64 - held < size ? 64 - held : size;
-        memcpy(sha->block + held, at, take);
-        at += take, size -= take, held += take;
-        if (held < 64) return;
+    if (n_buffered) {
+        size_t n_copied = 64 - n_buffered < size ? 64 - n_buffered : size;
+        memcpy(sha->block + n_buffered, at, n_copied);
+        at += n_copied, size -= n_copied, n_buffered += n_copied;
+        if (n_buffered < 64) return;
         compress(sha->state, sha->block);
     }
     for (; size >= 64; at += 64, size -= 64) compress(sha->state, at);
@@ -69,8 +69,8 @@ void ct_sha256_final(ct_sha256 *sha, uint8_t digest[32]) {
     static const uint8_t padding[64] = {0x80};
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    size_t held = sha->length % 64;
-    ct_sha256_update(sha, padding, held < 56 ? 56 - held : 120 - held);
+    size_t n_buffered = sha->length % 64;
+    ct_sha256_update(sha, padding, n_buffered < 56 ? 56 - n_buffered : 120 - n_buffered);
     ct_sha256_update(sha, length, 8);
     for (int i = 0; i < 32; i++) digest[i] = (uint8_t)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
 }

@@ -1,5 +1,5 @@
-/* sha256.h - SHA-256 (FIPS 180-4), for the content hash of meshes: clients share meshes by it, so it must not be
- * forged. */
+/* sha256.h - SHA-256 (FIPS 180-4) for the content hash of meshes. Clients share meshes by this hash, so it must be
+ * collision-resistant. */
 #ifndef CT_SHA256_H
 #define CT_SHA256_H
 
@@ -8,8 +8,8 @@
 
 typedef struct ct_sha256 {
     uint32_t state[8];
-    uint64_t length; /* bytes taken so far */
-    uint8_t block[64];
+    uint64_t length;   /* bytes hashed so far */
+    uint8_t block[64]; /* the last length % 64 bytes, not compressed yet */
 } ct_sha256;
 
 void ct_sha256_init(ct_sha256 *sha);

@@ -1,4 +1,4 @@
-/* soup.c - growing arrays of vertices and triangles. */
+/* soup.c - the growing arrays of a triangle soup. */
 #include "gpu/mesh/soup.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "gpu/base/fail.h"
 
-#define ENGINE_LIMIT ((uint64_t)1 << 30)
+#define ENGINE_LIMIT ((uint64_t)1 << 30) /* ct_check_edges packs an index and a flag into 32 bits */
 
 void ct_mesh_limits_init(ct_mesh_limits *limits) {
     limits->max_vertices = (uint64_t)1 << 26;
@@ -29,9 +29,9 @@ void ct_soup_free(ct_soup *soup) {
     memset(soup, 0, sizeof *soup);
 }
 
-/* Both arrays hold rows of three 4-byte numbers. */
-static ct_status resize(void **rows, size_t *capacity, uint64_t n, uint64_t limit, const char *what, const char *field,
-                        ct_error *error) {
+/* Grows either array; both have rows of three 4-byte numbers. */
+static ct_status grow_rows(void **rows, size_t *capacity, uint64_t n, uint64_t limit, const char *what,
+                           const char *field, ct_error *error) {
     if (n > limit)
         return ct_fail(error, CT_LIMIT_EXCEEDED, field,
                        "the mesh has %llu %s or more, at most %llu are allowed: simplify it or raise the limit",
@@ -47,7 +47,7 @@ static ct_status resize(void **rows, size_t *capacity, uint64_t n, uint64_t limi
 ct_status ct_soup_reserve_vertices(ct_soup *soup, uint64_t n, ct_error *error) {
     void *rows = soup->positions;
     ct_status status =
-        resize(&rows, &soup->vertex_capacity, n, soup->limits.max_vertices, "vertices", "positions", error);
+        grow_rows(&rows, &soup->vertex_capacity, n, soup->limits.max_vertices, "vertices", "positions", error);
     soup->positions = rows;
     return status;
 }
@@ -55,20 +55,21 @@ ct_status ct_soup_reserve_vertices(ct_soup *soup, uint64_t n, ct_error *error) {
 ct_status ct_soup_reserve_triangles(ct_soup *soup, uint64_t n, ct_error *error) {
     void *rows = soup->triangles;
     ct_status status =
-        resize(&rows, &soup->triangle_capacity, n, soup->limits.max_triangles, "triangles", "triangles", error);
+        grow_rows(&rows, &soup->triangle_capacity, n, soup->limits.max_triangles, "triangles", "triangles", error);
     soup->triangles = rows;
     return status;
 }
 
-static uint64_t doubled(size_t capacity, uint64_t limit) {
+/* Twice the capacity, at most the limit; limit + 1, which fails, if the capacity is at the limit. */
+static uint64_t double_capacity(size_t capacity, uint64_t limit) {
     uint64_t wanted = capacity < 64 ? 64 : 2 * (uint64_t)capacity;
     return wanted <= limit ? wanted : capacity < limit ? limit : limit + 1;
 }
 
 ct_status ct_soup_grow_vertices(ct_soup *soup, ct_error *error) {
-    return ct_soup_reserve_vertices(soup, doubled(soup->vertex_capacity, soup->limits.max_vertices), error);
+    return ct_soup_reserve_vertices(soup, double_capacity(soup->vertex_capacity, soup->limits.max_vertices), error);
 }
 
 ct_status ct_soup_grow_triangles(ct_soup *soup, ct_error *error) {
-    return ct_soup_reserve_triangles(soup, doubled(soup->triangle_capacity, soup->limits.max_triangles), error);
+    return ct_soup_reserve_triangles(soup, double_capacity(soup->triangle_capacity, soup->limits.max_triangles), error);
 }

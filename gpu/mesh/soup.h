@@ -1,4 +1,5 @@
-/* soup.h - vertices and triangles while they are being read: growing arrays that respect the limits, for the readers.
+/* soup.h - a triangle soup: vertices and triangles before validation, in arrays that grow up to the mesh limits; for
+ * the readers.
  */
 #ifndef CT_SOUP_H
 #define CT_SOUP_H
@@ -16,15 +17,16 @@ typedef struct ct_soup {
 void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits); /* NULL: the defaults */
 void ct_soup_free(ct_soup *soup);
 
-/* Makes room for this many in all. The caller has checked the numbers against the size of its input. */
+/* Grow the capacity to at least n. A reader first checks n, which may come from a header, against the size of its
+ * input. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_soup_reserve_vertices(ct_soup *soup, uint64_t n, ct_error *error);
 ct_status ct_soup_reserve_triangles(ct_soup *soup, uint64_t n, ct_error *error);
 
-/* Doubles the room, within the limits. */
+/* Double the capacity, up to the limit. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_soup_grow_vertices(ct_soup *soup, ct_error *error);
 ct_status ct_soup_grow_triangles(ct_soup *soup, ct_error *error);
 
-static inline ct_status ct_soup_vertex(ct_soup *soup, const float position[3], ct_error *error) {
+static inline ct_status ct_soup_add_vertex(ct_soup *soup, const float position[3], ct_error *error) {
     if (soup->n_vertices == soup->vertex_capacity) {
         ct_status status = ct_soup_grow_vertices(soup, error);
         if (status != CT_OK) return status;
@@ -34,7 +36,7 @@ static inline ct_status ct_soup_vertex(ct_soup *soup, const float position[3], c
     return CT_OK;
 }
 
-static inline ct_status ct_soup_triangle(ct_soup *soup, uint32_t a, uint32_t b, uint32_t c, ct_error *error) {
+static inline ct_status ct_soup_add_triangle(ct_soup *soup, uint32_t a, uint32_t b, uint32_t c, ct_error *error) {
     if (soup->n_triangles == soup->triangle_capacity) {
         ct_status status = ct_soup_grow_triangles(soup, error);
         if (status != CT_OK) return status;
@@ -44,7 +46,7 @@ static inline ct_status ct_soup_triangle(ct_soup *soup, uint32_t a, uint32_t b, 
     return CT_OK;
 }
 
-/* Validates the soup and turns it into a mesh, which takes over its arrays; the soup is empty afterwards. */
+/* Validates the soup and makes a mesh of it. The mesh takes ownership of the arrays; the soup is empty afterwards. */
 ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error);
 
 #endif

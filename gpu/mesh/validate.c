@@ -1,4 +1,4 @@
-/* validate.c - is it a closed, consistently oriented surface around a volume? See validate.h. */
+/* validate.c - checks that triangles form a closed, consistently oriented surface around a volume. */
 #include "gpu/mesh/validate.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "gpu/mesh/edges.h"
 
 static ct_status check_positions(const float *positions, size_t n, ct_error *error) {
-    /* x - x is 0 but for NaN and infinities, and sums of zeros vectorise. */
+    /* x - x is 0 for finite x and NaN otherwise. The sum has no branches, so it vectorises. */
     float sum = 0;
     for (size_t i = 0; i < 3 * n; i++) sum += positions[i] - positions[i];
     if (sum == 0) return CT_OK;
@@ -47,7 +47,7 @@ typedef struct message {
     size_t used;
 } message;
 
-__attribute__((format(printf, 2, 3))) static void say(message *to, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void append(message *to, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(to->bytes + to->used, sizeof to->bytes - to->used, format, args);
@@ -56,54 +56,56 @@ __attribute__((format(printf, 2, 3))) static void say(message *to, const char *f
     if (to->used >= sizeof to->bytes) to->used = sizeof to->bytes - 1;
 }
 
-static void say_edge(message *to, const float *positions, const ct_edge_defects *defects) {
+static void append_edge(message *to, const float *positions, const ct_edge_defects *defects) {
     const uint32_t *v = defects->first[0].vertex;
     const float *p = positions + 3 * (size_t)v[0];
-    say(to, "%sedge %u-%u at (%g, %g, %g) ", to->used ? ". " : "", v[0], v[1], (double)p[0], (double)p[1],
-        (double)p[2]);
+    append(to, "%sedge %u-%u at (%g, %g, %g) ", to->used ? ". " : "", v[0], v[1], (double)p[0], (double)p[1],
+           (double)p[2]);
 }
 
-static void say_more(message *to, const ct_edge_defects *defects) {
+static void append_examples(message *to, const ct_edge_defects *defects) {
     if (defects->count < 2) return;
-    say(to, " (and %zu more:", defects->count - 1);
+    append(to, " (and %zu more:", defects->count - 1);
     for (size_t i = 1; i < defects->count && i < CT_EDGE_EXAMPLES; i++)
-        say(to, "%s %u-%u", i > 1 ? "," : "", defects->first[i].vertex[0], defects->first[i].vertex[1]);
-    say(to, "%s)", defects->count > CT_EDGE_EXAMPLES ? ", ..." : "");
+        append(to, "%s %u-%u", i > 1 ? "," : "", defects->first[i].vertex[0], defects->first[i].vertex[1]);
+    append(to, "%s)", defects->count > CT_EDGE_EXAMPLES ? ", ..." : "");
 }
 
 static ct_status report_edges(const ct_edge_report *report, const float *positions, ct_error *error) {
     message text = {"", 0};
     const ct_edge_defects *open = &report->open, *crowded = &report->crowded, *turned = &report->turned;
     if (report->n_repeating) {
-        say(&text, "triangle %zu names vertex %u twice", report->repeating, report->repeated_vertex);
-        if (report->n_repeating > 1) say(&text, " (and %zu more such triangles)", report->n_repeating - 1);
-        say(&text, ": remove it, it has no area");
+        append(&text, "triangle %zu names vertex %u twice", report->repeating, report->repeated_vertex);
+        if (report->n_repeating > 1) append(&text, " (and %zu more such triangles)", report->n_repeating - 1);
+        append(&text, ": remove it, it has no area");
     }
     if (open->count) {
-        say_edge(&text, positions, open);
-        say(&text, "has 1 face, expected 2");
-        say_more(&text, open);
-        say(&text, ": close the holes");
+        append_edge(&text, positions, open);
+        append(&text, "has 1 face, expected 2");
+        append_examples(&text, open);
+        append(&text, ": close the holes");
     }
     if (crowded->count) {
-        say_edge(&text, positions, crowded);
-        say(&text, "has %u faces, expected 2", crowded->first[0].faces);
-        say_more(&text, crowded);
-        say(&text, ": separate what meets there");
+        append_edge(&text, positions, crowded);
+        append(&text, "has %u faces, expected 2", crowded->first[0].faces);
+        append_examples(&text, crowded);
+        append(&text, ": separate the surfaces that share it");
     }
     if (turned->count) {
-        say_edge(&text, positions, turned);
-        say(&text, "is run through in one direction by both its faces");
-        say_more(&text, turned);
-        say(&text, ": turn all faces counter-clockwise seen from outside");
+        append_edge(&text, positions, turned);
+        append(&text, "is traversed in the same direction by both its faces");
+        append_examples(&text, turned);
+        append(&text, ": turn all faces counter-clockwise seen from outside");
     }
     if (!text.used) return CT_OK;
     return ct_fail(error, CT_INVALID_MESH, "triangles", "%s", text.bytes);
 }
 
-/* Everything relative to the box's centre, so that a small body far from the origin keeps its digits. */
-static void measure(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                    ct_surface_facts *facts, double *magnitude) {
+/* Computes box, area and signed volume, the sum of det(p0, p1, p2) / 6 over the triangles (divergence theorem).
+ * Positions are relative to the box's centre, so that a small body far from the origin loses no digits. `magnitude` is
+ * the same sum with absolute terms, the scale of the volume's rounding error. */
+static void measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                            ct_surface_facts *facts, double *magnitude) {
     float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
     for (size_t i = 0; i < n_vertices; i++)
         for (int k = 0; k < 3; k++) {
@@ -118,7 +120,7 @@ static void measure(const float *positions, size_t n_vertices, const uint32_t *t
         center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
     }
     double volume = 0, area = 0, total = 0;
-    enum { BLOCK = 1024 }; /* sums of sums: less rounding */
+    enum { BLOCK = 1024 }; /* blocked summation: the rounding error grows with n / 1024 + 1024 instead of n */
     for (size_t begin = 0; begin < n_triangles; begin += BLOCK) {
         size_t end = begin + BLOCK < n_triangles ? begin + BLOCK : n_triangles;
         double block_volume = 0, block_area = 0, block_total = 0;
@@ -145,7 +147,8 @@ static void measure(const float *positions, size_t n_vertices, const uint32_t *t
     *magnitude = total / 6;
 }
 
-/* Pieces joined by shared vertices; vertices of no triangle are no piece. */
+/* Counts the sets of triangles connected by shared vertices, with a union-find over the vertices. Unused vertices do
+ * not count. */
 static ct_status count_components(const uint32_t *triangles, size_t n_triangles, size_t n_vertices,
                                   uint32_t *components, ct_error *error) {
     uint32_t *parent = malloc(n_vertices * sizeof *parent);
@@ -159,7 +162,7 @@ static ct_status count_components(const uint32_t *triangles, size_t n_triangles,
             if (parent[v] == UINT32_MAX) parent[v] = v, count++;
             while (parent[v] != v) v = parent[v] = parent[parent[v]];
             root[c] = v;
-            /* the smaller root wins, so later corners of this triangle see this union too */
+            /* Both roots point to the smaller, which is also this corner's root for the next corner's union. */
             if (c && root[c] != root[c - 1]) {
                 uint32_t low = root[c] < root[c - 1] ? root[c] : root[c - 1];
                 parent[root[c]] = parent[root[c - 1]] = low;
@@ -189,8 +192,8 @@ ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t 
     if (status != CT_OK) return status;
 
     double magnitude;
-    measure(positions, n_vertices, triangles, n_triangles, facts, &magnitude);
-    if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* what rounding leaves of a doubled sheet */
+    measure_surface(positions, n_vertices, triangles, n_triangles, facts, &magnitude);
+    if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* rounding errors alone: a doubled sheet, for example */
         return ct_fail(
             error, CT_INVALID_MESH, "positions",
             "the surface encloses no volume: its signed volume is %g m^3 and its area %g m^2; a solid body is "

@@ -1,4 +1,4 @@
-/* weld.c - exact welding by a keyed hash table. */
+/* weld.c - merges bitwise equal positions with a keyed hash table. */
 #include "gpu/mesh/weld.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ static inline uint64_t rotate(uint64_t x, int n) {
     return x << n | x >> (64 - n);
 }
 
-/* SipHash-1-3 of three words: nobody without the key can choose positions that collide. */
+/* SipHash-1-3 (Aumasson, Bernstein 2012) of three words. Without the key a client cannot choose positions that collide,
+ * so no mesh file can make the table slow. */
 static uint64_t hash(const uint64_t key[2], const uint32_t word[3]) {
     uint64_t v0 = key[0] ^ 0x736f6d6570736575, v1 = key[1] ^ 0x646f72616e646f6d;
     uint64_t v2 = key[0] ^ 0x6c7967656e657261, v3 = key[1] ^ 0x7465646279746573;
@@ -29,12 +30,12 @@ static uint64_t hash(const uint64_t key[2], const uint32_t word[3]) {
 }
 
 typedef struct vertex_table {
-    uint32_t *slots; /* vertex + 1, 0: free */
+    uint32_t *slots; /* vertex + 1; 0: free */
     size_t mask;
     uint64_t key[2];
 } vertex_table;
 
-static bool grow(vertex_table *table, const ct_soup *soup) {
+static bool grow_table(vertex_table *table, const ct_soup *soup) {
     size_t size = table->slots ? 2 * (table->mask + 1) : 256;
     uint32_t *slots = calloc(size, sizeof *slots);
     if (!slots) return false;
@@ -54,7 +55,7 @@ static bool grow(vertex_table *table, const ct_soup *soup) {
 static ct_status find_or_add(vertex_table *table, ct_soup *soup, const float position[3], uint32_t *vertex,
                              ct_error *error) {
     if (!table->slots || soup->n_vertices > table->mask / 2)
-        if (!grow(table, soup))
+        if (!grow_table(table, soup))
             return ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory to weld more than %zu vertices",
                            soup->n_vertices);
     uint32_t word[3];
@@ -66,25 +67,26 @@ static ct_status find_or_add(vertex_table *table, ct_soup *soup, const float pos
     }
     *vertex = (uint32_t)soup->n_vertices;
     table->slots[slot] = *vertex + 1;
-    return ct_soup_vertex(soup, position, error);
+    return ct_soup_add_vertex(soup, position, error);
 }
 
-ct_status ct_weld(const void *corners, size_t n_corners, ct_corner_fn *row, ct_soup *soup, ct_error *error) {
+ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, ct_soup *soup,
+                  ct_error *error) {
     vertex_table table = {NULL, 0, {0, 0}};
     if (getentropy(table.key, sizeof table.key) != 0)
         return ct_fail(error, CT_UNSUPPORTED, "bytes",
-                       "the system gives no random numbers, needed to weld vertices safely");
+                       "the system has no random numbers (getentropy failed), which welding vertices needs");
     ct_status status = ct_soup_reserve_triangles(soup, n_corners / 3, error);
     for (size_t t = 0; t < n_corners / 3 && status == CT_OK; t++) {
         uint32_t corner[3];
         for (size_t c = 0; c < 3 && status == CT_OK; c++) {
             float position[3];
-            row(corners, 3 * t + c, position);
+            read_corner(corners, 3 * t + c, position);
             for (int k = 0; k < 3; k++)
-                if (position[k] == 0) position[k] = 0; /* -0 */
+                if (position[k] == 0) position[k] = 0; /* -0 becomes 0 */
             status = find_or_add(&table, soup, position, &corner[c], error);
         }
-        if (status == CT_OK) status = ct_soup_triangle(soup, corner[0], corner[1], corner[2], error);
+        if (status == CT_OK) status = ct_soup_add_triangle(soup, corner[0], corner[1], corner[2], error);
     }
     free(table.slots);
     return status;

@@ -1,13 +1,16 @@
-/* weld.h - one number for each distinct position, for formats that repeat vertices in every triangle. */
+/* weld.h - merges equal positions into shared vertices, for formats that repeat vertices in every triangle. */
 #ifndef CT_WELD_H
 #define CT_WELD_H
 
 #include "gpu/mesh/soup.h"
 
-/* Turns n_corners positions (three in a row make a triangle; -0 counts as 0) into a soup whose vertices are the
- * distinct ones in order of appearance. `row` gives the position of a corner. Expected O(n) for any input: the hash has
- * a random key. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
-typedef void ct_corner_fn(const void *corners, size_t i, float position[3]);
-ct_status ct_weld(const void *corners, size_t n_corners, ct_corner_fn *row, ct_soup *soup, ct_error *error);
+/* Reads the position of corner i. */
+typedef void ct_read_corner_fn(const void *corners, size_t i, float position[3]);
+
+/* Appends n_corners / 3 triangles to an empty soup; corners 3 t to 3 t + 2 are triangle t. Corners with equal positions
+ * (-0 equals 0) share a vertex; vertices are in order of first appearance. Expected O(n) for any input, because the
+ * hash has a random key. LIMIT_EXCEEDED, OUT_OF_MEMORY; UNSUPPORTED: the system has no random numbers. */
+ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, ct_soup *soup,
+                  ct_error *error);
 
 #endif

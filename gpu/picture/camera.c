@@ -1,15 +1,21 @@
-/* camera.c - where a snapshot's camera stands: the nearest place from which all that is to be framed is seen.
+/* camera.c - computes a snapshot's camera: the nearest eye that sees all framed points.
  *
- * In the camera's axes (x right, y up, depth d forward) a point is in the picture if |x - ex| <= t (d - ed), t being
- * the tangent of half the field of view and e the eye: two half-planes of (ex, ed) for each point, of which only the
- * outermost matter. Where they meet the eye is as near as it can be.
+ *         \  p       /       In the camera's axes (x right, y up, z back) the eye e sees the point p if
+ *          \  .     /            |px - ex| <= t (ez - pz),    t: tangent of half the field of view,
+ *           \      /         that is, if
+ *   -z       \    /              ex + t ez >= px + t pz   and   ex - t ez <= px - t pz.
+ *    |        \  /           Only the largest right side of the first condition over all points (`low`) matters, and
+ *    +-- x     e             the smallest of the second (`high`). Both hold with equality at the nearest eye:
+ *                                ex = (low + high) / 2,   ez = (low - high) / (2 t).
+ *
+ * The same holds for y; the larger of the two ez counts.
  */
 #include <math.h>
 #include <string.h>
 
 #include "gpu/picture/picture.h"
 
-static const double MARGIN = 1.06; /* what is framed leaves so much of the picture's edge free */
+static const double MARGIN = 1.06; /* the field of view is wider than the framed points by this factor */
 
 static double dot(const double a[3], const double b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -27,126 +33,128 @@ static double normalize(double a[3]) {
     return length;
 }
 
-/* The two directions from which azimuth counts: `first` is x where up is z or y, y where up is x. */
-static void ground(const double up[3], double first[3], double second[3]) {
+/* Computes the directions of azimuth 0 (`first`) and 90 degrees (`second`), perpendicular to up. `first` is x if up is
+ * z or y, and y if up is x. */
+static void make_ground_axes(const double up[3], double first[3], double second[3]) {
     int along = fabs(up[0]) > 0.9 ? 1 : 0;
     for (int i = 0; i < 3; i++) first[i] = (i == along) - up[along] * up[i];
     normalize(first);
     cross(up, first, second);
 }
 
-/* right and up for a camera that looks along -back; any where it looks along `up`. */
-static void orient(ct_camera *camera, const double up[3]) {
+/* Computes camera->right and camera->up from camera->back. If back is parallel to up, right is the azimuth's 0. */
+static void orient_camera(ct_camera *camera, const double up[3]) {
     cross(up, camera->back, camera->right);
     if (normalize(camera->right) < 1e-9) {
         double other[3];
-        ground(up, camera->right, other);
+        make_ground_axes(up, camera->right, other);
     }
     cross(camera->back, camera->right, camera->up);
     normalize(camera->up);
 }
 
-void ct_fit_begin(ct_fit *fit, const ct_snapshot_options *o) {
+void ct_camera_fit_begin(ct_camera_fit *fit, const ct_snapshot_options *o) {
     memset(fit, 0, sizeof *fit);
     fit->options = o;
     ct_camera *camera = &fit->camera;
     double up[3] = {o->up[0], o->up[1], o->up[2]}, first[3], second[3];
     normalize(up);
-    ground(up, first, second);
+    make_ground_axes(up, first, second);
     double degree = acos(-1) / 180, a = o->azimuth * degree, e = o->elevation * degree;
     for (int i = 0; i < 3; i++) camera->back[i] = cos(e) * (cos(a) * first[i] + sin(a) * second[i]) + sin(e) * up[i];
     if (o->has_eye && o->has_target) {
         for (int i = 0; i < 3; i++) camera->back[i] = o->eye[i] - o->target[i];
         normalize(camera->back);
     }
-    orient(camera, up);
+    orient_camera(camera, up);
     camera->tangent[1] = tan(o->field_of_view * degree / 2);
     camera->tangent[0] = camera->tangent[1] * o->width / o->height;
     for (int i = 0; i < 2; i++) fit->low[i] = -INFINITY, fit->high[i] = INFINITY;
     for (int i = 0; i < 3; i++) {
-        fit->lo[i] = fit->all_lo[i] = INFINITY;
-        fit->hi[i] = fit->all_hi[i] = -INFINITY;
+        fit->framed_lo[i] = fit->drawn_lo[i] = INFINITY;
+        fit->framed_hi[i] = fit->drawn_hi[i] = -INFINITY;
     }
 }
 
-void ct_fit_draw(ct_fit *fit, const double p[3]) {
+void ct_camera_fit_add_drawn(ct_camera_fit *fit, const double p[3]) {
     const ct_camera *camera = &fit->camera;
     const double at[3] = {dot(p, camera->right), dot(p, camera->up), dot(p, camera->back)};
     for (int i = 0; i < 3; i++) {
-        fit->all_lo[i] = fmin(fit->all_lo[i], at[i]);
-        fit->all_hi[i] = fmax(fit->all_hi[i], at[i]);
+        fit->drawn_lo[i] = fmin(fit->drawn_lo[i], at[i]);
+        fit->drawn_hi[i] = fmax(fit->drawn_hi[i], at[i]);
     }
 }
 
-void ct_fit_frame(ct_fit *fit, const double p[3]) {
+void ct_camera_fit_add_framed(ct_camera_fit *fit, const double p[3]) {
     const ct_camera *camera = &fit->camera;
     double at[3] = {dot(p, camera->right), dot(p, camera->up), dot(p, camera->back)};
     for (int i = 0; i < 2; i++) {
-        double t = camera->tangent[i] / MARGIN; /* ex + t ez >= x + t z and ex - t ez <= x - t z, z = -d */
+        double t = camera->tangent[i] / MARGIN;
         fit->low[i] = fmax(fit->low[i], at[i] + t * at[2]);
         fit->high[i] = fmin(fit->high[i], at[i] - t * at[2]);
     }
     for (int i = 0; i < 3; i++) {
-        fit->lo[i] = fmin(fit->lo[i], at[i]);
-        fit->hi[i] = fmax(fit->hi[i], at[i]);
+        fit->framed_lo[i] = fmin(fit->framed_lo[i], at[i]);
+        fit->framed_hi[i] = fmax(fit->framed_hi[i], at[i]);
     }
-    ct_fit_draw(fit, p);
+    ct_camera_fit_add_drawn(fit, p);
 }
 
 static void to_world(const ct_camera *camera, const double at[3], double out[3]) {
     for (int i = 0; i < 3; i++) out[i] = at[0] * camera->right[i] + at[1] * camera->up[i] + at[2] * camera->back[i];
 }
 
-/* An eye that was given looks at the target, or at the middle of what is framed. */
-static void place_given(ct_fit *fit, const double at[3], const double middle[3]) {
+/* The caller set the eye. Without a target it looks at the middle of the framed points. */
+static void use_given_eye(ct_camera_fit *fit, const double at[3], const double middle[3]) {
     const ct_snapshot_options *o = fit->options;
     ct_camera *camera = &fit->camera;
     memcpy(camera->eye, o->eye, sizeof camera->eye);
     if (o->has_target) return;
-    /* The points were measured along another direction: they all lie in a sphere around the middle. */
+    /* The points' bounds are along the axes of another orientation. A sphere that holds all points bounds their depths
+     * along the new one. */
     double radius = 0, to_middle[3];
     for (int i = 0; i < 3; i++) {
-        radius = hypot(radius, fmax(fit->all_hi[i] - at[i], at[i] - fit->all_lo[i]));
+        radius = hypot(radius, fmax(fit->drawn_hi[i] - at[i], at[i] - fit->drawn_lo[i]));
         to_middle[i] = o->eye[i] - middle[i];
     }
     if (normalize(to_middle) > 0) memcpy(camera->back, to_middle, sizeof to_middle);
     double up[3] = {o->up[0], o->up[1], o->up[2]};
     normalize(up);
-    orient(camera, up);
-    fit->all_hi[2] = dot(middle, camera->back) + radius;
-    fit->all_lo[2] = dot(middle, camera->back) - radius;
+    orient_camera(camera, up);
+    fit->drawn_hi[2] = dot(middle, camera->back) + radius;
+    fit->drawn_lo[2] = dot(middle, camera->back) - radius;
 }
 
-/* As near as what is framed allows, then zoomed about its middle. */
-static void place_automatic(ct_fit *fit, const double at[3]) {
+/* Moves the eye as near as the framed points allow, then divides its distance to their middle by the zoom. */
+static void compute_eye(ct_camera_fit *fit, const double at[3]) {
     const ct_snapshot_options *o = fit->options;
     ct_camera *camera = &fit->camera;
     double eye[3], z = -INFINITY;
     for (int i = 0; i < 2; i++) {
         double t = camera->tangent[i] / MARGIN;
         eye[i] = (fit->low[i] + fit->high[i]) / 2;
-        if (o->has_target) { /* the eye is straight behind it */
+        if (o->has_target) { /* the target is in the picture's centre: ex and ey are given, only ez is free */
             eye[i] = at[i];
             z = fmax(z, fmax(fit->low[i] - eye[i], eye[i] - fit->high[i]) / t);
         } else {
             z = fmax(z, (fit->low[i] - fit->high[i]) / (2 * t));
         }
     }
-    /* What is framed stays in front of the eye, a single point too. */
+    /* All framed points stay in front of the eye, also if they are a single point. */
     double size = 1e-6 * (1 + fabs(at[2]));
-    for (int i = 0; i < 3; i++) size = fmax(size, fit->hi[i] - fit->lo[i]);
-    double distance = fmax(z - at[2], fit->hi[2] - at[2] + 0.02 * size) / o->zoom;
+    for (int i = 0; i < 3; i++) size = fmax(size, fit->framed_hi[i] - fit->framed_lo[i]);
+    double distance = fmax(z - at[2], fit->framed_hi[2] - at[2] + 0.02 * size) / o->zoom;
     eye[2] = at[2] + distance;
     to_world(camera, eye, camera->eye);
 }
 
-ct_camera ct_fit_end(ct_fit *fit) {
+ct_camera ct_camera_fit_end(ct_camera_fit *fit) {
     static const double corners[2][3] = {{-0.5, -0.5, -0.5}, {0.5, 0.5, 0.5}};
     ct_camera *camera = &fit->camera;
-    if (fit->lo[0] > fit->hi[0]) /* nothing is shown: a metre around the origin would be */
-        for (int i = 0; i < 2; i++) ct_fit_frame(fit, corners[i]);
+    if (fit->framed_lo[0] > fit->framed_hi[0]) /* no points: frame a cube of 1 m around the origin */
+        for (int i = 0; i < 2; i++) ct_camera_fit_add_framed(fit, corners[i]);
     double at[3], middle[3];
-    for (int i = 0; i < 3; i++) at[i] = (fit->lo[i] + fit->hi[i]) / 2;
+    for (int i = 0; i < 3; i++) at[i] = (fit->framed_lo[i] + fit->framed_hi[i]) / 2;
     if (fit->options->has_target) {
         memcpy(middle, fit->options->target, sizeof middle);
         const double *axes[3] = {camera->right, camera->up, camera->back};
@@ -155,13 +163,13 @@ ct_camera ct_fit_end(ct_fit *fit) {
         to_world(camera, at, middle);
     }
     if (fit->options->has_eye)
-        place_given(fit, at, middle);
+        use_given_eye(fit, at, middle);
     else
-        place_automatic(fit, at);
+        compute_eye(fit, at);
     for (int i = 0; i < 3; i++) camera->origin[i] = (float)middle[i];
 
     double depth = dot(camera->eye, camera->back);
-    double nearest = fit->all_hi[2], farthest = fit->all_lo[2];
+    double nearest = fit->drawn_hi[2], farthest = fit->drawn_lo[2];
     double slack = 1e-4 * (nearest - farthest) + 1e-9 * (1 + fabs(depth));
     camera->far = fmax(depth - farthest + slack, slack);
     camera->near = fmax(depth - nearest - slack, camera->far * 1e-4);
@@ -172,7 +180,8 @@ ct_camera ct_fit_end(ct_fit *fit) {
 }
 
 void ct_camera_matrix(const ct_camera *camera, const uint32_t size[2], const uint32_t part[4], float matrix[16]) {
-    /* view: rows right, up, back; then the perspective with z in -1..1; then the part's window over -1..1. */
+    /* The product of three matrices: the view (rows right, up, back), the perspective with z in -1..1, and the scaling
+     * of the part to -1..1. */
     double from[3], view[3][4];
     const double *axes[3] = {camera->right, camera->up, camera->back};
     for (int i = 0; i < 3; i++) from[i] = camera->origin[i] - camera->eye[i];

@@ -1,4 +1,4 @@
-/* encode_png.c - pixels as a PNG file in memory, by libpng, which stops here. */
+/* encode_png.c - encodes pixels as a PNG file in memory. The only file that includes libpng. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -9,32 +9,34 @@
 
 typedef struct output {
     uint8_t *data;
-    size_t size, room;
+    size_t size, capacity;
 } output;
 
-static void write_some(png_structp png, png_bytep bytes, size_t n) {
+/* libpng's callbacks */
+
+static void append_bytes(png_structp png, png_bytep bytes, size_t n) {
     output *out = png_get_io_ptr(png);
-    if (out->size + n > out->room) {
-        size_t room = 2 * (out->size + n);
-        uint8_t *grown = realloc(out->data, room);
+    if (out->size + n > out->capacity) {
+        size_t capacity = 2 * (out->size + n);
+        uint8_t *grown = realloc(out->data, capacity);
         if (!grown) png_error(png, "no memory");
         out->data = grown;
-        out->room = room;
+        out->capacity = capacity;
     }
     memcpy(out->data + out->size, bytes, n);
     out->size += n;
 }
 
-static void flush(png_structp png) {
+static void flush_output(png_structp png) {
     (void)png;
 }
 
-static void stop(png_structp png, png_const_charp message) {
+static void abort_encoding(png_structp png, png_const_charp message) {
     (void)message;
     png_longjmp(png, 1);
 }
 
-static void ignore(png_structp png, png_const_charp message) {
+static void ignore_warning(png_structp png, png_const_charp message) {
     (void)png, (void)message;
 }
 
@@ -44,11 +46,11 @@ static bool is_opaque(const uint8_t *pixels, size_t n) {
     return true;
 }
 
-/* An opaque picture has no alpha channel. */
+/* Encodes into *out; an opaque picture gets no alpha channel. False: out of memory, the only error possible here. */
 static bool encode(png_structp png, png_infop info, output *out, uint32_t width, uint32_t height, const uint8_t *pixels,
                    bool opaque) {
     if (setjmp(png_jmpbuf(png))) return false;
-    png_set_write_fn(png, out, write_some, flush);
+    png_set_write_fn(png, out, append_bytes, flush_output);
     png_set_IHDR(png, info, width, height, 8, opaque ? PNG_COLOR_TYPE_RGB : PNG_COLOR_TYPE_RGB_ALPHA,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_sRGB(png, info, PNG_sRGB_INTENT_PERCEPTUAL);
@@ -63,16 +65,16 @@ static bool encode(png_structp png, png_infop info, output *out, uint32_t width,
 ct_status ct_snapshot_png(uint32_t width, uint32_t height, const uint8_t *pixels, uint8_t **bytes, size_t *size,
                           ct_error *error) {
     output out = {0};
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, stop, ignore);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, abort_encoding, ignore_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
-    bool good = info && encode(png, info, &out, width, height, pixels, is_opaque(pixels, (size_t)width * height));
+    bool is_encoded = info && encode(png, info, &out, width, height, pixels, is_opaque(pixels, (size_t)width * height));
     png_destroy_write_struct(&png, &info);
-    if (!good) {
+    if (!is_encoded) {
         free(out.data);
         out = (output){0};
         ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a PNG file of %u x %u pixels", width, height);
     }
     *bytes = out.data;
     *size = out.size;
-    return good ? CT_OK : CT_OUT_OF_MEMORY;
+    return is_encoded ? CT_OK : CT_OUT_OF_MEMORY;
 }

@@ -1,28 +1,30 @@
 #version 450 core
-// A piece of glass, lit, and denser where it is seen from the side: put into the list of its sample, to be sorted later.
-// What is behind something solid does not come here.
+// Shades one layer of glass, more opaque at grazing angles, and pushes it onto the linked list of its sample (Yang et
+// al. 2010, "Real-time concurrent linked list construction on the GPU"); resolve_fragment.glsl sorts and blends the
+// lists. The depth test runs first, so layers behind span ends are never stored.
 layout(early_fragment_tests) in;
 
-struct Piece {
+struct Layer {
     uvec2 color; // premultiplied red, green, blue and alpha as halves
     float depth;
-    uint next; // 0: none
+    uint next; // index of the next layer of the sample; 0: end of the list
 };
-layout(std430, binding = 3) buffer Pieces { Piece pieces[]; };           // the first is not used
-layout(std430, binding = 4) buffer Heads { uint n_pieces; uint heads[]; }; // row by row; counts on when there is no room
+layout(std430, binding = 3) buffer Layers { Layer layers[]; }; // layers[0] is not used
+// heads[] is row by row. n_layers also counts layers that did not fit, so that the next attempt allocates enough.
+layout(std430, binding = 4) buffer Heads { uint n_layers; uint heads[]; };
 
 layout(location = 2) uniform vec3 eye;
 layout(location = 3) uniform vec3 color;
 layout(location = 4) uniform float opacity;
-layout(location = 5) uniform vec3 light; // direction towards it
-layout(location = 6) uniform uint width; // of a row
+layout(location = 5) uniform vec3 light; // direction towards the light
+layout(location = 6) uniform uint width; // samples in a row of heads
 
 in vec3 at;
 in vec3 normal;
 
 void main() {
-    uint place = atomicAdd(n_pieces, 1u) + 1u;
-    if (place >= uint(pieces.length())) return;
+    uint index = atomicAdd(n_layers, 1u) + 1u;
+    if (index >= uint(layers.length())) return;
     vec3 view = normalize(eye - at), n = normalize(normal);
     if (!gl_FrontFacing) n = -n;
     float along = clamp(dot(n, view), 0, 1), rim = (1 - along) * (1 - along);
@@ -38,7 +40,7 @@ void main() {
         alpha = mix(alpha, 1, 0.3 * shine);
     }
     uvec2 here = uvec2(gl_FragCoord.xy);
-    pieces[place].color = uvec2(packHalf2x16(lit.rg * alpha), packHalf2x16(vec2(lit.b * alpha, alpha)));
-    pieces[place].depth = gl_FragCoord.z;
-    pieces[place].next = atomicExchange(heads[here.y * width + here.x], place);
+    layers[index].color = uvec2(packHalf2x16(lit.rg * alpha), packHalf2x16(vec2(lit.b * alpha, alpha)));
+    layers[index].depth = gl_FragCoord.z;
+    layers[index].next = atomicExchange(heads[here.y * width + here.x], index);
 }

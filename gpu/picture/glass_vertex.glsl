@@ -1,11 +1,12 @@
 #version 450 core
-// A body's triangles, taken from its arrays: corner by corner, so that edges sharper than 30 degrees stay sharp.
+// Fetches a body's triangle corners from storage buffers. Each corner chooses its own normal: the face's where it
+// differs from the vertex's by more than 30 degrees, so that sharp edges are not shaded smooth.
 layout(std430, binding = 0) readonly buffer Positions { float positions[]; };
 layout(std430, binding = 1) readonly buffer Normals { float normals[]; };
 layout(std430, binding = 2) readonly buffer Triangles { uint triangles[]; };
 
-layout(location = 0) uniform mat4 camera; // from the world around the origin
-layout(location = 1) uniform mat4 body;   // to there
+layout(location = 0) uniform mat4 camera; // world relative to the camera's origin -> clip space
+layout(location = 1) uniform mat4 body;   // the body's frame -> world relative to the camera's origin
 
 out vec3 at;
 out vec3 normal;
@@ -20,7 +21,7 @@ void main() {
     float size = length(flat_normal);
     if (size > 0) flat_normal /= size;
     vec3 smooth_normal = vec3(normals[3 * v], normals[3 * v + 1], normals[3 * v + 2]);
-    normal = mat3(body) * (dot(flat_normal, smooth_normal) > 0.866 ? smooth_normal : flat_normal);
+    normal = mat3(body) * (dot(flat_normal, smooth_normal) > 0.866 ? smooth_normal : flat_normal); // cos 30 degrees
     at = (body * vec4(position(v), 1)).xyz;
     gl_Position = camera * vec4(at, 1);
 }

@@ -1,4 +1,4 @@
-/* no_painter.c - what draws snapshots in a build without EGL: nobody. */
+/* no_painter.c - the painter in a build without EGL: every call fails with UNSUPPORTED. */
 #include "gpu/picture/picture.h"
 
 #ifndef CT_HAVE_EGL
@@ -7,7 +7,7 @@
 
 static ct_status refuse(ct_error *error) {
     return ct_fail(error, CT_UNSUPPORTED, "snapshot",
-                   "this build draws no pictures: build it with EGL=1, which takes libepoxy and libpng");
+                   "this build cannot draw pictures: build with EGL=1, which needs libepoxy and libpng");
 }
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error) {
@@ -19,9 +19,9 @@ void ct_painter_destroy(ct_painter **painter) {
     *painter = NULL;
 }
 
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error) {
-    (void)painter, (void)snapshot, (void)most_glass, (void)pixels;
+    (void)painter, (void)snapshot, (void)max_glass_bytes, (void)pixels;
     return refuse(error);
 }
 

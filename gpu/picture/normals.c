@@ -1,4 +1,4 @@
-/* normals.c - normals of a mesh's vertices, for shading. */
+/* normals.c - vertex normals for shading. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t
     memset(normals, 0, n_vertices * 3 * sizeof *normals);
     for (size_t t = 0; t < n_triangles; t++) {
         const uint32_t *v = triangles + 3 * t;
-        float a[3], b[3];
+        float a[3], b[3]; /* edges; their cross product is the face's normal times twice its area */
         for (int i = 0; i < 3; i++) {
             a[i] = positions[3 * (size_t)v[1] + i] - positions[3 * (size_t)v[0] + i];
             b[i] = positions[3 * (size_t)v[2] + i] - positions[3 * (size_t)v[0] + i];

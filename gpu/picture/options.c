@@ -1,4 +1,4 @@
-/* options.c - what a snapshot can be asked for: defaults and bounds. */
+/* options.c - defaults and bounds of snapshot options. */
 #include <math.h>
 
 #include "gpu/base/fail.h"
@@ -37,22 +37,22 @@ static ct_status check_size(const char *field, uint32_t value, ct_error *error) 
 ct_status ct_snapshot_options_check(const ct_snapshot_options *o, ct_error *error) {
     if (o->cookie != COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_snapshot_options_init");
-    static const double far = 1e30;
+    static const double limit = 1e30; /* m; products of such numbers do not overflow */
     const struct {
         const char *field;
         double value, low, high;
     } numbers[] = {
         {"azimuth", o->azimuth, -3600, 3600},
         {"elevation", o->elevation, -90, 90},
-        {"up", o->up[0], -far, far},
-        {"up", o->up[1], -far, far},
-        {"up", o->up[2], -far, far},
-        {"eye", o->has_eye ? o->eye[0] : 0, -far, far},
-        {"eye", o->has_eye ? o->eye[1] : 0, -far, far},
-        {"eye", o->has_eye ? o->eye[2] : 0, -far, far},
-        {"target", o->has_target ? o->target[0] : 0, -far, far},
-        {"target", o->has_target ? o->target[1] : 0, -far, far},
-        {"target", o->has_target ? o->target[2] : 0, -far, far},
+        {"up", o->up[0], -limit, limit},
+        {"up", o->up[1], -limit, limit},
+        {"up", o->up[2], -limit, limit},
+        {"eye", o->has_eye ? o->eye[0] : 0, -limit, limit},
+        {"eye", o->has_eye ? o->eye[1] : 0, -limit, limit},
+        {"eye", o->has_eye ? o->eye[2] : 0, -limit, limit},
+        {"target", o->has_target ? o->target[0] : 0, -limit, limit},
+        {"target", o->has_target ? o->target[1] : 0, -limit, limit},
+        {"target", o->has_target ? o->target[2] : 0, -limit, limit},
         {"zoom", o->zoom, 0.01, 100},
         {"field_of_view", o->field_of_view, 1, 150},
         {"opacity", o->opacity, 0, 1},

@@ -1,6 +1,7 @@
-/* painter_gl.c - draws snapshots with OpenGL: samples as they are, then the bodies' glass over them, peeled layer by
- * layer from the front, so that any number of surfaces lies in the right order. Large pictures are drawn in parts, each
- * at twice the size and averaged.
+/* painter_gl.c - draws snapshots with OpenGL. First the span ends, which are opaque; then the bodies, whose glass
+ * layers go into one linked list per sample; then a pass that sorts each list and blends it, so that any number of
+ * overlapping surfaces is drawn in the right order. Large pictures are drawn in parts. Pixels are averages of 2 x 2
+ * samples.
  */
 #include <epoxy/gl.h>
 #include <math.h>
@@ -15,51 +16,53 @@
 #include "glass_vertex_glsl.h"
 #include "resolve_fragment_glsl.h"
 #include "screen_vertex_glsl.h"
-#include "tile_fragment_glsl.h"
-#include "tile_vertex_glsl.h"
+#include "span_end_fragment_glsl.h"
+#include "span_end_vertex_glsl.h"
 
 enum {
-    SCALE = 2,   /* samples of a pixel along each side */
-    PART = 1024, /* pixels along a side of the largest part drawn at once */
-    PIECE = 16,  /* bytes, see glass_fragment.glsl */
+    SCALE = 2,        /* samples of a pixel along each side */
+    MAX_PART = 1024,  /* pixels along a side of the largest part drawn at once */
+    LAYER_BYTES = 16, /* struct Layer of glass_fragment.glsl */
 };
 
 struct ct_painter {
     ct_gl_context *context;
-    GLuint glass, tiles, resolve; /* programs */
-    GLuint nothing;               /* a vertex array without arrays */
+    GLuint glass, span_ends, resolve; /* programs */
+    GLuint vertex_array;              /* empty: the shaders fetch vertices from storage buffers */
 };
 
-/* What a picture's vertices are read from. */
-typedef struct ct_paint_body {
-    GLuint positions, normals, triangles; /* buffers */
-    bool owns_triangles;                  /* else another body of the same mesh does */
-    bool owns_positions;
-} ct_paint_body;
+/* A body's buffers. Bodies of one mesh share its triangles, and rigid bodies of one mesh also its positions and
+ * normals; the first of them owns the buffers. */
+typedef struct body_buffers {
+    GLuint positions, normals, triangles;
+    bool owns_triangles;
+    bool owns_positions; /* and normals */
+} body_buffers;
 
-typedef struct ct_paint {
+/* One picture while it is drawn. */
+typedef struct rendering {
     const ct_painter *painter;
     const ct_snapshot *snapshot;
-    ct_paint_body *bodies;
-    GLuint tiles;
-    GLint most_bytes, alignment; /* of a storage block */
-    uint32_t part_size[2];       /* pixels, of the largest part */
-    GLuint solid, depth, result; /* textures */
-    GLuint on_solid, on_result;  /* framebuffers */
-    GLuint pieces, heads;        /* buffers: of glass, for `room` pieces; and of their number and the samples' lists */
-    uint64_t room, most_room;
-    float eye[3], light[3];
+    body_buffers *bodies;
+    GLuint span_ends;                      /* buffer */
+    GLint max_block_bytes, alignment;      /* of a storage block */
+    uint32_t part_size[2];                 /* pixels, of the largest part */
+    GLuint solid, depth, result;           /* textures: span ends and their depths, SCALE times as large; pixels */
+    GLuint solid_target, result_target;    /* framebuffers */
+    GLuint layers, heads;                  /* buffers of glass_fragment.glsl */
+    uint64_t layer_capacity, max_capacity; /* layers */
+    float eye[3], light[3];                /* relative to the camera's origin; unit vector towards the light */
     float matrix[16];
-} ct_paint;
+} rendering;
 
-/* sRGB, pale enough not to be taken for a sample's colour. */
+/* sRGB, pale enough to be distinguished from the colours of span ends. */
 static const float palette[][3] = {
     {0.36f, 0.52f, 0.66f}, {0.80f, 0.64f, 0.46f}, {0.55f, 0.50f, 0.66f}, {0.45f, 0.60f, 0.54f},
     {0.74f, 0.56f, 0.58f}, {0.66f, 0.64f, 0.48f}, {0.48f, 0.48f, 0.50f}, {0.42f, 0.56f, 0.60f},
 };
 enum { PALETTE = sizeof palette / sizeof *palette };
 
-static float linear_of(double c) {
+static float to_linear(double c) {
     return (float)(c <= 0.04045 ? c / 12.92 : pow((c + 0.055) / 1.055, 2.4));
 }
 
@@ -74,7 +77,7 @@ ct_status ct_painter_create(ct_painter **out, ct_error *error) {
         GLuint *program;
     } programs[] = {
         {"glass", glass_vertex_glsl, glass_fragment_glsl, &painter->glass},
-        {"tiles", tile_vertex_glsl, tile_fragment_glsl, &painter->tiles},
+        {"span ends", span_end_vertex_glsl, span_end_fragment_glsl, &painter->span_ends},
         {"resolve", screen_vertex_glsl, resolve_fragment_glsl, &painter->resolve},
     };
     ct_status status = ct_gl_context_create(NULL, &painter->context, error);
@@ -83,7 +86,7 @@ ct_status ct_painter_create(ct_painter **out, ct_error *error) {
         for (size_t i = 0; !status && i < sizeof programs / sizeof *programs; i++)
             status = ct_gl_program(painter->context, programs[i].name, programs[i].vertex, programs[i].fragment,
                                    programs[i].program, error);
-        glCreateVertexArrays(1, &painter->nothing);
+        glCreateVertexArrays(1, &painter->vertex_array);
         if (!status) status = ct_gl_check(painter->context, "preparing to draw pictures", error);
         ct_gl_leave(painter->context);
     }
@@ -96,9 +99,9 @@ void ct_painter_destroy(ct_painter **handle) {
     ct_painter *painter = *handle;
     if (!painter) return;
     if (painter->context && ct_gl_enter(painter->context, NULL) == CT_OK) {
-        const GLuint programs[] = {painter->glass, painter->tiles, painter->resolve};
+        const GLuint programs[] = {painter->glass, painter->span_ends, painter->resolve};
         for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) glDeleteProgram(programs[i]);
-        glDeleteVertexArrays(1, &painter->nothing);
+        glDeleteVertexArrays(1, &painter->vertex_array);
         ct_gl_leave(painter->context);
     }
     ct_gl_context_destroy(&painter->context);
@@ -106,126 +109,126 @@ void ct_painter_destroy(ct_painter **handle) {
     *handle = NULL;
 }
 
-/* ---- what is drawn ---- */
+/* ---- uploading ---- */
 
-static GLuint buffer_of(const void *data, size_t bytes) {
+static GLuint make_buffer(const void *data, size_t bytes) {
     GLuint buffer;
     glCreateBuffers(1, &buffer);
     glNamedBufferStorage(buffer, (GLsizeiptr)(bytes ? bytes : 4), bytes ? data : NULL, 0);
     return buffer;
 }
 
-static ct_status upload_body(ct_paint *paint, size_t index, ct_error *error) {
-    const ct_shown_body *bodies = paint->snapshot->bodies, *body = &bodies[index];
-    ct_paint_body *to = &paint->bodies[index], *same = NULL, *still = NULL;
+static ct_status upload_body(rendering *r, size_t index, ct_error *error) {
+    const ct_snapshot_body *bodies = r->snapshot->bodies, *body = &bodies[index];
+    body_buffers *to = &r->bodies[index], *same_mesh = NULL, *same_positions = NULL;
     ct_mesh_info info;
     ct_mesh_get_info(body->mesh, &info);
     for (size_t i = 0; i < index; i++) {
         if (bodies[i].mesh != body->mesh) continue;
-        same = &paint->bodies[i];
-        if (!bodies[i].positions) still = same;
+        same_mesh = &r->bodies[i];
+        if (!bodies[i].positions) same_positions = same_mesh;
     }
-    if (info.vertices * 12 > (uint64_t)paint->most_bytes)
+    if (info.vertices * 12 > (uint64_t)r->max_block_bytes)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "snapshot",
-                       "body %u has %llu vertices, and this OpenGL draws bodies of at most %d", body->id,
-                       (unsigned long long)info.vertices, paint->most_bytes / 12);
+                       "body %u has %llu vertices, more than the %d that this OpenGL driver can draw", body->id,
+                       (unsigned long long)info.vertices, r->max_block_bytes / 12);
     const uint32_t *triangles = ct_mesh_triangles(body->mesh);
-    to->owns_triangles = !same;
-    to->triangles = same ? same->triangles : buffer_of(triangles, info.triangles * 12);
-    if (!body->positions && still) {
-        to->positions = still->positions;
-        to->normals = still->normals;
+    to->owns_triangles = !same_mesh;
+    to->triangles = same_mesh ? same_mesh->triangles : make_buffer(triangles, info.triangles * 12);
+    if (!body->positions && same_positions) {
+        to->positions = same_positions->positions;
+        to->normals = same_positions->normals;
         return CT_OK;
     }
     float *normals = malloc(info.vertices * 12);
     if (!normals)
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for the normals of %llu vertices",
                        (unsigned long long)info.vertices);
-    const float *positions = ct_shown_positions(body);
+    const float *positions = ct_snapshot_body_positions(body);
     ct_vertex_normals(positions, triangles, info.vertices, info.triangles, normals);
     to->owns_positions = true;
-    to->positions = buffer_of(positions, info.vertices * 12);
-    to->normals = buffer_of(normals, info.vertices * 12);
+    to->positions = make_buffer(positions, info.vertices * 12);
+    to->normals = make_buffer(normals, info.vertices * 12);
     free(normals);
     return CT_OK;
 }
 
-static ct_status upload_bodies(ct_paint *paint, ct_error *error) {
-    const ct_snapshot *snapshot = paint->snapshot;
-    paint->bodies = calloc(snapshot->n_bodies ? snapshot->n_bodies : 1, sizeof *paint->bodies);
-    if (!paint->bodies) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a picture");
+static ct_status upload_bodies(rendering *r, ct_error *error) {
+    const ct_snapshot *snapshot = r->snapshot;
+    r->bodies = calloc(snapshot->n_bodies ? snapshot->n_bodies : 1, sizeof *r->bodies);
+    if (!r->bodies) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a picture");
     ct_status status = CT_OK;
     if (!(snapshot->options.show & CT_SHOW_BODIES)) return status;
-    for (size_t i = 0; !status && i < snapshot->n_bodies; i++) status = upload_body(paint, i, error);
+    for (size_t i = 0; !status && i < snapshot->n_bodies; i++) status = upload_body(r, i, error);
     return status;
 }
 
-static ct_status upload_tiles(ct_paint *paint, ct_error *error) {
-    const ct_snapshot *snapshot = paint->snapshot;
+static ct_status upload_span_ends(rendering *r, ct_error *error) {
+    const ct_snapshot *snapshot = r->snapshot;
     const double *origin = snapshot->camera.origin;
-    float *tiles = malloc((snapshot->n_spans ? snapshot->n_spans : 1) * 8 * sizeof *tiles);
-    if (!tiles)
+    float *span_ends = malloc((snapshot->n_spans ? snapshot->n_spans : 1) * 8 * sizeof *span_ends);
+    if (!span_ends)
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory to draw %llu samples",
                        (unsigned long long)snapshot->n_spans);
     for (uint64_t i = 0; i < snapshot->n_spans; i++) {
         const ct_span *span = &snapshot->spans[i];
         for (int end = 0; end < 2; end++) {
             const float *p = end ? span->upper : span->lower;
-            float *tile = tiles + 8 * i + 4 * end;
-            for (int k = 0; k < 3; k++) tile[k] = (float)(p[k] - origin[k]);
-            tile[3] = (float)(2 * span->axis + (uint32_t)end);
+            float *span_end = span_ends + 8 * i + 4 * end; /* as span_end_vertex.glsl reads it */
+            for (int k = 0; k < 3; k++) span_end[k] = (float)(p[k] - origin[k]);
+            span_end[3] = (float)(2 * span->axis + (uint32_t)end);
         }
     }
-    paint->tiles = buffer_of(tiles, snapshot->n_spans * 32);
-    free(tiles);
+    r->span_ends = make_buffer(span_ends, snapshot->n_spans * 32);
+    free(span_ends);
     return CT_OK;
 }
 
-/* ---- where it is drawn ---- */
+/* ---- render targets ---- */
 
-static GLuint make_texture(const ct_paint *paint, GLenum format, GLsizei scale) {
+static GLuint make_texture(const rendering *r, GLenum format, GLsizei scale) {
     GLuint texture;
     glCreateTextures(GL_TEXTURE_2D, 1, &texture);
-    glTextureStorage2D(texture, 1, format, (GLsizei)paint->part_size[0] * scale, (GLsizei)paint->part_size[1] * scale);
+    glTextureStorage2D(texture, 1, format, (GLsizei)r->part_size[0] * scale, (GLsizei)r->part_size[1] * scale);
     glTextureParameteri(texture, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
     glTextureParameteri(texture, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
     return texture;
 }
 
-static void make_pieces(ct_paint *paint, uint64_t room) {
-    glDeleteBuffers(1, &paint->pieces);
-    glCreateBuffers(1, &paint->pieces);
-    glNamedBufferStorage(paint->pieces, (GLsizeiptr)(room * PIECE), NULL, 0);
-    paint->room = room;
+static void make_layers(rendering *r, uint64_t capacity) {
+    glDeleteBuffers(1, &r->layers);
+    glCreateBuffers(1, &r->layers);
+    glNamedBufferStorage(r->layers, (GLsizeiptr)(capacity * LAYER_BYTES), NULL, 0);
+    r->layer_capacity = capacity;
 }
 
-static void make_targets(ct_paint *paint) {
-    paint->solid = make_texture(paint, GL_RGBA16F, SCALE);
-    paint->depth = make_texture(paint, GL_DEPTH_COMPONENT32F, SCALE);
-    paint->result = make_texture(paint, GL_RGBA8, 1);
-    glCreateFramebuffers(1, &paint->on_solid);
-    glNamedFramebufferTexture(paint->on_solid, GL_COLOR_ATTACHMENT0, paint->solid, 0);
-    glNamedFramebufferTexture(paint->on_solid, GL_DEPTH_ATTACHMENT, paint->depth, 0);
-    glCreateFramebuffers(1, &paint->on_result);
-    glNamedFramebufferTexture(paint->on_result, GL_COLOR_ATTACHMENT0, paint->result, 0);
-    uint64_t samples = (uint64_t)paint->part_size[0] * paint->part_size[1] * SCALE * SCALE;
-    glCreateBuffers(1, &paint->heads);
-    glNamedBufferStorage(paint->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
-    make_pieces(paint, 1 + samples < paint->most_room ? 1 + samples : paint->most_room);
+static void make_targets(rendering *r) {
+    r->solid = make_texture(r, GL_RGBA16F, SCALE);
+    r->depth = make_texture(r, GL_DEPTH_COMPONENT32F, SCALE);
+    r->result = make_texture(r, GL_RGBA8, 1);
+    glCreateFramebuffers(1, &r->solid_target);
+    glNamedFramebufferTexture(r->solid_target, GL_COLOR_ATTACHMENT0, r->solid, 0);
+    glNamedFramebufferTexture(r->solid_target, GL_DEPTH_ATTACHMENT, r->depth, 0);
+    glCreateFramebuffers(1, &r->result_target);
+    glNamedFramebufferTexture(r->result_target, GL_COLOR_ATTACHMENT0, r->result, 0);
+    uint64_t samples = (uint64_t)r->part_size[0] * r->part_size[1] * SCALE * SCALE;
+    glCreateBuffers(1, &r->heads);
+    glNamedBufferStorage(r->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
+    /* One layer a sample to begin with, which grows if needed. */
+    make_layers(r, 1 + samples < r->max_capacity ? 1 + samples : r->max_capacity);
 }
 
-static void free_all(ct_paint *paint) {
-    for (size_t i = 0; paint->bodies && i < paint->snapshot->n_bodies; i++) {
-        const ct_paint_body *body = &paint->bodies[i];
+static void free_all(rendering *r) {
+    for (size_t i = 0; r->bodies && i < r->snapshot->n_bodies; i++) {
+        const body_buffers *body = &r->bodies[i];
         if (body->owns_triangles) glDeleteBuffers(1, &body->triangles);
         if (!body->owns_positions) continue;
         glDeleteBuffers(1, &body->positions);
         glDeleteBuffers(1, &body->normals);
     }
-    free(paint->bodies);
-    const GLuint buffers[] = {paint->tiles, paint->pieces, paint->heads};
-    const GLuint textures[] = {paint->solid, paint->depth, paint->result},
-                 targets[] = {paint->on_solid, paint->on_result};
+    free(r->bodies);
+    const GLuint buffers[] = {r->span_ends, r->layers, r->heads};
+    const GLuint textures[] = {r->solid, r->depth, r->result}, targets[] = {r->solid_target, r->result_target};
     glDeleteBuffers(3, buffers);
     glDeleteFramebuffers(2, targets);
     glDeleteTextures(3, textures);
@@ -238,45 +241,47 @@ static void set_target(GLuint target, const uint32_t size[2], uint32_t scale) {
     glViewport(0, 0, (GLsizei)(size[0] * scale), (GLsizei)(size[1] * scale));
 }
 
-static void draw_tiles(const ct_paint *paint) {
-    const ct_snapshot *snapshot = paint->snapshot;
+static void draw_span_ends(const rendering *r) {
+    const ct_snapshot *snapshot = r->snapshot;
     float colors[9];
-    for (int i = 0; i < 9; i++) colors[i] = linear_of(ct_axis_color[i / 3][i % 3]);
-    glUseProgram(paint->painter->tiles);
-    glUniformMatrix4fv(0, 1, GL_FALSE, paint->matrix);
-    glUniform3fv(2, 1, paint->eye);
+    for (int i = 0; i < 9; i++) colors[i] = to_linear(ct_axis_color[i / 3][i % 3]);
+    glUseProgram(r->painter->span_ends);
+    glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
+    glUniform3fv(2, 1, r->eye);
     glUniform3fv(3, 3, colors);
-    glUniform3fv(6, 1, paint->light);
-    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, paint->tiles);
+    glUniform3fv(6, 1, r->light);
+    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, r->span_ends);
     for (size_t i = 0; i < snapshot->n_contacts; i++) {
-        const ct_shown_contact *contact = &snapshot->contacts[i];
-        float reach[3];
-        for (int a = 0; a < 3; a++) /* a gap between those that are large enough for it */
-            reach[a] = (float)(contact->pitch[a] * (contact->pitch[a] > 5 * snapshot->camera.pixel ? 0.44 : 0.5));
-        glUniform3fv(1, 1, reach);
+        const ct_snapshot_contact *contact = &snapshot->contacts[i];
+        float half_side[3];
+        for (int a = 0; a < 3; a++) /* with a visible gap between neighbours if the pitch is more than 5 pixels */
+            half_side[a] = (float)(contact->pitch[a] * (contact->pitch[a] > 5 * snapshot->camera.pixel ? 0.44 : 0.5));
+        glUniform3fv(1, 1, half_side);
         glDrawArrays(GL_TRIANGLES, (GLint)(12 * contact->first_span), (GLsizei)(12 * contact->n_spans));
     }
 }
 
-static void draw_bodies(const ct_paint *paint) {
-    const ct_snapshot *snapshot = paint->snapshot;
+static void draw_bodies(const rendering *r) {
+    const ct_snapshot *snapshot = r->snapshot;
     for (size_t i = 0; i < snapshot->n_bodies; i++) {
-        const ct_shown_body *body = &snapshot->bodies[i];
-        const ct_paint_body *from = &paint->bodies[i];
+        const ct_snapshot_body *body = &snapshot->bodies[i];
+        const body_buffers *from = &r->bodies[i];
         const float *color = palette[i % PALETTE];
         float matrix[16] = {[15] = 1};
-        for (int r = 0; r < 3; r++)
-            for (int c = 0; c < 4; c++)
-                matrix[4 * c + r] = (float)(body->pose[4 * r + c] - (c == 3 ? snapshot->camera.origin[r] : 0));
+        for (int row = 0; row < 3; row++)
+            for (int column = 0; column < 4; column++)
+                matrix[4 * column + row] =
+                    (float)(body->pose[4 * row + column] - (column == 3 ? snapshot->camera.origin[row] : 0));
         glUniformMatrix4fv(1, 1, GL_FALSE, matrix);
-        glUniform3f(3, linear_of(color[0]), linear_of(color[1]), linear_of(color[2]));
+        glUniform3f(3, to_linear(color[0]), to_linear(color[1]), to_linear(color[2]));
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, from->positions);
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 1, from->normals);
         ct_mesh_info info;
         ct_mesh_get_info(body->mesh, &info);
-        /* More triangles than a storage block holds are drawn range by range. */
-        uint64_t step = (uint64_t)paint->most_bytes / 12;
-        step -= step % (uint64_t)paint->alignment; /* of triangles, so that the range's bytes are aligned too */
+        /* A mesh with more triangles than a storage block holds is drawn in ranges. A multiple of `alignment` triangles
+         * is also a multiple of `alignment` bytes. */
+        uint64_t step = (uint64_t)r->max_block_bytes / 12;
+        step -= step % (uint64_t)r->alignment;
         for (uint64_t first = 0; first < info.triangles; first += step) {
             uint64_t n = info.triangles - first < step ? info.triangles - first : step;
             glBindBufferRange(GL_SHADER_STORAGE_BUFFER, 2, from->triangles, (GLintptr)(first * 12),
@@ -286,88 +291,87 @@ static void draw_bodies(const ct_paint *paint) {
     }
 }
 
-/* The glass as lists; returns how many pieces there are, which may be more than there was room for. */
-static uint64_t draw_glass(const ct_paint *paint, const uint32_t size[2]) {
+/* Fills the lists of glass layers. Returns the number of layers, which may exceed the buffer's capacity. */
+static uint64_t collect_glass(const rendering *r, const uint32_t size[2]) {
     const GLuint zero = 0;
-    glClearNamedBufferData(paint->heads, GL_R32UI, GL_RED_INTEGER, GL_UNSIGNED_INT, &zero);
+    glClearNamedBufferData(r->heads, GL_R32UI, GL_RED_INTEGER, GL_UNSIGNED_INT, &zero);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
-    glUseProgram(paint->painter->glass);
-    glUniformMatrix4fv(0, 1, GL_FALSE, paint->matrix);
-    glUniform3fv(2, 1, paint->eye);
-    glUniform1f(4, (float)paint->snapshot->options.opacity);
-    glUniform3fv(5, 1, paint->light);
+    glUseProgram(r->painter->glass);
+    glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
+    glUniform3fv(2, 1, r->eye);
+    glUniform1f(4, (float)r->snapshot->options.opacity);
+    glUniform3fv(5, 1, r->light);
     glUniform1ui(6, size[0] * SCALE);
     glColorMask(GL_FALSE, GL_FALSE, GL_FALSE, GL_FALSE);
     glDepthMask(GL_FALSE);
-    draw_bodies(paint);
+    draw_bodies(r);
     glDepthMask(GL_TRUE);
     glColorMask(GL_TRUE, GL_TRUE, GL_TRUE, GL_TRUE);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
     GLuint n = 0;
-    glGetNamedBufferSubData(paint->heads, 0, sizeof n, &n);
+    glGetNamedBufferSubData(r->heads, 0, sizeof n, &n);
     return n;
 }
 
-/* False: the glass of the part is too much at once. */
-static bool draw_part(ct_paint *paint, const uint32_t size[2]) {
-    const ct_snapshot *snapshot = paint->snapshot;
-    const float nothing[4] = {0}, far = 1;
-    bool glass = snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies;
-    glClearNamedFramebufferfv(paint->on_solid, GL_COLOR, 0, nothing);
-    glClearNamedFramebufferfv(paint->on_solid, GL_DEPTH, 0, &far);
-    set_target(paint->on_solid, size, SCALE);
+/* Draws a part into the result texture. False: its glass layers exceed max_capacity. */
+static bool draw_part(rendering *r, const uint32_t size[2]) {
+    const ct_snapshot *snapshot = r->snapshot;
+    const float clear_color[4] = {0}, clear_depth = 1;
+    bool has_glass = snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies;
+    glClearNamedFramebufferfv(r->solid_target, GL_COLOR, 0, clear_color);
+    glClearNamedFramebufferfv(r->solid_target, GL_DEPTH, 0, &clear_depth);
+    set_target(r->solid_target, size, SCALE);
     glEnable(GL_DEPTH_TEST);
-    if (snapshot->n_spans) draw_tiles(paint);
-    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 4, paint->heads);
-    for (bool again = glass; again;) {
-        glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, paint->pieces);
-        uint64_t need = 1 + draw_glass(paint, size);
-        again = need > paint->room;
-        if (need > paint->most_room) return false;
-        if (again) make_pieces(paint, need);
+    if (snapshot->n_spans) draw_span_ends(r);
+    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 4, r->heads);
+    for (bool retry = has_glass; retry;) {
+        glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, r->layers);
+        uint64_t need = 1 + collect_glass(r, size); /* layers[0] is not used */
+        retry = need > r->layer_capacity;
+        if (need > r->max_capacity) return false;
+        if (retry) make_layers(r, need);
     }
     glDisable(GL_DEPTH_TEST);
 
     const double *background = snapshot->options.background;
-    set_target(paint->on_result, size, 1);
-    glBindTextureUnit(0, paint->solid);
-    glUseProgram(paint->painter->resolve);
+    set_target(r->result_target, size, 1);
+    glBindTextureUnit(0, r->solid);
+    glUseProgram(r->painter->resolve);
     glUniform1i(0, SCALE);
-    glUniform4f(1, linear_of(background[0]), linear_of(background[1]), linear_of(background[2]), (float)background[3]);
-    glUniform1ui(2, glass ? size[0] * SCALE : 0);
-    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, paint->pieces);
+    glUniform4f(1, to_linear(background[0]), to_linear(background[1]), to_linear(background[2]), (float)background[3]);
+    glUniform1ui(2, has_glass ? size[0] * SCALE : 0);
+    glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, r->layers);
     glDrawArrays(GL_TRIANGLES, 0, 3);
     return true;
 }
 
-/* From over the camera's left shoulder. */
-static void place_light(ct_paint *paint) {
-    const ct_camera *camera = &paint->snapshot->camera;
+/* The light is to the left of the camera and above it. */
+static void place_light(rendering *r) {
+    const ct_camera *camera = &r->snapshot->camera;
     for (int i = 0; i < 3; i++) {
-        paint->eye[i] = (float)(camera->eye[i] - camera->origin[i]);
-        paint->light[i] = (float)((-0.45 * camera->right[i] + 0.6 * camera->up[i] + 0.66 * camera->back[i]));
+        r->eye[i] = (float)(camera->eye[i] - camera->origin[i]);
+        r->light[i] = (float)((-0.45 * camera->right[i] + 0.6 * camera->up[i] + 0.66 * camera->back[i]));
     }
-    float length = sqrtf(paint->light[0] * paint->light[0] + paint->light[1] * paint->light[1] +
-                         paint->light[2] * paint->light[2]);
-    for (int i = 0; i < 3; i++) paint->light[i] /= length;
+    float length = sqrtf(r->light[0] * r->light[0] + r->light[1] * r->light[1] + r->light[2] * r->light[2]);
+    for (int i = 0; i < 3; i++) r->light[i] /= length;
 }
 
-/* Draws columns x0..x1 and rows y0..y1 into the pixels; what is too much at once, half by half. */
-static ct_status draw_area(ct_paint *paint, const uint32_t area[4], uint8_t *rows, uint8_t *pixels, ct_error *error) {
-    const ct_snapshot_options *o = &paint->snapshot->options;
+/* Draws area {x0, y0, x1, y1} into the pixels. Halves an area that is too large or has too much glass for one pass. */
+static ct_status draw_area(rendering *r, const uint32_t area[4], uint8_t *rows, uint8_t *pixels, ct_error *error) {
+    const ct_snapshot_options *o = &r->snapshot->options;
     const uint32_t size[2] = {area[2] - area[0], area[3] - area[1]}, whole[2] = {o->width, o->height};
     int longer = size[1] > size[0];
-    if (size[0] <= PART && size[1] <= PART) {
-        ct_camera_matrix(&paint->snapshot->camera, whole, area, paint->matrix);
-        bool drawn = draw_part(paint, size);
+    if (size[0] <= MAX_PART && size[1] <= MAX_PART) {
+        ct_camera_matrix(&r->snapshot->camera, whole, area, r->matrix);
+        bool drawn = draw_part(r, size);
         if (drawn) glReadPixels(0, 0, (GLsizei)size[0], (GLsizei)size[1], GL_RGBA, GL_UNSIGNED_BYTE, rows);
-        ct_status status = ct_gl_check(paint->painter->context, "drawing a picture", error);
+        ct_status status = ct_gl_check(r->painter->context, "drawing a picture", error);
         if (!status && !drawn && size[longer] < 2)
             status = ct_fail(error, CT_LIMIT_EXCEEDED, "snapshot",
-                             "more surfaces lie behind one pixel than there is memory for: show one contact, or "
-                             "samples alone");
-        for (uint32_t r = 0; !status && drawn && r < size[1]; r++) /* OpenGL's first row is the lowest */
-            memcpy(pixels + 4 * ((size_t)(area[3] - 1 - r) * o->width + area[0]), rows + 4 * (size_t)r * size[0],
+                             "one pixel has more surfaces than fit in memory: show one contact, or samples without "
+                             "bodies");
+        for (uint32_t row = 0; !status && drawn && row < size[1]; row++) /* OpenGL's first row is the lowest */
+            memcpy(pixels + 4 * ((size_t)(area[3] - 1 - row) * o->width + area[0]), rows + 4 * (size_t)row * size[0],
                    4 * (size_t)size[0]);
         if (status || drawn) return status;
     }
@@ -375,42 +379,44 @@ static ct_status draw_area(ct_paint *paint, const uint32_t area[4], uint8_t *row
     memcpy(halves[0], area, sizeof halves[0]);
     memcpy(halves[1], area, sizeof halves[1]);
     halves[0][2 + longer] = halves[1][longer] = area[longer] + size[longer] / 2;
-    ct_status status = draw_area(paint, halves[0], rows, pixels, error);
-    return status ? status : draw_area(paint, halves[1], rows, pixels, error);
+    ct_status status = draw_area(r, halves[0], rows, pixels, error);
+    return status ? status : draw_area(r, halves[1], rows, pixels, error);
 }
 
-static ct_status draw_all(ct_paint *paint, uint8_t *pixels, ct_error *error) {
-    const ct_snapshot_options *o = &paint->snapshot->options;
-    uint8_t *rows = malloc((size_t)paint->part_size[0] * paint->part_size[1] * 4);
+static ct_status draw_picture(rendering *r, uint8_t *pixels, ct_error *error) {
+    const ct_snapshot_options *o = &r->snapshot->options;
+    uint8_t *rows = malloc((size_t)r->part_size[0] * r->part_size[1] * 4);
     if (!rows) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a part of a picture");
-    glBindVertexArray(paint->painter->nothing);
+    glBindVertexArray(r->painter->vertex_array);
     glPixelStorei(GL_PACK_ALIGNMENT, 4);
-    ct_status status = draw_area(paint, (const uint32_t[4]){0, 0, o->width, o->height}, rows, pixels, error);
+    ct_status status = draw_area(r, (const uint32_t[4]){0, 0, o->width, o->height}, rows, pixels, error);
     free(rows);
     return status;
 }
 
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error) {
-    ct_paint paint = {.painter = painter, .snapshot = snapshot};
+    rendering r = {.painter = painter, .snapshot = snapshot};
     ct_status status = ct_gl_enter(painter->context, error);
     if (status) return status;
-    glGetIntegerv(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &paint.most_bytes);
-    glGetIntegerv(GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &paint.alignment);
-    if (paint.most_bytes <= 0) paint.most_bytes = INT32_MAX; /* does not fit a GLint */
-    if (paint.alignment < 1) paint.alignment = 1;
-    paint.most_room = (most_glass < (uint64_t)paint.most_bytes ? most_glass : (uint64_t)paint.most_bytes) / PIECE;
-    if (paint.most_room < 2) paint.most_room = 2; /* the first is not used */
+    glGetIntegerv(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &r.max_block_bytes);
+    glGetIntegerv(GL_SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT, &r.alignment);
+    if (r.max_block_bytes <= 0) r.max_block_bytes = INT32_MAX; /* the driver's limit overflowed GLint */
+    if (r.alignment < 1) r.alignment = 1;
+    /* bytes, until the division */
+    r.max_capacity =
+        (max_glass_bytes < (uint64_t)r.max_block_bytes ? max_glass_bytes : (uint64_t)r.max_block_bytes) / LAYER_BYTES;
+    if (r.max_capacity < 2) r.max_capacity = 2; /* layers[0] is not used */
     const ct_snapshot_options *o = &snapshot->options;
-    paint.part_size[0] = o->width < PART ? o->width : PART;
-    paint.part_size[1] = o->height < PART ? o->height : PART;
-    place_light(&paint);
-    make_targets(&paint);
-    status = upload_bodies(&paint, error);
-    if (!status) status = upload_tiles(&paint, error);
-    if (!status) status = ct_gl_check(painter->context, "bringing a picture's bodies to the device", error);
-    if (!status) status = draw_all(&paint, pixels, error);
-    free_all(&paint);
+    r.part_size[0] = o->width < MAX_PART ? o->width : MAX_PART;
+    r.part_size[1] = o->height < MAX_PART ? o->height : MAX_PART;
+    place_light(&r);
+    make_targets(&r);
+    status = upload_bodies(&r, error);
+    if (!status) status = upload_span_ends(&r, error);
+    if (!status) status = ct_gl_check(painter->context, "uploading a picture's bodies", error);
+    if (!status) status = draw_picture(&r, pixels, error);
+    free_all(&r);
     ct_gl_leave(painter->context);
     return status;
 }

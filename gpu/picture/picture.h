@@ -1,5 +1,5 @@
-/* picture.h - pictures inside: what a snapshot holds, where its camera stands, and the parts that make pixels of it.
- * For the files of this folder and for the engine, which keeps the painter. */
+/* picture.h - internals of snapshots: the copied scene, the camera and the painter. For this folder, for snapshot.c and
+ * for the engine, which owns the painter. */
 #ifndef CT_PICTURE_H
 #define CT_PICTURE_H
 
@@ -8,61 +8,62 @@
 
 /* ---- the camera (camera.c) ---- */
 
-/* Looks along -back; right, up and back are orthonormal. */
+/* A perspective camera that looks along -back; right, up and back are orthonormal. */
 typedef struct ct_camera {
     double eye[3], right[3], up[3], back[3]; /* m, world */
-    double origin[3];                        /* what is drawn is drawn relative to this: floats, near the middle */
-    double tangent[2];                       /* of half the field of view, across and upwards */
-    double near, far;                        /* m along -back */
-    double pixel;                            /* m at the middle of what is shown that make one pixel */
+    double origin[3];  /* the GPU draws relative to this point near the middle, where float32 is most precise */
+    double tangent[2]; /* of half the field of view, across and upwards */
+    double near, far;  /* m along -back */
+    double pixel;      /* m that one pixel spans at the distance of the target, or of the framed points' middle */
 } ct_camera;
 
-/* Finds the camera from which all points are seen. Points to frame and points that are merely drawn: */
-typedef struct ct_fit {
+/* Computes the camera for a set of points. Framed points must be inside the picture; drawn points only set the depth
+ * range and may lie outside. */
+typedef struct ct_camera_fit {
     const ct_snapshot_options *options;
     ct_camera camera;
-    double low[2], high[2];      /* bounds of eye -+ tangent * depth, see camera.c */
-    double lo[3], hi[3];         /* of the framed points along right, up, back; none: lo > hi */
-    double all_lo[3], all_hi[3]; /* of all points */
-} ct_fit;
+    double low[2], high[2];            /* bounds of eye -+ tangent * depth, see camera.c */
+    double framed_lo[3], framed_hi[3]; /* of the framed points along right, up, back; lo > hi if there are none */
+    double drawn_lo[3], drawn_hi[3];   /* of all points, framed ones included */
+} ct_camera_fit;
 
-void ct_fit_begin(ct_fit *fit, const ct_snapshot_options *options);
-void ct_fit_frame(ct_fit *fit, const double p[3]); /* must be in the picture */
-void ct_fit_draw(ct_fit *fit, const double p[3]);  /* may be outside of it */
-ct_camera ct_fit_end(ct_fit *fit);
+void ct_camera_fit_begin(ct_camera_fit *fit, const ct_snapshot_options *options);
+void ct_camera_fit_add_framed(ct_camera_fit *fit, const double p[3]);
+void ct_camera_fit_add_drawn(ct_camera_fit *fit, const double p[3]);
+ct_camera ct_camera_fit_end(ct_camera_fit *fit);
 
-/* The camera's view and projection of part of a picture: columns x0..x1, rows y0..y1 (from the top) of width x height;
- * column-major, from world relative to the origin to clip space. */
+/* View and projection for part {x0, y0, x1, y1} (pixels, y from the top) of a picture of size {width, height}: maps
+ * world coordinates relative to camera->origin to clip space. Column-major. */
 void ct_camera_matrix(const ct_camera *camera, const uint32_t size[2], const uint32_t part[4], float matrix[16]);
 
 /* ---- the snapshot (../snapshot.c) ---- */
 
-typedef struct ct_shown_body {
+typedef struct ct_snapshot_body {
     uint32_t id;
     ct_mesh *mesh; /* one reference */
     bool rigid;
     double pose[12];  /* identity for a deformable body */
-    float *positions; /* [vertices][3], world: of a deformable body; else NULL: the mesh's */
-} ct_shown_body;
+    float *positions; /* [vertices][3], world; NULL for a rigid body, which has its mesh's positions */
+} ct_snapshot_body;
 
-typedef struct ct_shown_contact {
+typedef struct ct_snapshot_contact {
     uint64_t first_span, n_spans;
     double pitch[3]; /* m between samples along x, y, z */
-} ct_shown_contact;
+} ct_snapshot_contact;
 
 struct ct_snapshot {
     ct_engine *engine;
     ct_snapshot_options options;
     ct_camera camera;
-    ct_shown_body *bodies; /* [n_bodies], rising id */
+    ct_snapshot_body *bodies; /* [n_bodies], by ascending id */
     size_t n_bodies;
-    ct_shown_contact *contacts; /* [n_contacts] */
+    ct_snapshot_contact *contacts; /* [n_contacts] */
     size_t n_contacts;
     ct_span *spans; /* [n_spans] */
     uint64_t n_spans;
 };
 
-static inline const float *ct_shown_positions(const ct_shown_body *body) {
+static inline const float *ct_snapshot_body_positions(const ct_snapshot_body *body) {
     return body->positions ? body->positions : ct_mesh_positions(body->mesh);
 }
 
@@ -72,18 +73,19 @@ typedef struct ct_painter ct_painter; /* an OpenGL context and its programs (pai
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error);
 void ct_painter_destroy(ct_painter **painter); /* nulls; NULL is allowed */
-/* Bodies and samples. By one thread at a time. Glass takes `most_glass` bytes of the device's memory at once, or less;
- * what needs more is drawn in parts. */
-ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t most_glass, uint8_t *pixels,
+/* Draws bodies and span ends. One thread at a time. The lists of glass layers take at most `max_glass_bytes` bytes of
+ * the GPU's memory; a picture that needs more is drawn in parts. LIMIT_EXCEEDED: one pixel alone needs more. */
+ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error);
 
-/* Draws the legend over a picture: three arrows with letters (axes.c). */
+/* Draws the legend, three arrows with letters, over a finished picture (axes.c). */
 void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint8_t *pixels);
 
-/* sRGB colours of rays along x, y and z, and of their arrows. */
+/* sRGB colours of the legend's arrows and of span ends on rays along x, y and z. */
 extern const float ct_axis_color[3][3];
 
-/* Area-weighted normals of a mesh's vertices, [vertices][3]; zero where there is none (normals.c). */
+/* Computes area-weighted unit normals of a mesh's vertices, [vertices][3]; 0 0 0 where the normals of the adjacent
+ * faces cancel (normals.c). */
 void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t n_vertices, size_t n_triangles,
                        float *normals);
 

@@ -1,70 +1,73 @@
-/* edge.h - which samples of a row a large triangle covers, without trying each of them; for *.simd.c files. */
+/* edge.h - which samples of a row a large triangle covers, found by division instead of testing each sample; for
+ * *.simd.c files. */
 #ifndef CT_EDGE_H
 #define CT_EDGE_H
 
 #include <math.h>
 
+#include "gpu/raster/bins.h"
 #include "gpu/raster/raster_k.h"
-#include "gpu/view/view_k.h"
 
-/* Samples [u0, u1) x [v0, v1), which hold all that a triangle can cover in a band. */
-struct extent {
-    int32_t u0, u1, v0, v1;
-};
-
-/* q: the corners; of the view along w, in the band of so many rows. */
-static inline struct extent extent_of(const int32_t *const q[3], const ct_lattice *lu, const ct_lattice *lv, int w,
-                                      int32_t first_row, int32_t rows) {
-    const int u = ct_view_u(w), v = ct_view_v(w);
-    struct extent x;
-    x.u0 = ct_samples_below(ct_min3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.u1 = ct_samples_below(ct_max3(q[0][u], q[1][u], q[2][u]), lu->shift, lu->n);
-    x.v0 = ct_samples_below(ct_min3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    x.v1 = ct_samples_below(ct_max3(q[0][v], q[1][v], q[2][v]), lv->shift, lv->n);
-    if (x.v0 < first_row) x.v0 = first_row;
-    if (x.v1 > first_row + rows) x.v1 = first_row + rows;
-    return x;
+/* The samples of a bin that the triangle with corners q can cover, counted from the bin's first; may be empty. */
+static inline ct_sample_rect bin_rect_of(const int32_t *const q[3], const ct_bin *bin) {
+    const int u = ct_view_u(bin->of->view), v = ct_view_v(bin->of->view);
+    ct_sample_rect r =
+        ct_tile_rect(&bin->of->tile, ct_min3(q[0][u], q[1][u], q[2][u]), ct_max3(q[0][u], q[1][u], q[2][u]),
+                     ct_min3(q[0][v], q[1][v], q[2][v]), ct_max3(q[0][v], q[1][v], q[2][v]));
+    r.u0 -= bin->first_column;
+    r.u1 -= bin->first_column;
+    r.v0 -= bin->first_row;
+    r.v1 -= bin->first_row;
+    if (r.u0 < 0) r.u0 = 0;
+    if (r.v0 < 0) r.v0 = 0;
+    if (r.u1 > bin->columns) r.u1 = bin->columns;
+    if (r.v1 > bin->rows) r.v1 = bin->rows;
+    return r;
 }
 
-/* Its set-up at the first of these samples. 0: it covers none. */
-static inline int setup_of(ct_triangle_setup *s, const int32_t *const q[3], const ct_lattice *lu, const ct_lattice *lv,
-                           int w, struct extent x) {
-    return ct_make_setup(s, q[0], q[1], q[2], ct_view_u(w), ct_view_v(w), w, ct_sample_coord(x.u0, lu->shift),
-                         ct_sample_coord(x.v0, lv->shift), lu->shift, lv->shift);
+/* The triangle's set-up at sample (column, row) of the bin. 0: it is edge-on and covers no sample. */
+static inline int setup_in_bin(ct_triangle_setup *s, const int32_t *const q[3], const ct_bin *bin, int32_t column,
+                               int32_t row) {
+    const ct_tile *tile = &bin->of->tile;
+    const int w = bin->of->view;
+    return ct_make_setup(s, q[0], q[1], q[2], ct_view_u(w), ct_view_v(w), w,
+                         ct_tile_u(tile, bin->first_column + column), ct_tile_v(tile, bin->first_row + row),
+                         tile->shift_u, tile->shift_v);
 }
 
-/* One edge of a triangle along a row of n samples: a linear function, row + i * slope at sample i, covers the samples
- * at which it is not negative. The quotients are of doubles, whose error is far below 1 for so few samples, and put
- * right by the integers. */
+/* An edge function along a row of n samples: row + i * slope at sample i. It covers the samples at which it is not
+ * negative. Quotients are doubles whose error is far below 1 for at most CT_MAX_RESOLUTION samples; the integers then
+ * correct them. */
 struct edge {
     int64_t row, slope;
     double inverse; /* 1 / |slope|, or 0 */
 };
 
-static inline int64_t estimate(double quotient, int64_t n) {
+/* The quotient rounded down, at most n. */
+static inline int64_t clamped_quotient(double quotient, int64_t n) {
     return (int64_t)(quotient < (double)n ? quotient : (double)n);
 }
 
 /* Narrows [*begin, *end) to the samples that the edge covers. */
 static inline void clip(const struct edge *e, int64_t n, int64_t *begin, int64_t *end) {
     if (e->row < 0) {
-        int64_t i = n; /* the first that is covered */
+        int64_t i = n; /* the first covered sample */
         if (e->slope > 0) {
-            i = estimate((double)-e->row * e->inverse, n);
+            i = clamped_quotient((double)-e->row * e->inverse, n);
             i += e->row + i * e->slope < 0;
         }
         if (i > *begin) *begin = i;
     } else if (e->slope < 0) {
-        int64_t i = estimate((double)e->row * e->inverse, n); /* the last that is covered */
+        int64_t i = clamped_quotient((double)e->row * e->inverse, n); /* the last covered sample */
         i += e->row + (i + 1) * e->slope >= 0;
         i -= e->row + i * e->slope < 0;
         if (i + 1 < *end) *end = i + 1;
     }
 }
 
-/* Of a triangle, at the row of its set-up. */
+/* The triangle's edges along the row of its set-up. */
 static inline void edges_of(const ct_triangle_setup *s, struct edge edge[3]) {
-    for (int k = 0; k < 3; k++) { /* less one where a sample on the edge is outside */
+    for (int k = 0; k < 3; k++) { /* minus 1 where the fill rule excludes samples on the edge */
         edge[k].row = s->edge[k] - !ct_edge_inside(s, k);
         edge[k].slope = s->step_u[k];
         edge[k].inverse = s->step_u[k] ? 1.0 / fabs((double)s->step_u[k]) : 0;

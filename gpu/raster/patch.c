@@ -1,23 +1,24 @@
-/* patch.c - the rectangles of samples in which binned triangles are drawn. */
+/* patch.c - makes patches from binned triangles, one per triangle and bin. */
 #include "gpu/raster/patch.h"
 
-bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bands *bands,
-                    const ct_bin *bin, int w, uint32_t first, uint32_t end, uint32_t tile) {
-    const ct_snapped_body *placed = bin->placed;
-    const bool counted = placed->entry[w] == CT_INITIAL_COUNTED;
-    size_t room = patches->n + (bin->offset[end] - bin->offset[first]);
-    if (room * sizeof(ct_patch) > patches->memory.capacity &&
-        !ct_buffer_reserve(&patches->memory, budget, room * sizeof(ct_patch), patches->n * sizeof(ct_patch), false))
+bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,
+                    const ct_binned_chunk *chunk, uint32_t first, uint32_t end, uint32_t region) {
+    const ct_snapped_body *snapped = chunk->snapped;
+    const size_t most = patches->n + (chunk->offset[end] - chunk->offset[first]);
+    if (most * sizeof(ct_patch) > patches->memory.capacity &&
+        !ct_buffer_reserve(&patches->memory, budget, most * sizeof(ct_patch), patches->n * sizeof(ct_patch), false))
         return false;
     ct_patch *p = (ct_patch *)patches->memory.data + patches->n;
-    for (uint32_t band = first; band < end; band++) {
-        int32_t row = (int32_t)(band - bands->first[w]) << bands->shift[w];
-        for (uint32_t i = bin->offset[band]; i < bin->offset[band + 1]; i++) {
-            const uint32_t *k = placed->triangles + 3 * (size_t)bin->entries[i];
-            const int32_t *const q[3] = {placed->coords[k[0]], placed->coords[k[1]], placed->coords[k[2]]};
-            if (!ct_make_patch(p, window, w, counted, q, row, row + (1 << bands->shift[w]))) continue;
-            p->tag = placed->body << 31 | bin->entries[i];
-            p->tile = tile;
+    for (uint32_t number = first; number < end; number++) {
+        const ct_bin bin = ct_bin_at(plan, number);
+        const int w = bin.of->view;
+        const bool is_counted = snapped->initial[w] == CT_INITIAL_COUNTED;
+        for (uint32_t i = chunk->offset[number]; i < chunk->offset[number + 1]; i++) {
+            const uint32_t *k = snapped->triangles + 3 * (size_t)chunk->entries[i];
+            const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
+            if (!ct_make_patch(p, window, w, is_counted, q, bin.first_row, bin.first_row + bin.rows)) continue;
+            p->tag = snapped->body << 31 | chunk->entries[i];
+            p->tile = region;
             patches->samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
             p++;
         }

@@ -1,6 +1,7 @@
 #version 450 core
-// patch_fragment.glsl - one sample of a patch: exactly the arithmetic of ct_covers and ct_fragment_at (raster_k.h), with
-// 64-bit integers made of two words. A covered sample's fragment goes to the head of its ray's list.
+// patch_fragment.glsl - tests one sample of a patch with exactly the arithmetic of ct_covers and ct_fragment_at
+// (raster_k.h); 64-bit integers are two 32-bit words. Pushes the fragment of a covered sample onto its ray's linked
+// list.
 
 flat in ivec4 corners;
 flat in ivec4 sampling;
@@ -22,11 +23,11 @@ layout(std430, binding = 4) writeonly restrict buffer Fragments {
     Fragment fragments[];
 };
 layout(std430, binding = 5) coherent restrict buffer Counter {
-    uint n_fragments;  // also those for which there was no room
+    uint n_fragments;  // also counts fragments beyond the capacity
 };
-layout(location = 1) uniform uint capacity;
-// Not 0 while bodies are drawn that come second: their fragments are kept only on rays that the other body is on.
-layout(location = 2) uniform uint second;
+layout(location = 1) uniform uint capacity;  // fragments
+// Not 0 in the second pass: fragments are then kept only on rays that meet the other body (gpu/raster/raster_gl.h).
+layout(location = 2) uniform uint is_second_pass;
 
 const uint END = 0xffffffffu;
 const uint CLOCKWISE = 8u, BEFORE = 16u;
@@ -52,7 +53,7 @@ bool is_zero(Long a) {
     return a.high == 0 && a.low == 0u;
 }
 
-// The nearest double, as a conversion of the 64-bit integer gives: only the addition rounds.
+// Converts to the nearest double, as C does: both summands are exact, so only the addition rounds.
 double to_double(Long a) {
     precise double high = double(a.high) * 4294967296.0lf;
     precise double sum = high + double(a.low);
@@ -78,22 +79,23 @@ void main() {
         discard;
 
     uint ray = uint(target.z + at.y * target.w + at.x), tag = uint(target.y);
-    bool enters = (flags & CLOCKWISE) != 0u;
+    bool is_entering = (flags & CLOCKWISE) != 0u;
     if ((flags & BEFORE) != 0u) {
-        atomicAdd(winding[2u * ray + (tag >> 31)], enters ? 1 : -1);
+        atomicAdd(winding[2u * ray + (tag >> 31)], is_entering ? 1 : -1);
         return;
     }
-    if (second != 0u && head[ray] == END && winding[2u * ray + 1u - (tag >> 31)] <= 0) return;
+    if (is_second_pass != 0u && head[ray] == END && winding[2u * ray + 1u - (tag >> 31)] <= 0) return;
 
     double inverse = packDouble2x32(uvec2(depth.zw));
     precise double w1 = to_double(e1) * inverse, w2 = to_double(e2) * inverse;
     precise double d1 = w1 * double(depth.x), d2 = w2 * double(depth.y);
-    precise double rise = d1 + d2;
+    precise double depth_offset = d1 + d2;  // from corner 0
     precise double l1 = w1 * 1073741824.0lf, l2 = w2 * 1073741824.0lf;
 
-    // Where there is no room for it, it still marks its ray, so that the count of all is right for the next try.
+    // A fragment beyond the capacity still marks its ray, so that the second pass counts the right number of fragments
+    // and the next attempt has enough capacity.
     uint i = atomicAdd(n_fragments, 1u), next = atomicExchange(head[ray], i);
     if (i >= capacity) return;
-    fragments[i] = Fragment(uint(target.x + round_int(rise) + (1 << 29)) << 1 | uint(enters), uint(round_int(l1)),
-                            uint(round_int(l2)), tag, next);
+    uint key = uint(target.x + round_int(depth_offset) + (1 << 29)) << 1 | uint(is_entering);
+    fragments[i] = Fragment(key, uint(round_int(l1)), uint(round_int(l2)), tag, next);
 }

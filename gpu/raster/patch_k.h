@@ -1,6 +1,17 @@
-/* patch_k.h - triangles as the OpenGL rasteriser draws them: each as rectangles of samples, which OpenGL fills, with
- * what a shader needs to decide exactly which of these samples the triangle covers, and to make their fragments. For
- * the CPU and for CUDA, which both make them.
+/* patch_k.h - patches: the form in which the OpenGL rasteriser draws triangles. For the CPU and for CUDA, which both
+ * make them.
+ *
+ *           +-------+
+ *     .   . | . /\. | .   .    bin 1
+ *       +---+--/--\-+---+
+ *     . | .  /.   . \ . | .    bin 0
+ *       |  /__________\ |
+ *       +---------------+         . samples
+ *
+ * OpenGL's own coverage of triangles depends on the driver's sub-pixel precision. So OpenGL draws rectangles of whole
+ * samples, whose coverage is certain, and the fragment shader decides exactly which of these samples the triangle
+ * covers (ct_covers). A triangle that spans the rows of several bins has a patch in each, as narrow as the triangle is
+ * in the bin's rows.
  */
 #ifndef CT_PATCH_K_H
 #define CT_PATCH_K_H
@@ -11,29 +22,30 @@
 #include "gpu/raster/raster_k.h"
 #include "gpu/view/view_k.h"
 
-/* A part of a view: some of its rows. The same layout as in patch_vertex.glsl. */
+/* The rectangle of the framebuffer into which rows of a view are drawn; one pixel is one sample. The same layout as in
+ * patch_vertex.glsl. */
 typedef struct ct_draw_region {
-    int32_t left, bottom; /* where it lies in the picture that holds all tiles of a drawing, in pixels; set by it */
-    int32_t columns, first_row, rows;
-    int32_t first_ray; /* index of its first ray among those of all tiles; rays are numbered row by row */
+    int32_t left, bottom;             /* pixels, in the framebuffer that all regions of a drawing share */
+    int32_t columns, first_row, rows; /* of the view */
+    int32_t first_ray;                /* index of the first ray among the drawing's; rays are numbered row by row */
     int32_t shift_u, shift_v;
 } ct_draw_region;
 
-/* Flags of a patch; the first three are ct_edge_inside of each edge. */
-#define CT_PATCH_INSIDE    7u
-#define CT_PATCH_CLOCKWISE 8u  /* a ray enters the body here */
-#define CT_PATCH_BEFORE    16u /* before the window's depths, of a body that is CT_INITIAL_COUNTED: not kept */
+/* Flags of a patch. */
+#define CT_PATCH_INSIDE    7u  /* ct_edge_inside of edge k at bit k */
+#define CT_PATCH_CLOCKWISE 8u  /* clockwise in (u, v): rays enter the body here */
+#define CT_PATCH_BEFORE    16u /* in front of the window: add to the initial winding number, make no fragments */
 
 /* The same layout as in patch_vertex.glsl. */
 typedef struct ct_patch {
     int32_t xb, yb, xc, yc; /* corners 1 and 2 in (u, v), relative to corner 0; negated where clockwise */
     int32_t x0, y0, z0;     /* corner 0 */
-    uint32_t tag;
-    int32_t dz1, dz2; /* depths of corners 1 and 2, relative to corner 0 */
-    double inverse;   /* 1 over twice the area */
-    uint16_t u0, u1;  /* samples of the rectangle: columns [u0, u1), rows [v0, v1) of the view */
-    uint16_t v0, v1;
-    uint32_t tile;
+    uint32_t tag;           /* of its fragments */
+    int32_t dz1, dz2;       /* depths of corners 1 and 2, relative to corner 0 */
+    double inverse;         /* 1 over twice the area */
+    uint16_t u0, u1;        /* columns [u0, u1) of the view */
+    uint16_t v0, v1;        /* rows [v0, v1) of the view */
+    uint32_t tile;          /* index of its ct_draw_region */
     uint32_t flags;
 } ct_patch;
 
@@ -50,7 +62,7 @@ CT_FN void ct_range_widen(ct_range *r, double x) {
     if (x > r->hi) r->hi = x;
 }
 
-/* Along axis u, the extent of what lies between v0 and v1 of the triangle q. */
+/* The extent along u of the part of triangle q between v0 and v1; lo > hi if that part is empty. */
 CT_FN ct_range ct_range_between(const int32_t *const q[3], int u, int v, int32_t v0, int32_t v1) {
     ct_range r = {1e300, -1e300};
     for (int k = 0; k < 3; k++) {
@@ -64,10 +76,10 @@ CT_FN ct_range ct_range_between(const int32_t *const q[3], int u, int v, int32_t
     return r;
 }
 
-/* Below so many samples it costs less to try them all than to know better. */
+/* Up to this many samples, testing them all is cheaper than computing a narrower rectangle. */
 #define CT_FEW_SAMPLES 16
 
-/* The columns of a rectangle whose rows are known. May be none. */
+/* Narrows the columns of a patch to the triangle's extent in its rows. May leave none (u0 == u1). */
 CT_FN void ct_fit_columns(ct_patch *p, const int32_t *const q[3], const ct_lattice *lu, const ct_lattice *lv, int u,
                           int v) {
     if ((p->u1 - p->u0) * (p->v1 - p->v0) <= CT_FEW_SAMPLES) return;
@@ -77,14 +89,15 @@ CT_FN void ct_fit_columns(ct_patch *p, const int32_t *const q[3], const ct_latti
         p->u1 = p->u0;
         return;
     }
-    /* The quotient is off by far less than a unit. */
+    /* Two units of margin: the quotient's rounding error is far below one unit. */
     p->u0 = (uint16_t)ct_samples_below((int32_t)r.lo - 2, lu->shift, lu->n);
     p->u1 = (uint16_t)ct_samples_below((int32_t)r.hi + 2, lu->shift, lu->n);
 }
 
-/* The part in rows [first_row, end_row) of the triangle with corners q, on view w: all of *p but tag and tile. 0: none.
- * counted: crossings before the window's depths are. */
-CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counted, const int32_t *const q[3],
+/* Fills *p, except tag and tile, for the triangle with corners q in rows [first_row, end_row) of view w. Returns 0 if
+ * it covers no samples there. counts_before: triangles in front of the window get CT_PATCH_BEFORE (CT_INITIAL_COUNTED).
+ */
+CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counts_before, const int32_t *const q[3],
                         int32_t first_row, int32_t end_row) {
     const int u = ct_view_u(w), v = ct_view_v(w);
     const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
@@ -100,7 +113,7 @@ CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counted
     ct_fit_columns(p, q, lu, lv, u, v);
     if (p->u0 >= p->u1) return 0;
 
-    /* With steps of one unit they are the coordinates of the corners. */
+    /* With shifts of 0 the setup's steps are differences of the corners' coordinates, negated where clockwise. */
     ct_triangle_setup s;
     if (!ct_make_setup(&s, q[0], q[1], q[2], u, v, w, 0, 0, 0, 0)) return 0;
     p->xb = (int32_t)s.step_v[2];
@@ -116,24 +129,24 @@ CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counted
     p->flags = s.ccw < 0 ? CT_PATCH_CLOCKWISE : 0;
     for (int k = 0; k < 3; k++)
         if (ct_edge_inside(&s, k)) p->flags |= 1u << k;
-    if (counted && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) p->flags |= CT_PATCH_BEFORE;
+    if (counts_before && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) p->flags |= CT_PATCH_BEFORE;
     return 1;
 }
 
-/* ---- for CUDA, which tells OpenGL what to draw without the host ---- */
+/* ---- indirect drawing: CUDA writes the draw commands, without the host ---- */
 
-/* Patches that one command draws: indices are made for so many. */
+/* Most patches of one draw command: the index buffer has indices for this many (3 MiB). */
 #define CT_COMMAND_PATCHES (1u << 17)
 
-/* OpenGL's parameters of a draw call. */
+/* A DrawElementsIndirectCommand, as OpenGL defines it. */
 typedef struct ct_draw_command {
     uint32_t indices, instances, first_index;
     int32_t first_vertex;
     uint32_t first_instance;
 } ct_draw_command;
 
-/* Side of the picture in pixels, as wide as the widest view. Nothing is stored in it, so tiles may lie over each other;
- * they only have to lie apart enough for OpenGL to have work all over it. */
+/* Side of the framebuffer in pixels, the width of the widest view (CT_MAX_RESOLUTION). It has no attachments, so draw
+ * regions may overlap; they are only spread out so that all of the GPU's raster units have work. */
 #define CT_PICTURE_SIDE 4096
 
 #endif

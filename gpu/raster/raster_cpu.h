@@ -1,35 +1,39 @@
-/* raster_cpu.h - the second half of the CPU's raster stage: what was binned to a band becomes, for each ray, a list of
- * its fragments. */
+/* raster_cpu.h - the second half of the CPU's raster stage: the triangles and crossings of a bin become, for each ray,
+ * a list of its fragments. */
 #ifndef CT_RASTER_CPU_H
 #define CT_RASTER_CPU_H
 
 #include "gpu/raster/bin_cpu.h"
 
-/* Per-thread memory of the raster stage: the rays of the band it was last used for, with all crossings that can bound a
- * span. No span can lie outside the depths where both bodies' boxes are: crossings after them are left out, and those
- * before them at most counted. */
+/* The rays of one bin, with all crossings that can bound a span; memory is per thread and kept. No span lies outside
+ * the depths where both bodies' boxes are: crossings behind them are left out, those in front at most counted. */
 typedef struct ct_ray_lists {
     ct_buffer head_memory, winding_memory, fragment_memory;
-    uint32_t *head; /* [rows][n_u], index of a ray's first fragment, or CT_END; of any order along the ray */
+    uint32_t *head; /* [rows][columns], index of a ray's first fragment, or CT_END; unordered along the ray */
     ct_linked_fragment *fragments;
     uint32_t n_fragments;
-    int32_t (*winding)[2]; /* [rows][n_u], per body of CT_INITIAL_COUNTED the winding number with which the ray enters
-                              the window's depths, else 0; NULL: neither body is counted */
-    ct_initial_winding entry[2]; /* per body */
-    int32_t view, first_row, rows, columns;
-    int32_t first_body; /* of the first bin; the other's fragments are kept only on rays that this one is on */
+    int32_t (*winding)[2]; /* [rows][columns], initial winding number per body that is CT_INITIAL_COUNTED, else 0; NULL:
+                              neither body is */
+    ct_initial_winding initial[2]; /* per body */
+    ct_bin bin;
+    int32_t view;       /* axis of the rays */
+    int32_t first_body; /* the body rasterised first; the other's fragments are kept only on rays that it crosses */
 } ct_ray_lists;
 
-/* Which rays band `band` (an index among all views' bands) has: all of *rays but the lists. All bins of one body come
- * before those of the other. */
-void ct_set_band_extent(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
-                        const ct_bin *bins, size_t n_bins);
+/* Sets everything in *rays but the lists for bin number `bin`. All chunks of one body come before those of the other.
+ */
+void ct_ray_lists_begin(ct_ray_lists *rays, const ct_bin_plan *plan, uint32_t bin, const ct_binned_chunk *chunks,
+                        size_t n_chunks);
+
+static inline size_t ct_ray_count(const ct_ray_lists *rays) {
+    return (size_t)rays->bin.rows * (size_t)rays->bin.columns;
+}
 
 typedef struct ct_raster_cpu {
-    /* Rasterises band `band` (an index among all views' bands) into `rays`; all bins of one body come before those of
-     * the other. False: out of memory; the number of fragments that there was no room for is unknown then. */
-    bool (*raster)(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bands *bands, uint32_t band,
-                   const ct_bin *bins, size_t n_bins);
+    /* Rasterises bin number `bin` into `rays`; all chunks of one body come before those of the other. False: out of
+     * memory; n_fragments is undefined then. */
+    bool (*raster)(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,
+                   uint32_t bin, const ct_binned_chunk *chunks, size_t n_chunks);
 } ct_raster_cpu;
 
 extern const ct_raster_cpu ct_raster_cpu_base;

@@ -1,5 +1,5 @@
-/* raster_gl.c - draws patches: tiles side by side in one picture that is never stored, two draw calls, one for the
- * bodies that come first and one for the others. */
+/* raster_gl.c - draws patches in two passes (raster_gl.h). The draw regions are side by side in a framebuffer without
+ * attachments: only the shader's buffers are written. */
 #include "gpu/raster/raster_gl.h"
 
 #include <math.h>
@@ -10,14 +10,13 @@
 
 #include "gpu/backend/gl/context.h"
 #include "gpu/base/fail.h"
-#include "gpu/raster/proof.h"
+#include "gpu/raster/driver_check.h"
 
 #include "patch_fragment_glsl.h"
 #include "patch_vertex_glsl.h"
 
-/* Buffers that shaders reach: all but the commands. */
-enum { BOUND = CT_GL_COMMANDS };
-enum { UNIFORM_PIXEL, UNIFORM_CAPACITY, UNIFORM_SECOND };
+enum { N_SHADER_BUFFERS = CT_GL_COMMANDS }; /* all but the commands, which the draw call reads */
+enum { UNIFORM_PIXEL, UNIFORM_CAPACITY, UNIFORM_IS_SECOND_PASS };
 
 struct buffer {
     GLuint name;
@@ -29,20 +28,20 @@ struct ct_raster_gl {
     ct_gl_context *context;
     GLuint program, framebuffer, vertices, indices;
     struct buffer buffers[CT_GL_BUFFERS];
-    size_t max_block; /* bytes of a buffer that a shader can reach */
-    int32_t max_side; /* pixels */
+    size_t max_block; /* bytes, of a buffer that a shader can access */
+    int32_t max_side; /* pixels, of the framebuffer */
 };
 
 /* ---- buffers ---- */
 
-/* Room for at least so many bytes, whose content is undefined. */
+/* Grows a buffer to at least `bytes`; its content is undefined afterwards. */
 static ct_status reserve(ct_raster_gl *gl, int which, ct_budget *budget, size_t bytes, ct_error *error) {
     struct buffer *buffer = &gl->buffers[which];
     if (bytes <= buffer->capacity) return CT_OK;
     if (bytes > gl->max_block)
-        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%zu bytes, of which a shader reaches %zu", bytes,
-                       gl->max_block);
-    glDeleteBuffers(1, &buffer->name); /* ends its mapping, too */
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer",
+                       "a buffer of %zu bytes, but shaders can access at most %zu", bytes, gl->max_block);
+    glDeleteBuffers(1, &buffer->name); /* also unmaps it */
     ct_budget_release(budget, buffer->capacity);
     *buffer = (struct buffer){0};
     size_t capacity = bytes + bytes / 4;
@@ -65,7 +64,7 @@ static void unmap_all(ct_raster_gl *gl) {
     }
 }
 
-static void *map(ct_raster_gl *gl, int which, size_t bytes) {
+static void *map_buffer(ct_raster_gl *gl, int which, size_t bytes) {
     struct buffer *buffer = &gl->buffers[which];
     if (!bytes) return NULL;
     buffer->mapped = true;
@@ -74,22 +73,23 @@ static void *map(ct_raster_gl *gl, int which, size_t bytes) {
 
 /* ---- drawing ---- */
 
-/* Puts the tiles side by side in rows, into a picture that is about square, so that OpenGL has work all over it. */
-static bool arrange(const ct_raster_gl *gl, ct_drawing *d, int32_t *width, int32_t *height) {
+/* Sets left and bottom of the draw regions: in rows, in a nearly square framebuffer, so that all of the GPU's raster
+ * units have work. False: it exceeds OpenGL's limits. */
+static bool place_regions(const ct_raster_gl *gl, ct_drawing *d, int32_t *width, int32_t *height) {
     int32_t side = (int32_t)fmin(ceil(sqrt(d->n_rays)), gl->max_side);
     for (uint32_t i = 0; i < d->n_tiles; i++)
         if (d->tiles[i].columns > side) side = d->tiles[i].columns;
     int32_t left = 0, bottom = 0, top = 0;
     for (uint32_t i = 0; i < d->n_tiles; i++) {
-        ct_draw_region *tile = &d->tiles[i];
-        if (left + tile->columns > side) {
+        ct_draw_region *region = &d->tiles[i];
+        if (left + region->columns > side) {
             left = 0;
             bottom = top;
         }
-        tile->left = left;
-        tile->bottom = bottom;
-        left += tile->columns;
-        if (bottom + tile->rows > top) top = bottom + tile->rows;
+        region->left = left;
+        region->bottom = bottom;
+        left += region->columns;
+        if (bottom + region->rows > top) top = bottom + region->rows;
     }
     *width = side;
     *height = top;
@@ -111,37 +111,37 @@ static void set_state(const ct_raster_gl *gl, int32_t width, int32_t height, uin
     glUseProgram(gl->program);
     glUniform2f(UNIFORM_PIXEL, 2.0f / (float)width, 2.0f / (float)height);
     glUniform1ui(UNIFORM_CAPACITY, capacity);
-    for (GLuint i = 0; i < BOUND; i++) glBindBufferBase(GL_SHADER_STORAGE_BUFFER, i, gl->buffers[i].name);
+    for (GLuint i = 0; i < N_SHADER_BUFFERS; i++) glBindBufferBase(GL_SHADER_STORAGE_BUFFER, i, gl->buffers[i].name);
 }
 
-static size_t count_patches(const ct_drawing *d, int order) {
+static size_t count_patches(const ct_drawing *d, int pass) {
     size_t n = 0;
-    for (size_t i = 0; i < d->n_parts; i++) n += d->parts[order][i]->n;
+    for (size_t i = 0; i < d->n_parts; i++) n += d->parts[pass][i]->n;
     return n;
 }
 
-/* Those that the buffer holds, all in one call if they are no more than the indices are for. */
+/* Draws the first n patches in the buffer, at most as many per call as there are indices. */
 static void draw_buffer(size_t n) {
     for (size_t first = 0; first < n; first += CT_COMMAND_PATCHES) {
-        size_t some = n - first < CT_COMMAND_PATCHES ? n - first : CT_COMMAND_PATCHES;
-        glDrawElementsBaseVertex(GL_TRIANGLES, (GLsizei)(6 * some), GL_UNSIGNED_INT, NULL, (GLint)(4 * first));
+        size_t count = n - first < CT_COMMAND_PATCHES ? n - first : CT_COMMAND_PATCHES;
+        glDrawElementsBaseVertex(GL_TRIANGLES, (GLsizei)(6 * count), GL_UNSIGNED_INT, NULL, (GLint)(4 * first));
     }
 }
 
-/* All patches of the bodies that come first, or of those that come second. */
-static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
+/* Draws all patches of a pass, as many at a time as the buffer holds. */
+static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int pass) {
     const struct buffer *buffer = &gl->buffers[CT_GL_PATCHES];
-    size_t room = buffer->capacity / sizeof(ct_patch), used = 0;
+    size_t capacity = buffer->capacity / sizeof(ct_patch), used = 0;
     for (size_t i = 0; i < d->n_parts; i++) {
-        const ct_patches *part = d->parts[order][i];
+        const ct_patches *part = d->parts[pass][i];
         const ct_patch *patches = part->memory.data;
         for (size_t done = 0; done < part->n;) {
-            size_t n = part->n - done < room - used ? part->n - done : room - used;
+            size_t n = part->n - done < capacity - used ? part->n - done : capacity - used;
             glNamedBufferSubData(buffer->name, (GLintptr)(used * sizeof(ct_patch)), (GLsizeiptr)(n * sizeof(ct_patch)),
                                  patches + done);
             done += n;
             used += n;
-            if (used < room) continue;
+            if (used < capacity) continue;
             draw_buffer(used);
             used = 0;
         }
@@ -149,22 +149,22 @@ static void draw_patches(ct_raster_gl *gl, const ct_drawing *d, int order) {
     draw_buffer(used);
 }
 
-static void clear(ct_raster_gl *gl, int which, size_t bytes, uint32_t value) {
+static void clear_buffer(ct_raster_gl *gl, int which, size_t bytes, uint32_t value) {
     glClearNamedBufferSubData(gl->buffers[which].name, GL_R32UI, 0, (GLsizeiptr)bytes, GL_RED_INTEGER, GL_UNSIGNED_INT,
                               &value);
 }
 
-/* Draws everything once and tells how many fragments there are, for all of which there may not have been room. */
-static uint32_t draw_once(ct_raster_gl *gl, const ct_drawing *d, int32_t width, int32_t height) {
-    clear(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head, CT_END);
-    clear(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding, 0);
-    clear(gl, CT_GL_COUNTER, sizeof(uint32_t), 0);
+/* Draws both passes and returns the number of fragments, which may exceed the buffer's capacity. */
+static uint32_t draw_passes(ct_raster_gl *gl, const ct_drawing *d, int32_t width, int32_t height) {
+    clear_buffer(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head, CT_END);
+    clear_buffer(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding, 0);
+    clear_buffer(gl, CT_GL_COUNTER, sizeof(uint32_t), 0);
     set_state(gl, width, height, (uint32_t)(gl->buffers[CT_GL_FRAGMENTS].capacity / sizeof *d->fragments));
     const GLbitfield barriers =
         GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT;
-    for (int order = 0; order < 2; order++) {
-        glUniform1ui(UNIFORM_SECOND, (GLuint)order);
-        draw_patches(gl, d, order);
+    for (int pass = 0; pass < 2; pass++) {
+        glUniform1ui(UNIFORM_IS_SECOND_PASS, (GLuint)pass);
+        draw_patches(gl, d, pass);
         glMemoryBarrier(barriers);
     }
     uint32_t n = 0;
@@ -173,10 +173,10 @@ static uint32_t draw_once(ct_raster_gl *gl, const ct_drawing *d, int32_t width, 
 }
 
 static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawing *d, ct_error *error) {
-    size_t first = count_patches(d, 0), second = count_patches(d, 1), most = (first > second ? first : second);
-    size_t patches = most ? most * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
-    if (patches > gl->max_block) patches = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
-    ct_status status = reserve(gl, CT_GL_PATCHES, budget, patches, error);
+    size_t first = count_patches(d, 0), second = count_patches(d, 1), larger = (first > second ? first : second);
+    size_t patch_bytes = larger ? larger * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
+    if (patch_bytes > gl->max_block) patch_bytes = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
+    ct_status status = reserve(gl, CT_GL_PATCHES, budget, patch_bytes, error);
     if (!status) status = reserve(gl, CT_GL_REGIONS, budget, d->n_tiles * sizeof *d->tiles, error);
     if (!status) status = reserve(gl, CT_GL_HEADS, budget, d->n_rays * sizeof *d->head, error);
     if (!status) status = reserve(gl, CT_GL_WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
@@ -185,43 +185,44 @@ static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawi
     return status;
 }
 
-static ct_status draw_inside(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_error *error) {
+static ct_status draw_views(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_error *error) {
     unmap_all(gl);
     int32_t width, height;
-    if (!arrange(gl, d, &width, &height))
-        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%u tiles in %d x %d pixels, of which OpenGL takes %d",
-                       d->n_tiles, width, height, gl->max_side);
-    uint64_t samples = 0; /* at least as many as fragments, which are counted in 32 bits */
-    for (int order = 0; order < 2; order++)
-        for (size_t i = 0; i < d->n_parts; i++) samples += d->parts[order][i]->samples;
+    if (!place_regions(gl, d, &width, &height))
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer",
+                       "%u draw regions need %d x %d pixels, but OpenGL draws at most %d", d->n_tiles, width, height,
+                       gl->max_side);
+    uint64_t samples = 0; /* an upper bound of the number of fragments, which is counted in 32 bits */
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < d->n_parts; i++) samples += d->parts[pass][i]->samples;
     if (samples > UINT32_MAX)
-        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer", "%llu samples to try, of which 2^32 can be at a time",
-                       (unsigned long long)samples);
+        return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer",
+                       "%llu samples to test, but at most 2^32 at a time are possible", (unsigned long long)samples);
     ct_status status = reserve_all(gl, budget, d, error);
     if (status) return status;
     glNamedBufferSubData(gl->buffers[CT_GL_REGIONS].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
-    d->n_fragments = draw_once(gl, d, width, height);
+    d->n_fragments = draw_passes(gl, d, width, height);
     size_t bytes = d->n_fragments * sizeof *d->fragments;
     if (bytes > gl->buffers[CT_GL_FRAGMENTS].capacity) {
         status = reserve(gl, CT_GL_FRAGMENTS, budget, bytes, error);
         if (status) return status;
-        d->n_fragments = draw_once(gl, d, width, height);
+        d->n_fragments = draw_passes(gl, d, width, height);
     }
-    d->head = map(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head);
-    d->winding = map(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding);
-    d->fragments = map(gl, CT_GL_FRAGMENTS, d->n_fragments * sizeof *d->fragments);
+    d->head = map_buffer(gl, CT_GL_HEADS, d->n_rays * sizeof *d->head);
+    d->winding = map_buffer(gl, CT_GL_WINDINGS, d->n_rays * sizeof *d->winding);
+    d->fragments = map_buffer(gl, CT_GL_FRAGMENTS, d->n_fragments * sizeof *d->fragments);
     return ct_gl_check(gl->context, "drawing views", error);
 }
 
 ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *drawing, ct_error *error) {
     ct_status status = ct_gl_enter(gl->context, error);
     if (status) return status;
-    status = draw_inside(gl, budget, drawing, error);
+    status = draw_views(gl, budget, drawing, error);
     ct_gl_leave(gl->context);
     return status;
 }
 
-/* ---- buffers that are shared ---- */
+/* ---- shared buffers ---- */
 
 size_t ct_raster_gl_reach(const ct_raster_gl *gl) {
     return gl->max_block;
@@ -246,7 +247,7 @@ ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes,
 
 ct_status ct_raster_gl_draw_shared(ct_raster_gl *gl, uint32_t n_commands, uint32_t capacity, ct_error *error) {
     set_state(gl, CT_PICTURE_SIDE, CT_PICTURE_SIDE, capacity);
-    glUniform1ui(UNIFORM_SECOND, 0); /* all in one go, so everything is kept */
+    glUniform1ui(UNIFORM_IS_SECOND_PASS, 0); /* both bodies in one pass, which keeps all fragments */
     glBindBuffer(GL_DRAW_INDIRECT_BUFFER, gl->buffers[CT_GL_COMMANDS].name);
     glMultiDrawElementsIndirect(GL_TRIANGLES, GL_UNSIGNED_INT, NULL, (GLsizei)n_commands, 0);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT | GL_CLIENT_MAPPED_BUFFER_BARRIER_BIT);
@@ -258,9 +259,10 @@ ct_status ct_raster_gl_read(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, 
     return ct_gl_check(gl->context, "reading a buffer", error);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
-/* Two triangles to a patch that have one diagonal, and the last vertex, which they take flat values from. */
+/* The two triangles of a patch share a diagonal, whose end 3 is the last vertex of both: the provoking vertex, which
+ * supplies the flat values. */
 static ct_status make_indices(ct_raster_gl *gl, ct_error *error) {
     static const uint32_t corners[6] = {0, 1, 3, 2, 0, 3};
     uint32_t *indices = malloc(6 * CT_COMMAND_PATCHES * sizeof *indices);
@@ -273,24 +275,25 @@ static ct_status make_indices(ct_raster_gl *gl, ct_error *error) {
     return CT_OK;
 }
 
-static ct_status make(ct_raster_gl *gl, ct_error *error) {
+static ct_status create_objects(ct_raster_gl *gl, ct_error *error) {
     const char *renderer = ct_gl_context_facts(gl->context)->renderer;
     GLint blocks = 0, width = 0, height = 0, viewport[2] = {0, 0};
     GLint64 bytes = 0;
-    glGetIntegerv(GL_MAX_VERTEX_SHADER_STORAGE_BLOCKS, &blocks); /* OpenGL 4.5 need not have any here */
+    glGetIntegerv(GL_MAX_VERTEX_SHADER_STORAGE_BLOCKS, &blocks); /* OpenGL 4.5 guarantees none */
     if (blocks <= CT_GL_REGIONS)
-        return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
-                       "the vertex shaders of %s reach %d storage buffers, 2 are needed: use the native rasterizer",
-                       renderer, blocks);
+        return ct_fail(
+            error, CT_UNSUPPORTED, "rasterizer",
+            "the vertex shaders of %s can access %d storage buffers, 2 are needed: use the native rasterizer", renderer,
+            blocks);
     glGetInteger64v(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &bytes);
     glGetIntegerv(GL_MAX_FRAMEBUFFER_WIDTH, &width);
     glGetIntegerv(GL_MAX_FRAMEBUFFER_HEIGHT, &height);
     glGetIntegerv(GL_MAX_VIEWPORT_DIMS, viewport);
-    gl->max_side = 16384; /* up to which float32 places pixels well, and which OpenGL 4.5 has */
+    gl->max_side = 16384; /* guaranteed by OpenGL 4.5; float32 vertex positions are exact enough up to there */
     const GLint sides[] = {width, height, viewport[0], viewport[1]};
     for (int i = 0; i < 4; i++)
         if (sides[i] < gl->max_side) gl->max_side = sides[i];
-    /* 4 vertices to a patch are counted in 31 bits. */
+    /* Within CT_GL_MOST_REACH, vertex numbers (4 a patch) fit in 31 bits. */
     gl->max_block = (uint64_t)bytes < CT_GL_MOST_REACH ? (size_t)bytes : CT_GL_MOST_REACH;
     glCreateFramebuffers(1, &gl->framebuffer);
     glCreateVertexArrays(1, &gl->vertices);
@@ -308,10 +311,10 @@ ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_err
     ct_budget none = {0};
     ct_status status = ct_gl_enter(context, error);
     if (!status) {
-        status = make(gl, error);
+        status = create_objects(gl, error);
         ct_gl_leave(context);
     }
-    if (!status) status = ct_raster_gl_prove(gl, ct_gl_context_facts(context)->renderer, error);
+    if (!status) status = ct_raster_gl_check_driver(gl, ct_gl_context_facts(context)->renderer, error);
     if (status)
         ct_raster_gl_destroy(&gl, &none);
     else
@@ -320,13 +323,13 @@ ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_err
 }
 
 void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget) {
-    bool inside = !ct_gl_enter(gl->context, NULL); /* a lost context has lost its memory */
+    bool is_inside = !ct_gl_enter(gl->context, NULL); /* if the context is lost, so are its buffers */
     for (int i = 0; i < CT_GL_BUFFERS; i++) {
-        if (inside) glDeleteBuffers(1, &gl->buffers[i].name);
+        if (is_inside) glDeleteBuffers(1, &gl->buffers[i].name);
         ct_budget_release(budget, gl->buffers[i].capacity);
         gl->buffers[i] = (struct buffer){0};
     }
-    if (inside) ct_gl_leave(gl->context);
+    if (is_inside) ct_gl_leave(gl->context);
 }
 
 void ct_raster_gl_destroy(ct_raster_gl **handle, ct_budget *budget) {

@@ -1,7 +1,9 @@
-/* raster_gl.h - the raster stage on OpenGL: draws the patches of many views at once and gives the lists of fragments
- * per ray that the CPU's span stage takes. The same bits as raster_cpu.h: OpenGL fills rectangles of samples, and a
- * shader decides about each sample on integers and computes its fragment as raster_k.h does, so nothing hangs on how
- * exactly a driver places edges.
+/* raster_gl.h - the raster stage on OpenGL: draws the patches of many views at once and returns a list of fragments per
+ * ray, for the CPU's span stage. The bits are those of raster_cpu.h (see patch_k.h).
+ *
+ * Of each pair one body is drawn first and the other in a second pass. A span needs both bodies, so the second pass
+ * keeps fragments only on rays that have a fragment of the first body or start inside it. Other samples of the
+ * second body are dropped before their depths and weights are computed.
  */
 #ifndef CT_RASTER_GL_H
 #define CT_RASTER_GL_H
@@ -10,27 +12,27 @@
 #include "gpu/raster/patch.h"
 #include "gpu/raster/shared_gl.h"
 
-/* One drawing. */
+/* Input and output of ct_raster_gl_draw. */
 typedef struct ct_drawing {
-    ct_draw_region *tiles; /* [n_tiles]; left and bottom are set */
+    ct_draw_region *tiles; /* [n_tiles]; ct_raster_gl_draw sets left and bottom */
     uint32_t n_tiles;
-    uint32_t n_rays;                   /* of all tiles */
-    const ct_patches *const *parts[2]; /* [n_parts] each: of each pair the body that is drawn first, and the other */
+    uint32_t n_rays;                   /* of all regions */
+    const ct_patches *const *parts[2]; /* [n_parts] each: patches of the first and of the second pass */
     size_t n_parts;
-    /* out: what OpenGL wrote, by ray; valid until the next drawing, ct_raster_gl_release or the end. Of each ray the
-     * fragments of the second body come before those of the first. */
-    uint32_t *head;
-    int32_t (*winding)[2]; /* of bodies that are CT_INITIAL_COUNTED, else 0 */
-    ct_linked_fragment *fragments;
+    /* Output, in OpenGL's mapped buffers: valid until the next drawing, ct_raster_gl_release or ct_raster_gl_destroy.
+     * In a ray's list the second body's fragments come before the first's. */
+    uint32_t *head;                /* [n_rays]: index of the ray's first fragment, or CT_END */
+    int32_t (*winding)[2];         /* [n_rays]: initial winding numbers of bodies that are CT_INITIAL_COUNTED, else 0 */
+    ct_linked_fragment *fragments; /* [n_fragments] */
     uint32_t n_fragments;
 } ct_drawing;
 
 void ct_raster_gl_destroy(ct_raster_gl **gl, ct_budget *budget); /* nulls; NULL is allowed */
 
-/* Buffers are counted against the budget and grow until everything fits. LIMIT_EXCEEDED: it is more than OpenGL takes
- * at once, and has to be drawn in parts; OUT_OF_MEMORY, DEVICE_ERROR. */
+/* Buffers count against the budget and grow until all fragments fit. LIMIT_EXCEEDED: the drawing exceeds a limit of
+ * OpenGL, so draw it in parts; OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *drawing, ct_error *error);
 
-void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget); /* gives back the buffers' memory */
+void ct_raster_gl_release(ct_raster_gl *gl, ct_budget *budget); /* frees the buffers */
 
 #endif

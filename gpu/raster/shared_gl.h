@@ -1,5 +1,6 @@
-/* shared_gl.h - the OpenGL rasteriser for who makes patches, and takes fragments, in OpenGL's own buffers and not on
- * the host: CUDA. Buffers are told by the names that OpenGL has for them, so no header of its is needed here.
+/* shared_gl.h - the OpenGL rasteriser for CUDA, which writes patches into OpenGL's buffers and reads fragments from
+ * them, without copies through the host. Buffers are given by their OpenGL names, so this header needs no OpenGL
+ * header.
  */
 #ifndef CT_SHARED_GL_H
 #define CT_SHARED_GL_H
@@ -8,42 +9,42 @@
 #include "gpu/raster/patch_k.h"
 
 typedef struct ct_gl_context ct_gl_context;
-typedef struct ct_raster_gl ct_raster_gl; /* programs and buffers of one who draws; for one thread at a time */
+typedef struct ct_raster_gl ct_raster_gl; /* a program and buffers; used by one thread at a time */
 
-/* The context outlives it. Draws a few triangles for which the answer is known: UNSUPPORTED if the driver gives
- * another.
- */
+/* The context must outlive the rasteriser. Runs driver_check.h; UNSUPPORTED: the driver does not compute exactly, or
+ * has not all needed features. */
 ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_error *error);
 
-/* As the shaders number them; the last one is read by the draw call itself. */
+/* Buffers, numbered as the shaders bind them; only the draw call itself reads CT_GL_COMMANDS. */
 typedef enum ct_gl_buffer {
     CT_GL_PATCHES,   /* ct_patch */
-    CT_GL_REGIONS,   /* ct_draw_region, all within a picture of CT_PICTURE_SIDE pixels each way */
-    CT_GL_HEADS,     /* uint32_t a ray, CT_END when a drawing begins */
-    CT_GL_WINDINGS,  /* int32_t [2] a ray, 0 when a drawing begins */
+    CT_GL_REGIONS,   /* ct_draw_region, all within CT_PICTURE_SIDE x CT_PICTURE_SIDE pixels */
+    CT_GL_HEADS,     /* uint32_t a ray: index of its first fragment; CT_END before a drawing */
+    CT_GL_WINDINGS,  /* int32_t [2] a ray: initial winding numbers; 0 before a drawing */
     CT_GL_FRAGMENTS, /* ct_linked_fragment */
-    CT_GL_COUNTER,   /* uint32_t, 0 when a drawing begins: fragments, those for which there is no room among them */
+    CT_GL_COUNTER,   /* uint32_t: number of fragments, those beyond the capacity included; 0 before a drawing */
     CT_GL_COMMANDS,  /* ct_draw_command */
     CT_GL_BUFFERS
 } ct_gl_buffer;
 
-/* A shader reaches so many bytes of a buffer, at most this many in any driver's. */
+/* The largest buffer, in bytes, that a shader can access: the driver's limit, at most CT_GL_MOST_REACH. */
 size_t ct_raster_gl_reach(const ct_raster_gl *gl);
 #define CT_GL_MOST_REACH ((size_t)1 << 30)
 
-/* All inside the context (ct_gl_enter): */
+/* Call the next three inside the context (ct_gl_enter). */
 
-/* Puts a new buffer of so many bytes, at most ct_raster_gl_reach, in the place of what there was, and tells the name
- * that OpenGL has for it; its content is undefined. 0 bytes: none. OUT_OF_MEMORY, DEVICE_ERROR: there is none. */
+/* Replaces a buffer by a new one of `bytes` bytes, at most ct_raster_gl_reach, with undefined content, and returns its
+ * OpenGL name in *name. 0 bytes: deletes the buffer. OUT_OF_MEMORY, DEVICE_ERROR: there is no buffer afterwards. */
 ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name, ct_error *error);
 
-/* Executes the first n_commands of COMMANDS, with all seven buffers shared and room for `capacity` fragments. */
+/* Executes the first n_commands of CT_GL_COMMANDS. All seven buffers are shared; CT_GL_FRAGMENTS holds `capacity`
+ * fragments. */
 ct_status ct_raster_gl_draw_shared(ct_raster_gl *gl, uint32_t n_commands, uint32_t capacity, ct_error *error);
 
-/* What OpenGL finds in the first bytes of a shared buffer. */
+/* Reads the first bytes of a shared buffer, as OpenGL sees them. */
 ct_status ct_raster_gl_read(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, void *out, ct_error *error);
 
-/* Outside. One whose buffers were shared or not yet made; nulls; NULL is allowed. */
+/* Destroys a rasteriser that has only shared buffers, or none. Call outside the context; nulls; NULL is allowed. */
 void ct_raster_gl_close(ct_raster_gl **gl);
 
 #endif

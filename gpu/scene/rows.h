@@ -1,4 +1,4 @@
-/* rows.h - the numbers of an update, which need no alignment, for backends that apply it. */
+/* rows.h - reads an update's positions and indices, which need not be aligned. For the backends that apply updates. */
 #ifndef CT_ROWS_H
 #define CT_ROWS_H
 
@@ -6,7 +6,7 @@
 
 #include "gpu/include/contact.h"
 
-/* Position k, as float32. */
+/* Position k, rounded to float32. */
 static inline void ct_update_row(const ct_update *u, uint64_t k, float out[3]) {
     const char *row = (const char *)u->positions + k * (u->dtype == CT_F64 ? 24 : 12);
     if (u->dtype == CT_F32) {
@@ -24,7 +24,7 @@ static inline uint32_t ct_update_index(const ct_update *u, uint64_t i) {
     return value;
 }
 
-/* NON_FINITE, naming the first position that is not finite as float32; OK if all are. */
+/* NON_FINITE, naming the first position that is not finite as float32. OK: all are. */
 ct_status ct_update_name_offender(const ct_update *u, ct_error *error);
 
 #endif

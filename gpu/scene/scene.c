@@ -1,4 +1,4 @@
-/* scene.c - scenes and bodies of the public interface. */
+/* scene.c - the public functions of scenes and bodies. */
 #include "gpu/scene/scene.h"
 
 #include <stdlib.h>
@@ -21,46 +21,44 @@ void ct_scene_settings_init(ct_scene_settings *settings) {
 ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
     if (s->cookie != SETTINGS_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "settings", "settings were not filled by ct_scene_settings_init");
-    if (s->method != CT_METHOD_LDI)
-        return ct_fail(error, CT_UNSUPPORTED, "method", "method %d is unknown: this build has ldi", (int)s->method);
-    for (int i = 0; i < 3; i++)
-        if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
-            return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
-                           s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
-    if (!(s->pixel_size >= 0 && s->pixel_size <= 1e30))
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
-                       "pixel_size is %g m, expected a positive length, or 0 for a resolution", s->pixel_size);
-    if (s->pixel_size > 0 && s->pixel_size < 1e-30)
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size", "pixel_size is %g m, expected at least 1e-30",
-                       s->pixel_size);
+    const ct_method_row *row = ct_method_row_of(s->method, error);
+    if (!row) return CT_UNSUPPORTED;
+    ct_status status = row->check_settings(s, error);
+    if (status) return status;
     if (!(s->stiffness >= 0 && s->stiffness <= 1e300))
         return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 or more", s->stiffness);
     return CT_OK;
 }
 
+/* The settings by themselves, and whether the engine has their method. */
+static ct_status check_settings_on(const ct_engine *engine, const ct_scene_settings *settings, ct_error *error) {
+    ct_status status = ct_scene_settings_check(settings, error);
+    return status ? status : ct_method_check_engine(engine, ct_method_row_of(settings->method, NULL), error);
+}
+
 /* ---- scenes ---- */
 
-/* Fewest triangles, then fewest scenes. */
-static size_t least_loaded(ct_engine *engine) {
+/* The device with the fewest triangles, then with the fewest scenes. */
+static size_t choose_device(ct_engine *engine) {
     size_t best = 0;
     for (size_t i = 1; i < engine->n_devices; i++) {
-        uint64_t more = atomic_load(&engine->devices[i].triangles),
+        uint64_t triangles = atomic_load(&engine->devices[i].triangles),
                  least = atomic_load(&engine->devices[best].triangles);
-        if (more < least ||
-            (more == least && atomic_load(&engine->devices[i].scenes) < atomic_load(&engine->devices[best].scenes)))
+        if (triangles < least || (triangles == least &&
+                                  atomic_load(&engine->devices[i].scenes) < atomic_load(&engine->devices[best].scenes)))
             best = i;
     }
     return best;
 }
 
 ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error) {
-    return ct_scene_create_on(engine, least_loaded(engine), settings, out, error);
+    return ct_scene_create_on(engine, choose_device(engine), settings, out, error);
 }
 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error) {
     *out = NULL;
-    ct_status status = ct_scene_settings_check(settings, error);
+    ct_status status = check_settings_on(engine, settings, error);
     if (status) return status;
     ct_scene *scene = calloc(1, sizeof *scene);
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
@@ -102,7 +100,7 @@ void ct_scene_destroy(ct_scene **handle) {
 }
 
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error) {
-    ct_status status = ct_scene_settings_check(settings, error);
+    ct_status status = check_settings_on(scene->engine, settings, error);
     if (status == CT_OK) scene->settings = *settings;
     return status;
 }
@@ -127,34 +125,36 @@ ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u is not in the scene, which has %u", id, scene->n_bodies);
         return NULL;
     }
-    const ct_body_slot *p = &scene->slots[slot];
-    if (!p->body || p->generation != id >> CT_SLOT_BITS) {
+    const ct_body_slot *entry = &scene->slots[slot];
+    if (!entry->body || entry->generation != id >> CT_SLOT_BITS) {
         ct_fail(error, CT_NOT_FOUND, "body", "body %u was removed from the scene", id);
         return NULL;
     }
-    return p->body;
+    return entry->body;
 }
 
-/* Makes room for one more element. */
-static bool grow(void *array, uint32_t n, uint32_t *capacity, size_t size) {
+/* Reserves memory for one more element. False: out of memory. */
+static bool reserve_one(void *array, uint32_t n, uint32_t *capacity, size_t size) {
     if (n < *capacity) return true;
     uint32_t want = *capacity ? 2 * *capacity : 4;
-    void **slot = array, *bigger = realloc(*slot, want * size);
-    if (!bigger) return false;
-    *slot = bigger;
+    void **memory = array, *larger = realloc(*memory, want * size);
+    if (!larger) return false;
+    *memory = larger;
     *capacity = want;
     return true;
 }
 
-static bool make_room(ct_scene *scene, size_t n_ignore, uint32_t slot) {
+/* Reserves all that adding a body needs, so that nothing can fail once the scene is changed. */
+static bool reserve_body(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     uint32_t body_capacity = scene->body_capacity;
-    if (slot == scene->n_slots && !grow(&scene->slots, scene->n_slots, &scene->slot_capacity, sizeof(ct_body_slot)))
+    if (slot == scene->n_slots &&
+        !reserve_one(&scene->slots, scene->n_slots, &scene->slot_capacity, sizeof(ct_body_slot)))
         return false;
     if (scene->n_bodies == body_capacity) {
         ct_broad_body *broad = realloc(scene->broad_bodies, (body_capacity ? 2 * body_capacity : 4) * sizeof *broad);
         if (!broad) return false;
         scene->broad_bodies = broad;
-        if (!grow(&scene->bodies, scene->n_bodies, &scene->body_capacity, sizeof(ct_body *))) return false;
+        if (!reserve_one(&scene->bodies, scene->n_bodies, &scene->body_capacity, sizeof(ct_body *))) return false;
     }
     size_t want = scene->n_ignored + n_ignore;
     if (want > scene->ignored_capacity) {
@@ -188,7 +188,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_LIMIT_EXCEEDED, "body", "a scene has at most %d bodies", CT_MAX_BODIES);
 
     ct_body *body = calloc(1, sizeof *body);
-    if (!body || !make_room(scene, o->n_ignore, slot)) {
+    if (!body || !reserve_body(scene, o->n_ignore, slot)) {
         free(body);
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
@@ -209,10 +209,10 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
 
     atomic_fetch_add(&device->triangles, mesh->n_triangles);
     if (slot == scene->n_slots) scene->slots[scene->n_slots++] = (ct_body_slot){0};
-    ct_body_slot *p = &scene->slots[slot];
+    ct_body_slot *entry = &scene->slots[slot];
     scene->first_free = slot + 1;
-    p->body = body;
-    body->id = p->generation << CT_SLOT_BITS | (slot + 1);
+    entry->body = body;
+    body->id = entry->generation << CT_SLOT_BITS | (slot + 1);
     uint32_t at = scene->n_bodies++;
     for (; at > 0 && scene->bodies[at - 1]->id > body->id; at--) scene->bodies[at] = scene->bodies[at - 1];
     scene->bodies[at] = body;
@@ -228,10 +228,10 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     ct_body *body = ct_scene_find(scene, id, error);
     if (!body) return CT_NOT_FOUND;
     uint32_t slot = (id & CT_MAX_BODIES) - 1;
-    ct_body_slot *p = &scene->slots[slot];
+    ct_body_slot *entry = &scene->slots[slot];
     if (slot < scene->first_free) scene->first_free = slot;
-    p->body = NULL;
-    p->generation = (p->generation + 1) & ((1u << (32 - CT_SLOT_BITS)) - 1);
+    entry->body = NULL;
+    entry->generation = (entry->generation + 1) & ((1u << (32 - CT_SLOT_BITS)) - 1);
     uint32_t at = 0;
     while (scene->bodies[at] != body) at++;
     memmove(scene->bodies + at, scene->bodies + at + 1, (--scene->n_bodies - at) * sizeof *scene->bodies);
@@ -247,7 +247,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
-static uint32_t index_of(const ct_scene *scene, uint32_t id) {
+static uint32_t index_of_body(const ct_scene *scene, uint32_t id) {
     uint32_t lo = 0, hi = scene->n_bodies;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -259,7 +259,7 @@ static uint32_t index_of(const ct_scene *scene, uint32_t id) {
     return lo;
 }
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
     uint64_t x, y;
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
@@ -270,9 +270,10 @@ void ct_scene_refresh(ct_scene *scene) {
     if (!scene->ignored_stale) return;
     for (size_t i = 0; i < scene->n_ignored; i++) {
         uint64_t ids = scene->ignored_ids[i];
-        scene->ignored[i] = ct_pair_key(index_of(scene, (uint32_t)(ids >> 32)), index_of(scene, (uint32_t)ids));
+        scene->ignored[i] =
+            ct_pair_key(index_of_body(scene, (uint32_t)(ids >> 32)), index_of_body(scene, (uint32_t)ids));
     }
-    if (scene->n_ignored) qsort(scene->ignored, scene->n_ignored, sizeof *scene->ignored, by_key);
+    if (scene->n_ignored) qsort(scene->ignored, scene->n_ignored, sizeof *scene->ignored, compare_keys);
     scene->ignored_stale = false;
 }
 

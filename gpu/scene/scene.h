@@ -1,4 +1,5 @@
-/* scene.h - bodies of a scene: handles, filters, placement. Positions themselves are resident with the backend. */
+/* scene.h - a scene inside the engine: its settings, its bodies with their handles and filters, and the checks of
+ * updates. Positions of deformable bodies are kept by the backend (ct_resident). */
 #ifndef CT_SCENE_H
 #define CT_SCENE_H
 
@@ -11,24 +12,24 @@ struct ct_resident;
 struct ct_scene_table;
 
 typedef struct ct_body {
-    uint32_t id;
+    uint32_t id; /* the handle that callers know it by */
     ct_body_kind kind;
-    ct_mesh *mesh; /* one reference */
+    ct_mesh *mesh; /* the body holds one reference */
     uint32_t group, mask;
-    double pose[12];     /* rigid: current pose; deformable: identity */
-    ct_box box;          /* of the current state */
-    ct_box next_box;     /* of the positions that an upload has looked at but not applied yet */
-    size_t updates_left; /* while an upload is applied: updates of this body still to come */
-    struct ct_resident *resident;
-    uint64_t device_bytes; /* of its device's own memory, without the mesh; 0 where there is no such memory */
+    double pose[12];              /* rigid: the current pose; deformable: identity */
+    ct_box box;                   /* world, of the current state */
+    ct_box next_box;              /* of the positions that an upload has looked at but not applied yet */
+    size_t updates_left;          /* while an upload is applied: updates of this body still to come */
+    struct ct_resident *resident; /* the backend's state of the body */
+    uint64_t device_bytes;        /* bytes of the device's own memory, without the mesh; 0 if the device has none */
 } ct_body;
 
-/* A body's handle: place + 1 in the low 20 bits, generation in the high 12. */
+/* A body's handle: its slot + 1 in the low 20 bits, the slot's generation in the high 12. */
 enum { CT_SLOT_BITS = 20, CT_MAX_BODIES = (1 << CT_SLOT_BITS) - 1 };
 
 typedef struct ct_body_slot {
-    ct_body *body; /* NULL: free */
-    uint32_t generation;
+    ct_body *body;       /* NULL: the slot is free */
+    uint32_t generation; /* how often the slot was freed, modulo 2^12 */
 } ct_body_slot;
 
 struct ct_scene {
@@ -38,34 +39,36 @@ struct ct_scene {
 
     ct_body_slot *slots; /* [n_slots] */
     uint32_t n_slots, slot_capacity;
-    uint32_t first_free; /* no place below it is free */
-    ct_body **bodies;    /* [n_bodies], rising id: the order of contacts */
+    uint32_t first_free; /* no slot below it is free */
+    ct_body **bodies;    /* [n_bodies], in rising order of id, which is the order of contacts */
     uint32_t n_bodies, body_capacity;
 
-    uint64_t *ignored_ids; /* [n_ignored] pairs of ids, as ct_pair_key */
+    uint64_t *ignored_ids; /* [n_ignored] ct_pair_key of two ids */
     size_t n_ignored, ignored_capacity;
-    uint64_t *ignored; /* the same as indices into bodies, sorted; rebuilt when stale */
-    bool ignored_stale;
+    uint64_t *ignored;  /* [n_ignored] ct_pair_key of the same pairs' indices into bodies[], sorted */
+    bool ignored_stale; /* ignored[] has to be rebuilt: ct_scene_refresh */
 
-    uint64_t version;             /* goes up when bodies come or go, and ignored pairs with them */
-    struct ct_scene_table *table; /* the backend's, NULL if it keeps nothing of a scene */
-    uint64_t table_bytes;         /* of the device's own memory */
+    uint64_t version;             /* rises when bodies[] or ignored_ids[] change */
+    struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
+    uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
 
-    ct_broadphase broad;         /* with the pairs of the last step */
-    ct_broad_body *broad_bodies; /* [body_capacity] */
+    ct_broadphase broad;         /* holds the pairs of the last step */
+    ct_broad_body *broad_bodies; /* [body_capacity] the broad phase's input */
 };
 
-/* The body of a handle, or NULL with *error naming why: unknown, or removed. */
+/* The body with this handle. NULL with *error (NOT_FOUND): it is unknown, or was removed. */
 ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error);
 
-/* Brings ignored[] up to date with bodies[]. */
+/* Rebuilds ignored[] if it is stale. */
 void ct_scene_refresh(ct_scene *scene);
 
-/* Checks everything about an update but whether its numbers are finite: the body, its kind, lengths, index ranges, that
- * a pose is a rotation. NOT_FOUND, INVALID_ARGUMENT, WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE (a pose). */
+/* Checks the body, its kind, lengths, index ranges, and that a pose is finite and a rotation. Whether positions are
+ * finite is left to the backend, which reads them all anyway. NOT_FOUND, INVALID_ARGUMENT, WRONG_LENGTH, OUT_OF_RANGE,
+ * NON_FINITE (a pose). */
 ct_status ct_update_check(const ct_scene *scene, const ct_update *update, ct_error *error);
 
-/* A pose is finite and its R a rotation to 1e-3; id (0: none yet) is for the message. */
+/* Checks that a pose is finite and that its R is a rotation to 1e-3. id (0: the body has none yet) is for the message.
+ */
 ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error);
 
 #endif

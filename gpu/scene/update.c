@@ -1,4 +1,4 @@
-/* update.c - checks of what a step sends, before anything is touched. */
+/* update.c - checks a step's updates before any of them is applied. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

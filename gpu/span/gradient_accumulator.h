@@ -1,5 +1,9 @@
-/* gradient_accumulator.h - bounds of spans to the sums at their triangles' corners, for *.simd.c files of this stage.
- */
+/* gradient_accumulator.h - adds the bounds of spans to the gradient sums at their triangles' corners; for *.simd.c
+ * files of this stage.
+ *
+ * Contributions are buffered per triangle. Neighbouring rays mostly meet the same triangle, so its corners get one
+ * addition for all of them; and a buffer of MAX_PENDING triangles lets prefetches of their sums, which lie anywhere in
+ * memory, complete before the additions. */
 #ifndef CT_GRADIENT_ACCUMULATOR_H
 #define CT_GRADIENT_ACCUMULATOR_H
 
@@ -7,94 +11,94 @@
 
 enum { LOWER, UPPER };
 
-/* Kinds of bounds: one body's alone, or body 0's or body 1's half of one that they contribution. */
+/* Kinds of bounds: of one body alone, or body 0's or body 1's half of a shared one. */
 enum { ALONE, HALF, KINDS = HALF + 2 };
 
-/* What the bounds of one triangle add up to, with the sign that their side has: l1 and l2 for its corners 1 and 2, the
- * rest of `whole` for corner 0. */
+/* The bounds of one triangle added up, upper ones positive, lower ones negative: l1 and l2 for its corners 1 and 2; the
+ * rest of `whole` belongs to corner 0. */
 struct triangle_contribution {
     uint32_t tag;
     int64_t whole, l1, l2;
 };
 
-/* Shares are pending back: neighbouring rays mostly meet the same triangle, whose corners then need one addition for
- * all of them, and as sums lie anywhere in memory, in the order of a mesh's vertices, those of many triangles at a time
- * come into the cache before they are added to. */
 enum { MAX_PENDING = 32 };
 #define NO_TRIANGLE UINT32_MAX
 
 struct gradient_accumulator {
-    int64_t *gradient[2]; /* the view's, per body */
+    int64_t *gradient[2]; /* per body: the view's plane of the contact's sums */
     uint8_t *touched[2];
     const uint32_t *const *triangles;
+    int64_t ray_area;                             /* ct_tile.ray_area */
     struct triangle_contribution *open[2][KINDS]; /* by side: that of the triangle met last */
     uint32_t n;
     struct triangle_contribution pending[MAX_PENDING], none;
 };
 
-static inline void forget_contributions(struct gradient_accumulator *s) {
-    for (int kind = 0; kind < KINDS; kind++) s->open[LOWER][kind] = s->open[UPPER][kind] = &s->none;
-    s->n = 0;
+static inline void close_contributions(struct gradient_accumulator *a) {
+    for (int kind = 0; kind < KINDS; kind++) a->open[LOWER][kind] = a->open[UPPER][kind] = &a->none;
+    a->n = 0;
 }
 
-/* It must stay where it is. */
-static inline void accumulator_start(struct gradient_accumulator *s, const ct_ray_lists *rays,
-                                     const uint32_t *const *triangles, ct_contact_sums *sums) {
+/* Points into itself: it must not be moved afterwards. */
+static inline void begin_gradient(struct gradient_accumulator *a, const ct_ray_lists *rays,
+                                  const ct_span_options *options, ct_contact_sums *sums) {
     for (int b = 0; b < 2; b++) {
-        s->gradient[b] = sums->gradient[b][rays->view];
-        s->touched[b] = sums->touched[b];
+        a->gradient[b] = sums[options->contact].gradient[b][rays->view];
+        a->touched[b] = sums[options->contact].touched[b];
     }
-    s->triangles = triangles;
-    s->none = (struct triangle_contribution){.tag = NO_TRIANGLE};
-    forget_contributions(s);
+    a->triangles = options->triangles;
+    a->ray_area = rays->bin.of->tile.ray_area;
+    a->none = (struct triangle_contribution){.tag = NO_TRIANGLE};
+    close_contributions(a);
 }
 
-static inline const uint32_t *corners_of(const struct gradient_accumulator *s, uint32_t tag) {
-    return s->triangles[tag >> 31] + 3 * (size_t)(tag & 0x7fffffff);
+static inline const uint32_t *corners_of(const struct gradient_accumulator *a, uint32_t tag) {
+    return a->triangles[tag >> 31] + 3 * (size_t)(tag & 0x7fffffff);
 }
 
-static __attribute__((noinline)) void flush_contributions(struct gradient_accumulator *s) {
-    for (uint32_t i = 0; i < s->n; i++) {
-        const uint32_t tag = s->pending[i].tag, *corner = corners_of(s, tag);
-        const int64_t *gradient = s->gradient[tag >> 31];
+static __attribute__((noinline)) void flush_contributions(struct gradient_accumulator *a) {
+    for (uint32_t i = 0; i < a->n; i++) {
+        const uint32_t tag = a->pending[i].tag, *corner = corners_of(a, tag);
+        const int64_t *gradient = a->gradient[tag >> 31];
         for (int k = 0; k < 3; k++) __builtin_prefetch(gradient + corner[k], 1);
     }
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct triangle_contribution contribution = s->pending[i];
-        const uint32_t *corner = corners_of(s, contribution.tag), a = corner[0], b = corner[1], c = corner[2];
-        int64_t *gradient = s->gradient[contribution.tag >> 31];
-        uint8_t *touched = s->touched[contribution.tag >> 31];
-        gradient[a] += contribution.whole - contribution.l1 - contribution.l2;
-        gradient[b] += contribution.l1;
-        gradient[c] += contribution.l2;
-        touched[a / CT_VERTEX_GROUP] = touched[b / CT_VERTEX_GROUP] = touched[c / CT_VERTEX_GROUP] = 1;
+    const int64_t area = a->ray_area;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct triangle_contribution c = a->pending[i];
+        const uint32_t *corner = corners_of(a, c.tag), k0 = corner[0], k1 = corner[1], k2 = corner[2];
+        int64_t *gradient = a->gradient[c.tag >> 31];
+        uint8_t *touched = a->touched[c.tag >> 31];
+        gradient[k0] += area * (c.whole - c.l1 - c.l2);
+        gradient[k1] += area * c.l1;
+        gradient[k2] += area * c.l2;
+        touched[k0 / CT_VERTEX_GROUP] = touched[k1 / CT_VERTEX_GROUP] = touched[k2 / CT_VERTEX_GROUP] = 1;
     }
-    forget_contributions(s);
+    close_contributions(a);
 }
 
-static inline struct triangle_contribution *new_contribution(struct gradient_accumulator *s, uint32_t tag) {
-    if (s->n == MAX_PENDING) flush_contributions(s);
-    struct triangle_contribution *contribution = &s->pending[s->n++];
-    *contribution = (struct triangle_contribution){.tag = tag};
-    __builtin_prefetch(corners_of(s, tag));
-    return contribution;
+static inline struct triangle_contribution *open_contribution(struct gradient_accumulator *a, uint32_t tag) {
+    if (a->n == MAX_PENDING) flush_contributions(a);
+    struct triangle_contribution *c = &a->pending[a->n++];
+    *c = (struct triangle_contribution){.tag = tag};
+    __builtin_prefetch(corners_of(a, tag));
+    return c;
 }
 
-/* n bounds of one triangle, whose weights of corners 1 and 2 add up to l1 and l2. */
-static inline void add_bounds(struct gradient_accumulator *s, uint32_t tag, int side, int kind, int64_t n, int64_t l1,
+/* Adds n bounds of one triangle; l1, l2: the sums of their weights at corners 1 and 2. */
+static inline void add_bounds(struct gradient_accumulator *a, uint32_t tag, int side, int kind, int64_t n, int64_t l1,
                               int64_t l2) {
-    struct triangle_contribution *contribution = s->open[side][kind];
-    if (contribution->tag != tag) s->open[side][kind] = contribution = new_contribution(s, tag);
+    struct triangle_contribution *c = a->open[side][kind];
+    if (c->tag != tag) a->open[side][kind] = c = open_contribution(a, tag);
     const int64_t sign = side == UPPER ? 1 : -1;
-    contribution->whole += sign * n * (CT_WEIGHT_ONE >> (kind >= HALF));
-    contribution->l1 += sign * l1;
-    contribution->l2 += sign * l2;
+    c->whole += sign * n * (CT_WEIGHT_ONE >> (kind >= HALF));
+    c->l1 += sign * l1;
+    c->l2 += sign * l2;
 }
 
-static inline void add_fragment(struct gradient_accumulator *s, const ct_fragment *f, int side, int kind) {
+static inline void add_fragment_bound(struct gradient_accumulator *a, const ct_fragment *f, int side, int kind) {
     int64_t weight[3];
     ct_bound_weights(f, kind >= HALF, weight);
-    add_bounds(s, f->tag, side, kind, 1, weight[1], weight[2]);
+    add_bounds(a, f->tag, side, kind, 1, weight[1], weight[2]);
 }
 
 #endif

@@ -1,195 +1,234 @@
-/* large_triangles_cpu.simd.c - bands that few triangles cover, from triangles to sums at once.
+/* large_triangles_cpu.simd.c - the fast path for bins that few large triangles cover: from triangles to sums without
+ * storing fragments.
  *
- * Large triangles cover runs of samples in a row, and their depth is linear there. So where one is nearer than another,
- * farther than rounding could bridge, is a run of samples as well. Four rows of 64 samples are looked at together, rows
- * being lanes and samples bits: which samples a triangle covers, at which of these it bounds a span, all are words of
- * bits. The few samples of which that is not sure are walked like any other ray. What that adds up to is exactly what
- * the raster and span stages would have added up one ray after the other.
- */
+ * A large triangle covers a run of samples in each row, and its depth is linear along the row. The samples at which one
+ * triangle lies deeper than another by more than rounding could bridge are therefore a run as well. Blocks of 4 rows x
+ * 64 columns are processed together: rows are SIMD lanes, columns are bits, so "covered by this triangle" or "bounds a
+ * span here" are words of bits:
+ *
+ *     row 0   0011111111110000        lane 0
+ *     row 1   0001111111111000        lane 1       triangle 17 covers these samples of the block
+ *     row 2   0000111111111100        lane 2
+ *     row 3   0000011111111110        lane 3
+ *
+ * Samples that the comparisons do not decide are walked one by one. The sums are exactly those of the raster and span
+ * stages. Only for ct_may_skip_walk. */
+#include "gpu/base/clock.h"
 #include "gpu/span/raster_triangle.h"
+#include "gpu/span/single_layer.h"
 #include "gpu/span/walk.h"
 
-/* No more triangles than this in a band, and so many samples for each. */
-enum { MOST = 64, SAMPLES_EACH = 16 };
+/* The path applies to bins of at most MAX_LARGE triangles, and of at least SAMPLES_EACH samples per triangle: below
+ * that, per-triangle set-up costs more than fragments do. */
+enum { MAX_LARGE = 64, SAMPLES_EACH = 16 };
 
-/* Where depths known to 1/8 are so far apart, the depths rounded to units differ as well, and the same way. */
+/* Depths are known to 1/8 unit. If two differ by more than this, the depths rounded to units differ in the same way. */
 #define APART 2.0
 
-/* Slots: 2 * body + OUT or IN. */
+/* A triangle's facing is 2 * body + IN or OUT. */
 enum { FACINGS = 4 };
 
-/* So many samples of a row are looked at together: bits, the first is the lowest; rows are lanes. */
+/* One word of bits per row. */
 enum { BLOCK_COLUMNS = 64 };
 typedef ct_v4u samples;
 
-/* What a tri covers of ROWS_AT_ONCE rows: from begin up to but without end. */
+/* The samples [begin, end) that a triangle covers of each of ROWS_AT_ONCE rows. */
 struct cover {
-    struct raster_triangle *tri;
-    ct_v4i begin, end;
+    int32_t begin[ROWS_AT_ONCE], end[ROWS_AT_ONCE];
 };
 
-/* BLOCK_COLUMNS samples of these rows. Pieces that cover any of them by kind: those of kind s are [of_facing[s],
- * of_facing[s + 1]).
- */
+/* A block of ROWS_AT_ONCE x BLOCK_COLUMNS samples, and the triangles that cover any of them, sorted by facing: those of
+ * facing f are [of_facing[f], of_facing[f + 1]). */
 struct sample_block {
-    int32_t row, column; /* the first, from the band's first */
-    int32_t n;           /* columns */
-    uint32_t n_triangles, of_facing[FACINGS + 1];
-    struct raster_triangle *tri[MOST];
-    ct_v4d depth[MOST];                /* at the first column */
-    samples cover[MOST];               /* what it covers */
-    samples alone[MOST], shared[MOST]; /* of that where it bounds spans, if there are any */
-    samples covered[FACINGS];          /* by any of the kind's */
-    samples odd;                       /* by several of one kind, or by one of unknown depth */
+    int32_t row, column; /* its first, counted from the bin's first */
+    int32_t columns;     /* inside the bin */
+    uint32_t n, of_facing[FACINGS + 1];
+    struct raster_triangle *triangle[MAX_LARGE];
+    ct_v4d depth[MAX_LARGE]; /* at the block's first column */
+    samples cover[MAX_LARGE];
+    samples alone[MAX_LARGE], shared[MAX_LARGE]; /* where it bounds spans, if the sample has a span at all */
+    samples covered[FACINGS];                    /* by any triangle of the facing */
+    samples needs_walk;                          /* covered by several of one facing, or by one of unknown depth */
 };
 
-struct large_band {
-    struct gradient_accumulator accumulator;
+struct large_bin {
+    struct accumulators to;
     ct_ray_lists *rays;
     ct_span_scratch *scratch;
     ct_budget *budget;
-    int64_t total;
-    bool may_share; /* have both bodies flat triangles_ in one plane? */
+    bool has_coplanar; /* triangles of both bodies lie in one plane across the rays */
     size_t n;
-    struct raster_triangle triangles_[MOST];
-    struct raster_triangle *by_facing[MOST]; /* those of kind s are [of_facing[s], of_facing[s + 1]) */
+    struct raster_triangle triangles[MAX_LARGE];
+    struct raster_triangle *by_facing[MAX_LARGE]; /* those of facing f are [of_facing[f], of_facing[f + 1]) */
     uint32_t of_facing[FACINGS + 1];
-    struct cover covers[MOST]; /* of these on the rows that are walked, in the same manner */
-    uint32_t covers_of_facing[FACINGS + 1];
-    struct sample_block tile;
+    const struct cover *covers; /* [groups of rows][n], in the order of by_facing */
+    struct sample_block block;
 };
 
-/* ---- triangles to triangles_ ---- */
+/* ---- set-up ---- */
 
-/* False: not for this band. Ones before the window would have to be counted. */
-static bool add_triangle(struct large_band *c, const ct_window *window, const ct_snapped_body *placed,
-                         uint32_t triangle) {
-    const ct_ray_lists *rays = c->rays;
-    const int w = rays->view;
-    const uint32_t *k = placed->triangles + 3 * (size_t)triangle;
-    const int32_t *const q[3] = {placed->coords[k[0]], placed->coords[k[1]], placed->coords[k[2]]};
-    if (placed->entry[w] == CT_INITIAL_COUNTED && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo) return false;
-    struct raster_triangle *p = &c->triangles_[c->n];
-    enum setup_result result = setup_raster_triangle(p, q, &window->axis[ct_view_u(w)], &window->axis[ct_view_v(w)], w,
-                                                     rays->first_row, rays->rows);
+/* False: the path does not apply. (A triangle in front of the window would have to be counted.) */
+static bool add_triangle(struct large_bin *bin, const ct_window *window, const ct_snapped_body *snapped, uint32_t id) {
+    const int w = bin->rays->view;
+    const uint32_t *k = snapped->triangles + 3 * (size_t)id;
+    const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
+    if (snapped->initial[w] == CT_INITIAL_COUNTED && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo)
+        return false;
+    struct raster_triangle *t = &bin->triangles[bin->n];
+    enum setup_result result = setup_raster_triangle(t, q, &bin->rays->bin);
     if (result == SETUP_NOT_EXACT) return false;
-    p->tag = placed->body << 31 | triangle;
-    p->facing = (uint8_t)(2 * placed->body + (p->setup.ccw < 0 ? IN : OUT));
-    c->n += result == SETUP_OK;
+    t->tag = snapped->body << 31 | id;
+    t->facing = (uint8_t)(2 * snapped->body + (t->setup.ccw < 0 ? IN : OUT));
+    bin->n += result == SETUP_OK;
     return true;
 }
 
-static bool collect(struct large_band *c, const ct_window *window, const ct_bands *bands, uint32_t band,
-                    const ct_bin *bins, size_t n_bins) {
-    const int w = c->rays->view;
+/* False: the path does not apply. */
+static bool add_triangles(struct large_bin *bin, const ct_window *window, const ct_bin_plan *plan, uint32_t number,
+                          const ct_binned_chunk *chunks, size_t n_chunks) {
+    const ct_ray_lists *rays = bin->rays;
     size_t n = 0;
-    for (size_t i = 0; i < n_bins; i++) {
-        const uint32_t *crossing = bins[i].crossings[w].offset + band - bands->first[w];
-        if (crossing[1] > crossing[0]) return false; /* there are small ones */
-        n += bins[i].offset[band + 1] - bins[i].offset[band];
+    for (size_t i = 0; i < n_chunks; i++) {
+        if (plan->is_uniform) {
+            const uint32_t *crossing = chunks[i].crossings[rays->view].offset + (number - rays->bin.of->first);
+            if (crossing[1] > crossing[0]) return false; /* small triangles cross rays of the bin */
+        }
+        n += chunks[i].offset[number + 1] - chunks[i].offset[number];
     }
-    if (n > MOST || SAMPLES_EACH * n > (size_t)c->rays->rows * (size_t)c->rays->columns) return false;
-    for (size_t i = 0; i < n_bins; i++)
-        for (uint32_t e = bins[i].offset[band]; e < bins[i].offset[band + 1]; e++)
-            if (!add_triangle(c, window, bins[i].placed, bins[i].entries[e])) return false;
+    if (n > MAX_LARGE || SAMPLES_EACH * n > ct_ray_count(rays)) return false;
+    for (size_t i = 0; i < n_chunks; i++)
+        for (uint32_t e = chunks[i].offset[number]; e < chunks[i].offset[number + 1]; e++)
+            if (!add_triangle(bin, window, chunks[i].snapped, chunks[i].entries[e])) return false;
     return true;
 }
 
-/* Do they bound together where both cover a sample? */
-static inline bool in_one_plane(const struct raster_triangle *a, const struct raster_triangle *b) {
-    return a->flat && b->flat && a->depth.at == b->depth.at && (a->facing ^ b->facing) == 2;
+/* Where both cover a sample, they bound its span together. */
+static inline bool are_coplanar(const struct raster_triangle *a, const struct raster_triangle *b) {
+    return a->is_flat && b->is_flat && a->depth.at == b->depth.at && (a->facing ^ b->facing) == 2;
 }
 
-static void sort(struct large_band *c) {
+static void sort_by_facing(struct large_bin *bin) {
     uint32_t n = 0;
     for (int facing = 0; facing < FACINGS; facing++) {
-        c->of_facing[facing] = n;
-        for (size_t i = 0; i < c->n; i++)
-            if (c->triangles_[i].facing == facing) c->by_facing[n++] = &c->triangles_[i];
+        bin->of_facing[facing] = n;
+        for (size_t i = 0; i < bin->n; i++)
+            if (bin->triangles[i].facing == facing) bin->by_facing[n++] = &bin->triangles[i];
     }
-    c->of_facing[FACINGS] = n;
-    c->may_share = false;
-    for (const struct raster_triangle *p = c->triangles_; p < c->triangles_ + c->n; p++)
-        for (const struct raster_triangle *q = c->triangles_; q < p && p->flat; q++) c->may_share |= in_one_plane(p, q);
+    bin->of_facing[FACINGS] = n;
+    bin->has_coplanar = false;
+    for (const struct raster_triangle *a = bin->triangles; a < bin->triangles + bin->n; a++)
+        for (const struct raster_triangle *b = bin->triangles; b < a && a->is_flat; b++)
+            bin->has_coplanar |= are_coplanar(a, b);
+}
+
+static inline bool meets_rows(const struct raster_triangle *t, int32_t row) {
+    return row < t->rect.v1 && row + ROWS_AT_ONCE > t->rect.v0;
+}
+
+/* Fills bin->covers. False: out of memory. */
+static bool cover_bin(struct large_bin *bin) {
+    const int32_t rows = bin->rays->bin.rows;
+    const size_t groups = (size_t)(rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+    if (!ct_buffer_reserve(&bin->scratch->covers, bin->budget, (groups * bin->n + 1) * sizeof(struct cover), 0, false))
+        return false;
+    struct cover *cover = bin->scratch->covers.data;
+    bin->covers = cover;
+    for (int32_t row = 0; row < rows; row += ROWS_AT_ONCE)
+        for (size_t i = 0; i < bin->n; i++, cover++) {
+            if (!meets_rows(bin->by_facing[i], row)) continue; /* never read */
+            ct_v4i begin, end;
+            cover_rows(bin->by_facing[i], row, &begin, &end);
+            memcpy(cover->begin, &begin, sizeof begin);
+            memcpy(cover->end, &end, sizeof end);
+        }
+    return true;
 }
 
 /* ---- rays one by one ---- */
 
-/* By the walk for any ray. */
-static bool walk_sample(struct large_band *c, int r, int bit) {
-    const struct sample_block *t = &c->tile;
-    const int32_t row = t->row + r, column = t->column + bit;
-    ct_linked_fragment fragments[MOST];
+/* False: out of memory. */
+static bool walk_sample(struct large_bin *bin, int r, int bit) {
+    const struct sample_block *block = &bin->block;
+    const int32_t row = block->row + r, column = block->column + bit;
+    ct_linked_fragment fragments[MAX_LARGE];
     uint32_t n = 0;
-    for (uint32_t k = 0; k < t->n_triangles; k++) {
-        if (!(t->cover[k][r] >> bit & 1)) continue;
-        const struct raster_triangle *p = t->tri[k];
-        const ct_triangle_setup *s = &p->setup;
+    for (uint32_t k = 0; k < block->n; k++) {
+        if (!(block->cover[k][r] >> bit & 1)) continue;
+        const struct raster_triangle *t = block->triangle[k];
+        const ct_triangle_setup *s = &t->setup;
         fragments[n].f = ct_fragment_at(s, (double)(s->edge[1] + column * s->step_u[1] + row * s->step_v[1]),
-                                        (double)(s->edge[2] + column * s->step_u[2] + row * s->step_v[2]), p->tag);
+                                        (double)(s->edge[2] + column * s->step_u[2] + row * s->step_v[2]), t->tag);
         fragments[n].next = n ? n - 1 : CT_END;
         n++;
     }
     uint32_t head = n - 1;
-    ct_ray_lists one = *c->rays;
+    ct_ray_lists one = *bin->rays;
     one.head = &head;
     one.fragments = fragments;
     one.winding = NULL;
-    return walk_ray(&c->accumulator, &one, 0, c->scratch, c->budget, false, &c->total);
+    return walk_ray(&bin->to, &one, 0, CT_SPAN_OF_PAIR, bin->scratch, bin->budget);
 }
 
-static bool walk_samples(struct large_band *c, samples which) {
+static bool walk_samples(struct large_bin *bin, samples which) {
     if (!any(which)) return true;
     for (int r = 0; r < ROWS_AT_ONCE; r++)
         for (uint64_t left = which[r]; left; left &= left - 1)
-            if (!walk_sample(c, r, __builtin_ctzll(left))) return false;
+            if (!walk_sample(bin, r, __builtin_ctzll(left))) return false;
     return true;
 }
 
-/* ---- what covers a tile ---- */
+/* ---- what covers a block ---- */
 
-/* Of each row samples 0 to n - 1, n <= BLOCK_COLUMNS. */
+/* Samples 0 to n - 1 of each row, n <= BLOCK_COLUMNS. */
 static inline samples first_samples(ct_v4i n) {
-    const samples some = (samples)ct_v4l_of_v4i(n > 0), dropped = (samples)ct_v4l_of_v4i((BLOCK_COLUMNS - n) & (n > 0));
-    return ~(samples){0} >> dropped & some;
+    const samples is_any = (samples)ct_v4l_of_v4i(n > 0);
+    const samples dropped = (samples)ct_v4l_of_v4i((BLOCK_COLUMNS - n) & (n > 0));
+    return ~(samples){0} >> dropped & is_any;
 }
 
-static inline ct_v4i in_block(const struct sample_block *t, ct_v4i column) {
-    return min_v4i(max_v4i(column - t->column, v4i(0)), v4i(t->n));
+/* Columns of the bin as columns of the block. */
+static inline ct_v4i clamp_to_block(const struct sample_block *block, const int32_t column[ROWS_AT_ONCE]) {
+    ct_v4i c;
+    memcpy(&c, column, sizeof c);
+    return min_v4i(max_v4i(c - block->column, v4i(0)), v4i(block->columns));
 }
 
-static void cover_block(struct large_band *c) {
-    struct sample_block *t = &c->tile;
+static void cover_block(struct large_bin *bin) {
+    struct sample_block *block = &bin->block;
+    const struct cover *covers = bin->covers + (size_t)(block->row / ROWS_AT_ONCE) * bin->n;
     const samples none = {0};
     uint32_t n = 0;
-    t->odd = none;
+    block->needs_walk = none;
     for (int facing = 0; facing < FACINGS; facing++) {
         samples covered = none;
-        t->of_facing[facing] = n;
-        for (uint32_t i = c->covers_of_facing[facing]; i < c->covers_of_facing[facing + 1]; i++) {
-            const ct_v4i begin = in_block(t, c->covers[i].begin), end = in_block(t, c->covers[i].end);
+        block->of_facing[facing] = n;
+        for (uint32_t i = bin->of_facing[facing]; i < bin->of_facing[facing + 1]; i++) {
+            struct raster_triangle *t = bin->by_facing[i];
+            if (!meets_rows(t, block->row)) continue;
+            const ct_v4i begin = clamp_to_block(block, covers[i].begin), end = clamp_to_block(block, covers[i].end);
             if (!bits_v4i(begin < end)) continue;
-            struct raster_triangle *p = c->covers[i].tri;
             const samples cover = first_samples(end) & ~first_samples(begin);
-            t->tri[n] = p;
-            t->depth[n] = linear_on_rows(p->depth, t->column, t->row);
-            t->cover[n] = cover;
-            t->shared[n] = none;
-            t->odd |= p->depth.at == p->depth.at ? covered & cover : cover;
+            block->triangle[n] = t;
+            block->depth[n] = linear_on_rows(t->depth, block->column, block->row);
+            block->cover[n] = cover;
+            block->shared[n] = none;
+            block->needs_walk |= t->depth.at == t->depth.at ? covered & cover : cover;
             covered |= cover;
             n++;
         }
-        t->covered[facing] = covered;
+        block->covered[facing] = covered;
     }
-    t->of_facing[FACINGS] = t->n_triangles = n;
+    block->of_facing[FACINGS] = block->n = n;
 }
 
-/* Samples at which a body is crossed at all; of these, those at which it is crossed so that walk_simple would do. */
-static inline samples crossed_by(const struct sample_block *t, int body) {
-    return t->covered[2 * body + OUT] | t->covered[2 * body + IN];
+static inline samples crossed_by(const struct sample_block *block, int body) {
+    return block->covered[2 * body + OUT] | block->covered[2 * body + IN];
 }
-static inline samples fits(const struct large_band *c, int body) {
-    return c->tile.covered[2 * body + (c->rays->entry[body] == CT_INITIAL_FROM_BALANCE ? OUT : IN)];
+
+/* Samples whose crossings of a body make one interval: with an exit where the initial winding number follows from the
+ * balance, with an entry otherwise. */
+static inline samples has_interval(const struct large_bin *bin, int body) {
+    return bin->block.covered[2 * body + (bin->rays->initial[body] == CT_INITIAL_FROM_BALANCE ? OUT : IN)];
 }
 
 static inline uint32_t count(samples s) {
@@ -197,173 +236,159 @@ static inline uint32_t count(samples s) {
                       __builtin_popcountll(s[3]));
 }
 
-/* What the raster stage would have kept: the second body's fragments only on rays that the first is on. */
-static inline uint32_t count_fragments(const struct large_band *c) {
-    const struct sample_block *t = &c->tile;
-    const samples kept = crossed_by(t, c->rays->first_body);
+/* The fragments that the raster stage would have kept: the second body's only on rays that cross the first. */
+static inline uint32_t count_fragments(const struct large_bin *bin) {
+    const struct sample_block *block = &bin->block;
+    const samples kept = crossed_by(block, bin->rays->first_body);
     uint32_t n = 0;
-    if (any(t->odd))
-        for (uint32_t k = 0; k < t->n_triangles; k++) n += count(t->cover[k] & kept);
+    if (any(block->needs_walk))
+        for (uint32_t k = 0; k < block->n; k++) n += count(block->cover[k] & kept);
     else
-        for (int facing = 0; facing < FACINGS; facing++) n += count(t->covered[facing] & kept);
+        for (int facing = 0; facing < FACINGS; facing++) n += count(block->covered[facing] & kept);
     return n;
 }
 
-/* ---- which triangles_ bound ---- */
+/* ---- which triangles bound ---- */
 
-/* Where one tri is farther along the rays than another for sure, and where it is less far. */
+/* Where one triangle lies certainly deeper along the rays than another, and where certainly less deep. */
 struct order {
-    samples more, less;
+    samples deeper, shallower;
 };
 
-/* Depth a + slope * column along the rows, slope >= 0: where it is more than APART, and less than -APART. */
+/* Where the difference of depths a + slope * column, slope >= 0, is above APART, and where it is below -APART. */
 static inline struct order order_of(ct_v4d a, double slope) {
     const ct_v4d inverse = v4d(1 / slope);
-    ct_v4d more = (APART - a) * inverse + 1, less = (-APART - a) * inverse + 1;
-    more = min_v4d(max_v4d(more, v4d(0)), v4d(BLOCK_COLUMNS));
-    less = min_v4d(max_v4d(less, v4d(0)), v4d(BLOCK_COLUMNS));
-    return (struct order){~first_samples(ct_v4i_of_v4d(more)), first_samples(ct_v4i_of_v4d(less))};
+    ct_v4d above = (APART - a) * inverse + 1, below = (-APART - a) * inverse + 1;
+    above = min_v4d(max_v4d(above, v4d(0)), v4d(BLOCK_COLUMNS));
+    below = min_v4d(max_v4d(below, v4d(0)), v4d(BLOCK_COLUMNS));
+    return (struct order){~first_samples(ct_v4i_of_v4d(above)), first_samples(ct_v4i_of_v4d(below))};
 }
 
-static inline struct order compare(const struct sample_block *t, uint32_t a, uint32_t b) {
-    const ct_v4d depth = t->depth[a] - t->depth[b];
-    const double slope = t->tri[a]->depth.du - t->tri[b]->depth.du;
-    if (slope >= 0) return order_of(depth, fabs(slope)); /* not a zero below 0 */
+static inline struct order compare_depths(const struct sample_block *block, uint32_t a, uint32_t b) {
+    const ct_v4d depth = block->depth[a] - block->depth[b];
+    const double slope = block->triangle[a]->depth.du - block->triangle[b]->depth.du;
+    if (slope >= 0) return order_of(depth, fabs(slope)); /* fabs: -0.0 would change the sign of the quotients */
     struct order o = order_of(-depth, -slope);
-    return (struct order){o.less, o.more};
+    return (struct order){o.shallower, o.deeper};
 }
 
-/* Which of both bodies' triangles_ bound spans from one side, where all samples are live. */
-static inline void find_bounds(struct large_band *c, int way, samples live) {
-    struct sample_block *t = &c->tile;
-    const samples lone[2] = {live & ~t->covered[2 + way], live & ~t->covered[way]};
+/* Finds the triangles of both bodies that bound spans from one side (way: IN or OUT), for samples in `live`. */
+static inline void find_bounds(struct large_bin *bin, int way, samples live) {
+    struct sample_block *block = &bin->block;
+    const samples lone[2] = {live & ~block->covered[2 + way], live & ~block->covered[way]};
     for (int body = 0; body < 2; body++)
-        for (uint32_t k = t->of_facing[2 * body + way]; k < t->of_facing[2 * body + way + 1]; k++)
-            t->alone[k] = t->cover[k] & lone[body];
-    for (uint32_t a = t->of_facing[way]; a < t->of_facing[way + 1]; a++)
-        for (uint32_t b = t->of_facing[2 + way]; b < t->of_facing[2 + way + 1]; b++) {
-            const samples both = t->cover[a] & t->cover[b] & live;
+        for (uint32_t k = block->of_facing[2 * body + way]; k < block->of_facing[2 * body + way + 1]; k++)
+            block->alone[k] = block->cover[k] & lone[body];
+    for (uint32_t a = block->of_facing[way]; a < block->of_facing[way + 1]; a++)
+        for (uint32_t b = block->of_facing[2 + way]; b < block->of_facing[2 + way + 1]; b++) {
+            const samples both = block->cover[a] & block->cover[b] & live;
             if (!any(both)) continue;
-            const struct order o = compare(t, a, b);
-            t->alone[a] |= both & (way == IN ? o.more : o.less);
-            t->alone[b] |= both & (way == IN ? o.less : o.more);
-            if (c->may_share && in_one_plane(t->tri[a], t->tri[b])) {
-                t->shared[a] |= both;
-                t->shared[b] |= both;
+            const struct order o = compare_depths(block, a, b);
+            block->alone[a] |= both & (way == IN ? o.deeper : o.shallower);
+            block->alone[b] |= both & (way == IN ? o.shallower : o.deeper);
+            if (bin->has_coplanar && are_coplanar(block->triangle[a], block->triangle[b])) {
+                block->shared[a] |= both;
+                block->shared[b] |= both;
             }
         }
 }
 
-/* Between what bounds: where there is a span, and where there is none. */
-static inline void find_spans(const struct sample_block *t, int in_slot, int out_slot, struct order *spans) {
-    for (uint32_t in = t->of_facing[in_slot]; in < t->of_facing[in_slot + 1]; in++) {
-        const samples lower = t->alone[in] | t->shared[in];
+/* Between the bounds of these facings: where there is a span (deeper), and where there is none (shallower). */
+static inline void find_spans(const struct sample_block *block, int in_facing, int out_facing, struct order *spans) {
+    for (uint32_t in = block->of_facing[in_facing]; in < block->of_facing[in_facing + 1]; in++) {
+        const samples lower = block->alone[in] | block->shared[in];
         if (!any(lower)) continue;
-        for (uint32_t out = t->of_facing[out_slot]; out < t->of_facing[out_slot + 1]; out++) {
-            const samples both = lower & (t->alone[out] | t->shared[out]);
+        for (uint32_t out = block->of_facing[out_facing]; out < block->of_facing[out_facing + 1]; out++) {
+            const samples both = lower & (block->alone[out] | block->shared[out]);
             if (!any(both)) continue;
-            const struct order o = compare(t, out, in);
-            spans->more |= both & o.more;
-            spans->less |= both & o.less;
+            const struct order o = compare_depths(block, out, in);
+            spans->deeper |= both & o.deeper;
+            spans->shallower |= both & o.shallower;
         }
     }
 }
 
-/* Apart from the others: seldom needed, and the processor's caches are small. */
-__attribute__((noinline)) static void sum_shared_bounds(const struct sample_block *t, samples spans) {
-    for (uint32_t k = 0; k < t->n_triangles; k++) {
-        struct raster_triangle *p = t->tri[k];
-        sum_rows(&p->shared, p, t->row, t->column, t->shared[k] & spans, 1);
+/* Not inlined: rarely needed, and it would push hot code out of the instruction cache. */
+__attribute__((noinline)) static void sum_shared_bounds(const struct sample_block *block, samples spans) {
+    for (uint32_t k = 0; k < block->n; k++) {
+        struct raster_triangle *t = block->triangle[k];
+        sum_rows(&t->shared, t, block->row, block->column, block->shared[k] & spans, 1);
     }
 }
 
-static bool walk_block(struct large_band *c) {
-    struct sample_block *t = &c->tile;
-    cover_block(c);
-    c->rays->n_fragments += count_fragments(c);
-    const samples both = crossed_by(t, 0) & crossed_by(t, 1), live = both & fits(c, 0) & fits(c, 1) & ~t->odd;
-    samples left = both & ~live;
+static bool walk_block(struct large_bin *bin) {
+    struct sample_block *block = &bin->block;
+    cover_block(bin);
+    bin->rays->n_fragments += count_fragments(bin);
+    const samples both = crossed_by(block, 0) & crossed_by(block, 1);
+    const samples live = both & has_interval(bin, 0) & has_interval(bin, 1) & ~block->needs_walk;
+    samples undecided = both & ~live;
     if (any(live)) {
-        find_bounds(c, OUT, live);
-        find_bounds(c, IN, live);
+        find_bounds(bin, OUT, live);
+        find_bounds(bin, IN, live);
         struct order spans = {{0}, {0}};
         for (int body = 0; body < 2; body++) {
-            find_spans(t, 2 * body + IN, OUT, &spans);
-            find_spans(t, 2 * body + IN, 2 + OUT, &spans);
+            find_spans(block, 2 * body + IN, OUT, &spans);
+            find_spans(block, 2 * body + IN, 2 + OUT, &spans);
         }
-        left |= live & ~(spans.more | spans.less);
-        for (uint32_t k = 0; k < t->n_triangles; k++) {
-            struct raster_triangle *p = t->tri[k];
-            sum_rows(&p->sums, p, t->row, t->column, t->alone[k] & spans.more, 0);
+        undecided |= live & ~(spans.deeper | spans.shallower);
+        for (uint32_t k = 0; k < block->n; k++) {
+            struct raster_triangle *t = block->triangle[k];
+            sum_rows(&t->alone, t, block->row, block->column, block->alone[k] & spans.deeper, 0);
         }
-        if (c->may_share) sum_shared_bounds(t, spans.more);
+        if (bin->has_coplanar) sum_shared_bounds(block, spans.deeper);
     }
-    return walk_samples(c, left);
+    return walk_samples(bin, undecided);
 }
 
-/* Row `first` and those after it, of the band's. */
-static bool walk_rows(struct large_band *c, int32_t first) {
-    const int32_t row = c->rays->first_row + first;
-    uint32_t n = 0;
-    for (int facing = 0; facing < FACINGS; facing++) {
-        c->covers_of_facing[facing] = n;
-        for (uint32_t i = c->of_facing[facing]; i < c->of_facing[facing + 1]; i++) {
-            struct raster_triangle *p = c->by_facing[i];
-            if (row >= p->x.v1 || row + ROWS_AT_ONCE <= p->x.v0) continue;
-            c->covers[n].tri = p;
-            cover_rows(p, c->rays->first_row, first, &c->covers[n].begin, &c->covers[n].end);
-            n++;
+static bool walk_bin(struct large_bin *bin) {
+    const ct_bin *extent = &bin->rays->bin;
+    struct sample_block *block = &bin->block;
+    for (block->row = 0; block->row < extent->rows; block->row += ROWS_AT_ONCE)
+        for (block->column = 0; block->column < extent->columns; block->column += BLOCK_COLUMNS) {
+            const int32_t left = extent->columns - block->column;
+            block->columns = left < BLOCK_COLUMNS ? left : BLOCK_COLUMNS;
+            if (!walk_block(bin)) return false;
         }
-    }
-    c->covers_of_facing[FACINGS] = n;
-    struct sample_block *t = &c->tile;
-    t->row = first;
-    for (t->column = 0; t->column < c->rays->columns; t->column += BLOCK_COLUMNS) {
-        const int32_t left = c->rays->columns - t->column;
-        t->n = left < BLOCK_COLUMNS ? left : BLOCK_COLUMNS;
-        if (!walk_block(c)) return false;
-    }
     return true;
 }
 
-/* What triangles_ have tallied up goes to their corners. */
-static void flush_sums(struct large_band *c) {
-    for (size_t i = 0; i < c->n; i++) {
-        const struct raster_triangle *p = &c->triangles_[i];
-        const int side = p->facing & IN ? LOWER : UPPER, body = p->facing / 2;
-        for (int shared = 0; shared < 2; shared++) {
-            const struct bound_sums *t = shared ? &p->shared : &p->sums;
-            const int kind = shared ? HALF + body : ALONE;
-            if (!t->n) continue;
-            int64_t depth = t->n * p->setup.z0 + bound_sum(t->n, t->depth, 0);
-            if (shared && body == 1) depth = 0; /* a bound that is shared counts once */
-            c->total += side == UPPER ? depth : -depth;
-            add_bounds(&c->accumulator, p->tag, side, kind, t->n, bound_sum(t->n, t->l1, shared),
-                       bound_sum(t->n, t->l2, shared));
+/* Adds the triangles' sums to the accumulators. */
+static void flush_sums(struct large_bin *bin) {
+    for (size_t i = 0; i < bin->n; i++) {
+        const struct raster_triangle *t = &bin->triangles[i];
+        const int side = t->facing & IN ? LOWER : UPPER, body = t->facing / 2;
+        for (int is_shared = 0; is_shared < 2; is_shared++) {
+            const struct bound_sums *sums = is_shared ? &t->shared : &t->alone;
+            const int kind = is_shared ? HALF + body : ALONE;
+            if (!sums->n) continue;
+            int64_t depth = sums->n * t->setup.z0 + bound_sum(sums->n, sums->depth, 0);
+            if (is_shared && body == 1) depth = 0; /* a shared bound counts once */
+            bin->to.length += side == UPPER ? depth : -depth;
+            add_bounds(&bin->to.gradient, t->tag, side, kind, sums->n, bound_sum(sums->n, sums->l1, is_shared),
+                       bound_sum(sums->n, sums->l2, is_shared));
         }
     }
 }
 
-ct_large_status CT_VARIANT(ct_large_status)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands,
-                                            uint32_t band, const ct_bin *bins, size_t n_bins,
-                                            const uint32_t *const triangles[2], ct_contact_sums *sums,
-                                            ct_span_scratch *scratch, ct_budget *budget) {
-    ct_set_band_extent(rays, window, bands, band, bins, n_bins);
-    struct large_band c;
-    c.rays = rays;
-    c.n = 0;
-    if (!collect(&c, window, bands, band, bins, n_bins)) return CT_LARGE_NOT_APPLICABLE;
-    c.scratch = scratch;
-    c.budget = budget;
-    c.total = 0;
-    sort(&c);
-    accumulator_start(&c.accumulator, rays, triangles, sums);
+ct_large_status CT_VARIANT(ct_large_triangles)(ct_ray_lists *rays, const ct_window *window, const ct_bin_plan *plan,
+                                               uint32_t number, const ct_binned_chunk *chunks, size_t n_chunks,
+                                               const ct_span_options *options, ct_contact_sums *sums,
+                                               ct_span_scratch *scratch, ct_budget *budget, double *rastered_at) {
+    ct_ray_lists_begin(rays, plan, number, chunks, n_chunks);
+    struct large_bin bin;
+    bin.rays = rays;
+    bin.scratch = scratch;
+    bin.budget = budget;
+    bin.n = 0;
+    if (!add_triangles(&bin, window, plan, number, chunks, n_chunks)) return CT_LARGE_NOT_APPLICABLE;
+    sort_by_facing(&bin);
+    if (!cover_bin(&bin) || !ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_LARGE_FAILED;
+    *rastered_at = ct_now();
+    begin_accumulating(&bin.to, rays, options, sums, scratch, budget);
     rays->n_fragments = 0;
-    if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_LARGE_FAILED;
-    bool ok = true;
-    for (int32_t row = 0; row < rays->rows && ok; row += ROWS_AT_ONCE) ok = walk_rows(&c, row);
-    flush_sums(&c);
-    flush_contributions(&c.accumulator);
-    sums->length[rays->view] += c.total;
+    const bool ok = walk_bin(&bin);
+    flush_sums(&bin);
+    end_accumulating(&bin.to, rays, options, sums);
     return ok ? CT_LARGE_DONE : CT_LARGE_FAILED;
 }

@@ -1,54 +1,73 @@
-/* span_cpu.h - the CPU's span stage: sorts each ray of a band, finds its spans and adds them to the pair's sums. */
+/* span_cpu.h - the CPU's span stage: finds the spans of a bin's rays and adds them to the sums of the pair's contacts.
+ */
 #ifndef CT_SPAN_CPU_H
 #define CT_SPAN_CPU_H
 
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/span/span_k.h"
 
-/* Vertices next to each other whose sums are looked at together; and those of eight such groups, whose marks are. */
+/* Vertices are summed and cleared in groups of CT_VERTEX_GROUP, each with one touched flag; CT_VERTEX_BLOCK vertices
+ * have eight flags, which are read as one word. */
 enum { CT_VERTEX_GROUP = 4, CT_VERTEX_BLOCK = 8 * CT_VERTEX_GROUP };
 
-/* The sums of one pair, or one thread's part of them. Everything is an integer, so parts add up to the same total
- * however the work was split. All zero between uses: whoever reads a sum clears it. */
+/* The sums of one contact, or one thread's part of them. All are integers, so parts add up to the same total however
+ * the work was split. All are zero between uses: reading a sum clears it. */
 typedef struct ct_contact_sums {
-    /* Per body and view: [vertices], weights in units of CT_WEIGHT_ONE samples. The views' bands are walked one view
-     * after the other, so that what is added to at a time fits a core's cache. */
+    /* Per body and view: [vertices], weights in units of CT_WEIGHT_ONE rays. One plane per view, because bins of one
+     * view follow each other: the plane being added to then stays in a core's cache. */
     int64_t *gradient[2][3];
-    uint8_t *touched[2]; /* per body, 1 for each group of vertices whose sums may be non-zero, otherwise 0 */
-    /* Both have room for vertices in whole CT_VERTEX_BLOCK. */
-    int64_t length[3]; /* per view, sum of span lengths in units of the view's axis */
+    uint8_t *touched[2]; /* per body, 1 for each group of vertices whose sums may be non-zero, else 0 */
+    /* Both are padded to whole CT_VERTEX_BLOCKs. */
+    int64_t length[3]; /* per view, sum of span lengths, in units of the view's axis times ray areas */
 } ct_contact_sums;
 
-/* A span as found, on the lattice. */
+/* A kept span, in lattice coordinates. */
 typedef struct ct_raw_span {
-    int32_t column, row, lower, upper; /* sample in (u, v); depths */
+    int32_t u, v, lower, upper; /* the ray; depths of the two ends */
     int32_t view, lower_body;
 } ct_raw_span;
 
+/* Per-thread memory. */
 typedef struct ct_span_scratch {
-    ct_buffer ray;   /* one ray's fragments in order */
-    ct_buffer spans; /* ct_raw_span, where they are kept */
+    ct_buffer ray;   /* one ray's crossings in order */
+    ct_buffer spans; /* ct_raw_span [n_spans], in the order of bins and rays */
     size_t n_spans;
+    ct_buffer covers; /* the large-triangle path's */
 } ct_span_scratch;
+
+/* What is accumulated of a pair's spans. */
+typedef struct ct_span_options {
+    const uint32_t *triangles[2]; /* per body: [n][3] vertex indices */
+    ct_span_rule rule;
+    uint32_t contact; /* index, among the pair's contacts, of the sums that the spans are added to */
+    bool keep_spans;  /* also append them to scratch->spans */
+} ct_span_options;
+
+/* The fast paths know the pair rule in closed form and only add up lengths and gradients. This is the one place that
+ * decides where they replace the walk (ct_walk_crossing), which gives the same bits. */
+static inline bool ct_may_skip_walk(const ct_span_options *options) {
+    return options->rule == CT_SPAN_OF_PAIR && !options->keep_spans;
+}
 
 typedef enum ct_large_status {
     CT_LARGE_DONE,
-    CT_LARGE_NOT_APPLICABLE, /* not such a band: nothing was done */
+    CT_LARGE_NOT_APPLICABLE, /* nothing was done: use the raster stage and then span */
     CT_LARGE_FAILED          /* out of memory */
 } ct_large_status;
 
 typedef struct ct_span_cpu {
-    /* Adds the spans of all rays of a band to `sums`, and appends them to scratch->spans if keep is set; triangles are
-     * the two bodies' [n][3] vertex indices. False: out of memory. */
-    bool (*span)(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_contact_sums *sums,
-                 ct_span_scratch *scratch, ct_budget *budget, bool keep);
+    /* Adds the spans of a bin's rays to sums[options->contact]. False: out of memory. */
+    bool (*span)(const ct_ray_lists *rays, const ct_span_options *options, ct_contact_sums *sums,
+                 ct_span_scratch *scratch, ct_budget *budget);
 
-    /* A band that few triangles cover, each of them many samples, rasterised and walked at once: as
-     * ct_raster_cpu.raster and then span without keep, but that *rays has no lists afterwards, only the place and the
-     * number of fragments. */
-    ct_large_status (*coarse)(ct_ray_lists *rays, const ct_window *window, const ct_bands *bands, uint32_t band,
-                              const ct_bin *bins, size_t n_bins, const uint32_t *const triangles[2],
-                              ct_contact_sums *sums, ct_span_scratch *scratch, ct_budget *budget);
+    /* The fast path for a bin that few large triangles cover: rasterises it and adds its spans without storing
+     * fragments. Gives what ct_raster_cpu.raster and span give, but leaves no lists in *rays, only the bin and the
+     * number of fragments. *rastered_at: when (ct_now) the rays were rasterised and spans remained. Needs
+     * ct_may_skip_walk(options). */
+    ct_large_status (*large_triangles)(ct_ray_lists *rays, const ct_window *window, const ct_bin_plan *plan,
+                                       uint32_t bin, const ct_binned_chunk *chunks, size_t n_chunks,
+                                       const ct_span_options *options, ct_contact_sums *sums, ct_span_scratch *scratch,
+                                       ct_budget *budget, double *rastered_at);
 } ct_span_cpu;
 
 extern const ct_span_cpu ct_span_cpu_base;

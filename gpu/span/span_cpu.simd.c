@@ -1,30 +1,36 @@
-/* span_cpu.simd.c - the rays of a band to spans to sums on the CPU. */
+/* span_cpu.simd.c - the spans of a bin's rays on the CPU. */
+#include "gpu/span/single_layer.h"
 #include "gpu/span/walk.h"
 
-static bool span(const ct_ray_lists *rays, const uint32_t *const triangles[2], ct_contact_sums *sums,
-                 ct_span_scratch *scratch, ct_budget *budget, bool keep) {
+/* A span has two bounds and lies inside both bodies of a pair. The body rasterised second is at the head of every list
+ * that it has a fragment in, so one look tells whether a ray can have a span. */
+static inline bool can_have_span(const struct bin_rays *bin, size_t ray, uint32_t head, uint32_t first_body,
+                                 ct_span_rule rule) {
+    if (head == CT_END || bin->fragments[head].next == CT_END) return false;
+    if (rule == CT_SPAN_OF_SELF) return true;
+    return bin->fragments[head].f.tag >> 31 != first_body || (bin->winding && bin->winding[ray][1 - first_body] > 0);
+}
+
+static bool span(const ct_ray_lists *rays, const ct_span_options *options, ct_contact_sums *sums,
+                 ct_span_scratch *scratch, ct_budget *budget) {
     if (!ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return false;
-    const struct band band = band_of(rays);
-    const ct_linked_fragment *fragments = band.fragments;
-    struct gradient_accumulator accumulator;
-    accumulator_start(&accumulator, rays, triangles, sums);
-    const uint32_t first = (uint32_t)rays->first_body;
+    const struct bin_rays bin = bin_rays_of(rays);
+    const uint32_t first_body = (uint32_t)rays->first_body;
+    const bool may_skip_walk = ct_may_skip_walk(options);
+    const ct_span_rule rule = options->rule;
+    struct accumulators to;
+    begin_accumulating(&to, rays, options, sums, scratch, budget);
     const uint32_t *heads = rays->head;
-    int64_t total = 0;
     bool ok = true;
-    size_t n_rays = (size_t)rays->rows * (size_t)rays->columns;
+    size_t n_rays = ct_ray_count(rays);
     for (size_t ray = 0; ray < n_rays && ok; ray++) {
-        uint32_t head = heads[ray];
-        if (head == CT_END) continue;
-        /* The body rasterised last is at the head of every list that it is in. */
-        if (fragments[head].f.tag >> 31 == first && !(band.winding && band.winding[ray][1 - first] > 0)) continue;
-        if (fragments[head].next == CT_END) continue; /* a span has two bounds */
-        if (keep || !walk_simple(&accumulator, &band, ray, head, &total))
-            ok = walk_ray(&accumulator, rays, ray, scratch, budget, keep, &total);
+        const uint32_t head = heads[ray];
+        if (!can_have_span(&bin, ray, head, first_body, rule)) continue;
+        if (!may_skip_walk || !walk_single_layer(&to, &bin, ray, head))
+            ok = walk_ray(&to, rays, ray, rule, scratch, budget);
     }
-    flush_contributions(&accumulator);
-    sums->length[rays->view] += total;
+    end_accumulating(&to, rays, options, sums);
     return ok;
 }
 
-const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span, CT_VARIANT(ct_large_status)};
+const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span, CT_VARIANT(ct_large_triangles)};

@@ -1,21 +1,70 @@
-/* span_k.h - from a ray's sorted fragments to spans: depth intervals that lie inside both bodies. */
+/* span_k.h - the span rule, and the walk along a ray that turns its sorted crossings into span events.
+ *
+ * A ray's winding number of a body goes up by 1 where the ray enters the body and down by 1 where it leaves; the ray is
+ * inside the body where the number is positive. A span is a maximal depth interval that satisfies the span rule:
+ *
+ *     winding of A   0 --+1-----------------0----------     crossings of A:  enter a0, leave a1
+ *     winding of B   0 -----------+1---------------0---     crossings of B:  enter b0, leave b1
+ *                        a0       b0        a1     b1
+ *                                 [== span ==]              lower bound b0, upper bound a1
+ *
+ * This file is the rule's only home: the CPU, CUDA and every accumulator get their spans from ct_walk_crossing. The
+ * fast paths (gpu/span/single_layer.h, large_triangles_cpu.simd.c) are closed forms of the same rule for rays on which
+ * every body has at most one interval; gpu/span/accumulate.h says where they may replace the walk.
+ */
 #ifndef CT_SPAN_K_H
 #define CT_SPAN_K_H
 
 #include "gpu/raster/raster_k.h"
 
-/* What bounds a span from one side: the fragment by which body 0 and/or body 1 crossed there. Where both crossed at the
- * same depth each carries half: the gradient is then the central difference, and neither body's order matters. */
+typedef enum ct_span_rule {
+    CT_SPAN_OF_PAIR, /* inside both bodies: both winding numbers are at least 1 */
+    CT_SPAN_OF_SELF, /* twice inside one body: the winding number of body 0 is at least 2 */
+} ct_span_rule;
+
+/* The least winding number with which the rule counts a body as covering the ray. */
+CT_FN int32_t ct_span_threshold(ct_span_rule rule) {
+    return rule == CT_SPAN_OF_SELF ? 2 : 1;
+}
+
+/* The span rule. */
+CT_FN int ct_is_in_span(ct_span_rule rule, const int32_t winding[2]) {
+    const int32_t least = ct_span_threshold(rule);
+    return winding[0] >= least && (rule == CT_SPAN_OF_SELF || winding[1] >= least);
+}
+
+/* One end of a span: the fragment with which body 0 and/or body 1 crosses there. Where both cross at the same depth,
+ * each bounds half of the span: the gradient is then the central difference, and the order of bodies does not matter.
+ */
 typedef struct ct_bound {
-    int64_t fragment[2]; /* per body, index into the fragments; -1: that body did not cross here */
+    int64_t fragment[2]; /* per body, index of the fragment; -1: the body does not cross here */
 } ct_bound;
 
-/* A walk along a ray. Start with the winding numbers with which the ray enters. */
+typedef struct ct_span_event {
+    ct_bound lower, upper;
+} ct_span_event;
+
 typedef struct ct_walk {
     int32_t winding[2];
-    ct_bound lower; /* of the span that is open: both winding numbers are positive */
+    ct_span_rule rule;
+    int is_in_span;   /* before the crossings that `crossed` collects */
+    ct_bound crossed; /* by the crossings seen so far that share one depth and orientation */
+    ct_bound lower;   /* of the open span, where is_in_span is set */
 } ct_walk;
 
+/* winding: the winding numbers with which the ray enters the window's depths. */
+CT_FN ct_walk ct_walk_begin(ct_span_rule rule, int32_t winding0, int32_t winding1) {
+    ct_walk walk;
+    walk.winding[0] = winding0;
+    walk.winding[1] = winding1;
+    walk.rule = rule;
+    walk.is_in_span = ct_is_in_span(rule, walk.winding);
+    walk.crossed.fragment[0] = walk.crossed.fragment[1] = -1;
+    walk.lower = walk.crossed;
+    return walk;
+}
+
+/* Order of crossings along a ray. */
 CT_FN int ct_fragment_before(const ct_fragment *a, const ct_fragment *b) {
     uint64_t ka = (uint64_t)a->key << 32 | a->l1, kb = (uint64_t)b->key << 32 | b->l1;
     if (ka != kb) return ka < kb;
@@ -23,49 +72,32 @@ CT_FN int ct_fragment_before(const ct_fragment *a, const ct_fragment *b) {
     return ta < tb;
 }
 
-/* Takes one crossing into account, fragment `index` of body `body`, which no other crossing shares depth and
- * orientation with. Returns 1 where it closes a span: from walk->lower to this fragment. */
-CT_FN int ct_walk_one(ct_walk *walk, int entering, int body, int64_t index) {
-    int other = walk->winding[1 - body] > 0;
-    if (entering) {
-        if (++walk->winding[body] == 1 && other) {
-            walk->lower.fragment[body] = index;
-            walk->lower.fragment[1 - body] = -1;
-        }
-        return 0;
-    }
-    return --walk->winding[body] == 0 && other;
-}
-
-/* What crossings that share depth and orientation do together: collects them, in the order of ct_fragment_before. */
-typedef struct ct_coincident_crossings {
-    int inside; /* was the ray inside both bodies before them */
-    ct_bound crossed;
-} ct_coincident_crossings;
-
-CT_FN void ct_coincident_start(ct_coincident_crossings *group, const ct_walk *walk) {
-    group->inside = walk->winding[0] > 0 && walk->winding[1] > 0;
-    group->crossed.fragment[0] = group->crossed.fragment[1] = -1;
-}
-
-CT_FN void ct_coincident_add(ct_coincident_crossings *group, ct_walk *walk, int entering, int body, int64_t index) {
+/* Advances the walk over the next crossing, in the order of ct_fragment_before: fragment `index` of body `body`.
+ * Crossings with the same key (depth and orientation) act together; has_next_same_key: the next crossing is one of
+ * them. Returns 1 and fills *event where a span ends here. */
+CT_FN int ct_walk_crossing(ct_walk *walk, int entering, int body, int64_t index, int has_next_same_key,
+                           ct_span_event *event) {
     walk->winding[body] += entering ? 1 : -1;
-    if (walk->winding[body] == entering) group->crossed.fragment[body] = index;
+    /* Of several coincident crossings of one body, the one that passes the threshold bounds the span. */
+    if (walk->winding[body] == ct_span_threshold(walk->rule) - !entering) walk->crossed.fragment[body] = index;
+    if (has_next_same_key) return 0;
+    const int was_in_span = walk->is_in_span, is_in_span = ct_is_in_span(walk->rule, walk->winding);
+    const ct_bound bound = walk->crossed;
+    walk->is_in_span = is_in_span;
+    walk->crossed.fragment[0] = walk->crossed.fragment[1] = -1;
+    if (is_in_span && !was_in_span) walk->lower = bound;
+    if (is_in_span || !was_in_span) return 0;
+    event->lower = walk->lower;
+    event->upper = bound;
+    return 1;
 }
 
-/* Returns 1 where they close a span: from walk->lower to group->crossed. */
-CT_FN int ct_coincident_end(const ct_coincident_crossings *group, ct_walk *walk) {
-    int now = walk->winding[0] > 0 && walk->winding[1] > 0;
-    if (now && !group->inside) walk->lower = group->crossed;
-    return group->inside && !now;
-}
-
-/* The shares of a bound: per corner of the fragment's triangle, in units of CT_WEIGHT_ONE, summing to exactly one, or
- * to exactly a half for each body where both bound the span. */
-CT_FN void ct_bound_weights(const ct_fragment *f, int shared, int64_t weight[3]) {
-    weight[1] = (int64_t)(int32_t)f->l1 >> shared;
-    weight[2] = (int64_t)(int32_t)f->l2 >> shared;
-    weight[0] = (CT_WEIGHT_ONE >> shared) - weight[1] - weight[2];
+/* The weights of a bound at the three corners of its fragment's triangle, in units of CT_WEIGHT_ONE. They sum to
+ * exactly one, or to exactly a half where both bodies bound the span (is_shared). */
+CT_FN void ct_bound_weights(const ct_fragment *f, int is_shared, int64_t weight[3]) {
+    weight[1] = (int64_t)(int32_t)f->l1 >> is_shared;
+    weight[2] = (int64_t)(int32_t)f->l2 >> is_shared;
+    weight[0] = (CT_WEIGHT_ONE >> is_shared) - weight[1] - weight[2];
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "gpu/backend/cuda/span.cuh"
 #include "gpu/span/chain_k.h"
 #include "gpu/span/span_world_k.h"
+#include "gpu/view/tile_k.h"
 
 /* A ray with up to so many fragments is sorted in shared memory, which for 256 threads takes 12 KiB of a block; a
  * longer ray, of which there are few, is sorted as a list in global memory. A link is 1 + the index of a fragment; 0:
@@ -106,25 +107,18 @@ CT_DEVICE void write_span(const ct_span_tables &b, uint64_t pair, int axis, uint
     s.ray = ray;
     s.lower = z0;
     s.upper = z1;
-    const uint64_t columns = (uint64_t)b.plans[pair].window.axis[ct_view_u(axis)].n;
-    ct_span_to_world(&b.plans[pair].window, axis, (int32_t)(ray % columns), (int32_t)(ray / columns), z0, z1,
-                     lower_body, &s.span);
+    const ct_tile tile = ct_uniform_tile(&b.plans[pair].window, axis);
+    const uint64_t columns = (uint64_t)tile.n_u;
+    ct_span_to_world(&b.plans[pair].window, axis, ct_tile_u(&tile, (int32_t)(ray % columns)),
+                     ct_tile_v(&tile, (int32_t)(ray / columns)), z0, z1, lower_body, &s.span);
     b.out_spans[index] = s;
 }
 
-/* Takes one crossing, or one of several at the same depth and orientation, into account. The body is a constant in each
- * of the two calls: indexed by a variable, the walk would not stay in registers. */
-CT_DEVICE int cross_one(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index, ct_bound *upper) {
-    upper->fragment[0] = tag >> 31 ? -1 : index;
-    upper->fragment[1] = tag >> 31 ? index : -1;
-    return tag >> 31 ? ct_walk_one(walk, key & 1, 1, index) : ct_walk_one(walk, key & 1, 0, index);
-}
-CT_DEVICE void cross_together(ct_coincident_crossings *group, ct_walk *walk, uint32_t key, uint32_t tag,
-                              int64_t index) {
-    if (tag >> 31)
-        ct_coincident_add(group, walk, key & 1, 1, index);
-    else
-        ct_coincident_add(group, walk, key & 1, 0, index);
+/* The body is a constant in each of the two calls: indexed by a variable, the walk would not stay in registers. */
+CT_DEVICE int walk_crossing(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index, bool has_next_same_key,
+                            ct_span_event *span) {
+    return tag >> 31 ? ct_walk_crossing(walk, key & 1, 1, index, has_next_same_key, span)
+                     : ct_walk_crossing(walk, key & 1, 0, index, has_next_same_key, span);
 }
 
 struct crossing {
@@ -143,29 +137,18 @@ CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
 /* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. */
 CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t pair, uint64_t ray,
                            const int32_t winding[2], sorted_ray *o, bool keep) {
-    ct_walk walk = {{winding[0], winding[1]}, {{-1, -1}}};
+    ct_walk walk = ct_walk_begin(CT_SPAN_OF_PAIR, winding[0], winding[1]);
     int64_t total = 0;
-    crossing c = next_crossing(b, o);
-    while (c.link) {
-        crossing after = next_crossing(b, o);
-        ct_bound upper;
-        int closed;
-        if (!after.link || after.key != c.key) {
-            closed = cross_one(&walk, c.key, c.tag, (int64_t)c.link - 1, &upper);
-        } else {
-            ct_coincident_crossings group;
-            ct_coincident_start(&group, &walk);
-            cross_together(&group, &walk, c.key, c.tag, (int64_t)c.link - 1);
-            for (; after.link && after.key == c.key; after = next_crossing(b, o))
-                cross_together(&group, &walk, after.key, after.tag, (int64_t)after.link - 1);
-            upper = group.crossed;
-            closed = ct_coincident_end(&group, &walk);
-        }
+    for (crossing c = next_crossing(b, o); c.link;) {
+        const crossing after = next_crossing(b, o);
+        ct_span_event span;
+        const bool has_next_same_key = after.link && after.key == c.key;
+        const int ends_span = walk_crossing(&walk, c.key, c.tag, (int64_t)c.link - 1, has_next_same_key, &span);
         c = after;
-        if (!closed) continue;
-        const int32_t z0 = add_bound(b, view, &walk.lower, false), z1 = add_bound(b, view, &upper, true);
+        if (!ends_span) continue;
+        const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
         total += z1 - z0;
-        if (keep) write_span(b, pair, view->axis, ray, z0, z1, walk.lower.fragment[0] >= 0 ? 0 : 1);
+        if (keep) write_span(b, pair, view->axis, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
     }
     return total;
 }

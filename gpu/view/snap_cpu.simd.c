@@ -1,4 +1,4 @@
-/* snap_cpu.simd.c - boxes and lattice coordinates, four lanes (x, y, z, unused) at a time. */
+/* snap_cpu.simd.c - bounding boxes and lattice coordinates, one vertex (four lanes: x, y, z, unused) at a time. */
 #include "gpu/view/snap_cpu.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 #include "gpu/base/kernel.h"
 #include "gpu/base/simd.h"
 
-/* Four floats are loaded at once and the fourth, the next vertex's, is masked off; the last vertex has none. (Not by
- * v[3] = 0: that goes through memory and waits for the store.) */
+/* Loads four floats at once and masks off the fourth, which is the next vertex's x; after the last vertex there is none
+ * to load. (v[3] = 0 instead of the mask would go through memory and wait for the store.) */
 static inline ct_v4f load_float(const char *p, int is_last) {
     ct_v4f v = {0};
     if (is_last) {
@@ -27,26 +27,26 @@ static inline ct_v4d load(const char *p, int is_last) {
     return ct_v4d_of_v4f(load_float(p, is_last));
 }
 
-struct posing {
+struct pose_columns {
     ct_v4d column[4];
 };
 
-static struct posing posing_of(const double *pose) {
-    struct posing p;
+static struct pose_columns load_pose(const double *pose) {
+    struct pose_columns p;
     for (int c = 0; c < 4; c++) p.column[c] = (ct_v4d){pose[c], pose[4 + c], pose[8 + c], 0};
     return p;
 }
 
 /* The same operations in the same order as ct_pose_coord. */
-static inline ct_v4d posed(const struct posing *p, const char *position) {
-    float x, y, z; /* each by itself: three numbers at once would go through memory */
+static inline ct_v4d apply_pose(const struct pose_columns *p, const char *position) {
+    float x, y, z; /* three loads: one load of 12 bytes would go through memory */
     memcpy(&x, position, 4);
     memcpy(&y, position + 4, 4);
     memcpy(&z, position + 8, 4);
     return p->column[0] * (double)x + p->column[1] * (double)y + p->column[2] * (double)z + p->column[3];
 }
 
-/* b where one of them is NaN. */
+/* Per lane; b where a or b is NaN, as minpd and maxpd do. */
 #ifdef __AVX2__
 static inline ct_v4d smaller(ct_v4d a, ct_v4d b) {
     return (ct_v4d)_mm256_min_pd((__m256d)a, (__m256d)b);
@@ -67,44 +67,44 @@ static inline ct_v4d larger(ct_v4d a, ct_v4d b) {
 }
 #endif
 
-static bool posed_box(const char *positions, size_t n, const double *pose, ct_box *out) {
+static bool compute_posed_box(const char *positions, size_t n, const double *pose, ct_box *out) {
     ct_v4d lo = {INFINITY, INFINITY, INFINITY, INFINITY}, hi = -lo;
-    ct_v4d poison = {0}; /* 0 * x is NaN for an x that is not finite, and NaN stays */
-    struct posing p = posing_of(pose);
+    ct_v4d nan_if_not_finite = {0}; /* 0 * x is NaN for infinite x and for NaN, and a sum with NaN stays NaN */
+    struct pose_columns p = load_pose(pose);
     for (size_t i = 0; i < n; i++) {
-        ct_v4d v = posed(&p, positions + 12 * i);
+        ct_v4d v = apply_pose(&p, positions + 12 * i);
         lo = smaller(v, lo);
         hi = larger(v, hi);
-        poison += v * 0.0;
+        nan_if_not_finite += v * 0.0;
     }
     for (int k = 0; k < 3; k++) {
         out->lo[k] = lo[k];
         out->hi[k] = hi[k];
     }
-    return poison[0] == 0 && poison[1] == 0 && poison[2] == 0;
+    return nan_if_not_finite[0] == 0 && nan_if_not_finite[1] == 0 && nan_if_not_finite[2] == 0;
 }
 
-/* Eight vertices are 24 numbers in a row, whose axes are x, y, z in turn: plain loops over them become vector code. */
+/* Eight vertices are 24 consecutive floats, a multiple of the vector width; the compiler vectorises loops over them. */
 enum { ROW = 24 };
 
-static bool plain_box(const char *positions, size_t n, ct_box *out) {
-    float lo[ROW], hi[ROW], poison[ROW], p[ROW];
+static bool compute_unposed_box(const char *positions, size_t n, ct_box *out) {
+    float lo[ROW], hi[ROW], nan_if_not_finite[ROW], p[ROW];
     for (int k = 0; k < ROW; k++) {
         lo[k] = INFINITY;
         hi[k] = -INFINITY;
-        poison[k] = 0;
+        nan_if_not_finite[k] = 0;
     }
     for (size_t i = 0; i < n; i += ROW / 3) {
         size_t left = n - i;
         if (left >= ROW / 3) {
             memcpy(p, positions + 12 * i, sizeof p);
-        } else { /* the last vertices, and copies of the first of them */
+        } else { /* the last vertices, padded with copies of the first of them */
             for (size_t k = 0; k < ROW / 3; k++) memcpy(p + 3 * k, positions + 12 * (i + (k < left ? k : 0)), 12);
         }
         for (int k = 0; k < ROW; k++) {
             lo[k] = p[k] < lo[k] ? p[k] : lo[k];
             hi[k] = p[k] > hi[k] ? p[k] : hi[k];
-            poison[k] += p[k] * 0.0f;
+            nan_if_not_finite[k] += p[k] * 0.0f;
         }
     }
     bool finite = true;
@@ -114,24 +114,25 @@ static bool plain_box(const char *positions, size_t n, ct_box *out) {
         for (int j = k; j < ROW; j += 3) {
             if (lo[j] < out->lo[k]) out->lo[k] = lo[j];
             if (hi[j] > out->hi[k]) out->hi[k] = hi[j];
-            finite = finite && poison[j] == 0;
+            finite = finite && nan_if_not_finite[j] == 0;
         }
     }
     return finite;
 }
 
-static bool box(const void *positions, size_t n, const double *pose, ct_box *out) {
-    return pose ? posed_box(positions, n, pose, out) : plain_box(positions, n, out);
+static bool compute_box(const void *positions, size_t n, const double *pose, ct_box *out) {
+    return pose ? compute_posed_box(positions, n, pose, out) : compute_unposed_box(positions, n, out);
 }
 
-struct snapping {
+/* The window's lattices, one axis a lane. half: half a pitch, less one unit. */
+struct lattice_lanes {
     ct_v4d origin, scale;
     ct_v4i half, shift, n, lo, hi;
 };
 
-static struct snapping snapping_of(const ct_window *window) {
+static struct lattice_lanes load_lattice(const ct_window *window) {
     const ct_lattice *a = window->axis;
-    return (struct snapping){
+    return (struct lattice_lanes){
         .origin = {a[0].origin, a[1].origin, a[2].origin, 0},
         .scale = {a[0].scale, a[1].scale, a[2].scale, 0},
         .half = {(1 << (a[0].shift - 1)) - 1, (1 << (a[1].shift - 1)) - 1, (1 << (a[2].shift - 1)) - 1, 0},
@@ -143,13 +144,13 @@ static struct snapping snapping_of(const ct_window *window) {
 }
 
 /* The same operations as ct_snap. */
-static inline ct_v4i snapped(const struct snapping *s, ct_v4d p) {
+static inline ct_v4i snap_position(const struct lattice_lanes *s, ct_v4d p) {
     ct_v4d t = (p - s->origin) * s->scale + CT_ROUND_MAGIC;
     return ct_v4i_of_v4l((ct_v4l)t);
 }
 
-/* The same as ct_samples_below, and the two marks. */
-static inline ct_cells cells_of(const struct snapping *s, ct_v4i q) {
+/* The same operations as ct_samples_below, and the two flags. */
+static inline ct_cells make_cells(const struct lattice_lanes *s, ct_v4i q) {
     ct_v4i c = (q + s->half) >> s->shift;
     c &= c > 0;
     ct_v4i over = c > s->n;
@@ -164,16 +165,18 @@ static inline ct_cells cells_of(const struct snapping *s, ct_v4i q) {
 static inline __attribute__((always_inline)) void snap_range(const ct_window *window, const char *positions,
                                                              const double *pose, size_t first, size_t last,
                                                              ct_coords *coords, ct_cells *cells) {
-    const struct snapping s = snapping_of(window);
+    const struct lattice_lanes s = load_lattice(window);
     const double identity[12] = {0};
-    const struct posing p = posing_of(pose ? pose : identity);
+    const struct pose_columns p = load_pose(pose ? pose : identity);
     for (size_t i = first; i < last; i++) {
-        ct_v4i q = snapped(&s, pose ? posed(&p, positions + 12 * i) : load(positions + 12 * i, i + 1 == last));
+        ct_v4i q =
+            snap_position(&s, pose ? apply_pose(&p, positions + 12 * i) : load(positions + 12 * i, i + 1 == last));
         if (coords) memcpy(coords[i], &q, sizeof q);
-        if (cells) cells[i] = cells_of(&s, q);
+        if (cells) cells[i] = make_cells(&s, q);
     }
 }
 
+/* Each call below is inlined with constant NULLs, so that the loop has no branches. */
 static void snap(const ct_window *window, const float *positions, const double *pose, size_t first, size_t last,
                  ct_coords *coords, ct_cells *cells) {
     const char *data = (const char *)positions;
@@ -189,16 +192,30 @@ static void snap(const ct_window *window, const float *positions, const double *
 
 static void snap_corners(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
                          const uint32_t *kept, size_t n_kept, ct_coords *coords) {
-    const struct snapping s = snapping_of(window);
+    const struct lattice_lanes s = load_lattice(window);
     const double identity[12] = {0};
-    const struct posing p = posing_of(pose ? pose : identity);
+    const struct pose_columns p = load_pose(pose ? pose : identity);
     for (size_t i = 0; i < n_kept; i++)
         for (int j = 0; j < 3; j++) {
             size_t k = triangles[3 * (size_t)kept[i] + j];
             const char *at = (const char *)(positions + 3 * k);
-            ct_v4i q = snapped(&s, pose ? posed(&p, at) : load(at, 1));
+            ct_v4i q = snap_position(&s, pose ? apply_pose(&p, at) : load(at, 1));
             memcpy(coords[k], &q, sizeof q);
         }
 }
 
-const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {box, snap, snap_corners};
+static void snap_list(const ct_window *window, const float *positions, const double *pose, const uint32_t *vertices,
+                      size_t n, ct_coords *coords, ct_cells *cells) {
+    const struct lattice_lanes s = load_lattice(window);
+    const double identity[12] = {0};
+    const struct pose_columns p = load_pose(pose ? pose : identity);
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = vertices[i];
+        const char *at = (const char *)(positions + 3 * k);
+        ct_v4i q = snap_position(&s, pose ? apply_pose(&p, at) : load(at, 1));
+        if (coords) memcpy(coords[k], &q, sizeof q);
+        if (cells) cells[k] = make_cells(&s, q);
+    }
+}
+
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners, snap_list};

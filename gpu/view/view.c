@@ -1,12 +1,12 @@
-/* view.c - window planning: the messages of what view_k.h works out. */
+/* view.c - plans windows with view_k.h and reports windows that cannot be planned. */
 #include "gpu/view/view.h"
 
 #include "gpu/base/fail.h"
 
-static ct_status refuse(ct_plan_status plan, char axis, double pitch, const ct_plan_need *need, ct_error *error) {
+static ct_status fail_plan(ct_plan_status plan, char axis, double pitch, const ct_plan_need *need, ct_error *error) {
     if (plan == CT_PLAN_TOO_FINE)
         return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
-                       "pixel_size %g m is finer than positions can be told apart along %c, where the bodies reach "
+                       "pixel_size %g m is finer than the resolution of positions along %c, where the bodies reach "
                        "over %g m: at least %g m is needed",
                        pitch, axis, need->reach, need->finest);
     return ct_fail(error, CT_LIMIT_EXCEEDED, "pixel_size",
@@ -22,7 +22,7 @@ ct_status ct_view_plan(const ct_box *a, const ct_box *b, const ct_scene_settings
         ct_plan_need need;
         ct_plan_status plan = ct_plan_axis(a->lo[i], a->hi[i], b->lo[i], b->hi[i], settings->pixel_size,
                                            settings->resolution[i], CT_MAX_RESOLUTION, &window->axis[i], &need);
-        if (plan) return refuse(plan, "xyz"[i], settings -> pixel_size, &need, error);
+        if (plan) return fail_plan(plan, "xyz"[i], settings -> pixel_size, &need, error);
     }
     return CT_OK;
 }

@@ -1,9 +1,19 @@
-/* view_k.h - the window and lattice of a pair, and how positions become lattice coordinates.
+/* view_k.h - the window and lattice of a pair, and the conversion of positions to lattice coordinates.
  *
- * Each axis of a pair's window has samples at the centres of `n` intervals of `pitch`; the view along one axis casts
- * its rays at the samples of the other two. Positions are snapped once per pair to integers, `2^shift` units to a
- * pitch, and all three views work on those: coverage is then exact (no ray slips between two triangles), and a depth
- * difference does not depend on how far from the origin the world coordinates are.
+ *     |------o------|------o------|------o------|   an axis with n = 3 samples (o)
+ *     ^      ^      ^
+ *     |      |      lattice coordinate 2^shift: one pitch
+ *     |      sample 0, lattice coordinate 2^(shift - 1)
+ *     origin, lattice coordinate 0
+ *
+ * Each axis of a window has n samples at the centres of n intervals of one pitch. A view looks along one axis; its rays
+ * are the samples of the other two. Positions are snapped once per pair to integers, and all three views use these.
+ * Coverage is then exact, so no ray passes between two adjacent triangles, and depth differences lose no digits far
+ * from the world's origin.
+ *
+ * Why three views: a view along w yields only the w component of the volume's derivative with respect to a vertex;
+ * three orthogonal views are necessary and sufficient for the gradient (Faure 2008, section 3.2). Each view also yields
+ * the volume, and the spread of the three estimates its error.
  */
 #ifndef CT_VIEW_K_H
 #define CT_VIEW_K_H
@@ -13,18 +23,18 @@
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
 
-/* Lattice coordinates stay within +-2^28 or a few units more (ct_view_plan chooses the shift), so that differences fit
- * in int32 with room and edge functions in int64. */
+/* Lattice coordinates are within +-2^28 or a few units more, because ct_plan_axis chooses the shift accordingly. So
+ * differences fit in int32 and edge functions in int64. */
 #define CT_COORD_BITS 28
 
 typedef struct ct_lattice {
-    double origin;  /* m, world coordinate of lattice coordinate 0, where the window begins */
+    double origin;  /* m, world coordinate of lattice coordinate 0, the lower end of the window */
     double pitch;   /* m between samples */
     double scale;   /* units per metre, 2^shift / pitch */
     double unit;    /* m per unit, pitch / 2^shift */
     int32_t shift;  /* 1..28 */
     int32_t n;      /* samples */
-    int32_t lo, hi; /* lattice coordinates within which the boxes of both bodies overlap, rounded outwards */
+    int32_t lo, hi; /* ends of the boxes' overlap in lattice coordinates, rounded outwards */
 } ct_lattice;
 
 typedef struct ct_window {
@@ -52,7 +62,7 @@ CT_FN int32_t ct_samples_below(int32_t q, int32_t shift, int32_t n) {
     return c < 0 ? 0 : c > n ? n : c;
 }
 
-/* World position of a body's vertex, in double: rigid bodies are posed here, every step, and never rounded to float. */
+/* World coordinate of a vertex of a rigid body; `row` is a row of the pose. In double, without rounding to float. */
 CT_FN double ct_pose_coord(const double *row, float x, float y, float z) {
     return row[0] * x + row[1] * y + row[2] * z + row[3];
 }
@@ -65,22 +75,22 @@ CT_FN int32_t ct_snap(double p, double origin, double scale) {
 
 typedef enum ct_plan_status {
     CT_PLAN_OK,
-    CT_PLAN_TOO_FINE, /* the pitch asked for is below `finest` */
-    CT_PLAN_TOO_MANY, /* it needs `samples`, more than are allowed */
+    CT_PLAN_TOO_FINE, /* pixel_size is below `finest` */
+    CT_PLAN_TOO_MANY, /* pixel_size needs `samples`, more than max_samples */
 } ct_plan_status;
 
-/* What a refused plan was about. */
+/* The numbers behind a failed plan, for its error message. */
 typedef struct ct_plan_need {
-    double lo, hi; /* m, where both boxes are */
-    double reach;  /* m, from any point of the window to any point of a body */
-    double finest; /* m */
+    double lo, hi; /* m, the overlap of the boxes */
+    double reach;  /* m, the largest distance from a point of the window to a point of a body */
+    double finest; /* m, the smallest pitch possible */
     double samples;
 } ct_plan_need;
 
-/* One axis of a pair's window: both boxes' ends along it, the pitch wished for, or (0) the number of samples. */
+/* Plans one axis of a pair's window. a_lo..b_hi: the boxes' ends, m. If pixel_size is 0, `resolution` samples. */
 CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double b_hi, double pixel_size,
                                   double resolution, double max_samples, ct_lattice *lattice, ct_plan_need *need) {
-    double lo = fmax(a_lo, b_lo) + 0.0, hi = fmin(a_hi, b_hi) + 0.0; /* + 0.0: there is but one zero */
+    double lo = fmax(a_lo, b_lo) + 0.0, hi = fmin(a_hi, b_hi) + 0.0; /* + 0.0 turns -0 into 0 */
     double reach = fmax(hi - fmin(a_lo, b_lo), fmax(a_hi, b_hi) - lo);
     double finest = ldexp(reach, 1 - CT_COORD_BITS);
     double n = resolution, pitch, origin = lo;
@@ -97,7 +107,7 @@ CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double 
         need->samples = n;
         if (n > max_samples) return CT_PLAN_TOO_MANY;
         origin = first * pitch;
-        reach += 2 * pitch; /* the window begins up to a pitch before lo and ends up to a pitch after hi */
+        reach += 2 * pitch; /* the grid extends the window by up to a pitch at each end */
     } else {
         pitch = (hi - lo) / n;
         if (pitch < finest) {
@@ -107,7 +117,7 @@ CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double 
     }
     int shift = ilogb(ldexp(pitch / reach, CT_COORD_BITS));
     if (shift > CT_COORD_BITS) shift = CT_COORD_BITS;
-    if (shift < 1) shift = 1; /* pitch == finest, up to rounding */
+    if (shift < 1) shift = 1; /* pitch is `finest` up to rounding */
     lattice->origin = origin;
     lattice->pitch = pitch;
     lattice->scale = ldexp(1.0, shift) / pitch;

@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *method_name(ct_method method) {
-    return method == CT_METHOD_LDI ? "ldi" : "unknown";
-}
-
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
@@ -33,7 +29,7 @@ void answer_scene(json_out *out, const scene_record *scene) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", scene->handle);
     json_out_string(out, "name", scene->name);
-    json_out_string(out, "method", method_name(scene->settings.method));
+    json_out_string(out, "method", ct_method_name(scene->settings.method));
     json_out_array(out, "resolution");
     for (int i = 0; i < 3; i++) json_out_integer(out, NULL, scene->settings.resolution[i]);
     json_out_array_end(out);
@@ -198,6 +194,11 @@ void answer_status(json_out *out, const service *service, const service_status *
     json_out_integer(out, "contacts", status->contacts);
     json_out_integer(out, "max_resolution", CT_MAX_RESOLUTION);
     json_out_integer(out, "max_message_bytes", service->config->max_message);
+    ct_method methods[CT_MAX_METHODS];
+    size_t n_methods = ct_engine_methods(service->engine, methods);
+    json_out_array(out, "methods");
+    for (size_t i = 0; i < n_methods; i++) json_out_string(out, NULL, ct_method_name(methods[i]));
+    json_out_array_end(out);
     devices(out, status);
     json_out_object_end(out);
 }
@@ -289,7 +290,7 @@ void answer_step(json_out *out, uint64_t scene, const ct_result *result, double 
     for (size_t i = 0; i < result->n_contacts && out->state == JSON_OUT_OK; i++)
         contact_answer(out, result, &result->contacts[i]);
     json_out_array_end(out);
-    json_out_string(out, "method", method_name(result->method));
+    json_out_string(out, "method", ct_method_name(result->method));
     json_out_string(out, "backend", backend);
     json_out_integer(out, "pairs", result->pairs);
     json_out_integer(out, "rays", result->rays);

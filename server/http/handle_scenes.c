@@ -197,6 +197,8 @@ bool handle_step(const service *service, const http_request *request, http_answe
     if (!route_scene(&request->match, &scene, p) || !request_step(request->body, request->size, &step, p)) return false;
     command command = {.kind = COMMAND_STEP, .scene = scene};
     command.in.step.want = step.want;
+    command.in.step.time_budget_s = step.time_budget_us * 1e-6;
+    command.in.step.tolerance = step.tolerance;
     command.in.step.updates = step.updates;
     command.in.step.n_updates = step.n_updates;
     if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;

@@ -62,11 +62,18 @@ static bool take_resolution(const json_fields *fields, scene_patch *out) {
     return true;
 }
 
+/* Whether the engine has the method is asked when the scene is opened or changed. */
+static bool take_method(const json_fields *fields, scene_patch *out) {
+    const char *names[CT_MAX_METHODS + 1] = {NULL};
+    for (size_t i = 0; ct_method_at(i) != CT_METHOD_NONE; i++) names[i] = ct_method_name(ct_method_at(i));
+    int which = 0;
+    if (!json_take_word(fields, "method", names, &which, &out->has_method)) return false;
+    out->method = ct_method_at((size_t)which);
+    return true;
+}
+
 static bool take_settings(const json_fields *fields, scene_patch *out) {
-    static const char *const methods[] = {"ldi", NULL};
-    int method = 0;
-    if (!json_take_word(fields, "method", methods, &method, &out->has_method)) return false;
-    out->method = CT_METHOD_LDI;
+    if (!take_method(fields, out)) return false;
     return take_resolution(fields, out) &&
            json_take_number(fields, "pixel_size", 0, DBL_MAX, &out->pixel_size, &out->has_pixel_size) &&
            json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness);
@@ -246,15 +253,18 @@ static bool take_updates(const json_fields *fields, step_request *out) {
 }
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
-    static const char *const known[] = {"updates", "want", "deadline_us", NULL};
+    static const char *const known[] = {"updates", "want", "deadline_us", "time_budget_us", "tolerance", NULL};
     json_fields fields;
-    int64_t deadline = 0;
+    int64_t deadline = 0, budget = 0;
     bool has;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
-              json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) && take_updates(&fields, out);
+              json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
+              json_take_integer(&fields, "time_budget_us", 0, UINT32_MAX, &budget, &has) &&
+              json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out);
     out->deadline_us = (uint64_t)deadline;
+    out->time_budget_us = (double)budget;
     json_decref(root);
     if (!ok) request_step_free(out);
     return ok;

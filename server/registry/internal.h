@@ -25,6 +25,7 @@ struct registry {
 
 /* meshes.c */
 void registry_free_meshes(registry *registry);
+void registry_refresh_mesh_bytes(registry *registry); /* with the lock held: mesh_bytes as of now */
 /* sessions.c */
 bool registry_init_sessions(registry *registry);
 void registry_free_sessions(registry *registry);

@@ -20,7 +20,22 @@ struct mesh_entry { /* guarded by the registry's lock; stays in place while bodi
     uint64_t used_ns; /* when it was last asked for */
 };
 
-static void fill_record(const mesh_entry *entry, mesh_record *out) {
+/* Brings the entry's bytes, and the sum, up to date: a mesh grows when a method derives something from it. With the
+ * lock held. */
+static void refresh_bytes(registry *registry, mesh_entry *entry) {
+    ct_mesh_info now;
+    ct_mesh_get_info(entry->mesh, &now);
+    registry->mesh_bytes += now.bytes - entry->info.bytes;
+    entry->info.bytes = now.bytes;
+}
+
+void registry_refresh_mesh_bytes(registry *registry) {
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) refresh_bytes(registry, entry);
+}
+
+static void fill_record(registry *registry, mesh_entry *entry, mesh_record *out) {
+    refresh_bytes(registry, entry);
     out->handle = entry->handle;
     memcpy(out->name, entry->name, sizeof out->name);
     out->info = entry->info;
@@ -71,6 +86,7 @@ static mesh_entry *least_recently_used(const registry *registry) {
 static bool make_room(registry *registry, uint64_t need, slots *evicted, const char *object, server_error *error) {
     uint64_t limit = registry->limits.mesh_bytes, in_use = 0;
     uint32_t at = 0;
+    registry_refresh_mesh_bytes(registry);
     for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
         if (entry->bodies) in_use += entry->info.bytes;
     }
@@ -133,7 +149,7 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_rec
     }
     if (good) {
         entry->used_ns = clock_ns();
-        fill_record(entry, out);
+        fill_record(registry, entry, out);
         out->existed = existed;
     }
     pthread_mutex_unlock(&registry->lock);
@@ -229,7 +245,7 @@ bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, m
     mesh_entry *entry = find(registry, handle, hash, error);
     if (entry) {
         entry->used_ns = clock_ns();
-        if (out) fill_record(entry, out);
+        if (out) fill_record(registry, entry, out);
         if (mesh) *mesh = ct_mesh_retain(entry->mesh);
     }
     pthread_mutex_unlock(&registry->lock);
@@ -265,7 +281,8 @@ bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, serv
     mesh_record *records = count ? malloc(count * sizeof *records) : NULL;
     if (records) {
         uint32_t at = 0;
-        for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) fill_record(entry, &records[(*n)++]);
+        for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));)
+            fill_record(registry, entry, &records[(*n)++]);
     }
     pthread_mutex_unlock(&registry->lock);
     if (count && !records) {

@@ -66,6 +66,7 @@ void registry_copy_name(char to[REGISTRY_NAME], const char *from) {
 
 void registry_get_totals(registry *registry, registry_totals *out) {
     pthread_mutex_lock(&registry->lock);
+    registry_refresh_mesh_bytes(registry);
     *out = (registry_totals){
         .sessions = registry->n_sessions,
         .scenes = registry->scenes.used,

@@ -132,6 +132,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         struct {
             uint64_t sequence; /* 0: not numbered, not kept (only with SESSION_NONE) */
             uint32_t want;
+            double time_budget_s; /* 0: none */
+            double tolerance;     /* m^3; 0: none */
             const ct_update *updates;
             size_t n_updates;
         } step;

@@ -22,6 +22,8 @@ static void run_steps(runner *runner) {
             .updates = command->in.step.updates,
             .n_updates = command->in.step.n_updates,
             .want = command->in.step.want,
+            .time_budget = command->in.step.time_budget_s,
+            .tolerance = command->in.step.tolerance,
         };
     }
     ct_engine_run(runner->scheduler->engine, runner->engine_steps, runner->n_steps);
@@ -31,7 +33,7 @@ static uint64_t result_bytes(const ct_result *result) {
     uint64_t per_entry =
         sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) + (result->forces ? 24 : 0);
     return sizeof *result + result->n_contacts * sizeof(ct_contact) + result->n_entries * per_entry +
-           result->n_spans * sizeof(ct_span);
+           result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point);
 }
 
 static double count_step(metrics *metrics, const step_answer *answer) {

@@ -203,6 +203,8 @@ static bool fill_step(request *request, server_error *error) {
     command->scene = in->scene;
     command->in.step.sequence = in->sequence;
     command->in.step.want = in->want;
+    command->in.step.time_budget_s = in->time_budget_us * 1e-6;
+    command->in.step.tolerance = in->tolerance;
     command->in.step.updates = request->updates;
     command->in.step.n_updates = in->n_updates;
     return true;

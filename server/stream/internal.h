@@ -4,6 +4,7 @@
 #ifndef SERVER_STREAM_INTERNAL_H
 #define SERVER_STREAM_INTERNAL_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <zmq.h>
@@ -110,5 +111,10 @@ void parcel_release(parcel *parcel);
 void reply_step_ahead(request *request); /* on the thread that computed it: encodes what would hold the I/O thread up */
 void reply_step(stream *stream, request *request);
 void reply_drop_ahead(request *request); /* it will not be sent */
+
+/* The wire's methods have the engine's numbers. */
+#define SAME_METHOD(name, number, text) static_assert(CT_METHOD_##name == (number), "method " text);
+WIRE_METHOD_MAP(SAME_METHOD)
+#undef SAME_METHOD
 
 #endif

@@ -105,6 +105,14 @@ void reply_error(stream *stream, request *request, uint64_t number, const server
     reply(stream, request, WIRE_ERROR, &message);
 }
 
+static uint32_t list_methods(const service *service, const char *names[WIRE_METHODS]) {
+    static_assert((int)CT_MAX_METHODS <= (int)WIRE_METHODS, "a list of methods does not fit into a message");
+    ct_method methods[CT_MAX_METHODS];
+    size_t n = ct_engine_methods(service->engine, methods);
+    for (size_t i = 0; i < n; i++) names[i] = ct_method_name(methods[i]);
+    return (uint32_t)n;
+}
+
 void reply_welcome(stream *stream, request *request, const session_record *session) {
     const service *service = stream->service;
     ct_mesh_limits limits;
@@ -124,9 +132,8 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
                                 .max_vertices = limits.max_vertices,
                                 .max_resolution = CT_MAX_RESOLUTION,
                                 .max_in_flight = (uint32_t)service->config->max_in_flight,
-                                .methods = {"ldi"},
-                                .n_methods = 1,
                             }};
+    message.u.welcome.n_methods = list_methods(service, message.u.welcome.methods);
     parcel *parcel = parcel_new(NULL, NULL, NULL); /* not copied, so that who has sent it is heard of */
     wire_encoded encoded;
     if (!parcel || !(parcel->encoder = wire_encoder_new()) ||
@@ -317,5 +324,6 @@ void reply_status(stream *stream, request *request) {
                                 .devices = devices,
                                 .n_devices = (uint32_t)status.n_devices,
                             }};
+    message.u.status.n_methods = list_methods(service, message.u.status.methods);
     reply(stream, request, WIRE_STATUS, &message);
 }

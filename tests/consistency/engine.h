@@ -1,5 +1,4 @@
-/* engine.h - the one engine, of two threads on the CPU, that a consistency test's cases share: its group's set-up and
- * tear-down. */
+/* engine.h - set-up and tear-down of the engine that the cases of a consistency test share: CPU, two threads. */
 #ifndef CONSISTENCY_ENGINE_H
 #define CONSISTENCY_ENGINE_H
 

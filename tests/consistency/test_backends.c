@@ -1,6 +1,5 @@
-/* test_backends.c - every backend in this build that can be had here gives the bits of the CPU backend's own
- * rasteriser, with either of its rasterisers, on every scene that is anything special: hashes of whole answers, errors
- * of refused steps, boxes of bodies. */
+/* test_backends.c - every available backend, with each of its rasterisers, computes the bits of the CPU backend's
+ * native rasteriser on every kind of scene: hashes of whole answers, errors of failed steps, boxes of bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -409,7 +408,7 @@ static void test_refused(void **state) {
         counts[i] = 2;
     }
     assert_int_equal(compare("refused", twins, updates, counts, N, everything), 3);
-    /* And what they are now is what the next step sees. */
+    /* The next step sees the same positions on both backends. */
     compare("after", twins, NULL, NULL, N, everything);
     for (int i = 0; i < N; i++) twin_close(&twins[i]);
     shape_free(&soft);

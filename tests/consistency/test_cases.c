@@ -1,11 +1,11 @@
 /* test_cases.c - real pairs with exact answers (closed forms and exact-arithmetic booleans) from ../shared/meshes or
  * $CONTACTD_MESHES; without them these tests are skipped.
  *
- * Tolerances: of the A / p^2 tiles that a surface of area A covers each is off by about a tile times a pitch of depth,
- * p^3, independently of the others: p^2 sqrt(A) together. A gradient is off by tiles along the contact's edges alone;
- * with edges of length L there are L / p of p^2 each: p^1.5 sqrt(L), and L is taken as 4 sqrt(A), a square's
- * circumference. The gradient is asked for to a factor of 3. Where bodies are aligned (the degenerate cases) errors are
- * not independent, and only the rigorous bound holds: (p F_u + q F_v) / 2 <= p A for each view (see test_sampling.c).
+ * Tolerances: a surface of area A covers A / p^2 rays of pitch p. The error of each is about its area times one pitch
+ * of depth, p^3, and the errors are independent: p^2 sqrt(A) together. A gradient has errors only along the contact's
+ * edges; edges of length L meet L / p rays of area p^2: p^1.5 sqrt(L), with L = 4 sqrt(A), a square's circumference.
+ * The gradient's tolerance is three times that. If bodies are aligned (the degenerate cases) errors are not
+ * independent, and only the rigorous bound holds: (p F_u + q F_v) / 2 <= p A for each view (see test_sampling.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-/* test_egl_gl.c - answers whose views OpenGL drew are those of the CPU's own rasteriser, bit for bit: golden scenes,
- * random bodies at resolutions from 1 to 512, aligned and coincident faces, hundreds of layers along a ray, two batches
- * at a time, and drawings that have to be made in parts because memory is short.
+/* test_egl_gl.c - answers rasterised by OpenGL are those of the CPU's native rasteriser, bit for bit: golden scenes,
+ * random bodies at resolutions from 1 to 512, aligned and coincident faces, hundreds of crossings along a ray, two
+ * concurrent batches, and drawings in parts because of too little memory.
  *
- * Where there is no EGL with OpenGL 4.5 everything is skipped, and says so.
+ * Skipped without EGL and OpenGL 4.5.
  */
 #include <setjmp.h>
 #include <stdarg.h>

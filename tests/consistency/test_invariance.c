@@ -1,5 +1,5 @@
-/* test_invariance.c - what must not change a contact's bits: the order of triangles, vertices and bodies, the batch it
- * is computed in, how a body's placement is described; and what may change them only by rounding. */
+/* test_invariance.c - a contact's bits do not depend on the order of triangles, vertices and bodies, on its batch, or
+ * on the form of a body's pose; other changes that should not matter change them only by rounding. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

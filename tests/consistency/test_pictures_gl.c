@@ -1,6 +1,5 @@
-/* test_pictures_gl.c - every other backend in this build that can be had here gives the CPU backend's pictures, byte
- * for byte: of scenes and of one contact, of bodies that were never stepped, that were moved, whose positions came in
- * parts. */
+/* test_pictures_gl.c - every available backend gives the CPU backend's pictures, byte for byte: scenes and single
+ * contacts; bodies that were never stepped, that moved, or whose positions were updated in parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

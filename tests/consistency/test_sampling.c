@@ -1,11 +1,11 @@
 /* test_sampling.c - the sampled volume, 6-vector and per-vertex gradient of random bodies in random poses against their
  * exact values: a mesh cut by a face, an edge or a corner of a large turned box (clip.h gives those in closed form).
  *
- * How far a sampled volume may be off: along each row of samples the midpoint rule is off by at most half a pitch times
- * the row's total variation of depth, so view w, with pitch p across u and q across v, by at most
+ * The error of a sampled volume: along each row of samples the midpoint rule's error is at most half a pitch times the
+ * row's total variation of depth. So that of view w, with pitch p along u and q along v, is at most
  * (p F_u + q F_v) / 2, where F_u is the area of the intersection's surface projected along u. That bound is rigorous
- * and always checked. It is met only if all errors conspire; they are independent from tile to tile, so the root mean
- * square over many poses is checked against a fraction of it that falls with the resolution.
+ * and always checked. It is reached only if all errors have the same sign; they are independent from ray to ray, so the
+ * root mean square over many poses is checked against a fraction of the bound that falls with the resolution.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -41,6 +41,7 @@ class FakeServer:
         self.max_in_flight = 64
         self.lease_ms = 30000
         self.vertices = 8
+        self.by_hand: list[dict] | None = None  # the contacts of every step, see _result_by_hand
         self._handles = itertools.count(100)
         self._context = zmq.Context()
         self.port = free_port()
@@ -144,7 +145,20 @@ class FakeServer:
                 at = array("indices").reshape(-1, 2 if update["kind"] == 2 else 1)
                 at = np.concatenate([np.arange(a, a + n) for a, n in at]) if update["kind"] == 2 else at[:, 0]
                 state.reshape(-1, 3)[at] = array("positions").reshape(-1, 3)
+        if self.by_hand is not None:
+            return self._result_by_hand(body)
         volume = float(sum(b.sum() for b in scene.bodies.values()))
         contact = {"body_a": 1, "body_b": 2, "volume": volume, "volumes": (volume,) * 3}
         return "StepResult", {"scene": body["scene"], "sequence": body["sequence"], "contacts": [contact], "method": 1,
                               "backend": "fake", "timings_us": (1.0,) * 7}
+
+    def _result_by_hand(self, body: dict):
+        """Six entries, of the vertices 0 1 1 2 3 0; a contact takes what its first_* and count_* say."""
+        arrays = _wire.Arrays()
+        entry = np.arange(18.0).reshape(6, 3)
+        answer = {"scene": body["scene"], "sequence": body["sequence"], "contacts": self.by_hand, "method": 1,
+                  "backend": "hand", "timings_us": (1.0,) * 7,
+                  "vertices": arrays.add(np.array([0, 1, 1, 2, 3, 0], "<u4")), "gradient": arrays.add(entry),
+                  "weights": arrays.add(entry[:, 0].copy()), "forces": arrays.add(-entry)}
+        arrays.place()
+        return "StepResult", answer

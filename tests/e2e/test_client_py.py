@@ -118,6 +118,23 @@ def test_penalty_forces_and_stiffness(client):
     assert sum(np.vdot(e[x], kd[x]) for x in (a, b)) == pytest.approx(sum(np.vdot(d[x], ke[x]) for x in (a, b)))
 
 
+def test_limits_that_the_method_does_not_take(client):
+    scene, a, b = two_boxes(client)
+    for limit in ({"time_budget": 1e-3}, {"tolerance": 1e-6}):
+        (name,) = limit
+        with pytest.raises(errors.InvalidArgumentError, match=f'method "ldi" takes no {name}') as refused:
+            scene.step(**limit)
+        assert refused.value.field == name
+        with pytest.raises(errors.InvalidArgumentError):
+            scene.submit(**limit).result()
+        with pytest.raises(errors.OutOfRangeError):
+            scene.step(**{name: 0})
+    assert scene.step(poses={b: moved(0.5, 0.5, 0.5)}).contacts
+    with pytest.raises(errors.UnsupportedError, match="ldi"):
+        client.open_scene(method="magic")
+    assert client.status()["methods"] == client.server["methods"] == ["ldi"]
+
+
 def test_spans_fill_the_volume(client):
     scene, a, b = two_boxes(client)
     result = scene.step(poses={b: moved(0.5, 0.5, 0.5)}, want=("spans",))

@@ -68,6 +68,51 @@ def test_step_and_pipeline(client):
     assert [f.result().sequence for f in futures] == list(range(2, 102))
 
 
+def test_several_contacts_of_a_pair_and_of_a_body_with_itself(client, fake):
+    """What a body with itself has on both sides is added up; a pair's contacts are all there."""
+    scene, a, b = scene_of_two(client)
+    self_contact = {"body_a": 1, "body_b": 1, "volume": 1.0, "count_a": 2, "first_b": 2, "count_b": 2,
+                    "generalized_a": tuple(range(6)), "generalized_b": (10.0,) * 6}
+    pair = [{"body_a": 1, "body_b": 2, "volume": v, "first_a": f, "count_a": 1, "first_b": f + 1, "count_b": 1,
+             "generalized_a": (1.0,) * 6, "generalized_b": (-1.0,) * 6} for v, f in ((2.0, 3), (4.0, 4))]
+    fake.by_hand = [self_contact, *pair]
+    result = scene.step(want="all")
+    assert [c.volume for c in result.contacts] == [1, 2, 4]
+    assert [c.bodies for c in result.contacts] == [(a, a), (a, b), (a, b)]
+    own, first, second = result.contacts
+    entry = np.arange(18.0).reshape(6, 3)
+
+    which, gradient = own.gradient(a)
+    assert which.tolist() == [0, 1, 2] and which.dtype == np.uint32
+    assert (gradient == [entry[0], entry[1] + entry[2], entry[3]]).all()
+    assert (own.vertices(a) == which).all() and own.friction_weights(a).tolist() == gradient[:, 0].tolist()
+    assert (own.forces(a) == -gradient).all()
+    assert own.generalized_gradient(a).tolist() == [10, 11, 12, 13, 14, 15]
+    with pytest.raises(errors.NotFoundError):
+        own.gradient(b)
+
+    assert first.gradient(a)[0].tolist() == [2] and first.gradient(b)[0].tolist() == [3]
+    assert second.gradient(a)[0].tolist() == [3] and second.gradient(b)[0].tolist() == [0]
+    assert first.generalized_gradient(b).tolist() == [-1] * 6
+
+    d = {a: np.arange(24.0).reshape(8, 3), b: np.ones((8, 3))}
+    dense = {a: np.zeros((8, 3)), b: np.zeros((8, 3))}
+    for contact in result.contacts:
+        product = contact.stiffness_product(d, 2.0)
+        assert set(product) == set(contact.bodies)
+        g = {x: np.zeros((8, 3)) for x in product}
+        for x in g:
+            at, rows = contact.gradient(x)
+            g[x][at] = rows
+        along = sum((g[x] * d[x]).sum() for x in g)
+        for x in g:
+            assert product[x] == pytest.approx(-2 * along * g[x])
+            dense[x] += product[x]
+    total = result.stiffness_product(d, 2.0)
+    for x in (a, b):
+        assert total[x] == pytest.approx(dense[x])
+
+
 def test_submitted_arrays_may_change_at_once(client):
     scene, a, b = scene_of_two(client)
     x = full(1)

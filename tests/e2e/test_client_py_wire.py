@@ -24,7 +24,7 @@ MESSAGES = {
     "OpenScene": {"settings": {"method": 1, "resolution": (1, 2, 3), "pixel_size": 0.5}, "name": "x" * 300},
     "AddBody": {"scene": 7, "mesh": 9, "kind": 2, "pose": tuple(float(i) for i in range(12)), "mask": 5, "ignore": (1, 2)},
     "Welcome": {"version": 1, "epoch": 2**64 - 1, "session": 2**63, "methods": ["ldi", "later"]},
-    "Step": {"scene": 1, "sequence": 2, "want": 31, "deadline_us": 2**32 - 1, "updates": [
+    "Step": {"scene": 1, "sequence": 2, "want": 31, "deadline_us": 2**32 - 1, "tolerance": 1e-9, "updates": [
         {"body": 4097, "kind": 3, "positions": {"dtype": 2, "count": 3, "frame": 16},
          "indices": {"dtype": 3, "count": 1, "bytes": b"\1\0\0\0"}}, {"body": 2, "kind": 4, "pose": (0.5,) * 12}]},
     "Error": {"code": 15, "object": "scene 1", "field": "", "message": "full", "retry": True, "retry_after_ms": 12},

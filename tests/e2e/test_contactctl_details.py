@@ -87,6 +87,7 @@ def test_refused_input(ctl, box, tmp_path):
     refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 3, "pose")
     for method in ("ebpi", "certified", "voxtree", "magic"):
         refused(ctl("contact", box, box, "--method", method), 3, method, "UNSUPPORTED", "ldi")
+    refused(ctl("contact", box, box, "--tolerance", "1e-9"), 3, "tolerance", "ldi", "INVALID_ARGUMENT")
     refused(ctl("mesh", "rm", "0123456789abcdef"), 3, "NOT_FOUND")
     refused(ctl("scene", "show", "12345"), 3, "NOT_FOUND")
 
@@ -98,7 +99,7 @@ def test_usage(ctl, box, tmp_path):
     refused(ctl("contact", box, box, "--pose-a", "1 2 3"), 2, "12 numbers")
     refused(ctl("contact", box, box, "--resolution", "many"), 2, "--resolution")
     refused(ctl("contact", box, box, "--resolution", "8", "--pixel-size", "1"), 2, "exclude")
-    refused(ctl("contact", box, box, "--tolerance", "1e-9"), 2, "--tolerance")
+    refused(ctl("contact", box, box, "--tolerance", "0"), 2, "--tolerance")
     refused(ctl("contact", box, box, "--frobnicate"), 2, "--frobnicate")
     refused(ctl("status", "--resolution", "8"), 2, "--resolution")
     refused(ctl("dance"), 2, "dance")

@@ -275,6 +275,8 @@ WRONG_STEPS = [
     ({"want": "frame"}, 400, "INVALID_ARGUMENT", "want"),
     ({"sequence": 1}, 400, "INVALID_ARGUMENT", "sequence"),
     ({"deadline_us": -1}, 422, "OUT_OF_RANGE", "deadline_us"),
+    ({"time_budget_us": 1000}, 400, "INVALID_ARGUMENT", "time_budget"),  # LDI takes none
+    ({"tolerance": 1e-9}, 400, "INVALID_ARGUMENT", "tolerance"),
 ]
 
 

@@ -141,6 +141,10 @@ def test_status_and_devices(api, server):
     assert device["backend"] == "cpu" and device["simd"] in device["simd_available"]
     assert device["index"] == 0 and not device["lost"] and device["memory_budget_bytes"] == 0
     assert status["devices"][0]["device"] == device["device"] == status["device"]
+    assert status["methods"] == ["ldi"]
+    schemas = api.get("/openapi.json")["components"]["schemas"]
+    for name in ("SceneSettings", "NewScene", "Scene", "StepResult"):
+        assert schemas[name]["properties"]["method"]["enum"] == status["methods"]
     assert status["max_resolution"] == 4096 and status["max_message_bytes"] == 256 << 20
 
 

@@ -1,6 +1,6 @@
-/* test_golden.c - the promise of the same bits: answers of generated scenes, hashed whole, for any number of threads
- * and every instruction set this machine has, against the hashes written down in tests/scenes/golden.c. Built at -O0
- * and -O2, by any compiler and on any processor they must be the same.
+/* test_golden.c - determinism: hashes of whole answers of generated scenes, for several numbers of threads and every
+ * instruction set of this CPU, against those in tests/scenes/golden.c. They do not depend on the compiler, its
+ * optimisation level or the processor.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* test_wire.c - messages written by the first release still say the same: the files in tests/golden/wire decode to the
- * samples of tests/unit/proto/messages.h. A file is never changed; CONTACTD_WRITE_GOLDEN=1 writes those that lack. */
+/* test_wire.c - messages written by the first release decode to the samples of tests/unit/proto/messages.h; the files
+ * are in tests/golden/wire. A file is never changed; CONTACTD_WRITE_GOLDEN=1 writes missing files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

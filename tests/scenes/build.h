@@ -1,4 +1,5 @@
-/* build.h - what the shapes are built with: checked memory, growing lists and trigonometry that is the same everywhere.
+/* build.h - helpers that build shapes: checked allocation, growing lists, and trigonometry with the same bits
+ * everywhere.
  */
 #ifndef SHAPES_BUILD_H
 #define SHAPES_BUILD_H

@@ -1,4 +1,4 @@
-/* clip.c - triangles clipped by planes through a point, and what follows from their pieces. */
+/* clip.c - clips triangles by planes through a point; integrals over the clipped pieces. */
 #include "tests/scenes/clip.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* clip.h - the exact intersection of a mesh with the corner of a convex body, in closed form: what the sampled volume
- * and gradient are measured against.
+/* clip.h - the exact intersection of a mesh with the corner of a convex body, in closed form: the reference for sampled
+ * volumes and gradients.
  *
  * The corner is an apex and up to three half-spaces whose planes pass through it. A mesh's triangles are clipped to
  * them; seen from the apex the planes themselves have no volume, so the clipped triangles alone give the volume of the
- * intersection, and their area vectors its gradient. Any closed mesh will do, also one that is not convex.
+ * intersection, and their area vectors its gradient. The mesh must be closed; it need not be convex.
  */
 #ifndef CLIP_H
 #define CLIP_H

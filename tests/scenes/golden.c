@@ -1,4 +1,4 @@
-/* golden.c - see golden.h. A change that is meant to change answers changes the hashes at the end. */
+/* golden.c - the golden scenes and their hashes, at the end. Only an intended change of answers changes the hashes. */
 #include "tests/scenes/golden.h"
 
 #include <math.h>

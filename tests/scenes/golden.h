@@ -1,5 +1,5 @@
-/* golden.h - generated scenes and the hashes of their answers, which any number of threads, instruction set, compiler
- * and backend must give. For the golden test, the backends' tests and the check on a machine with a GPU.
+/* golden.h - generated scenes and the hashes of their answers, the same for any number of threads, instruction set,
+ * compiler and backend. For the golden test, the backends' tests and the check on a machine with a GPU.
  */
 #ifndef GOLDEN_H
 #define GOLDEN_H

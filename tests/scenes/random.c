@@ -1,4 +1,4 @@
-/* random.c - random numbers, poses and trigonometry of the shapes, bit for bit the same on every platform. */
+/* random.c - random numbers, poses and trigonometry for shapes, with the same bits on every platform. */
 #include <math.h>
 #include <string.h>
 

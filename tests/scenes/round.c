@@ -59,7 +59,7 @@ static struct sphere unit_sphere(int level) {
         known.vertices = shape_alloc(known.mask, sizeof *known.vertices);
         known.mask--;
         for (uint32_t t = sphere.n_triangles;
-             t-- > 0;) { /* from the end, so that each triangle makes room for its four */
+             t-- > 0;) { /* from the end: a triangle's four children overwrite only triangles already subdivided */
             uint32_t *from = sphere.triangles + 3 * (size_t)t, *to = sphere.triangles + 12 * (size_t)t;
             uint32_t a = from[0], b = from[1], c = from[2];
             uint32_t ab = midpoint(&sphere, &known, a, b), bc = midpoint(&sphere, &known, b, c);

@@ -1,4 +1,4 @@
-/* shapes.c - building blocks of the shapes, the flat-faced ones, and what can be done to any. */
+/* shapes.c - building blocks of shapes, flat-faced shapes, and operations on shapes. */
 #include "tests/scenes/shapes.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* shapes.h - closed triangle meshes made to measure, random numbers and poses, for tests, benches and examples.
+/* shapes.h - generated closed triangle meshes, random numbers and poses, for tests, benches and examples.
  *
  * Every shape is closed, manifold, counter-clockwise seen from outside and encloses a positive volume, so
- * ct_mesh_create takes it. Sizes are in metres. Shapes, boxes excepted, are centred on the origin unless their comment
- * says otherwise. The caller frees each with shape_free. Out of memory aborts: this is for tests and demonstrations.
+ * ct_mesh_create accepts it. Sizes are in metres. Shapes, boxes excepted, are centred on the origin unless their
+ * comment says otherwise. The caller frees each with shape_free. Out of memory aborts: this is for tests and
+ * demonstrations.
  */
 #ifndef SHAPES_H
 #define SHAPES_H

@@ -1,5 +1,5 @@
-/* stage.h - bodies put into a scene of the engine and stepped, in a line or two; for property tests, golden hashes and
- * benches. Whatever fails prints the engine's message and aborts.
+/* stage.h - creates a scene with bodies and steps it, in one or two calls; for property tests, golden hashes and
+ * benches. Any failure prints the engine's message and aborts.
  */
 #ifndef STAGE_H
 #define STAGE_H
@@ -33,8 +33,7 @@ ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_up
 ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
                       uint32_t want);
 
-/* A hash of all bits of an answer, in hex, but for its timings and its count of fragments, which tell of the work done.
- */
+/* Hashes all bits of an answer, except timings and the fragment count, which describe the work done. Hexadecimal. */
 void stage_hash(const ct_result *result, char hex[33]);
 
 #endif

@@ -1,4 +1,4 @@
-/* thread.c - a bolt and the nut that fits it. */
+/* thread.c - a bolt and a matching nut. */
 #include <math.h>
 
 #include "tests/scenes/build.h"

@@ -1,5 +1,5 @@
-/* test_contact.c - the engine's door: options, facts, batches of any size with failing steps among them, and the same
- * bits however steps are batched and threads are set. */
+/* test_contact.c - the engine's public functions: options, facts, batches of any size with failing steps among them;
+ * the bits do not depend on how steps are batched or on the number of threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void test_options(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* "auto" says why it took what it took. */
+/* "auto" gives the reason for its choice. */
 static void test_reason(void **state) {
     (void)state;
     ct_engine_options o;

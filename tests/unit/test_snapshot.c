@@ -1,7 +1,8 @@
-/* test_snapshot.c - taking a snapshot: what it holds, what it refuses, and that the scene is as it was. */
+/* test_snapshot.c - taking a snapshot: its contents, its errors, and that the scene does not change. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/engine.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/scene.h"
 #include "tests/scenes/stage.h"
@@ -81,7 +82,7 @@ static void holds_bodies_and_spans(void **state) {
     assert_int_equal(snapshot->bodies[1].rigid, false);
     for (uint32_t v = 0; v < f->cube.n_vertices; v++)
         for (int i = 0; i < 3; i++) {
-            double at = ct_shown_positions(&snapshot->bodies[1])[3 * v + i];
+            double at = ct_snapshot_body_positions(&snapshot->bodies[1])[3 * v + i];
             assert_true(at == (float)(f->cube.positions[3 * v + i] + 0.5));
         }
     assert_int_equal(snapshot->n_contacts, 1);
@@ -138,12 +139,54 @@ static void one_contact_of_many(void **state) {
     assert_int_equal(snapshot->bodies[0].id, f->stage.body[1]);
     assert_int_equal(snapshot->contacts[0].first_span, 0);
     assert_int_equal(snapshot->contacts[0].n_spans, snapshot->n_spans);
-    /* It outlives what it shows. */
+    /* The snapshot outlives its bodies. */
     assert_int_equal(ct_scene_remove_body(f->stage.scene, third, NULL), CT_OK);
     ct_mesh_info info;
     ct_mesh_get_info(snapshot->bodies[1].mesh, &info);
     assert_int_equal(info.vertices, 8);
     ct_snapshot_free(&snapshot);
+}
+
+/* A result made by hand: each body with itself, and two contacts of the pair, of 1, 2, 4 and 8 spans. */
+static void run_by_hand(ct_device *device, ct_step *steps, size_t n_steps) {
+    (void)device;
+    assert_int_equal(n_steps, 1);
+    const uint32_t a = steps[0].scene->bodies[0]->id, b = steps[0].scene->bodies[1]->id;
+    const ct_contact contacts[] = {{.body = {a, a}, .first_span = 0, .n_spans = 1},
+                                   {.body = {a, b}, .first_span = 1, .n_spans = 2},
+                                   {.body = {a, b}, .index = 1, .first_span = 3, .n_spans = 4},
+                                   {.body = {b, b}, .first_span = 7, .n_spans = 8}};
+    ct_result *r = steps[0].result = calloc(1, sizeof *r);
+    r->n_contacts = 4;
+    r->contacts = malloc(sizeof contacts);
+    memcpy(r->contacts, contacts, sizeof contacts);
+    r->n_spans = 15;
+    r->spans = calloc(15, sizeof *r->spans);
+    for (uint32_t i = 0; i < 15; i++) r->spans[i].lower[0] = (float)i;
+}
+
+/* "contact=1,2" shows all contacts of the two with each other, and none of either with itself. */
+static void several_contacts_of_a_pair(void **state) {
+    fixture *f = *state;
+    f->stage.engine->run[0] = run_by_hand;
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_contacts, 4);
+    assert_int_equal(snapshot->n_spans, 15);
+    ct_snapshot_free(&snapshot);
+    for (int turned = 0; turned < 2; turned++) {
+        o.contact[turned] = f->stage.body[0];
+        o.contact[!turned] = f->stage.body[1];
+        snapshot = take(f, &o);
+        assert_int_equal(snapshot->n_contacts, 2);
+        assert_int_equal(snapshot->n_bodies, 2);
+        assert_int_equal(snapshot->n_spans, 6);
+        assert_int_equal(snapshot->contacts[1].first_span, 2);
+        assert_int_equal(snapshot->contacts[1].n_spans, 4);
+        for (uint32_t i = 0; i < 6; i++) assert_true(snapshot->spans[i].lower[0] == (float)(1 + i));
+        ct_snapshot_free(&snapshot);
+    }
 }
 
 static void refusals(void **state) {
@@ -205,6 +248,7 @@ int main(void) {
         TEST(holds_bodies_and_spans),
         TEST(positions_are_current),
         TEST(one_contact_of_many),
+        TEST(several_contacts_of_a_pair),
         TEST(refusals),
         TEST(an_empty_scene),
 #ifndef CT_HAVE_EGL

@@ -1,59 +1,75 @@
-/* answer.c - a step's result, of the answers of its pairs. */
+/* answer.c - a step's result, made of the contacts of its pairs. */
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
 #include "gpu/span/span_world_k.h"
 
-static void fill_spans(ct_result *r, const ct_pair_task *job, uint64_t first) {
-    const ct_raw_span *raw = job->raw_spans;
-    for (uint64_t i = 0; i < job->contact.n_spans; i++)
-        ct_span_to_world(&job->window, raw[i].view, raw[i].column, raw[i].row, raw[i].lower, raw[i].upper,
-                         raw[i].lower_body, &r->spans[first + i]);
+static void fill_spans(ct_result *r, const ct_window *window, const ct_pair_contact *contact, uint64_t first) {
+    const ct_raw_span *raw = contact->spans;
+    for (uint64_t i = 0; i < contact->contact.n_spans; i++)
+        ct_span_to_world(window, raw[i].view, raw[i].u, raw[i].v, raw[i].lower, raw[i].upper, raw[i].lower_body,
+                         &r->spans[first + i]);
 }
 
-static ct_status job_error(ct_device *device, const ct_pair_task *job, ct_error *error) {
-    if (job->status == CT_DEVICE_ERROR) {
+static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_error *error) {
+    if (pair->status == CT_DEVICE_ERROR) {
         pthread_mutex_lock(&device->mutex);
         ct_error lost = device->lost;
         pthread_mutex_unlock(&device->mutex);
-        return ct_fail(error, job->status, lost.field, "bodies %u and %u: %.380s", job->body[0]->id, job->body[1]->id,
-                       lost.message);
+        return ct_fail(error, pair->status, lost.field, "bodies %u and %u: %.380s", pair->body[0]->id,
+                       pair->body[1]->id, lost.message);
     }
-    return ct_fail(error, job->status, "scratch",
+    return ct_fail(error, pair->status, "scratch",
                    "bodies %u and %u need more working memory than there is (%zu bytes are in use%s): use a lower "
                    "resolution or a larger pixel_size, or raise the limit",
-                   job->body[0]->id, job->body[1]->id, atomic_load(&device->budget.used),
+                   pair->body[0]->id, pair->body[1]->id, atomic_load(&device->budget.used),
                    device->budget.limit ? ", with a limit set" : "");
 }
 
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *jobs, size_t n_jobs) {
-    size_t n_contacts = 0;
-    ct_entry_arrays *one = NULL; /* of the only contact: they are the result's as they are */
-    uint64_t n = 0, n_spans = 0;
-    for (size_t i = 0; i < n_jobs; i++) {
-        if (jobs[i].status) {
-            job_error(device, &jobs[i], &step->error);
+/* What the contacts of a step need together. */
+struct totals {
+    size_t contacts;
+    uint64_t entries, spans;
+    ct_entry_arrays *only; /* of the only contact of the only pair: they become the result's without a copy */
+};
+
+static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
+    struct totals t = {0};
+    for (size_t i = 0; i < n_pairs; i++)
+        for (uint32_t c = 0; pairs[i].contacts && c < pairs[i].n_contacts; c++) {
+            ct_pair_contact *contact = &pairs[i].contacts[c];
+            if (!contact->is_found) continue;
+            t.only = t.contacts++ == 0 && pairs[i].is_alone ? &contact->entries : NULL;
+            t.entries += contact->contact.count[0] + contact->contact.count[1];
+            t.spans += contact->contact.n_spans;
+        }
+    return t;
+}
+
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs) {
+    for (size_t i = 0; i < n_pairs; i++)
+        if (pairs[i].status) {
+            pair_error(device, &pairs[i], &step->error);
             return;
         }
-        if (!jobs[i].found) continue;
-        one = n_contacts++ ? NULL : &jobs[i].entries;
-        n += jobs[i].contact.count[0] + jobs[i].contact.count[1];
-        n_spans += jobs[i].contact.n_spans;
-    }
-    ct_result *r = ct_result_new(step->want, n_contacts, n, n_spans, one, &step->error);
+    const struct totals totals = count_contacts(pairs, n_pairs);
+    ct_result *r = ct_result_new(step->want, totals.contacts, totals.entries, totals.spans, totals.only, &step->error);
     if (!r) return;
     r->method = step->scene->settings.method;
-    r->pairs = n_jobs;
+    r->pairs = n_pairs;
     uint64_t first = 0, first_span = 0;
-    for (size_t i = 0; i < n_jobs; i++) {
-        const ct_pair_task *job = &jobs[i];
-        r->rays += job->rays;
-        r->fragments += job->fragments;
-        for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += job->seconds[p];
-        if (!job->found) continue;
-        const ct_contact *c = ct_result_add(r, &job->contact, &first, &first_span);
-        if (r->vertices && !one) ct_result_copy(r, c, &job->entries);
-        if (r->spans) fill_spans(r, job, c->first_span);
+    for (size_t i = 0; i < n_pairs; i++) {
+        const ct_pair_task *pair = &pairs[i];
+        r->rays += pair->rays;
+        r->fragments += pair->fragments;
+        for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += pair->seconds[p];
+        for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
+            const ct_pair_contact *contact = &pair->contacts[k];
+            if (!contact->is_found) continue;
+            const ct_contact *c = ct_result_add(r, &contact->contact, &first, &first_span);
+            if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
+            if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
+        }
     }
     step->result = r;
 }

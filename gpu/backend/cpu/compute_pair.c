@@ -1,11 +1,11 @@
-/* job.c - one pair on the CPU: vertices to the lattice, triangles to bands, bands to spans to sums, of which finish.c
- * makes the answer. The same stages run on one thread for a small pair and spread over all threads for a large one. */
+/* compute_pair.c - one pair on the CPU: vertices to the lattice, triangles to bins, bins to spans to sums;
+ * finish_pair.c makes the contacts. The same stages run on one thread for a small pair and on all threads for a large
+ * one. */
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
-
-enum { TRIANGLE_CHUNK = 1 << 14 };
 
 /* ---- vertices to the lattice ---- */
 
@@ -17,310 +17,386 @@ static const double *pose_of(const ct_body *body) {
     return body->kind == CT_BODY_RIGID ? body->pose : NULL;
 }
 
-static void snap_chunk(void *context, uint32_t i, uint32_t worker) {
+static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    ct_pair_context *run = context;
-    ct_thread_scratch *driver = &run->workspace->workers[run->driver];
-    int b = i >= run->vertex_chunks[0];
-    if (b) i -= run->vertex_chunks[0];
-    const ct_body *body = run->job->body[b];
+    ct_pair_context *context = argument;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    int b = i >= context->vertex_chunks[0];
+    if (b) i -= context->vertex_chunks[0];
+    if (context->lists_vertices[b]) return;
+    const ct_body *body = context->pair->body[b];
     size_t first = (size_t)i * CT_PAIR_VERTEX_CHUNK, last = first + CT_PAIR_VERTEX_CHUNK;
-    if (last > run->vertices[b]) last = run->vertices[b];
-    run->device->kernels->snap->snap(&run->job->window, positions_of(body), pose_of(body), first, last,
-                                     run->sparse ? NULL : driver->coords[b].data,
-                                     run->job->drawing ? NULL : driver->cells[b].data);
+    if (last > context->vertices[b]) last = context->vertices[b];
+    context->device->kernels->snap->snap(&context->pair->window, positions_of(body), pose_of(body), first, last,
+                                         context->is_sparse ? NULL : driver->coords[b].data,
+                                         context->pair->drawing ? NULL : driver->cells[b].data);
 }
 
-/* Where there are far fewer samples than vertices, few triangles are kept, and writing the coordinates of all
- * vertices would cost more than all the rest. (Not where threads share vertices: two would write one at the same time.)
- */
-static bool is_sparse(const ct_pair_context *run) {
-    uint64_t samples = 0;
-    for (int w = 0; w < 3; w++) {
-        const ct_lattice *a = run->job->window.axis;
-        samples += (uint64_t)a[ct_view_u(w)].n * (uint64_t)a[ct_view_v(w)].n;
+/* The vertices of the near clusters alone. On one thread: clusters share vertices. */
+static void snap_near(ct_pair_context *context, int b) {
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_body *body = context->pair->body[b];
+    const ct_clusters *clusters = body->resident->clusters;
+    for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
+        const ct_triangle_run run = context->runs[b][r];
+        const uint32_t first = clusters->first_vertex[run.first / CT_CLUSTER_TRIANGLES];
+        const uint32_t end = clusters->first_vertex[(run.end + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES];
+        context->device->kernels->snap->snap_list(
+            &context->pair->window, positions_of(body), pose_of(body), clusters->vertices + first, end - first,
+            context->is_sparse ? NULL : driver->coords[b].data, context->pair->drawing ? NULL : driver->cells[b].data);
     }
-    return !run->spread && 8 * samples < (uint64_t)run->vertices[0] + run->vertices[1];
 }
 
-/* ---- triangles to bands ---- */
+static void snap_bodies(ct_pair_context *context) {
+    for (int b = 0; b < 2; b++)
+        if (context->lists_vertices[b]) snap_near(context, b);
+    if (!context->lists_vertices[0] || !context->lists_vertices[1])
+        ct_pair_parallel_for(context, ct_all_vertex_chunks(context), snap_chunk);
+}
 
-static void bin_chunk(void *context, uint32_t i, uint32_t worker) {
-    ct_pair_context *run = context;
-    ct_device *device = run->device;
+static uint64_t sample_count(const ct_bin_plan *plan) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < plan->first_tile[3]; i++)
+        n += (uint64_t)plan->tiles[i].tile.n_u * (uint64_t)plan->tiles[i].tile.n_v;
+    return n;
+}
+
+static uint64_t snapped_vertices(const ct_pair_context *context, int b) {
+    return context->lists_vertices[b] ? context->near[b].n_vertices : context->vertices[b];
+}
+
+/* With far fewer samples than vertices, few triangles are kept, and writing the coordinates of all vertices would cost
+ * more than everything else. Not where several threads work on the pair: two could write one vertex at the same time.
+ */
+static bool is_sparse(const ct_pair_context *context) {
+    return !context->is_spread && context->pair->plan.is_uniform &&
+           8 * sample_count(&context->pair->plan) < snapped_vertices(context, 0) + snapped_vertices(context, 1);
+}
+
+/* ---- triangles to bins ---- */
+
+static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
+    ct_pair_context *context = argument;
+    ct_device *device = context->device;
+    const ct_pair_task *pair = context->pair;
     const ct_kernels *kernels = device->kernels;
-    ct_bin_scratch *scratch = &run->workspace->workers[worker].binning;
-    ct_bin *bin = &run->workspace->workers[run->driver].bins[i];
-    int b = run->first;
-    if (i >= run->triangle_chunks[b]) {
-        i -= run->triangle_chunks[b];
+    ct_bin_scratch *scratch = &context->workspace->workers[worker].binning;
+    ct_binned_chunk *chunk = &ct_pair_driver(context)->chunks[i];
+    int b = context->first_body;
+    if (i >= context->triangle_chunks[b]) {
+        i -= context->triangle_chunks[b];
         b = 1 - b;
     }
-    const ct_snapped_body *placed = &run->placed[b];
-    uint32_t first = i * TRIANGLE_CHUNK, last = first + TRIANGLE_CHUNK;
-    if (last > placed->n_triangles) last = placed->n_triangles;
-    if (!kernels->bin->cull(scratch, &device->budget, placed, first, last)) {
-        run->failed = true;
+    const ct_snapped_body *snapped = &context->snapped[b];
+    const uint32_t first = context->chunk_runs[b][i], end = context->chunk_runs[b][i + 1];
+    if (!kernels->bin->cull(scratch, &device->budget, snapped, context->runs[b] + first, end - first,
+                            pair->plan.is_uniform)) {
+        context->has_failed = true;
         return;
     }
-    if (run->sparse) {
-        const ct_body *body = run->job->body[b];
-        ct_coords *coords = run->workspace->workers[run->driver].coords[b].data;
+    if (context->is_sparse) {
+        const ct_body *body = pair->body[b];
+        ct_coords *coords = ct_pair_driver(context)->coords[b].data;
         for (int k = 0; k < CT_KEPT_LISTS; k++)
-            kernels->snap->snap_corners(&run->job->window, positions_of(body), pose_of(body), placed->triangles,
+            kernels->snap->snap_corners(&pair->window, positions_of(body), pose_of(body), snapped->triangles,
                                         scratch->kept[k], scratch->n_kept[k], coords);
     }
-    if (!kernels->bin->bin(bin, scratch, &device->budget, placed, &run->job->window, &run->job->bands, !device->drawer))
-        run->failed = true;
+    if (!kernels->bin->bin(chunk, scratch, &device->budget, snapped, &pair->window, &pair->plan, !device->draw))
+        context->has_failed = true;
 }
 
-/* All triangles in bins, and where they are. */
-static void place(ct_pair_context *run) {
-    run->sparse = is_sparse(run);
-    ct_pair_parallel_for(run, run->vertex_chunks[0] + run->vertex_chunks[1], snap_chunk);
-    ct_pair_parallel_for(run, run->triangle_chunks[0] + run->triangle_chunks[1], bin_chunk);
+static void snap_and_bin(ct_pair_context *context) {
+    context->is_sparse = is_sparse(context);
+    snap_bodies(context);
+    ct_pair_parallel_for(context, ct_all_triangle_chunks(context), bin_chunk);
 }
 
-/* ---- bands to patches, for OpenGL ---- */
+/* ---- bins to patches, for OpenGL, whose plans are uniform and one bin across ---- */
 
-/* The bands of view w that are to be drawn, [*first, *end). False: none. */
-static bool bands_to_draw(const ct_pair_task *job, int w, uint32_t *first, uint32_t *end) {
-    *first = job->bands.first[w];
-    *end = *first + job->bands.count[w];
-    if (*first < job->first_band) *first = job->first_band;
-    if (*end > job->end_band) *end = job->end_band;
+/* The bins of view w that are drawn now: [*first, *end). False: none. */
+static bool bins_to_draw(const ct_pair_task *pair, int w, uint32_t *first, uint32_t *end) {
+    *first = pair->tiles[w].first;
+    *end = *first + pair->tiles[w].rows;
+    if (*first < pair->first_bin) *first = pair->first_bin;
+    if (*end > pair->end_bin) *end = pair->end_bin;
     return *first < *end;
 }
 
-void ct_cpu_plan_draw_regions(ct_pair_task *job, ct_drawing *drawing) {
+void ct_cpu_plan_draw_regions(ct_pair_task *pair, ct_drawing *drawing) {
     for (int w = 0; w < 3; w++) {
         uint32_t first, end;
-        if (!bands_to_draw(job, w, &first, &end)) continue;
-        const ct_lattice *lu = &job->window.axis[ct_view_u(w)], *lv = &job->window.axis[ct_view_v(w)];
-        int32_t first_row = (int32_t)(first - job->bands.first[w]) << job->bands.shift[w];
-        int32_t end_row = (int32_t)(end - job->bands.first[w]) << job->bands.shift[w];
-        if (end_row > lv->n) end_row = lv->n;
-        drawing->tiles[drawing->n_tiles++] = (ct_draw_region){.columns = lu->n,
-                                                              .first_row = first_row,
-                                                              .rows = end_row - first_row,
+        if (!bins_to_draw(pair, w, &first, &end)) continue;
+        const ct_tile *tile = &pair->tiles[w].tile;
+        const ct_bin bin = ct_bin_at(&pair->plan, first), last = ct_bin_at(&pair->plan, end - 1);
+        const int32_t rows = last.first_row + last.rows - bin.first_row;
+        drawing->tiles[drawing->n_tiles++] = (ct_draw_region){.columns = tile->n_u,
+                                                              .first_row = bin.first_row,
+                                                              .rows = rows,
                                                               .first_ray = (int32_t)drawing->n_rays,
-                                                              .shift_u = lu->shift,
-                                                              .shift_v = lv->shift};
-        job->first_ray[w] = (int64_t)drawing->n_rays - (int64_t)first_row * lu->n;
-        drawing->n_rays += (uint32_t)(end_row - first_row) * (uint32_t)lu->n;
+                                                              .shift_u = tile->shift_u,
+                                                              .shift_v = tile->shift_v};
+        pair->first_ray[w] = (int64_t)drawing->n_rays - (int64_t)bin.first_row * tile->n_u;
+        drawing->n_rays += (uint32_t)rows * (uint32_t)tile->n_u;
     }
 }
 
-static void patch_chunk(void *context, uint32_t i, uint32_t index) {
-    ct_pair_context *run = context;
-    const ct_pair_task *job = run->job;
-    const ct_bin *bin = &run->workspace->workers[run->driver].bins[i];
-    ct_patches *to = &run->workspace->workers[index].patches[(int)bin->placed->body != run->first];
-    uint32_t tile = run->tile, first, end;
-    for (int w = 0; w < 3 && !run->failed; w++)
-        if (bands_to_draw(job, w, &first, &end) &&
-            !ct_patches_add(to, &run->device->budget, &job->window, &job->bands, bin, w, first, end, tile++))
-            run->failed = true;
+static void patch_chunk(void *argument, uint32_t i, uint32_t worker) {
+    ct_pair_context *context = argument;
+    const ct_pair_task *pair = context->pair;
+    const ct_binned_chunk *chunk = &ct_pair_driver(context)->chunks[i];
+    const bool is_second = (int)chunk->snapped->body != context->first_body;
+    ct_patches *to = &context->workspace->workers[worker].patches[is_second];
+    uint32_t region = context->region, first, end;
+    for (int w = 0; w < 3 && !context->has_failed; w++)
+        if (bins_to_draw(pair, w, &first, &end) &&
+            !ct_patches_add(to, &context->device->budget, &pair->window, &pair->plan, chunk, first, end, region++))
+            context->has_failed = true;
 }
 
-/* What OpenGL drew of band i. */
-static void take_rays(const ct_pair_context *run, uint32_t i, ct_ray_lists *rays) {
-    const ct_pair_task *job = run->job;
-    const ct_drawing *d = job->drawing;
-    int w = i >= job->bands.first[2] ? 2 : i >= job->bands.first[1] ? 1 : 0;
-    int32_t n_rows = job->window.axis[ct_view_v(w)].n;
-    rays->view = w;
-    rays->columns = job->window.axis[ct_view_u(w)].n;
-    rays->first_row = (int32_t)(i - job->bands.first[w]) << job->bands.shift[w];
-    rays->rows = 1 << job->bands.shift[w];
-    if (rays->rows > n_rows - rays->first_row) rays->rows = n_rows - rays->first_row;
-    int64_t first = job->first_ray[w] + (int64_t)rays->first_row * rays->columns;
-    bool counted = false;
+/* The rays that OpenGL drew of a bin. */
+static void read_drawn_rays(const ct_pair_context *context, uint32_t number, ct_ray_lists *rays) {
+    const ct_pair_task *pair = context->pair;
+    const ct_drawing *d = pair->drawing;
+    rays->bin = ct_bin_at(&pair->plan, number);
+    rays->view = rays->bin.of->view;
+    const int64_t first = pair->first_ray[rays->view] + (int64_t)rays->bin.first_row * rays->bin.columns;
+    bool is_counted = false;
     for (int b = 0; b < 2; b++) {
-        rays->entry[b] = run->placed[b].entry[w];
-        counted = counted || rays->entry[b] == CT_INITIAL_COUNTED;
+        rays->initial[b] = context->snapped[b].initial[rays->view];
+        is_counted = is_counted || rays->initial[b] == CT_INITIAL_COUNTED;
     }
     rays->head = d->head + first;
-    rays->winding = counted ? d->winding + first : NULL;
+    rays->winding = is_counted ? d->winding + first : NULL;
     rays->fragments = d->fragments;
-    rays->first_body = run->first;
+    rays->first_body = context->first_body;
     rays->n_fragments = 0;
-    for (int64_t ray = 0; ray < (int64_t)rays->rows * rays->columns; ray++)
+    for (size_t ray = 0; ray < ct_ray_count(rays); ray++)
         for (uint32_t f = rays->head[ray]; f != CT_END; f = rays->fragments[f].next) rays->n_fragments++;
 }
 
-/* ---- bands to spans to sums ---- */
+/* ---- bins to spans to sums ---- */
 
-static bool prepare_sums(ct_pair_context *run, ct_thread_scratch *worker) {
-    if (worker->sums_job == run->job->number) return true;
+/* Gives the worker's sums to this pair. They are all zero; so memory that has to grow is zeroed. */
+static bool prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
+    const ct_pair_task *pair = context->pair;
+    ct_budget *budget = &context->device->budget;
+    if (worker->sums_pair == pair->number) return true;
+    const size_t n = pair->n_contacts;
+    if (!ct_buffer_reserve(&worker->sums_memory, budget, n * sizeof(ct_contact_sums), 0, false)) return false;
+    worker->sums = worker->sums_memory.data;
     for (int b = 0; b < 2; b++) {
-        const size_t plane = ct_padded_vertices(run, b), marks = plane / CT_VERTEX_GROUP;
-        /* The sums are all zero, so are kept so when they have to grow. */
-        if (!ct_buffer_reserve(&worker->gradient_memory[b], &run->device->budget, 3 * plane * sizeof(int64_t), 0,
-                               true) ||
-            !ct_buffer_reserve(&worker->touched_memory[b], &run->device->budget, marks, 0, true))
+        const size_t plane = ct_padded_vertices(context, b), groups = plane / CT_VERTEX_GROUP;
+        if (!ct_buffer_reserve(&worker->gradient_memory[b], budget, n * 3 * plane * sizeof(int64_t), 0, true) ||
+            !ct_buffer_reserve(&worker->touched_memory[b], budget, n * groups, 0, true))
             return false;
-        for (int w = 0; w < 3; w++)
-            worker->sums.gradient[b][w] = (int64_t *)worker->gradient_memory[b].data + (size_t)w * plane;
-        worker->sums.touched[b] = worker->touched_memory[b].data;
+        for (size_t c = 0; c < n; c++) {
+            for (size_t w = 0; w < 3; w++)
+                worker->sums[c].gradient[b][w] = (int64_t *)worker->gradient_memory[b].data + (3 * c + w) * plane;
+            worker->sums[c].touched[b] = (uint8_t *)worker->touched_memory[b].data + c * groups;
+        }
     }
-    memset(worker->sums.length, 0, sizeof worker->sums.length);
+    for (size_t c = 0; c < n; c++) memset(worker->sums[c].length, 0, sizeof worker->sums[c].length);
     worker->rays_cast = worker->fragments = 0;
     worker->raster_seconds = worker->span_seconds = 0;
-    worker->sums_job = run->job->number;
+    worker->sums_pair = pair->number;
     return true;
 }
 
-static void band(void *context, uint32_t i, uint32_t index) {
-    ct_pair_context *run = context;
-    ct_device *device = run->device;
-    ct_thread_scratch *worker = &run->workspace->workers[index], *driver = &run->workspace->workers[run->driver];
-    const ct_kernels *k = device->kernels;
-    if (run->failed) return;
-    const uint32_t n_bins = run->triangle_chunks[0] + run->triangle_chunks[1];
-    const bool keep = run->job->want & CT_WANT_SPANS;
-    double start = ct_now();
-    ct_large_status coarse = CT_LARGE_NOT_APPLICABLE;
-    bool ok = prepare_sums(run, worker);
-    if (ok && run->job->drawing)
-        take_rays(run, i, &worker->rays);
-    else if (ok && !keep)
-        coarse = k->span->coarse(&worker->rays, &run->job->window, &run->job->bands, i, driver->bins, n_bins,
-                                 run->triangles, &worker->sums, &worker->span, &device->budget);
-    if (ok && !run->job->drawing && coarse == CT_LARGE_NOT_APPLICABLE)
-        ok = k->raster->raster(&worker->rays, &device->budget, &run->job->window, &run->job->bands, i, driver->bins,
-                               n_bins);
-    if (!ok || coarse == CT_LARGE_FAILED) {
-        run->failed = true;
+/* Adds the spans of a bin to the worker's sums. *rastered_at: when its rays were rasterised and spans remained. */
+static bool add_bin(ct_pair_context *context, uint32_t number, ct_thread_scratch *worker, double *rastered_at) {
+    ct_device *device = context->device;
+    const ct_pair_task *pair = context->pair;
+    const ct_kernels *kernels = device->kernels;
+    const ct_binned_chunk *chunks = ct_pair_driver(context)->chunks;
+    const uint32_t n_chunks = ct_all_triangle_chunks(context);
+    if (pair->drawing) {
+        read_drawn_rays(context, number, &worker->rays);
+    } else {
+        if (ct_may_skip_walk(&context->options)) {
+            const ct_large_status status = kernels->span->large_triangles(
+                &worker->rays, &pair->window, &pair->plan, number, chunks, n_chunks, &context->options, worker->sums,
+                &worker->span, &device->budget, rastered_at);
+            if (status != CT_LARGE_NOT_APPLICABLE) return status == CT_LARGE_DONE;
+        }
+        if (!kernels->raster->raster(&worker->rays, &device->budget, &pair->window, &pair->plan, number, chunks,
+                                     n_chunks))
+            return false;
+    }
+    *rastered_at = ct_now();
+    return kernels->span->span(&worker->rays, &context->options, worker->sums, &worker->span, &device->budget);
+}
+
+static void compute_bin(void *argument, uint32_t number, uint32_t index) {
+    ct_pair_context *context = argument;
+    ct_thread_scratch *worker = &context->workspace->workers[index];
+    if (context->has_failed) return;
+    const double start = ct_now();
+    double rastered_at = start;
+    if (!prepare_sums(context, worker) || !add_bin(context, number, worker, &rastered_at)) {
+        context->has_failed = true;
         return;
     }
-    double middle = ct_now();
-    worker->rays_cast += (uint64_t)worker->rays.rows * (uint64_t)worker->rays.columns;
+    worker->rays_cast += ct_ray_count(&worker->rays);
     worker->fragments += worker->rays.n_fragments;
-    worker->raster_seconds += middle - start; /* a coarse band is done by now */
-    if (coarse == CT_LARGE_DONE) return;
-    if (!k->span->span(&worker->rays, run->triangles, &worker->sums, &worker->span, &device->budget, keep))
-        run->failed = true;
-    worker->span_seconds += ct_now() - middle;
+    worker->raster_seconds += rastered_at - start;
+    worker->span_seconds += ct_now() - rastered_at;
 }
 
 /* ---- the whole ---- */
 
-static bool prepare(ct_pair_context *run) {
-    ct_device *device = run->device;
-    ct_thread_scratch *driver = &run->workspace->workers[run->driver];
-    for (int b = 0; b < 2; b++) {
-        const ct_mesh *mesh = run->job->body[b]->mesh;
-        run->vertices[b] = mesh->n_vertices;
-        run->triangles[b] = mesh->triangles;
-        run->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
-        run->triangle_chunks[b] = (mesh->n_triangles + TRIANGLE_CHUNK - 1) / TRIANGLE_CHUNK;
-        /* Coordinates of vertices without a sum are multiplied by it, whatever they are: but they are something. */
-        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_padded_vertices(run, b) * sizeof(ct_coords), 0,
-                               true) ||
-            !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
-            return false;
-        run->placed[b] = (ct_snapped_body){.coords = driver->coords[b].data,
-                                           .cells = driver->cells[b].data,
-                                           .triangles = mesh->triangles,
-                                           .n_triangles = mesh->n_triangles,
-                                           .body = (uint32_t)b};
-        for (int w = 0; w < 3; w++)
-            run->placed[b].entry[w] =
-                (uint8_t)ct_find_initial_winding(&run->job->body[b]->box, &run->job->body[1 - b]->box, w);
-    }
-    const size_t chunks = (size_t)run->vertex_chunks[0] + run->vertex_chunks[1];
-    if (!ct_buffer_reserve(&driver->gathered, &device->budget, chunks * sizeof(ct_compacted_chunk), 0, false))
+/* Finds what may matter of body b and cuts its triangles into chunks. False: out of memory. */
+static bool find_near(ct_pair_context *context, int b) {
+    const ct_pair_task *pair = context->pair;
+    const ct_mesh *mesh = pair->body[b]->mesh;
+    const ct_clusters *clusters = pair->body[b]->resident->clusters;
+    ct_buffer *memory = &ct_pair_driver(context)->runs[b];
+    const size_t most = clusters ? clusters->n : 1; /* runs; there are no more chunks than runs */
+    if (!ct_buffer_reserve(memory, &context->device->budget,
+                           most * sizeof(ct_triangle_run) + (most + 1) * sizeof(uint32_t), 0, false))
         return false;
-    run->gathered = driver->gathered.data;
-    run->first = run->placed[1].n_triangles > run->placed[0].n_triangles;
-    size_t bins = run->triangle_chunks[0] + run->triangle_chunks[1];
-    if (bins > driver->n_bins) {
-        if (!ct_buffer_reserve(&driver->bins_memory, &device->budget, bins * sizeof(ct_bin),
-                               driver->n_bins * sizeof(ct_bin), true))
-            return false;
-        driver->bins = driver->bins_memory.data;
-        driver->n_bins = driver->bins_memory.capacity / sizeof(ct_bin);
+    ct_triangle_run *runs = memory->data;
+    uint32_t *chunk_runs = (uint32_t *)(runs + most), chunks = 0, triangles = 0;
+    context->near[b] = ct_cpu_find_near(pair, b, clusters ? CT_PAIR_TRIANGLE_CHUNK : UINT32_MAX, runs);
+    for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
+        const uint32_t n = runs[r].end - runs[r].first;
+        if (chunks == 0 || triangles + n > CT_PAIR_TRIANGLE_CHUNK) {
+            chunk_runs[chunks++] = r;
+            triangles = 0;
+        }
+        triangles += n;
     }
-    driver->span.n_spans = 0;
+    chunk_runs[chunks] = context->near[b].n_runs;
+    context->runs[b] = runs;
+    context->chunk_runs[b] = chunk_runs;
+    context->triangle_chunks[b] = chunks;
+    /* Reading vertices from a list takes about twice as long as reading all in a row. */
+    context->lists_vertices[b] = clusters && 2 * context->near[b].n_vertices < mesh->n_vertices;
     return true;
 }
 
-static void drawn_band(void *context, uint32_t i, uint32_t index) {
-    const ct_pair_context *run = context;
-    band(context, run->job->first_band + i, index);
+static bool reserve_chunks(ct_pair_context *context) {
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const size_t n = ct_all_triangle_chunks(context);
+    if (n <= driver->n_chunks) return true;
+    if (!ct_buffer_reserve(&driver->chunk_memory, &context->device->budget, n * sizeof(ct_binned_chunk),
+                           driver->n_chunks * sizeof(ct_binned_chunk), true))
+        return false;
+    driver->chunks = driver->chunk_memory.data;
+    driver->n_chunks = driver->chunk_memory.capacity / sizeof(ct_binned_chunk);
+    return true;
 }
 
-/* Draws the job's bands and takes their spans: all at once, or as many at a time as OpenGL, or memory, has room for. */
-static void draw_bands(ct_pair_context *run) {
-    ct_pair_task *job = run->job;
-    uint32_t most = job->bands.total;
-    for (job->first_band = 0; job->first_band < job->bands.total && !run->failed;) {
-        ct_draw_region tiles[3];
-        ct_drawing drawing = {.tiles = tiles};
-        uint32_t left = job->bands.total - job->first_band;
-        job->end_band = job->first_band + (left < most ? left : most);
+static bool prepare(ct_pair_context *context) {
+    ct_device *device = context->device;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_pair_task *pair = context->pair;
+    context->options =
+        (ct_span_options){.rule = pair->rule, .keep_spans = (pair->want & CT_WANT_SPANS) != 0, .contact = 0};
+    for (int b = 0; b < 2; b++) {
+        const ct_mesh *mesh = pair->body[b]->mesh;
+        context->vertices[b] = mesh->n_vertices;
+        context->options.triangles[b] = mesh->triangles;
+        context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
+        if (!find_near(context, b)) return false;
+        /* Zeroed: SIMD code multiplies the coordinates of vertices without a sum by 0, so they must be initialised. */
+        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_padded_vertices(context, b) * sizeof(ct_coords),
+                               0, true) ||
+            !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
+            return false;
+        context->snapped[b] = (ct_snapped_body){.coords = driver->coords[b].data,
+                                                .cells = driver->cells[b].data,
+                                                .triangles = mesh->triangles,
+                                                .n_triangles = mesh->n_triangles,
+                                                .body = (uint32_t)b};
+        for (int w = 0; w < 3; w++)
+            context->snapped[b].initial[w] =
+                (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
+    }
+    if (!ct_buffer_reserve(&driver->compacted, &device->budget,
+                           ct_all_vertex_chunks(context) * sizeof(ct_compacted_chunk), 0, false))
+        return false;
+    context->compacted = driver->compacted.data;
+    context->first_body = context->snapped[1].n_triangles > context->snapped[0].n_triangles;
+    driver->span.n_spans = 0;
+    return reserve_chunks(context);
+}
+
+static void compute_drawn_bin(void *argument, uint32_t i, uint32_t worker) {
+    const ct_pair_context *context = argument;
+    compute_bin(argument, context->pair->first_bin + i, worker);
+}
+
+/* Draws the pair's bins and computes their spans: all at once, or as many at a time as fit OpenGL's limits, or memory.
+ */
+static void draw_bins(ct_pair_context *context) {
+    ct_pair_task *pair = context->pair;
+    uint32_t most = pair->plan.n_bins;
+    for (pair->first_bin = 0; pair->first_bin < pair->plan.n_bins && !context->has_failed;) {
+        ct_draw_region regions[3];
+        ct_drawing drawing = {.tiles = regions};
+        uint32_t left = pair->plan.n_bins - pair->first_bin;
+        pair->end_bin = pair->first_bin + (left < most ? left : most);
         double start = ct_now();
-        ct_cpu_plan_draw_regions(job, &drawing);
-        ct_pair_parallel_for(run, run->triangle_chunks[0] + run->triangle_chunks[1], patch_chunk);
-        ct_status status = ct_cpu_draw(run->workspace, run->failed ? NULL : &drawing);
-        job->seconds[CT_PHASE_RASTER] += ct_now() - start;
-        uint32_t n = job->end_band - job->first_band;
-        run->failed = status && (status == CT_DEVICE_ERROR || n == 1);
-        if (run->failed) run->status = status;
+        ct_cpu_plan_draw_regions(pair, &drawing);
+        ct_pair_parallel_for(context, ct_all_triangle_chunks(context), patch_chunk);
+        ct_status status = ct_cpu_draw(context->workspace, context->has_failed ? NULL : &drawing);
+        pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
+        uint32_t n = pair->end_bin - pair->first_bin;
+        context->has_failed = status && (status == CT_DEVICE_ERROR || n == 1);
+        if (context->has_failed) context->status = status;
         if (status) {
             most = n / 2;
             continue;
         }
-        job->drawing = &drawing;
-        ct_pair_parallel_for(run, n, drawn_band);
-        job->drawing = NULL;
-        job->first_band = job->end_band;
+        pair->drawing = &drawing;
+        ct_pair_parallel_for(context, n, compute_drawn_bin);
+        pair->drawing = NULL;
+        pair->first_bin = pair->end_bin;
     }
 }
 
-static ct_pair_context run_of(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, bool wide) {
+static ct_pair_context context_of(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
     return (ct_pair_context){.device = workspace->device,
                              .workspace = workspace,
-                             .job = job,
+                             .pair = pair,
                              .driver = worker,
-                             .spread = wide,
-                             .first_worker = wide ? 0 : worker,
-                             .end_worker = wide ? workspace->device->threads : worker + 1};
+                             .is_spread = is_spread,
+                             .first_worker = is_spread ? 0 : worker,
+                             .end_worker = is_spread ? workspace->device->threads : worker + 1};
 }
 
-bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, uint32_t tile) {
-    ct_pair_context run = run_of(workspace, job, worker, false);
-    if (!prepare(&run)) return false;
-    run.tile = tile;
-    place(&run);
-    if (!run.failed) ct_pair_parallel_for(&run, run.triangle_chunks[0] + run.triangle_chunks[1], patch_chunk);
-    return !run.failed;
+bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, uint32_t region) {
+    ct_pair_context context = context_of(workspace, pair, worker, false);
+    if (!prepare(&context)) return false;
+    context.region = region;
+    snap_and_bin(&context);
+    if (!context.has_failed) ct_pair_parallel_for(&context, ct_all_triangle_chunks(&context), patch_chunk);
+    return !context.has_failed;
 }
 
-void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, bool wide) {
-    ct_pair_context run = run_of(workspace, job, worker, wide);
-    double start = ct_now(), placed = start;
-    if (!prepare(&run)) {
-        run.failed = true;
-    } else if (job->drawing) { /* by ct_cpu_draw_pairs; where vertices are is asked for once more, by the frames */
-        ct_pair_parallel_for(&run, run.vertex_chunks[0] + run.vertex_chunks[1], snap_chunk);
-        placed = ct_now();
-        ct_pair_parallel_for(&run, job->bands.total, band);
+void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+    ct_pair_context context = context_of(workspace, pair, worker, is_spread);
+    double start = ct_now(), binned = start;
+    if (!prepare(&context)) {
+        context.has_failed = true;
+    } else if (pair->drawing) { /* already drawn; finishing needs the vertices' coordinates once more */
+        snap_bodies(&context);
+        binned = ct_now();
+        ct_pair_parallel_for(&context, pair->plan.n_bins, compute_bin);
     } else {
-        place(&run);
-        placed = ct_now();
-        if (workspace->device->drawer && !run.failed)
-            draw_bands(&run);
-        else if (!run.failed)
-            ct_pair_parallel_for(&run, job->bands.total, band);
+        snap_and_bin(&context);
+        binned = ct_now();
+        if (workspace->device->draw && !context.has_failed)
+            draw_bins(&context);
+        else if (!context.has_failed)
+            ct_pair_parallel_for(&context, pair->plan.n_bins, compute_bin);
     }
     double summed = ct_now();
-    ct_pair_finish(&run);
-    job->seconds[CT_PHASE_RASTER] += placed - start;
-    job->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
-    if (run.failed) {
-        job->status = run.status == CT_DEVICE_ERROR ? CT_DEVICE_ERROR : CT_OUT_OF_MEMORY;
-        ct_cpu_clear_pair(job);
+    ct_pair_finish(&context);
+    pair->seconds[CT_PHASE_RASTER] += binned - start;
+    pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
+    if (context.has_failed) {
+        pair->status = context.status == CT_DEVICE_ERROR ? CT_DEVICE_ERROR : CT_OUT_OF_MEMORY;
+        ct_cpu_clear_pair(pair);
     }
 }

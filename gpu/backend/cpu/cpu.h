@@ -6,4 +6,6 @@
 
 extern const ct_backend ct_backend_cpu;
 
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps); /* a ct_method_run */
+
 #endif

@@ -1,5 +1,5 @@
-/* device.h - the CPU backend's own structures: the device with its threads, workspaces and scratch, and the jobs of
- * a batch. */
+/* device.h - the CPU backend's own structures: the device, its workspaces and their per-thread scratch, and the pair
+ * tasks of a batch. */
 #ifndef CT_CPU_DEVICE_H
 #define CT_CPU_DEVICE_H
 
@@ -7,6 +7,8 @@
 
 #include "gpu/backend/backend.h"
 #include "gpu/backend/cpu/pool.h"
+#include "gpu/base/arena.h"
+#include "gpu/base/clock.h"
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
 #include "gpu/raster/patch.h"
@@ -25,140 +27,167 @@ typedef struct ct_kernels {
     const ct_bin_cpu *bin;
     const ct_raster_cpu *raster;
     const ct_span_cpu *span;
-    const ct_compact_cpu *gather;
+    const ct_compact_cpu *compact;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
 const ct_kernels *ct_kernels_find(const char *name, ct_error *error);
 void ct_kernels_list(char *names, size_t size); /* those that this processor runs, space-separated */
 
+/* A body's state. */
 struct ct_resident {
-    float *positions; /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+    float *positions;            /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+    const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
+    ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
+    bool is_stale;               /* boxes are those of older positions */
+    /* While a step's updates are applied: */
+    ct_box next_box;     /* box of the checked positions that are not applied yet */
+    size_t updates_left; /* updates of this body still to be applied */
+    bool has_moved;      /* rigid: an applied update changed its pose */
 };
 
-/* One thread's scratch. */
+/* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
-    /* A pair on its lattice, used by whoever drives the job: */
-    ct_buffer coords[2], cells[2], bins_memory, gathered;
-    ct_bin *bins;
-    size_t n_bins;         /* whose memory is to be freed in the end */
-    ct_patches patches[2]; /* for OpenGL: those that this thread made of bodies drawn first, and second */
-    /* A chunk of triangles, then a band: */
+    /* A pair on its lattice, for the thread that drives the pair: */
+    ct_buffer coords[2], cells[2], runs[2], chunk_memory, compacted;
+    ct_binned_chunk *chunks;
+    size_t n_chunks;       /* that have memory of their own, which is freed in the end */
+    ct_patches patches[2]; /* for OpenGL: made by this thread, of bodies drawn first, and second */
+    /* A chunk of triangles, then a bin: */
     ct_bin_scratch binning;
     ct_ray_lists rays;
     ct_span_scratch span;
-    /* The pair's sums, or this thread's part of them: */
-    ct_buffer gradient_memory[2], touched_memory[2];
-    ct_contact_sums sums;
-    uint64_t sums_job; /* number of the job that sums belong to; 0: none, and all is zero */
+    /* The sums of the pair's contacts, or this thread's part of them: */
+    ct_buffer sums_memory, gradient_memory[2], touched_memory[2];
+    ct_contact_sums *sums; /* [the pair's n_contacts] */
+    uint64_t sums_pair;    /* number of the pair task that sums belong to; 0: none, and all are zero */
     uint64_t rays_cast, fragments;
     double raster_seconds, span_seconds;
+    ct_arena answers; /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 
-/* A pair of a step. */
+/* A contact of a pair. */
+typedef struct ct_pair_contact {
+    bool is_found;
+    ct_contact contact;
+    ct_entry_arrays entries;  /* body 0's first */
+    const ct_raw_span *spans; /* [contact.n_spans] */
+} ct_pair_contact;
+
+/* A pair of a step: two bodies whose boxes overlap. */
 typedef struct ct_pair_task {
     size_t step;
     const ct_body *body[2];
     ct_window window;
-    ct_bands bands;
-    uint64_t number; /* unique and non-zero */
-    double cost;     /* ns, roughly */
+    ct_binned_tile tiles[3];
+    ct_bin_plan plan;
+    ct_span_rule rule;
+    uint32_t n_contacts; /* contacts that the pair may yield, each with sums of its own */
+    uint64_t number;     /* unique and non-zero */
+    double cost;         /* estimate, ns */
     uint32_t want;
     double stiffness; /* the scene's */
-    /* Of bands [first_band, end_band), rays were drawn by OpenGL, if it draws: by view, the index in the drawing that
-     * the ray of the view's first row has, or would have. */
+    bool is_alone;    /* the only pair of its step: a single contact's entries become the result's without a copy */
+    /* If OpenGL draws: rays of bins [first_bin, end_bin) are in the drawing. first_ray: per view, the index in the
+     * drawing that the ray of the view's first row has, or would have. */
     const ct_drawing *drawing;
-    uint32_t first_band, end_band;
+    uint32_t first_bin, end_bin;
     int64_t first_ray[3];
     /* out: */
     ct_status status;
-    bool found; /* a contact */
-    ct_contact contact;
-    /* Its own memory until the step's result is made: the entries, body 0's first, and ct_raw_span
-     * [contact.n_spans]. */
-    ct_entry_arrays entries;
-    void *raw_spans;
+    ct_pair_contact *contacts; /* [n_contacts], in an arena; NULL: none was found */
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
 } ct_pair_task;
 
-/* One of the batches that run at a time: its caller's place in the device. The pool's threads work for every workspace,
- * so each has scratch in each. */
+/* The scratch of one of the batches that run at a time. The pool's threads work for every batch, so each thread has
+ * scratch in every workspace. */
 typedef struct ct_workspace {
     ct_device *device;
     ct_thread_scratch *workers; /* [device->threads] */
-    ct_buffer jobs;
-    uint64_t next_job;
-    ct_raster_gl *gl;    /* of the device's drawer */
-    ct_buffer tiles;     /* of a drawing of several pairs */
-    bool taken, waiting; /* guarded by the device's mutex. waiting: to be alone; it computes nothing meanwhile */
+    ct_buffer pairs;            /* ct_pair_task */
+    uint64_t next_pair;
+    ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
+    ct_buffer regions;         /* of a drawing of several pairs */
+    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: for exclusive use; it computes nothing */
 } ct_workspace;
 
-/* What lets the views of pairs be drawn by OpenGL; NULL in a device: the CPU rasterises them itself. */
-typedef struct ct_drawer {
-    const char *name;                                      /* as ct_engine_options.rasterizer has it: "egl" */
-    ct_status (*open)(ct_device *device, ct_error *error); /* after its workspaces were made */
-    void (*close)(ct_device *device);                      /* harmless after a failed open */
-    void (*release)(ct_workspace *workspace);              /* gives back the workspace's buffers */
-    ct_status (*draw)(ct_workspace *workspace, ct_drawing *drawing, ct_error *error); /* as ct_raster_gl_draw */
-    const char *(*renderer)(const ct_device *device); /* the OpenGL driver's name for what draws */
-} ct_drawer;
-
-extern const ct_drawer ct_drawer_egl; /* only with CT_HAVE_EGL */
+/* Draws a batch's patches. As ct_raster_gl_draw. */
+typedef ct_status (*ct_draw_fn)(ct_workspace *workspace, ct_drawing *drawing, ct_error *error);
 
 struct ct_device {
-    const ct_drawer *drawer;
-    struct ct_gl_context *gl; /* the drawer's */
+    ct_draw_fn draw;          /* NULL: the CPU rasterises by itself */
+    struct ct_gl_context *gl; /* NULL where OpenGL does not draw */
     ct_pool *pool;
     uint32_t threads;
     const ct_kernels *kernels;
-    ct_budget budget;
+    ct_budget budget;  /* scratch */
+    ct_budget answers; /* arenas of answers: without a limit, as the results made of them are */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     ct_error lost; /* guarded by mutex: why OpenGL failed for good */
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a workspace was left, or waits, or is no longer alone */
-    ct_workspace *alone;    /* guarded by mutex */
+    pthread_cond_t changed;  /* a workspace was released, waits, or ended its exclusive use */
+    ct_workspace *exclusive; /* guarded by mutex */
 };
 
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free one. Large batches and small ones keep to different workspaces where they can: a large one's scratch
- * is then kept once. */
-ct_workspace *ct_workspace_acquire(ct_device *device, bool large);
+/* Waits for a free one. Large batches and small ones keep to different workspaces where they can, so that only one
+ * workspace holds a large batch's scratch. */
+ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large);
 void ct_workspace_release(ct_workspace *workspace);
-/* For a taken workspace that computes nothing just now. Waits until the others compute nothing either; none does until
+/* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
  * ct_workspace_end_exclusive. */
 void ct_workspace_begin_exclusive(ct_workspace *workspace);
 void ct_workspace_end_exclusive(ct_workspace *workspace);
-/* What all workspaces keep for their next jobs, but for the lists of pairs of those that are taken. By who is alone. */
+/* Frees the scratch that all workspaces keep for later pairs; not the answers and pair lists of acquired ones. Needs
+ * exclusive use. */
 void ct_workspaces_free_scratch(ct_device *device);
 
-double ct_now(void); /* s, monotonic */
+/* device_gl.c and no_gl.c, for devices that OpenGL draws for: */
+ct_status ct_cpu_gl_open(ct_device *device, ct_error *error); /* after its workspaces were made; sets device->draw */
+void ct_cpu_gl_close(ct_device *device);                      /* harmless after a failed open, and without one */
+void ct_cpu_gl_release(ct_workspace *workspace);              /* gives back the workspace's buffers */
+const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driver's name; "" without one */
 
-/* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
+/* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
+ * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 
-/* Frees what a job's answer holds. */
-void ct_cpu_clear_pair(ct_pair_task *job);
+/* near_cpu.c: */
+/* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
+ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
+/* Refits the stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. */
+void ct_cpu_refit_clusters(ct_step *step, ct_pool *pool);
+/* The box of a rigid body. */
+void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
+/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters: all of it, in one run. */
+ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
 
-/* job.c: computes one pair, on the calling worker alone or spread over the pool. With a drawer: what of its bands lies
- * in job->drawing, which holds all of them, or else by drawings of its own, on worker 0 or spread. */
-void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, bool spread);
-/* Gives the job's bands, from first_band up to end_band, their tiles (3 at most) and rays in a drawing that has n_tiles
- * and n_rays so far. */
-void ct_cpu_plan_draw_regions(ct_pair_task *job, ct_drawing *drawing);
-/* Makes the patches of a job that has its tiles, the first of which is number `tile`. False: out of memory. */
-bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *job, uint32_t worker, uint32_t tile);
+/* ldi.c: plans the views, bins and contacts of a pair. LIMIT_EXCEEDED, OUT_OF_RANGE: see ct_view_plan. */
+ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                           ct_error *error);
 
-/* drawn.c, for a device with a drawer: draws what the patches of all workers of the workspace make, and forgets them. A
- * DEVICE_ERROR is kept in the device. */
+/* compute_pair.c: computes one pair, on the calling worker alone or spread over the pool. If OpenGL draws: from
+ * pair->drawing, which then holds all of the pair's bins, or else by drawings of its own, on worker 0 or spread. */
+void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
+/* Frees what the answer of a pair holds outside arenas. */
+void ct_cpu_clear_pair(ct_pair_task *pair);
+/* Gives the pair's bins [first_bin, end_bin) their regions (3 at most) and rays in a drawing that has n_regions and
+ * n_rays so far. */
+void ct_cpu_plan_draw_regions(ct_pair_task *pair, ct_drawing *drawing);
+/* Makes the patches of a pair whose regions are planned; region: number of the first. False: out of memory. */
+bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, uint32_t region);
+
+/* draw_pairs.c, for devices that OpenGL draws for: draws the patches of all workers of the workspace, and drops them.
+ * A DEVICE_ERROR is kept in the device. */
 ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing);
-/* Computes jobs[order[0..n-1]], many of them in a drawing. */
-void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *jobs, const uint32_t *order, uint32_t n, bool spread);
+/* Computes pairs[order[0..n-1]], many of them per drawing. */
+void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint32_t *order, uint32_t n, bool is_spread);
 
-/* answer.c: makes a step's result of its jobs, whose entries it may take. On failure the step has its error and no
+/* answer.c: makes a step's result of its pairs, whose entries it may take. On failure the step has its error and no
  * result. */
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *jobs, size_t n_jobs);
+void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs);
 
 #endif

@@ -9,12 +9,12 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing) {
     for (uint32_t w = 0; w < device->threads; w++)
         for (int order = 0; order < 2; order++) parts[order][w] = &workspace->workers[w].patches[order];
     ct_error error = {0};
-    ct_status status = CT_OUT_OF_MEMORY; /* there was no room for all patches */
+    ct_status status = CT_OUT_OF_MEMORY; /* no drawing: the patches did not fit */
     if (drawing) {
         drawing->parts[0] = parts[0];
         drawing->parts[1] = parts[1];
         drawing->n_parts = device->threads;
-        status = device->drawer->draw(workspace, drawing, &error);
+        status = device->draw(workspace, drawing, &error);
     }
     for (uint32_t w = 0; w < device->threads; w++)
         for (int order = 0; order < 2; order++)
@@ -29,15 +29,15 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing) {
 
 struct group {
     ct_workspace *workspace;
-    ct_pair_task *jobs;
+    ct_pair_task *pairs;
     const uint32_t *order;
     uint32_t n;
-    bool spread;
-    atomic_bool failed;
+    bool is_spread;
+    atomic_bool has_failed;
 };
 
 static void for_each(struct group *group, ct_pool_fn task) {
-    if (group->spread)
+    if (group->is_spread)
         ct_pool_run(group->workspace->device->pool, group->n, task, group);
     else
         for (uint32_t i = 0; i < group->n; i++) task(group, i, 0);
@@ -45,63 +45,63 @@ static void for_each(struct group *group, ct_pool_fn task) {
 
 static void make_patches(void *context, uint32_t i, uint32_t worker) {
     struct group *group = context;
-    ct_pair_task *job = &group->jobs[group->order[i]];
+    ct_pair_task *pair = &group->pairs[group->order[i]];
     double start = ct_now();
-    if (!group->failed && !ct_cpu_make_patches(group->workspace, job, worker, 3 * i)) group->failed = true;
-    job->seconds[CT_PHASE_RASTER] += ct_now() - start;
+    if (!group->has_failed && !ct_cpu_make_patches(group->workspace, pair, worker, 3 * i)) group->has_failed = true;
+    pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
 }
 
-static void finish_job(void *context, uint32_t i, uint32_t worker) {
+static void compute_drawn_pair(void *context, uint32_t i, uint32_t worker) {
     struct group *group = context;
-    ct_cpu_compute_pair(group->workspace, &group->jobs[group->order[i]], worker, false);
+    ct_cpu_compute_pair(group->workspace, &group->pairs[group->order[i]], worker, false);
 }
 
-static uint64_t rays_of(const ct_pair_task *job) {
+static uint64_t rays_of(const ct_pair_task *pair) {
     uint64_t n = 0;
-    for (int w = 0; w < 3; w++)
-        n += (uint64_t)job->window.axis[ct_view_u(w)].n * (uint64_t)job->window.axis[ct_view_v(w)].n;
+    for (int w = 0; w < 3; w++) n += (uint64_t)pair->tiles[w].tile.n_u * (uint64_t)pair->tiles[w].tile.n_v;
     return n;
 }
 
-/* Several jobs in one drawing. False: there is no room for it; nothing is done. */
+/* Computes several pairs with one drawing. False: it does not fit; nothing was done. */
 static bool draw_together(struct group *group) {
     ct_workspace *workspace = group->workspace;
-    if (!ct_buffer_reserve(&workspace->tiles, &workspace->device->budget, 3 * group->n * sizeof(ct_draw_region), 0,
+    if (!ct_buffer_reserve(&workspace->regions, &workspace->device->budget, 3 * group->n * sizeof(ct_draw_region), 0,
                            false))
         return false;
-    ct_drawing drawing = {.tiles = workspace->tiles.data};
+    ct_drawing drawing = {.tiles = workspace->regions.data};
     for (uint32_t i = 0; i < group->n; i++) {
-        ct_pair_task *job = &group->jobs[group->order[i]];
-        job->first_band = 0;
-        job->end_band = job->bands.total;
-        ct_cpu_plan_draw_regions(job, &drawing);
+        ct_pair_task *pair = &group->pairs[group->order[i]];
+        pair->first_bin = 0;
+        pair->end_bin = pair->plan.n_bins;
+        ct_cpu_plan_draw_regions(pair, &drawing);
     }
     for_each(group, make_patches);
     double start = ct_now();
-    ct_status status = ct_cpu_draw(workspace, group->failed ? NULL : &drawing);
+    ct_status status = ct_cpu_draw(workspace, group->has_failed ? NULL : &drawing);
     double share = (ct_now() - start) / group->n;
     for (uint32_t i = 0; i < group->n; i++) {
-        ct_pair_task *job = &group->jobs[group->order[i]];
-        job->seconds[CT_PHASE_RASTER] += share;
-        if (status == CT_DEVICE_ERROR) job->status = status;
-        if (!status) job->drawing = &drawing;
+        ct_pair_task *pair = &group->pairs[group->order[i]];
+        pair->seconds[CT_PHASE_RASTER] += share;
+        if (status == CT_DEVICE_ERROR) pair->status = status;
+        if (!status) pair->drawing = &drawing;
     }
-    if (!status) for_each(group, finish_job);
-    for (uint32_t i = 0; i < group->n; i++) group->jobs[group->order[i]].drawing = NULL;
+    if (!status) for_each(group, compute_drawn_pair);
+    for (uint32_t i = 0; i < group->n; i++) group->pairs[group->order[i]].drawing = NULL;
     return !status || status == CT_DEVICE_ERROR;
 }
 
-void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *jobs, const uint32_t *order, uint32_t n, bool spread) {
-    enum { MOST_RAYS = 1 << 22 }; /* 50 MB of lists, and what stays on the CPU until it is done */
+void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint32_t *order, uint32_t n,
+                       bool is_spread) {
+    enum { MOST_RAYS = 1 << 22 }; /* per drawing: 50 MB of list heads and winding numbers */
     for (uint32_t first = 0, end; first < n; first = end) {
         uint64_t rays = 0;
         for (end = first; end < n; end++) {
-            rays += rays_of(&jobs[order[end]]);
+            rays += rays_of(&pairs[order[end]]);
             if (end > first && rays > MOST_RAYS) break;
         }
         struct group group = {
-            .workspace = workspace, .jobs = jobs, .order = order + first, .n = end - first, .spread = spread};
+            .workspace = workspace, .pairs = pairs, .order = order + first, .n = end - first, .is_spread = is_spread};
         if (group.n > 1 && draw_together(&group)) continue;
-        for (uint32_t i = first; i < end; i++) ct_cpu_compute_pair(workspace, &jobs[order[i]], 0, false);
+        for (uint32_t i = first; i < end; i++) ct_cpu_compute_pair(workspace, &pairs[order[i]], 0, false);
     }
 }

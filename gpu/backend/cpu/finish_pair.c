@@ -1,50 +1,40 @@
-/* finish.c - one pair on the CPU, the end: sums to volumes, entries and the contact's frame. */
+/* finish_pair.c - the end of a pair on the CPU: sums to contacts with volumes, entries and frames. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/contact/entry_arrays.h"
 
-static bool keep_spans(ct_pair_context *run) {
-    const ct_span_scratch *span = &run->workspace->workers[run->driver].span;
-    ct_pair_task *job = run->job;
-    job->contact.n_spans = span->n_spans;
-    size_t bytes = span->n_spans * sizeof(ct_raw_span);
-    if (!bytes) return true;
-    job->raw_spans = malloc(bytes);
-    if (job->raw_spans) memcpy(job->raw_spans, span->spans.data, bytes);
-    return job->raw_spans;
-}
+enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
-void ct_cpu_clear_pair(ct_pair_task *job) {
-    ct_entry_arrays_free(&job->entries);
-    free(job->raw_spans);
-    job->raw_spans = NULL;
+void ct_cpu_clear_pair(ct_pair_task *pair) {
+    for (uint32_t c = 0; pair->contacts && pair->is_alone && c < pair->n_contacts; c++)
+        ct_entry_arrays_free(&pair->contacts[c].entries);
+    pair->contacts = NULL;
 }
 
 /* ---- chunks of vertices ---- */
 
 struct chunk {
     int body;
-    size_t first, end; /* vertices, whole CT_VERTEX_BLOCK */
-    ct_sum_parts summed;
+    size_t first, end; /* vertices, whole CT_VERTEX_BLOCKs */
+    ct_sum_parts parts;
 };
 
-static struct chunk chunk_of(const ct_pair_context *run, uint32_t i) {
-    const int b = i >= run->vertex_chunks[0];
-    const size_t first = (size_t)(b ? i - run->vertex_chunks[0] : i) * CT_PAIR_VERTEX_CHUNK,
-                 end = first + CT_PAIR_VERTEX_CHUNK;
-    const size_t room = ct_padded_vertices(run, b);
-    return (struct chunk){
-        b, first, end < room ? end : room,
-        (ct_sum_parts){run->parts, run->n_parts, b, run->workspace->workers[run->driver].coords[b].data}};
+static struct chunk chunk_of(const ct_pair_context *context, uint32_t i) {
+    const int b = i >= context->vertex_chunks[0];
+    const size_t first = (size_t)(b ? i - context->vertex_chunks[0] : i) * CT_PAIR_VERTEX_CHUNK;
+    const size_t end = first + CT_PAIR_VERTEX_CHUNK, padded = ct_padded_vertices(context, b);
+    return (struct chunk){b, first, end < padded ? end : padded,
+                          (ct_sum_parts){context->parts, context->n_parts, b, ct_pair_driver(context)->coords[b].data}};
 }
 
-static void clear(void *context, uint32_t i, uint32_t worker) {
+static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_pair_context *run = context;
-    const struct chunk c = chunk_of(run, i);
-    for (uint32_t p = 0; p < run->n_parts; p++) {
-        const ct_contact_sums *sums = run->parts[p];
+    const ct_pair_context *context = argument;
+    const struct chunk c = chunk_of(context, i);
+    for (uint32_t p = 0; p < context->n_parts; p++) {
+        const ct_contact_sums *sums = context->parts[p];
         uint8_t *touched = sums->touched[c.body];
         for (size_t v = c.first; v < c.end; v += CT_VERTEX_GROUP)
             for (int w = 0; touched[v / CT_VERTEX_GROUP] && w < 3; w++)
@@ -53,99 +43,162 @@ static void clear(void *context, uint32_t i, uint32_t worker) {
     }
 }
 
-static void sum_parts(void *context, uint32_t i, uint32_t worker) {
+static void sum_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_pair_context *run = context;
-    const struct chunk c = chunk_of(run, i);
-    ct_compacted_chunk *to = &run->gathered[i];
+    const ct_pair_context *context = argument;
+    const struct chunk c = chunk_of(context, i);
+    ct_compacted_chunk *to = &context->compacted[i];
     memset(to, 0, sizeof *to);
-    to->count = run->device->kernels->gather->sum_parts(&c.summed, c.first, c.end, &to->moments);
+    to->count = context->device->kernels->compact->sum_parts(&c.parts, c.first, c.end, &to->moments);
 }
 
-/* With the contact's normal known and the arrays made. */
-static void write_entries(void *context, uint32_t i, uint32_t worker) {
+/* Needs the contact's normal, and the arrays of entries. */
+static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_pair_context *run = context;
-    const ct_pair_task *job = run->job;
-    const struct chunk c = chunk_of(run, i);
-    const ct_entry_scaling how = {.units = ct_frame_units(&job->window),
-                                  .contact = &job->contact,
-                                  .has_normal = run->has_normal,
-                                  .scale = ct_barycentre_scale(&job->window),
-                                  .pressure = -job->stiffness * job->contact.volume};
-    run->device->kernels->gather->write_entries(&c.summed, c.first, c.end, &how, &run->gathered[i].barycentre,
-                                                &job->entries, run->gathered[i].first, run->gathered[i].count);
+    const ct_pair_context *context = argument;
+    const ct_pair_task *pair = context->pair;
+    const struct chunk c = chunk_of(context, i);
+    const ct_entry_scaling scaling = {.units = ct_frame_units(&pair->window),
+                                      .contact = &context->contact->contact,
+                                      .has_normal = context->has_normal,
+                                      .scale = ct_barycentre_scale(&pair->window),
+                                      .pressure = -pair->stiffness * context->contact->contact.volume};
+    context->device->kernels->compact->write_entries(&c.parts, c.first, c.end, &scaling,
+                                                     &context->compacted[i].barycentre, &context->contact->entries,
+                                                     context->compacted[i].first, context->compacted[i].count);
 }
 
-/* ---- the answer ---- */
+/* ---- a contact ---- */
 
-static uint32_t chunks_before(const ct_pair_context *run, int body) {
-    return body ? run->vertex_chunks[0] : 0;
+static uint32_t first_chunk_of(const ct_pair_context *context, int body) {
+    return body ? context->vertex_chunks[0] : 0;
 }
 
-/* How many entries there are, and the forces. */
-static void sum_and_count(ct_pair_context *run) {
-    ct_pair_task *job = run->job;
-    const ct_weight_units units = ct_frame_units(&job->window);
+/* Counts the entries, and computes the 6-vectors and the normal. */
+static void sum_and_count(ct_pair_context *context) {
+    const ct_pair_task *pair = context->pair;
+    ct_contact *contact = &context->contact->contact;
+    const ct_weight_units units = ct_frame_units(&pair->window);
     size_t entries = 0;
-    ct_pair_parallel_for(run, run->vertex_chunks[0] + run->vertex_chunks[1], sum_parts);
+    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), sum_chunk);
     for (int b = 0; b < 2; b++) {
-        const ct_body *body = job->body[b];
-        ct_compacted_chunk *part = run->gathered + chunks_before(run, b), *end = part + run->vertex_chunks[b];
+        const ct_body *body = pair->body[b];
+        ct_compacted_chunk *part = context->compacted + first_chunk_of(context, b);
+        const ct_compacted_chunk *end = part + context->vertex_chunks[b];
         double origin[3] = {0, 0, 0};
         if (body->kind == CT_BODY_RIGID)
             for (int k = 0; k < 3; k++) origin[k] = body->pose[4 * k + 3];
         ct_moments sum;
         memset(&sum, 0, sizeof sum);
-        job->contact.count[b] = 0;
+        contact->count[b] = 0;
         for (; part < end; part++) {
             part->first = entries;
             entries += part->count;
-            job->contact.count[b] += part->count;
+            contact->count[b] += part->count;
             ct_moments_join(&sum, &part->moments);
         }
-        ct_moments_finish(&sum, &job->window, &units, origin, job->contact.generalized_gradient[b]);
+        ct_moments_finish(&sum, &pair->window, &units, origin, contact->generalized_gradient[b]);
     }
-    run->has_normal = ct_frame_normal(&job->contact, job->contact.generalized_gradient[0]);
+    context->has_normal = ct_frame_normal(contact, contact->generalized_gradient[0]);
 }
 
-static void make_answer(ct_pair_context *run) {
-    ct_pair_task *job = run->job;
-    sum_and_count(run);
-    if (!ct_entry_arrays_new(&job->entries, job->want, job->contact.count[0] + job->contact.count[1])) {
-        run->failed = true;
-        ct_pair_parallel_for(run, run->vertex_chunks[0] + run->vertex_chunks[1], clear);
+static void clear_sums(ct_pair_context *context) {
+    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), clear_chunk);
+}
+
+static bool make_entry_arrays(ct_pair_context *context) {
+    const ct_pair_task *pair = context->pair;
+    const uint64_t n = context->contact->contact.count[0] + context->contact->contact.count[1];
+    if (pair->is_alone) return ct_entry_arrays_new(&context->contact->entries, pair->want, n);
+    return ct_entry_arrays_in(&ct_pair_driver(context)->answers, &context->device->answers, &context->contact->entries,
+                              pair->want, n);
+}
+
+static void make_entries_and_frame(ct_pair_context *context) {
+    const ct_window *window = &context->pair->window;
+    sum_and_count(context);
+    if (!make_entry_arrays(context)) {
+        context->has_failed = true;
+        clear_sums(context);
         return;
     }
-    ct_pair_parallel_for(run, run->vertex_chunks[0] + run->vertex_chunks[1], write_entries);
+    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), write_chunk);
     ct_barycentre side[2];
     memset(side, 0, sizeof side);
     for (int b = 0; b < 2; b++) {
-        const ct_compacted_chunk *part = run->gathered + chunks_before(run, b), *end = part + run->vertex_chunks[b];
+        const ct_compacted_chunk *part = context->compacted + first_chunk_of(context, b);
+        const ct_compacted_chunk *end = part + context->vertex_chunks[b];
         for (; part < end; part++) ct_barycentre_join(&side[b], &part->barycentre);
     }
-    ct_frame_finish(&job->window, side, run->has_normal, ct_barycentre_scale(&job->window), &job->contact);
+    ct_frame_finish(window, side, context->has_normal, ct_barycentre_scale(window), &context->contact->contact);
 }
 
-void ct_pair_finish(ct_pair_context *run) {
-    ct_pair_task *job = run->job;
+/* Copies the spans that the driver kept, which are all of contact 0 (a pair that keeps spans is not spread). */
+static bool keep_spans(ct_pair_context *context) {
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_span_scratch *kept = &driver->span;
+    context->contact->contact.n_spans = kept->n_spans;
+    const size_t bytes = kept->n_spans * sizeof(ct_raw_span);
+    if (!bytes) return true;
+    ct_raw_span *spans = ct_arena_alloc(&driver->answers, &context->device->answers, bytes);
+    if (!spans) return false;
+    memcpy(spans, kept->spans.data, bytes);
+    context->contact->spans = spans;
+    return true;
+}
+
+/* Finishes contact number c, whose parts are set. */
+static void finish_contact(ct_pair_context *context, uint32_t c) {
+    ct_pair_task *pair = context->pair;
     int64_t length[3] = {0, 0, 0};
-    run->n_parts = 0;
-    for (uint32_t w = run->first_worker; w < run->end_worker; w++) {
-        ct_thread_scratch *worker = &run->workspace->workers[w];
-        if (worker->sums_job != job->number) continue;
-        worker->sums_job = 0;
-        run->parts[run->n_parts++] = &worker->sums;
-        for (int k = 0; k < 3; k++) length[k] += worker->sums.length[k];
-        job->rays += worker->rays_cast;
-        job->fragments += worker->fragments;
-        job->seconds[CT_PHASE_RASTER] += worker->raster_seconds;
-        job->seconds[CT_PHASE_SPAN] += worker->span_seconds;
+    for (uint32_t p = 0; p < context->n_parts; p++)
+        for (int k = 0; k < 3; k++) length[k] += context->parts[p]->length[k];
+    context->contact = &pair->contacts[c];
+    *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
+    context->contact->is_found = ct_frame_volumes(&pair->window, length, &context->contact->contact);
+    if (context->contact->is_found && pair->want & NEEDS_ENTRIES)
+        make_entries_and_frame(context);
+    else
+        clear_sums(context);
+    if (context->contact->is_found && (pair->want & CT_WANT_SPANS) && !keep_spans(context)) context->has_failed = true;
+}
+
+/* ---- a pair ---- */
+
+/* Ends the workers' part in the pair: takes their counts, and returns how many took part. */
+static uint32_t collect_workers(ct_pair_context *context, ct_thread_scratch **took_part) {
+    ct_pair_task *pair = context->pair;
+    uint32_t n = 0;
+    for (uint32_t w = context->first_worker; w < context->end_worker; w++) {
+        ct_thread_scratch *worker = &context->workspace->workers[w];
+        if (worker->sums_pair != pair->number) continue;
+        worker->sums_pair = 0;
+        took_part[n++] = worker;
+        pair->rays += worker->rays_cast;
+        pair->fragments += worker->fragments;
+        pair->seconds[CT_PHASE_RASTER] += worker->raster_seconds;
+        pair->seconds[CT_PHASE_SPAN] += worker->span_seconds;
     }
-    job->found = !run->failed && ct_frame_volumes(&job->window, length, &job->contact);
-    if (job->found && job->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))
-        make_answer(run);
-    else if (run->n_parts)
-        ct_pair_parallel_for(run, run->vertex_chunks[0] + run->vertex_chunks[1], clear);
-    if (job->found && (job->want & CT_WANT_SPANS) && !keep_spans(run)) run->failed = true;
+    return n;
+}
+
+void ct_pair_finish(ct_pair_context *context) {
+    ct_pair_task *pair = context->pair;
+    ct_thread_scratch *took_part[CT_MAX_THREADS];
+    context->n_parts = collect_workers(context, took_part);
+    if (!context->has_failed && context->n_parts) {
+        pair->contacts = ct_arena_alloc(&ct_pair_driver(context)->answers, &context->device->answers,
+                                        pair->n_contacts * sizeof *pair->contacts);
+        if (pair->contacts)
+            memset(pair->contacts, 0, pair->n_contacts * sizeof *pair->contacts);
+        else
+            context->has_failed = true;
+    }
+    for (uint32_t c = 0; c < pair->n_contacts && context->n_parts; c++) {
+        for (uint32_t p = 0; p < context->n_parts; p++) context->parts[p] = &took_part[p]->sums[c];
+        if (context->has_failed)
+            clear_sums(context);
+        else
+            finish_contact(context, c);
+    }
 }

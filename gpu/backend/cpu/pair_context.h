@@ -1,5 +1,5 @@
-/* run.h - a job while it is computed: what job.c, which takes it to sums, and finish.c, which makes the answer of
- * these, share. */
+/* pair_context.h - a pair while it is computed: what compute_pair.c, which takes it to sums, and finish_pair.c, which
+ * turns the sums into contacts, share. */
 #ifndef CT_PAIR_CONTEXT_H
 #define CT_PAIR_CONTEXT_H
 
@@ -7,9 +7,11 @@
 
 #include "gpu/backend/cpu/device.h"
 
-enum { CT_PAIR_VERTEX_CHUNK = 1 << 14 }; /* in a chunk */
+/* Vertices, and triangles, that one task processes: large enough to amortise a task, small enough to spread a mesh of
+ * 100k triangles over several threads. */
+enum { CT_PAIR_VERTEX_CHUNK = 1 << 14, CT_PAIR_TRIANGLE_CHUNK = 1 << 14 };
 
-/* What is made of the sums of a chunk of one body's vertices. */
+/* The sums of a chunk of one body's vertices, compacted. */
 typedef struct ct_compacted_chunk {
     size_t first, count; /* entries */
     ct_moments moments;
@@ -19,39 +21,56 @@ typedef struct ct_compacted_chunk {
 typedef struct ct_pair_context {
     ct_device *device;
     ct_workspace *workspace;
-    ct_pair_task *job;
+    ct_pair_task *pair;
     uint32_t driver; /* the worker whose pair scratch is used */
-    bool spread;
-    uint32_t first_worker, end_worker; /* the workers that may have a part in it; others may be busy with other jobs */
-    bool sparse;                       /* coordinates of the corners of kept triangles only */
-    ct_snapped_body placed[2];
+    bool is_spread;
+    uint32_t first_worker, end_worker; /* the workers that may take part; others may be busy with other pairs */
+    bool is_sparse;                    /* coordinates are written of the corners of kept triangles only */
+    bool lists_vertices[2];            /* vertices are snapped cluster by cluster: few of the body's matter */
+    ct_snapped_body snapped[2];
+    ct_near near[2];                /* what may matter of each body */
+    const ct_triangle_run *runs[2]; /* its triangles, [near.n_runs] */
+    const uint32_t *chunk_runs[2];  /* first run of each chunk of triangles, [triangle_chunks + 1] */
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
-    const uint32_t *triangles[2];
-    int first;          /* the body that is rasterised first: the finer one, as it tells best where the other matters */
-    atomic_bool failed; /* for want of memory, unless status says otherwise */
+    ct_span_options options;
+    int first_body;         /* rasterised first: the finer one, which limits best where the other matters */
+    atomic_bool has_failed; /* out of memory, unless status says otherwise */
     ct_status status;
-    uint32_t tile; /* of the first of the job's tiles, when patches are made */
-    /* When the bands are done: */
-    ct_contact_sums *parts[CT_MAX_THREADS]; /* of the threads that had a part in it */
+    uint32_t region; /* of the first of the pair's regions, when patches are made */
+    /* After the bins, for the contact that is being finished: */
+    ct_pair_contact *contact;
+    ct_contact_sums *parts[CT_MAX_THREADS]; /* its sums in the threads that took part */
     uint32_t n_parts;
-    ct_compacted_chunk *gathered; /* per chunk, body 0's first */
-    int has_normal;               /* the contact */
+    ct_compacted_chunk *compacted; /* per chunk, body 0's first */
+    int has_normal;
 } ct_pair_context;
 
-/* Tasks 0 to n - 1, on all threads if the job is spread. */
-static inline void ct_pair_parallel_for(ct_pair_context *run, uint32_t n, ct_pool_fn task) {
-    if (run->spread)
-        ct_pool_run(run->device->pool, n, task, run);
+/* Runs tasks 0 to n - 1, on all threads if the pair is spread. */
+static inline void ct_pair_parallel_for(ct_pair_context *context, uint32_t n, ct_pool_fn task) {
+    if (context->is_spread)
+        ct_pool_run(context->device->pool, n, task, context);
     else
-        for (uint32_t i = 0; i < n; i++) task(run, i, run->driver);
+        for (uint32_t i = 0; i < n; i++) task(context, i, context->driver);
 }
 
-/* Vertices that there is room for wherever a body has something for each: whole CT_VERTEX_BLOCK. */
-static inline size_t ct_padded_vertices(const ct_pair_context *run, int body) {
-    return ((size_t)run->vertices[body] + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
+static inline ct_thread_scratch *ct_pair_driver(const ct_pair_context *context) {
+    return &context->workspace->workers[context->driver];
 }
 
-/* Makes the job's answer of the sums, and clears them. What has failed so far has none. */
-void ct_pair_finish(ct_pair_context *run);
+/* A body's vertices, padded to whole CT_VERTEX_BLOCKs, as per-vertex arrays are. */
+static inline size_t ct_padded_vertices(const ct_pair_context *context, int body) {
+    return ((size_t)context->vertices[body] + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
+}
+
+static inline uint32_t ct_all_vertex_chunks(const ct_pair_context *context) {
+    return context->vertex_chunks[0] + context->vertex_chunks[1];
+}
+
+static inline uint32_t ct_all_triangle_chunks(const ct_pair_context *context) {
+    return context->triangle_chunks[0] + context->triangle_chunks[1];
+}
+
+/* Turns the sums into the pair's contacts, and clears them. After a failure it only clears. */
+void ct_pair_finish(ct_pair_context *context);
 
 #endif

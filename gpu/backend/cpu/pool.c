@@ -1,5 +1,5 @@
-/* pool.c - a fork-join pool. A run waits only for the threads that joined it, so a thread that is slow to wake, or busy
- * with another caller's run, costs nothing: the others have taken its tasks. */
+/* pool.c - a fork-join pool. Threads claim tasks one at a time, and a run waits only for the threads that joined it. So
+ * a thread that wakes late or is busy with another run does not delay it: the others execute all tasks. */
 #include "gpu/backend/cpu/pool.h"
 
 #include <pthread.h>
@@ -9,16 +9,16 @@
 
 #include "gpu/base/fail.h"
 
-/* One caller's tasks. Guarded by the pool's mutex, but for next. */
+/* One call of ct_pool_run. Guarded by the pool's mutex, except `next`. */
 typedef struct run {
-    bool taken; /* a caller is in ct_pool_run with it */
-    bool open;  /* it may still be joined */
-    uint32_t joined;
+    bool is_used; /* by a caller inside ct_pool_run */
+    bool is_open; /* threads may join */
+    uint32_t n_joined;
     ct_pool_fn task;
     void *context;
     uint32_t n;
     pthread_cond_t done;
-    atomic_uint next; /* task to take */
+    atomic_uint next; /* task to claim; n or more if none is left */
 } run;
 
 struct ct_pool {
@@ -28,15 +28,15 @@ struct ct_pool {
     pthread_cond_t work;
     bool stop; /* guarded by mutex */
     run runs[CT_MAX_CONCURRENT_BATCHES];
-    atomic_uint_fast64_t n_opened; /* runs opened since the start; changed under mutex, to spin on */
+    atomic_uint_fast64_t n_opened; /* runs opened so far; written under the mutex, idle threads spin on it */
 };
 
-struct start {
+struct worker_parameters {
     ct_pool *pool;
     uint32_t worker;
 };
 
-static inline void relax(void) {
+static inline void pause_cpu(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -44,7 +44,7 @@ static inline void relax(void) {
 #endif
 }
 
-static void take_tasks(run *run, ct_pool_fn task, void *context, uint32_t n, uint32_t worker) {
+static void execute_tasks(run *run, ct_pool_fn task, void *context, uint32_t n, uint32_t worker) {
     for (;;) {
         uint32_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
         if (i >= n) return;
@@ -52,46 +52,48 @@ static void take_tasks(run *run, ct_pool_fn task, void *context, uint32_t n, uin
     }
 }
 
-/* The run with tasks left that has the fewest threads; NULL: there is none. */
-static run *neediest(ct_pool *pool) {
+/* Returns the run with unclaimed tasks that the fewest threads have joined; NULL if there is none. */
+static run *find_run(ct_pool *pool) {
     run *best = NULL;
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         run *run = &pool->runs[i];
-        if (!run->open || atomic_load_explicit(&run->next, memory_order_relaxed) >= run->n) continue;
-        if (!best || run->joined < best->joined) best = run;
+        if (!run->is_open || atomic_load_explicit(&run->next, memory_order_relaxed) >= run->n) continue;
+        if (!best || run->n_joined < best->n_joined) best = run;
     }
     return best;
 }
 
-static void join(ct_pool *pool, run *run, uint32_t worker) {
-    run->joined++;
+static void join_run(ct_pool *pool, run *run, uint32_t worker) {
+    run->n_joined++;
     ct_pool_fn task = run->task;
     void *context = run->context;
     uint32_t n = run->n;
     pthread_mutex_unlock(&pool->mutex);
 
-    take_tasks(run, task, context, n, worker);
+    execute_tasks(run, task, context, n, worker);
 
     pthread_mutex_lock(&pool->mutex);
-    if (--run->joined == 0 && !run->open) pthread_cond_signal(&run->done);
+    if (--run->n_joined == 0 && !run->is_open) pthread_cond_signal(&run->done);
 }
 
 static void *worker_main(void *argument) {
-    struct start *start = argument;
-    ct_pool *pool = start->pool;
-    uint32_t worker = start->worker;
-    free(start);
+    struct worker_parameters *parameters = argument;
+    ct_pool *pool = parameters->pool;
+    uint32_t worker = parameters->worker;
+    free(parameters);
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stop) {
-        run *run = neediest(pool);
+        run *run = find_run(pool);
         if (run) {
-            join(pool, run, worker);
+            join_run(pool, run, worker);
             continue;
         }
-        /* The stages of one batch follow each other within microseconds: look for the next a moment before sleeping. */
+        /* The stages of a batch open runs within microseconds of each other: spin for 2,000 pauses, tens of
+         * microseconds, before sleeping. */
         uint64_t seen = atomic_load_explicit(&pool->n_opened, memory_order_relaxed);
         pthread_mutex_unlock(&pool->mutex);
-        for (int i = 0; i < 2000 && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen; i++) relax();
+        for (int i = 0; i < 2000 && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen; i++)
+            pause_cpu();
         pthread_mutex_lock(&pool->mutex);
         while (!pool->stop && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen)
             pthread_cond_wait(&pool->work, &pool->mutex);
@@ -109,10 +111,10 @@ ct_status ct_pool_create(uint32_t threads, ct_pool **out, ct_error *error) {
     pool->threads = threads;
     pool->handles = calloc(threads, sizeof *pool->handles);
     for (uint32_t i = 1; i < threads; i++) {
-        struct start *start = malloc(sizeof *start);
-        if (start) *start = (struct start){pool, i};
-        if (!pool->handles || !start || pthread_create(&pool->handles[i], NULL, worker_main, start)) {
-            free(start);
+        struct worker_parameters *parameters = malloc(sizeof *parameters);
+        if (parameters) *parameters = (struct worker_parameters){pool, i};
+        if (!pool->handles || !parameters || pthread_create(&pool->handles[i], NULL, worker_main, parameters)) {
+            free(parameters);
             ct_pool_destroy(&pool);
             return ct_fail(error, CT_OUT_OF_MEMORY, "threads", "could not start thread %u of %u: ask for fewer", i,
                            threads);
@@ -148,9 +150,9 @@ void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
     if (pool && pool->threads > 1 && n > 1) {
         pthread_mutex_lock(&pool->mutex);
         for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !run; i++)
-            if (!pool->runs[i].taken) run = &pool->runs[i];
+            if (!pool->runs[i].is_used) run = &pool->runs[i];
         if (run) {
-            run->taken = run->open = true;
+            run->is_used = run->is_open = true;
             run->task = task;
             run->context = context;
             run->n = n;
@@ -164,11 +166,11 @@ void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
         for (uint32_t i = 0; i < n; i++) task(context, i, 0);
         return;
     }
-    take_tasks(run, task, context, n, 0);
+    execute_tasks(run, task, context, n, 0);
 
     pthread_mutex_lock(&pool->mutex);
-    run->open = false;
-    while (run->joined) pthread_cond_wait(&run->done, &pool->mutex);
-    run->taken = false;
+    run->is_open = false;
+    while (run->n_joined) pthread_cond_wait(&run->done, &pool->mutex);
+    run->is_used = false;
     pthread_mutex_unlock(&pool->mutex);
 }

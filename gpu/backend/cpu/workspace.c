@@ -1,4 +1,4 @@
-/* workspace.c - who computes on the device at the same time, and the scratch that each has. */
+/* workspace.c - the scratch of the batches that run at the same time, and which batch uses which. */
 #include <stdlib.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -6,17 +6,19 @@
 
 /* ---- scratch ---- */
 
-/* All that a worker keeps for its next job. Its sums are all zero. */
+/* Everything that a worker keeps for its next pair. Its sums are all zero. */
 static void free_scratch(ct_device *device, ct_thread_scratch *w) {
-    for (size_t k = 0; k < w->n_bins; k++) ct_bin_free(&w->bins[k], &device->budget);
+    for (size_t k = 0; k < w->n_chunks; k++) ct_binned_chunk_free(&w->chunks[k], &device->budget);
     ct_bin_scratch_free(&w->binning, &device->budget);
-    w->bins = NULL;
-    w->n_bins = 0;
+    w->chunks = NULL;
+    w->n_chunks = 0;
     ct_buffer *buffers[] = {&w->coords[0],
                             &w->coords[1],
                             &w->cells[0],
                             &w->cells[1],
-                            &w->bins_memory,
+                            &w->runs[0],
+                            &w->runs[1],
+                            &w->chunk_memory,
                             &w->patches[0].memory,
                             &w->patches[1].memory,
                             &w->rays.head_memory,
@@ -24,7 +26,9 @@ static void free_scratch(ct_device *device, ct_thread_scratch *w) {
                             &w->rays.winding_memory,
                             &w->span.ray,
                             &w->span.spans,
-                            &w->gathered,
+                            &w->span.covers,
+                            &w->compacted,
+                            &w->sums_memory,
                             &w->gradient_memory[0],
                             &w->gradient_memory[1],
                             &w->touched_memory[0],
@@ -35,11 +39,13 @@ static void free_scratch(ct_device *device, ct_thread_scratch *w) {
 void ct_workspaces_free_scratch(ct_device *device) {
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         ct_workspace *workspace = &device->workspaces[i];
-        for (uint32_t w = 0; workspace->workers && w < device->threads; w++)
+        for (uint32_t w = 0; workspace->workers && w < device->threads; w++) {
             free_scratch(device, &workspace->workers[w]);
-        if (device->drawer) device->drawer->release(workspace);
-        ct_buffer_free(&workspace->tiles, &device->budget);
-        if (!workspace->taken) ct_buffer_free(&workspace->jobs, &device->budget);
+            if (!workspace->is_taken) ct_arena_free(&workspace->workers[w].answers, &device->answers);
+        }
+        ct_cpu_gl_release(workspace);
+        ct_buffer_free(&workspace->regions, &device->budget);
+        if (!workspace->is_taken) ct_buffer_free(&workspace->pairs, &device->budget);
     }
 }
 
@@ -49,7 +55,7 @@ ct_status ct_workspaces_create(ct_device *device, ct_error *error) {
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         ct_workspace *workspace = &device->workspaces[i];
         workspace->device = device;
-        workspace->next_job = 1;
+        workspace->next_pair = 1;
         workspace->workers = calloc(device->threads, sizeof *workspace->workers);
         if (!workspace->workers)
             return ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for %u threads", device->threads);
@@ -64,25 +70,25 @@ void ct_workspaces_destroy(ct_device *device) {
     pthread_mutex_destroy(&device->mutex);
 }
 
-/* ---- taking turns ---- */
+/* ---- which batch uses which ---- */
 
-/* With the mutex held. NULL: all are taken, or one wants the device for itself: then nobody begins before it. */
-static ct_workspace *find_free(ct_device *device, bool large) {
+/* Needs the mutex. NULL: all are taken, or a batch waits for exclusive use and goes first. */
+static ct_workspace *find_free(ct_device *device, bool is_large) {
     ct_workspace *found = NULL;
-    if (device->alone) return NULL;
+    if (device->exclusive) return NULL;
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
-        ct_workspace *workspace = &device->workspaces[large ? CT_MAX_CONCURRENT_BATCHES - 1 - i : i];
-        if (workspace->waiting) return NULL;
-        if (!workspace->taken) found = workspace;
+        ct_workspace *workspace = &device->workspaces[is_large ? CT_MAX_CONCURRENT_BATCHES - 1 - i : i];
+        if (workspace->is_waiting) return NULL;
+        if (!workspace->is_taken) found = workspace;
     }
     return found;
 }
 
-ct_workspace *ct_workspace_acquire(ct_device *device, bool large) {
+ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large) {
     ct_workspace *workspace;
     pthread_mutex_lock(&device->mutex);
-    while (!(workspace = find_free(device, large))) pthread_cond_wait(&device->changed, &device->mutex);
-    workspace->taken = true;
+    while (!(workspace = find_free(device, is_large))) pthread_cond_wait(&device->changed, &device->mutex);
+    workspace->is_taken = true;
     pthread_mutex_unlock(&device->mutex);
     return workspace;
 }
@@ -90,34 +96,34 @@ ct_workspace *ct_workspace_acquire(ct_device *device, bool large) {
 void ct_workspace_release(ct_workspace *workspace) {
     ct_device *device = workspace->device;
     pthread_mutex_lock(&device->mutex);
-    workspace->taken = false;
+    workspace->is_taken = false;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->mutex);
 }
 
-/* With the mutex held. Of workspaces that all wait, the first to look goes. */
-static bool may_be_alone(const ct_device *device) {
-    if (device->alone) return false;
+/* Needs the mutex. Of several that wait, the first to check wins. */
+static bool can_be_exclusive(const ct_device *device) {
+    if (device->exclusive) return false;
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
-        if (device->workspaces[i].taken && !device->workspaces[i].waiting) return false;
+        if (device->workspaces[i].is_taken && !device->workspaces[i].is_waiting) return false;
     return true;
 }
 
 void ct_workspace_begin_exclusive(ct_workspace *workspace) {
     ct_device *device = workspace->device;
     pthread_mutex_lock(&device->mutex);
-    workspace->waiting = true;
+    workspace->is_waiting = true;
     pthread_cond_broadcast(&device->changed);
-    while (!may_be_alone(device)) pthread_cond_wait(&device->changed, &device->mutex);
-    workspace->waiting = false;
-    device->alone = workspace;
+    while (!can_be_exclusive(device)) pthread_cond_wait(&device->changed, &device->mutex);
+    workspace->is_waiting = false;
+    device->exclusive = workspace;
     pthread_mutex_unlock(&device->mutex);
 }
 
 void ct_workspace_end_exclusive(ct_workspace *workspace) {
     ct_device *device = workspace->device;
     pthread_mutex_lock(&device->mutex);
-    device->alone = NULL;
+    device->exclusive = NULL;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->mutex);
 }

@@ -8,6 +8,8 @@
 extern "C" {
 #endif
 extern const ct_backend ct_backend_cuda;
+
+void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps); /* a ct_method_run */
 #ifdef __cplusplus
 }
 #endif

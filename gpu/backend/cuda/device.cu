@@ -190,5 +190,4 @@ extern "C" const ct_backend ct_backend_cuda = {CT_BACKEND_VERSION,
                                                ct_gpu_body_positions,
                                                ct_gpu_mesh_forget,
                                                ct_gpu_mesh_bytes,
-                                               ct_gpu_scene_forget,
-                                               ct_gpu_run};
+                                               ct_gpu_scene_forget};

@@ -225,8 +225,4 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
 /* Makes the results of a batch that has been computed. */
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch);
 
-/* ---- run.cu ---- */
-
-void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps);
-
 #endif

@@ -396,7 +396,7 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     free(left);
 }
 
-void ct_gpu_run(ct_device *device, ct_step *steps, size_t n_steps) {
+void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     ct_step **live = (ct_step **)malloc((n_steps ? n_steps : 1) * sizeof *live);
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++) {

@@ -1,4 +1,4 @@
-/* buffer.c - reads and writes buffers of OpenGL's from the host. Only the stand-in for CUDA does so. */
+/* buffer.c - copies OpenGL buffers to and from the host; compiled only with the CUDA shim. */
 #include "gpu/backend/gl/buffer.h"
 
 #ifdef CT_CUDA_SHIM

@@ -1,4 +1,4 @@
-/* context.c - finds an EGL device with OpenGL 4.5 and makes a surfaceless context on it. */
+/* context.c - finds an EGL device with OpenGL 4.5 and creates a surfaceless context on it. */
 #include "gpu/backend/gl/context.h"
 
 #include <dlfcn.h>
@@ -19,16 +19,16 @@ static const char INSTALL[] = "libegl1, libopengl0 and a driver (NVIDIA's, or Me
 enum { MAX_EGL_DEVICES = 64, REQUIRED_VERSION = 45 };
 
 struct ct_gl_context {
-    pthread_mutex_t mutex; /* held by who is inside */
+    pthread_mutex_t mutex; /* held by the thread that is inside */
     EGLDisplay display;
     EGLContext context;
     ct_gl_facts facts;
-    ct_error reported; /* by the driver since enter or the last check */
+    ct_error reported; /* the driver's first debug message of an error since enter or the last check */
 };
 
-/* ---- what there is ---- */
+/* ---- libraries and devices ---- */
 
-/* libepoxy ends the process when a library that it wants is not there, so it is not called before they were seen. */
+/* libepoxy aborts the process if it cannot load a library, so all libraries are checked before the first call to it. */
 static bool has_library(const char *name) {
     void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (handle) dlclose(handle);
@@ -44,46 +44,48 @@ static ct_status require_libraries(ct_error *error) {
     return CT_OK;
 }
 
-static bool listed(const char *extensions, const char *name) {
+static bool has_extension(const char *extensions, const char *name) {
     size_t length = strlen(name);
     for (const char *at = extensions; at && (at = strstr(at, name)); at += length)
         if ((at == extensions || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
     return false;
 }
 
-/* EGL devices in the order to try them; where EGL cannot enumerate, one place whose device is EGL_NO_DEVICE_EXT. */
-struct place {
+/* An EGL device on which a context may be created. If EGL cannot enumerate devices, `device` is EGL_NO_DEVICE_EXT. */
+struct candidate {
     EGLDeviceEXT device;
     int index, cuda_device;
     bool software;
 };
 
-static struct place place_of(EGLDeviceEXT device, int index) {
-    struct place place = {device, index, CT_GL_ANY, false};
+static struct candidate query_device(EGLDeviceEXT device, int index) {
+    struct candidate candidate = {device, index, CT_GL_ANY, false};
     const char *extensions = eglQueryDeviceStringEXT(device, EGL_EXTENSIONS);
-    place.software = listed(extensions, "EGL_MESA_device_software");
+    candidate.software = has_extension(extensions, "EGL_MESA_device_software");
     EGLAttrib number;
-    if (listed(extensions, "EGL_NV_device_cuda") && eglQueryDeviceAttribEXT(device, EGL_CUDA_DEVICE_NV, &number))
-        place.cuda_device = (int)number;
-    return place;
+    if (has_extension(extensions, "EGL_NV_device_cuda") && eglQueryDeviceAttribEXT(device, EGL_CUDA_DEVICE_NV, &number))
+        candidate.cuda_device = (int)number;
+    return candidate;
 }
 
-/* Software devices last, and otherwise as EGL has them. */
-static int list_places(const char *extensions, struct place places[MAX_EGL_DEVICES]) {
+/* Lists candidates in the order in which to try them: EGL's order, but software renderers last. Returns their number.
+ */
+static int list_candidates(const char *extensions, struct candidate candidates[MAX_EGL_DEVICES]) {
     EGLDeviceEXT devices[MAX_EGL_DEVICES];
     EGLint n_devices = 0;
-    bool enumerates = (listed(extensions, "EGL_EXT_device_base") || (listed(extensions, "EGL_EXT_device_enumeration") &&
-                                                                     listed(extensions, "EGL_EXT_device_query"))) &&
-                      listed(extensions, "EGL_EXT_platform_device");
-    if (enumerates && !eglQueryDevicesEXT(MAX_EGL_DEVICES, devices, &n_devices)) n_devices = 0;
+    bool can_enumerate =
+        (has_extension(extensions, "EGL_EXT_device_base") || (has_extension(extensions, "EGL_EXT_device_enumeration") &&
+                                                              has_extension(extensions, "EGL_EXT_device_query"))) &&
+        has_extension(extensions, "EGL_EXT_platform_device");
+    if (can_enumerate && !eglQueryDevicesEXT(MAX_EGL_DEVICES, devices, &n_devices)) n_devices = 0;
     int n = 0;
     for (int software = 0; software < 2; software++)
         for (int i = 0; i < n_devices; i++) {
-            struct place place = place_of(devices[i], i);
-            if (place.software == software) places[n++] = place;
+            struct candidate candidate = query_device(devices[i], i);
+            if (candidate.software == software) candidates[n++] = candidate;
         }
-    if (n == 0 && listed(extensions, "EGL_MESA_platform_surfaceless"))
-        places[n++] = (struct place){EGL_NO_DEVICE_EXT, CT_GL_ANY, CT_GL_ANY, false};
+    if (n == 0 && has_extension(extensions, "EGL_MESA_platform_surfaceless"))
+        candidates[n++] = (struct candidate){EGL_NO_DEVICE_EXT, CT_GL_ANY, CT_GL_ANY, false};
     return n;
 }
 
@@ -106,8 +108,8 @@ static EGLContext make_context(EGLDisplay display, EGLConfig config, int major, 
     return eglCreateContext(display, config, EGL_NO_CONTEXT, attributes);
 }
 
-/* Why not, in a few words. */
-__attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size, const char *format, ...) {
+/* Writes the reason why a device cannot be used; returns false. */
+__attribute__((format(printf, 3, 4))) static bool reject(char *why, size_t size, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(why, size, format, args);
@@ -123,8 +125,8 @@ static bool choose_config(EGLDisplay display, EGLConfig *config) {
     return eglChooseConfig(display, attributes, config, 1, &n) && n > 0;
 }
 
-/* The version of OpenGL that the device has, as it names it: for the message that says it is not enough. */
-static void version_found(EGLDisplay display, EGLConfig config, char *name, size_t size) {
+/* Writes the device's highest OpenGL version, for the message that says it is too old. */
+static void find_version(EGLDisplay display, EGLConfig config, char *name, size_t size) {
     snprintf(name, size, "none that is core");
     EGLContext context = make_context(display, config, 3, 1);
     if (context == EGL_NO_CONTEXT) return;
@@ -142,48 +144,48 @@ static void GLAPIENTRY on_message(GLenum source, GLenum type, GLuint id, GLenum 
     if (type == GL_DEBUG_TYPE_ERROR) ct_fail(&context->reported, CT_DEVICE_ERROR, "rasterizer", "%.300s", text);
 }
 
-/* With the context current: what is asked of the driver once. */
-static bool begin(ct_gl_context *context, const struct place *place, char *why, size_t size) {
+/* With the context current: reads the facts, checks the version, and turns on debug messages. */
+static bool init_context(ct_gl_context *context, const struct candidate *candidate, char *why, size_t size) {
     ct_gl_facts *facts = &context->facts;
     snprintf(facts->vendor, sizeof facts->vendor, "%s", (const char *)glGetString(GL_VENDOR));
     snprintf(facts->renderer, sizeof facts->renderer, "%s", (const char *)glGetString(GL_RENDERER));
     snprintf(facts->version, sizeof facts->version, "%s", (const char *)glGetString(GL_VERSION));
     if (epoxy_gl_version() < REQUIRED_VERSION)
-        return refuse(why, size, "%s has OpenGL %s", facts->renderer, facts->version);
-    facts->device = place->index;
-    facts->cuda_device = place->cuda_device;
-    facts->software = place->software || strstr(facts->renderer, "llvmpipe") || strstr(facts->renderer, "softpipe");
+        return reject(why, size, "%s has OpenGL %s", facts->renderer, facts->version);
+    facts->device = candidate->index;
+    facts->cuda_device = candidate->cuda_device;
+    facts->software = candidate->software || strstr(facts->renderer, "llvmpipe") || strstr(facts->renderer, "softpipe");
     glGetIntegerv(GL_SUBPIXEL_BITS, &facts->subpixel_bits);
     glEnable(GL_DEBUG_OUTPUT);
-    glEnable(GL_DEBUG_OUTPUT_SYNCHRONOUS); /* on the thread that made the call, so under the mutex */
+    glEnable(GL_DEBUG_OUTPUT_SYNCHRONOUS); /* on_message then runs on the calling thread, which holds the mutex */
     glDebugMessageCallback(on_message, context);
     return true;
 }
 
-static bool open_place(ct_gl_context *context, const struct place *place, char *why, size_t size) {
-    context->display = place->device == EGL_NO_DEVICE_EXT
+static bool open_device(ct_gl_context *context, const struct candidate *candidate, char *why, size_t size) {
+    context->display = candidate->device == EGL_NO_DEVICE_EXT
                            ? eglGetPlatformDisplayEXT(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, NULL)
-                           : eglGetPlatformDisplayEXT(EGL_PLATFORM_DEVICE_EXT, place->device, NULL);
+                           : eglGetPlatformDisplayEXT(EGL_PLATFORM_DEVICE_EXT, candidate->device, NULL);
     EGLint major, minor;
     if (context->display == EGL_NO_DISPLAY || !eglInitialize(context->display, &major, &minor))
-        return refuse(why, size, "it could not be initialised (%s)", egl_error_name(eglGetError()));
+        return reject(why, size, "it could not be initialised (%s)", egl_error_name(eglGetError()));
     if (!epoxy_has_egl_extension(context->display, "EGL_KHR_surfaceless_context") ||
         !epoxy_has_egl_extension(context->display, "EGL_KHR_create_context") || !eglBindAPI(EGL_OPENGL_API))
-        return refuse(why, size, "its EGL %d.%d has no surfaceless OpenGL contexts", major, minor);
+        return reject(why, size, "its EGL %d.%d has no surfaceless OpenGL contexts", major, minor);
     EGLConfig config;
-    if (!choose_config(context->display, &config)) return refuse(why, size, "it has no configuration for OpenGL");
+    if (!choose_config(context->display, &config)) return reject(why, size, "it has no configuration for OpenGL");
     context->context = make_context(context->display, config, REQUIRED_VERSION / 10, REQUIRED_VERSION % 10);
     if (context->context == EGL_NO_CONTEXT) {
         char version[64];
-        version_found(context->display, config, version, sizeof version);
-        return refuse(why, size, "its OpenGL is %s", version);
+        find_version(context->display, config, version, sizeof version);
+        return reject(why, size, "its OpenGL is %s", version);
     }
     if (!eglMakeCurrent(context->display, EGL_NO_SURFACE, EGL_NO_SURFACE, context->context)) {
-        refuse(why, size, "its context could not be used (%s)", egl_error_name(eglGetError()));
+        reject(why, size, "its context could not be used (%s)", egl_error_name(eglGetError()));
         eglDestroyContext(context->display, context->context);
         return false;
     }
-    bool ok = begin(context, place, why, size);
+    bool ok = init_context(context, candidate, why, size);
     eglMakeCurrent(context->display, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
     if (!ok) eglDestroyContext(context->display, context->context);
     return ok;
@@ -191,25 +193,25 @@ static bool open_place(ct_gl_context *context, const struct place *place, char *
 
 /* ---- contexts ---- */
 
-static bool is_chosen(const struct place *place, const ct_gl_choice *choice) {
+static bool is_chosen(const struct candidate *candidate, const ct_gl_choice *choice) {
     if (!choice) return true;
-    return (choice->device == CT_GL_ANY || choice->device == place->index) &&
-           (choice->cuda_device == CT_GL_ANY || choice->cuda_device == place->cuda_device);
+    return (choice->device == CT_GL_ANY || choice->device == candidate->index) &&
+           (choice->cuda_device == CT_GL_ANY || choice->cuda_device == candidate->cuda_device);
 }
 
 static ct_status open_any(ct_gl_context *context, const ct_gl_choice *choice, ct_error *error) {
-    struct place places[MAX_EGL_DEVICES];
+    struct candidate candidates[MAX_EGL_DEVICES];
     const char *extensions = eglQueryString(EGL_NO_DISPLAY, EGL_EXTENSIONS);
-    int n = list_places(extensions, places);
+    int n = list_candidates(extensions, candidates);
     char reasons[300] = "";
     size_t used = 0;
     for (int i = 0; i < n; i++) {
-        if (!is_chosen(&places[i], choice)) continue;
+        if (!is_chosen(&candidates[i], choice)) continue;
         char why[160];
-        if (open_place(context, &places[i], why, sizeof why)) return CT_OK;
+        if (open_device(context, &candidates[i], why, sizeof why)) return CT_OK;
         if (used < sizeof reasons)
             used += (size_t)snprintf(reasons + used, sizeof reasons - used, "%sdevice %d: %s", used ? "; " : "",
-                                     places[i].index, why);
+                                     candidates[i].index, why);
     }
     if (used)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
@@ -257,20 +259,20 @@ const ct_gl_facts *ct_gl_context_facts(const ct_gl_context *context) {
 ct_status ct_gl_enter(ct_gl_context *context, ct_error *error) {
     pthread_mutex_lock(&context->mutex);
     context->reported = (ct_error){0};
-    eglBindAPI(EGL_OPENGL_API); /* a thread's first API is OpenGL ES */
+    eglBindAPI(EGL_OPENGL_API); /* the default of each thread is OpenGL ES */
     if (eglMakeCurrent(context->display, EGL_NO_SURFACE, EGL_NO_SURFACE, context->context)) return CT_OK;
     EGLint code = eglGetError();
     pthread_mutex_unlock(&context->mutex);
-    return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "the OpenGL context of %s cannot be used any more (%s)",
+    return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "the OpenGL context of %s can no longer be used (%s)",
                    context->facts.renderer, egl_error_name(code));
 }
 
-/* The first error flag that is set; none is after. */
-static GLenum take_error(void) {
+/* Clears all error flags and returns the first that was set. */
+static GLenum clear_errors(void) {
     GLenum first = GL_NO_ERROR, code;
     while ((code = glGetError()) != GL_NO_ERROR) {
         if (first == GL_NO_ERROR) first = code;
-        if (code == GL_CONTEXT_LOST) break; /* which it goes on to say */
+        if (code == GL_CONTEXT_LOST) break; /* this flag stays set */
     }
     return first;
 }
@@ -278,7 +280,7 @@ static GLenum take_error(void) {
 ct_status ct_gl_check(ct_gl_context *context, const char *doing, ct_error *error) {
     ct_error reported = context->reported;
     context->reported = (ct_error){0};
-    GLenum first = take_error();
+    GLenum first = clear_errors();
     if (first == GL_NO_ERROR && !reported.status) return CT_OK;
     return ct_fail(error, first == GL_OUT_OF_MEMORY ? CT_OUT_OF_MEMORY : CT_DEVICE_ERROR, "rasterizer",
                    "%s, %s: OpenGL error 0x%04x%s%s", context->facts.renderer, doing, first,
@@ -286,15 +288,15 @@ ct_status ct_gl_check(ct_gl_context *context, const char *doing, ct_error *error
 }
 
 void ct_gl_leave(ct_gl_context *context) {
-    take_error();
+    clear_errors();
     eglMakeCurrent(context->display, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
     pthread_mutex_unlock(&context->mutex);
 }
 
 /* ---- programs ---- */
 
-static ct_status compile(ct_gl_context *context, const char *name, GLenum kind, const char *source, GLuint *shader,
-                         ct_error *error) {
+static ct_status compile_shader(ct_gl_context *context, const char *name, GLenum kind, const char *source,
+                                GLuint *shader, ct_error *error) {
     *shader = glCreateShader(kind);
     glShaderSource(*shader, 1, &source, NULL);
     glCompileShader(*shader);
@@ -303,7 +305,7 @@ static ct_status compile(ct_gl_context *context, const char *name, GLenum kind, 
     if (ok) return CT_OK;
     char log[256] = "";
     glGetShaderInfoLog(*shader, sizeof log, NULL, log);
-    return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "%s does not compile the %s shader of %s: %s",
+    return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "%s does not compile_shader the %s shader of %s: %s",
                    context->facts.renderer, kind == GL_VERTEX_SHADER ? "vertex" : "fragment", name, log);
 }
 
@@ -311,8 +313,8 @@ ct_status ct_gl_program(ct_gl_context *context, const char *name, const char *ve
                         unsigned *program, ct_error *error) {
     GLuint shaders[2] = {0, 0};
     *program = 0;
-    ct_status status = compile(context, name, GL_VERTEX_SHADER, vertex, &shaders[0], error);
-    if (!status) status = compile(context, name, GL_FRAGMENT_SHADER, fragment, &shaders[1], error);
+    ct_status status = compile_shader(context, name, GL_VERTEX_SHADER, vertex, &shaders[0], error);
+    if (!status) status = compile_shader(context, name, GL_FRAGMENT_SHADER, fragment, &shaders[1], error);
     if (!status) {
         GLuint linked = glCreateProgram();
         for (int i = 0; i < 2; i++) glAttachShader(linked, shaders[i]);

@@ -1,5 +1,5 @@
-/* sizes.h - an engine of limited working memory, and a scene that takes much of it beside one that takes little, for
- * the tests of what several batches, or too little memory, do to the answers. */
+/* sizes.h - an engine with limited scratch memory, a scene that needs much of it and one that needs little; for tests
+ * of concurrent batches and of too little memory. */
 #ifndef BACKEND_SIZES_H
 #define BACKEND_SIZES_H
 

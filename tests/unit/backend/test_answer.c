@@ -1,5 +1,5 @@
-/* test_answer.c - what a step's answer holds: the arrays that were asked for and no others, each contact's part of
- * them, spans that add up to the volumes, and the stiffness product. */
+/* test_answer.c - a step's answer: exactly the requested arrays, each contact's part of them, spans that add up to the
+ * volumes, and the stiffness product. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_limits.c - too little working memory: the step that needs it fails, naming the pair; nothing of the half-done
- * work is left behind, and the engine goes on with the same bits as one that never failed. */
+/* test_limits.c - too little scratch memory: the step fails and names the pair; later steps give the same bits as in an
+ * engine that never failed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static size_t need_of(uint32_t want) {
 static void expect_out_of_memory(ct_step *step, const struct stage *stage) {
     assert_int_equal(step->error.status, CT_OUT_OF_MEMORY);
     assert_null(step->result);
-    if (!step->error.field[0]) return; /* not even room for the list of pairs */
+    if (!step->error.field[0]) return; /* too little memory even for the list of pairs */
     char pair[64];
     snprintf(pair, sizeof pair, "bodies %u and %u", stage->body[0], stage->body[1]);
     assert_string_equal(step->error.field, "scratch");
@@ -73,7 +73,7 @@ static void run_at_limits(uint32_t threads, uint32_t want) {
         ct_engine_facts facts;
         ct_engine_get_facts(engine, 0, &facts);
         assert_true(facts.scratch_peak <= limit);
-        /* Given the room, both scenes give what they always gave. */
+        /* Without the limit both scenes give the same answers as before. */
         engine->devices[0].device->budget.limit = 0;
         ct_result *result = stage_step(&b, NULL, 0, want);
         hash_and_free(&result, hex);

@@ -1,5 +1,5 @@
-/* test_pool.c - the thread pool: every task once, on a worker of its own, and all of it done when a run returns. Run it
- * under the thread sanitizer: results are plain memory. */
+/* test_pool.c - the thread pool: every task is executed once, each thread has its own worker index, and all tasks are
+ * done when a run returns. Results are plain memory, so run it under ThreadSanitizer too. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -65,7 +65,8 @@ static void test_without_a_pool(void **state) {
     assert_int_equal(work.per_worker[0], 50 * 49 / 2 + 50 * 50);
 }
 
-/* A run may not return while another thread still works, nor lose what it wrote. */
+/* A run must not return while another thread executes one of its tasks; all writes of its tasks are visible afterwards.
+ */
 static void slow(void *context, uint32_t i, uint32_t worker) {
     (void)worker;
     struct timespec nap = {0, 200000};

@@ -1,5 +1,5 @@
-/* test_workspaces.c - several batches at a time on one device: each gets the bits that it gets alone, whether it fits
- * does not depend on its neighbour, and a further one waits. Run it under the thread sanitizer. */
+/* test_workspaces.c - concurrent batches on one device: each gives the same bits as alone, whether it fits in memory
+ * does not depend on the others, and one too many waits. Run it under ThreadSanitizer too. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

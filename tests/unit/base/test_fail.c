@@ -1,4 +1,4 @@
-/* test_fail.c - the first failure wins and carries its context; every status has a name and a text. */
+/* test_fail.c - the first failure is kept, with its context; every status has a name and a text. */
 #include "tests/unit/unit.h"
 
 #include <string.h>

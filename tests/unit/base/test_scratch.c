@@ -1,4 +1,4 @@
-/* test_scratch.c - buffers: the budget's books, refusals that change nothing, what survives and what reads as zero. */
+/* test_scratch.c - buffers: the budget's counts, failures that change nothing, kept and zeroed bytes. */
 #include "tests/unit/unit.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static void test_limit(void **state) {
     assert_int_equal(a.capacity, before.capacity);
     assert_filled(&a, a.capacity);
     assert_int_equal(budget.used, used);
-    assert_int_equal(budget.peak, peak); /* what was refused was never held */
+    assert_int_equal(budget.peak, peak); /* a failed reservation does not raise the peak */
     assert_false(ct_buffer_reserve(&b, &budget, SIZE_MAX, 0, false));
     assert_false(ct_buffer_reserve(&b, &budget, SIZE_MAX / 2 + 2, 0, false));
     assert_null(b.data);

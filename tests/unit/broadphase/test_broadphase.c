@@ -1,4 +1,4 @@
-/* test_broadphase.c - the broad phase against all pairs tested one by one, its filters, and how few tests it makes. */
+/* test_broadphase.c - the broad phase against testing all pairs; its filters; the number of box tests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

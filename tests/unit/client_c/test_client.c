@@ -164,6 +164,30 @@ static void results_are_complete(void **state) {
     assert_true(us > 0);
 }
 
+/* A body with itself, vertices 0 1 in one part and 1 2 in the other: one array is enough, and both are the same. */
+static void a_body_with_itself(void **state) {
+    (void)state;
+    static const uint32_t vertices[] = {0, 1, 1, 2};
+    static const double gradient[] = {1, 0, 0, 0, 2, 0, 0, -3, 1, 4, 0, 0};
+    const contactd_contact self = {
+        .bodies = {3, 3}, .sparse = {{2, vertices, gradient, NULL, NULL}, {2, vertices + 2, gradient + 6, NULL, NULL}}};
+    const double g[9] = {1, 0, 0, 0, -1, 1, 4, 0, 0}, d[9] = {0.5, 1, 2, -1, 3, 0.25, 1.5, 7, 8};
+    double along = 0;
+    for (int k = 0; k < 9; k++) along += g[k] * d[k];
+    for (int way = 0; way < 3; way++) {
+        double out[9] = {0};
+        const double *const in[2] = {way == 1 ? NULL : d, way == 0 ? NULL : d};
+        double *const to[2] = {way == 1 ? NULL : out, way == 0 ? NULL : out};
+        contactd_stiffness_product(&self, 2, in, to);
+        for (int k = 0; k < 9; k++) assert_true(fabs(out[k] + 2 * along * g[k]) < 1e-12);
+    }
+    contactd_contact pair = self;
+    pair.bodies[1] = 4; /* of two bodies, one that is left out is left out */
+    double out[9] = {0};
+    contactd_stiffness_product(&pair, 2, (const double *const[2]){d, NULL}, (double *const[2]){out, NULL});
+    assert_true(out[0] == -2 * 6.5 && out[4] == -4 * 6.5 && out[5] == 0 && out[6] == 0);
+}
+
 static void updates_of_every_kind(void **state) {
     world *w = *state;
     step_by_pose(w, 0.25);
@@ -493,6 +517,7 @@ static void mistakes_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(results_are_complete),
+        TEST(a_body_with_itself),
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
         TEST(a_restart_is_not_seen),

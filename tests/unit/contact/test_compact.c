@@ -1,6 +1,6 @@
-/* test_compact.c - sums to moments, entries and barycentres, with every instruction set: against the plain arithmetic
- * of frame_k.h, with the parts of several threads, vertices of some groups only, and numbers at and beyond what is
- * added up four at a time. */
+/* test_compact.c - moments, entries and barycentres computed from sums with every instruction set, against the plain
+ * arithmetic of frame_k.h: parts of several threads, vertices of some groups only, and numbers at and beyond the range
+ * of the SIMD path. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_frame.c - from sums to the contact frame, on hand-made sums: against plain double arithmetic, for every
- * direction of the normal, for bodies that have none, and in any order of the entries. */
+/* test_frame.c - contact frames computed from hand-made sums, against plain double arithmetic: every direction of the
+ * normal, bodies without a normal, any order of the entries. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

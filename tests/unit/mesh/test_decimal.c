@@ -1,4 +1,5 @@
-/* test_decimal.c - decimal text to float32 against the C library, which rounds correctly, and at its edges. */
+/* test_decimal.c - conversion of decimal text to float32 against the C library's, which rounds correctly: random
+ * numbers, midpoints, subnormals, overflow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_mesh.c - meshes from arrays: what is refused and with which words, and what an accepted mesh holds. */
+/* test_mesh.c - meshes from arrays: every error with its message, and the contents of an accepted mesh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -237,8 +237,8 @@ static void test_turned(void **state) {
     (void)state;
     struct shape cube = shape_cube(1, 3);
     flip(&cube, 20);
-    refuse(cube, CT_INVALID_MESH, "triangles", "in one direction by both its faces", "and 2 more", "counter-clockwise",
-           NULL);
+    refuse(cube, CT_INVALID_MESH, "triangles", "in the same direction by both its faces", "and 2 more",
+           "counter-clockwise", NULL);
 }
 
 static void test_everything_wrong_is_named(void **state) {
@@ -248,8 +248,8 @@ static void test_everything_wrong_is_named(void **state) {
     flip(&a, 300);
     a.triangles[3 * 500 + 1] = a.triangles[3 * 500];
     struct shape both = join(a, b);
-    refuse(both, CT_INVALID_MESH, "triangles", "triangle 500 names vertex", "twice", "has 1 face", "in one direction",
-           NULL);
+    refuse(both, CT_INVALID_MESH, "triangles", "triangle 500 names vertex", "twice", "has 1 face",
+           "in the same direction", NULL);
 }
 
 static void test_inside_out(void **state) {

@@ -1,4 +1,4 @@
-/* test_readers.c - every mesh format in its variants, and bytes that only claim to be one. */
+/* test_readers.c - every mesh format in its variants, and malformed files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -440,9 +440,9 @@ static void test_stl(void **state) {
 static void test_what_is_no_mesh(void **state) {
     (void)state;
     refuse("", CT_FORMAT_AUTO, CT_PARSE_ERROR, "empty");
-    refuse("hello\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "no format known");
-    refuse("  \n\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "no format known");
-    refuse("{\"positions\": []}", CT_FORMAT_AUTO, CT_PARSE_ERROR, "no format known");
+    refuse("hello\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
+    refuse("  \n\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
+    refuse("{\"positions\": []}", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
     refuse("v 0 0 0\n", (ct_mesh_format)9, CT_INVALID_ARGUMENT, "format 9");
     accept_cube("\xef\xbb\xbfv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 0 0 1\nv 1 0 1\nv 1 1 1\nv 0 1 1\nf 5 6 7 8\nf 4 3 "
                 "2 1\nf 1 2 6 "

@@ -1,6 +1,5 @@
-/* test_real_meshes.c - scanned and designed meshes against independently computed counts, volumes and areas. They lie
- * in
- * ../shared/meshes or $CONTACTD_MESHES; without them these tests are skipped. */
+/* test_real_meshes.c - scanned and designed meshes against independently computed counts, volumes and areas. The meshes
+ * are in ../shared/meshes or $CONTACTD_MESHES; without them the tests are skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_axes.c - the legend: every axis in its colour and direction, inside the picture however small. */
+/* test_axes.c - the legend: every axis in its colour and direction, inside pictures of any size. */
 #include <stdlib.h>
 #include <string.h>
 

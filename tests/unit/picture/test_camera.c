@@ -1,4 +1,4 @@
-/* test_camera.c - the camera frames what it is to frame, as closely as it can, from wherever it is told to look. */
+/* test_camera.c - the camera frames all framed points as closely as possible, from any direction, eye or target. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { POINTS = 40 };
 
-/* Where p comes to lie: x, y, z of clip space divided by w, for the part of the picture. */
+/* Projects p to normalised device coordinates of the part of the picture. */
 static void project(const ct_camera *camera, const uint32_t size[2], const uint32_t part[4], const double p[3],
                     double out[3]) {
     float m[16];
@@ -31,10 +31,10 @@ static void random_points(uint64_t *rng, double (*points)[3]) {
 }
 
 static ct_camera fit_to(const ct_snapshot_options *options, double (*points)[3], int n) {
-    ct_fit fit;
-    ct_fit_begin(&fit, options);
-    for (int k = 0; k < n; k++) ct_fit_frame(&fit, points[k]);
-    return ct_fit_end(&fit);
+    ct_camera_fit fit;
+    ct_camera_fit_begin(&fit, options);
+    for (int k = 0; k < n; k++) ct_camera_fit_add_framed(&fit, points[k]);
+    return ct_camera_fit_end(&fit);
 }
 
 static double dot(const double a[3], const double b[3]) {
@@ -80,8 +80,8 @@ static void everything_is_framed_closely(void **state) {
                 edge[2 * i + 1] = fmax(edge[2 * i + 1], at[i]);
             }
         }
-        /* No nearer without losing something, and in the middle. With a wider view it keeps away for another reason: so
-         * as not to touch what it looks at. */
+        /* The nearest possible eye, with the points centred. With a wider view the eye is farther away, because it
+         * keeps a distance from the points. */
         if (o.field_of_view > 60) continue;
         assert_true(most > 0.9 && most < 0.96);
         assert_true(fmin(fabs(edge[0] + edge[1]), fabs(edge[2] + edge[3])) < 1e-3);
@@ -135,7 +135,7 @@ static void eye_and_target(void **state) {
         assert_true(c.near > 0 && c.far > c.near);
         const uint32_t size[2] = {o.width, o.height}, whole[4] = {0, 0, o.width, o.height};
         const double middle[3] = {c.origin[0], c.origin[1], c.origin[2]};
-        project(&c, size, whole, middle, at); /* the origin is what is looked at, rounded to float */
+        project(&c, size, whole, middle, at); /* the origin is the target, rounded to float */
         assert_true(fabs(at[0]) < 1e-2 && fabs(at[1]) < 1e-2);
     }
 }

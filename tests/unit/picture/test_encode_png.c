@@ -1,4 +1,4 @@
-/* test_encode_png.c - pixels come back from the file as they went in. */
+/* test_encode_png.c - decoding an encoded picture gives the same pixels. */
 #include <png.h>
 #include <stdlib.h>
 #include <string.h>

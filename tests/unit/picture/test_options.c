@@ -1,4 +1,4 @@
-/* test_options.c - every option of a snapshot has its bounds and says so. */
+/* test_options.c - the bounds of every snapshot option, and the error of each. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* test_painter_gl.c - pictures themselves: colours where they must be, glass in the right order, the same pixels again.
- */
+/* test_painter_gl.c - drawn pictures: expected colours, glass layers in depth order, the same pixels every time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +60,7 @@ static const uint8_t *at(const uint8_t *pixels, uint32_t size, uint32_t x, uint3
     return pixels + 4 * ((size_t)y * size + x);
 }
 
-/* Opaque bodies hide what is behind them, whichever was added first: the palette's first colour is bluish, its second
+/* Opaque bodies hide bodies behind them, in either order of adding: the palette's first colour is bluish, its second
  * sandy. */
 static void nearer_is_in_front(void **state) {
     (void)state;

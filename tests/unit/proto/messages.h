@@ -211,7 +211,12 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.remove_body = (wire_body_ref){24, 25};
         break;
     case WIRE_STEP:
-        m.u.step = (wire_step){26, 27, 31, 5000, s->updates, SAMPLE_UPDATES};
+        m.u.step = (wire_step){.scene = 26,
+                               .sequence = 27,
+                               .want = 31,
+                               .deadline_us = 5000,
+                               .updates = s->updates,
+                               .n_updates = SAMPLE_UPDATES};
         break;
     case WIRE_STEP_RESULT:
         m.u.step_result = (wire_step_result){.scene = 28,
@@ -461,6 +466,8 @@ static inline const char *differ_status(const wire_status *a, const wire_status 
     SAME(max_resolution);
     SAME(max_message_bytes);
     SAME_LIST(differ_device, devices, n_devices);
+    SAME(n_methods);
+    for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
     return NULL;
 }
 static inline const char *differ_get_snapshot(const wire_get_snapshot *a, const wire_get_snapshot *b) {
@@ -573,6 +580,8 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.step.sequence);
         SAME(u.step.want);
         SAME(u.step.deadline_us);
+        SAME(u.step.time_budget_us);
+        SAME(u.step.tolerance);
         SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
         break;
     case WIRE_STEP_RESULT:

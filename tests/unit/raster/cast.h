@@ -1,4 +1,4 @@
-/* cast.h - bodies given directly in lattice coordinates, and the raster stage run over all bands of a window: for the
+/* cast.h - bodies given directly in lattice coordinates, and the raster stage run over all bins of a window: for the
  * tests of rasterising. */
 #ifndef CAST_H
 #define CAST_H
@@ -27,7 +27,7 @@ struct cast {
     struct cast_fragment *fragments; /* in order of view, row, column, tag */
     size_t n;
     int32_t (*winding[3])[2]; /* per view [rows][columns]; 0 where none were counted */
-    uint8_t entry[2][3];      /* per body and view, see ct_snapped_body */
+    uint8_t initial[2][3];    /* per body and view, see ct_snapped_body */
 };
 
 /* One instruction set's kernels. */
@@ -41,7 +41,7 @@ static const struct cast_set cast_sets[] = {{&ct_bin_cpu_base, &ct_raster_cpu_ba
 #endif
 };
 
-/* How many of cast_sets run here. */
+/* The number of cast_sets that this CPU supports. */
 static inline int cast_n_sets(void) {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return 2;
@@ -51,11 +51,12 @@ static inline int cast_n_sets(void) {
 
 struct cast_how {
     const struct cast_set *set;
-    int32_t band_samples;
-    uint32_t chunk; /* triangles to a bin */
-    size_t limit;   /* bytes of scratch, 0: none */
-    uint32_t first; /* the body rasterised first */
-    bool entries;   /* all triangles are entries of bins: no crossings */
+    int32_t bin_samples;
+    uint32_t chunk;      /* triangles per chunk */
+    size_t limit;        /* bytes of scratch, 0: none */
+    uint32_t first;      /* the body rasterised first */
+    bool entries;        /* all triangles are entries of bins: no crossings */
+    int32_t bin_columns; /* 0: one bin across */
 };
 
 /* Samples of pitch 2^shift; lo and hi beyond every coordinate, so that all crossings become fragments. */
@@ -93,7 +94,7 @@ static inline void cast_fill_cells(const ct_window *window, struct cast_body *bo
 }
 
 /* By the vertices themselves. */
-static inline ct_initial_winding cast_entry(const struct cast_body *body, int w) {
+static inline ct_initial_winding cast_initial(const struct cast_body *body, int w) {
     bool before = false, after = false;
     for (uint32_t v = 0; v < body->shape.n_vertices; v++) {
         before = before || body->cells[v] >> (16 * w) & CT_CELL_BEFORE;
@@ -115,37 +116,39 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
                             const struct cast_how *how, struct cast *out) {
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = how->limit};
-    ct_bands bands = ct_bands_plan(window, how->band_samples);
-    ct_snapped_body placed[2];
-    ct_bin bins[400];
+    ct_binned_tile tiles[3];
+    const ct_bin_plan plan =
+        ct_bin_plan_uniform(window, how->bin_samples, how->bin_columns ? how->bin_columns : 8192, tiles);
+    ct_snapped_body snapped[2];
+    ct_binned_chunk chunks[400];
     ct_bin_scratch scratch;
     memset(&scratch, 0, sizeof scratch);
-    size_t n_bins = 0, capacity = 0;
-    memset(bins, 0, sizeof bins);
+    size_t n_chunks = 0, capacity = 0;
+    memset(chunks, 0, sizeof chunks);
     bool ok = true;
     for (uint32_t i = 0; i < n_bodies; i++) {
         uint32_t b = n_bodies == 2 && how->first ? 1 - i : i;
         cast_fill_cells(window, &bodies[b]);
         const struct shape *s = &bodies[b].shape;
-        placed[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
-                                      .cells = bodies[b].cells,
-                                      .triangles = s->triangles,
-                                      .n_triangles = s->n_triangles,
-                                      .body = b};
-        for (int w = 0; w < 3; w++) out->entry[b][w] = placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
+        snapped[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
+                                       .cells = bodies[b].cells,
+                                       .triangles = s->triangles,
+                                       .n_triangles = s->n_triangles,
+                                       .body = b};
+        for (int w = 0; w < 3; w++) out->initial[b][w] = snapped[b].initial[w] = (uint8_t)cast_initial(&bodies[b], w);
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
-            assert_true(n_bins < 400);
-            ok = how->set->bin->cull(&scratch, &budget, &placed[b], t, end) &&
-                 how->set->bin->bin(&bins[n_bins++], &scratch, &budget, &placed[b], window, &bands, !how->entries);
+            assert_true(n_chunks < 400);
+            ok = how->set->bin->cull(&scratch, &budget, &snapped[b], &(ct_triangle_run){t, end}, 1, true) &&
+                 how->set->bin->bin(&chunks[n_chunks++], &scratch, &budget, &snapped[b], window, &plan, !how->entries);
         }
     }
     ct_ray_lists rays;
     memset(&rays, 0, sizeof rays);
     for (int w = 0; w < 3; w++)
         out->winding[w] = calloc((size_t)window->axis[ct_view_u(w)].n * (size_t)window->axis[ct_view_v(w)].n, 8);
-    for (uint32_t band = 0; ok && band < bands.total; band++) {
-        if (!how->set->raster->raster(&rays, &budget, window, &bands, band, bins, n_bins)) {
+    for (uint32_t bin = 0; ok && bin < plan.n_bins; bin++) {
+        if (!how->set->raster->raster(&rays, &budget, window, &plan, bin, chunks, n_chunks)) {
             ok = false;
             break;
         }
@@ -154,22 +157,24 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
             out->fragments = realloc(out->fragments, capacity * sizeof *out->fragments);
         }
         size_t before = out->n;
-        for (int32_t row = 0; row < rays.rows; row++)
-            for (int32_t column = 0; column < rays.columns; column++) {
-                size_t ray = (size_t)row * (size_t)rays.columns + (size_t)column;
+        const ct_bin *b = &rays.bin;
+        for (int32_t row = 0; row < b->rows; row++)
+            for (int32_t column = 0; column < b->columns; column++) {
+                size_t ray = (size_t)row * (size_t)b->columns + (size_t)column;
                 if (rays.winding)
-                    memcpy(out->winding[rays.view][ray + (size_t)rays.first_row * (size_t)rays.columns],
+                    memcpy(out->winding[rays.view][(size_t)(b->first_row + row) * (size_t)b->of->tile.n_u +
+                                                   (size_t)(b->first_column + column)],
                            rays.winding[ray], 8);
                 for (uint32_t i = rays.head[ray]; i != CT_END; i = rays.fragments[i].next) {
                     assert_true(out->n - before < rays.n_fragments);
-                    out->fragments[out->n++] =
-                        (struct cast_fragment){rays.view, rays.first_row + row, column, rays.fragments[i].f};
+                    out->fragments[out->n++] = (struct cast_fragment){rays.view, b->first_row + row,
+                                                                      b->first_column + column, rays.fragments[i].f};
                 }
             }
         assert_int_equal(out->n - before, rays.n_fragments);
     }
     if (ok && out->n) qsort(out->fragments, out->n, sizeof *out->fragments, cast_order);
-    for (size_t i = 0; i < n_bins; i++) ct_bin_free(&bins[i], &budget);
+    for (size_t i = 0; i < n_chunks; i++) ct_binned_chunk_free(&chunks[i], &budget);
     ct_bin_scratch_free(&scratch, &budget);
     ct_buffer_free(&rays.head_memory, &budget);
     ct_buffer_free(&rays.winding_memory, &budget);

@@ -1,4 +1,5 @@
-/* software.h - draws patches as OpenGL does, by raster_k.h: in OpenGL's stead in tests, with checks of the patches. */
+/* software.h - a software drawer that replaces OpenGL in tests: it draws patches with raster_k.h, and checks the
+ * patches. */
 #ifndef SOFTWARE_H
 #define SOFTWARE_H
 
@@ -12,7 +13,7 @@ struct software {
     uint32_t *head;
     int32_t (*winding)[2];
     ct_linked_fragment *fragments;
-    size_t room;
+    size_t capacity; /* fragments */
 };
 
 static inline void software_free(struct software *memory) {
@@ -23,16 +24,16 @@ static inline void software_free(struct software *memory) {
 }
 
 static inline void software_put(struct software *memory, ct_drawing *d, uint32_t ray, ct_fragment f) {
-    if (d->n_fragments == memory->room) {
-        memory->room = memory->room ? 2 * memory->room : 1024;
-        memory->fragments = realloc(memory->fragments, memory->room * sizeof *memory->fragments);
+    if (d->n_fragments == memory->capacity) {
+        memory->capacity = memory->capacity ? 2 * memory->capacity : 1024;
+        memory->fragments = realloc(memory->fragments, memory->capacity * sizeof *memory->fragments);
         assert_non_null(memory->fragments);
     }
     memory->fragments[d->n_fragments] = (ct_linked_fragment){f, d->head[ray]};
     d->head[ray] = d->n_fragments++;
 }
 
-/* A sample of a patch, by the patch's own words. */
+/* Tests one sample with nothing but the patch's fields, as patch_fragment.glsl does. */
 static inline void software_sample(struct software *memory, ct_drawing *d, const ct_patch *p,
                                    const ct_draw_region *tile, int32_t row, int32_t column, int second) {
     const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
@@ -55,7 +56,7 @@ static inline void software_sample(struct software *memory, ct_drawing *d, const
         software_put(memory, d, ray, ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], p->tag));
 }
 
-/* Into memory that lasts until the next drawing with it, or software_free. */
+/* Draws both passes. The output is valid until the next drawing or software_free. */
 static inline void software_draw(struct software *memory, ct_drawing *d) {
     software_free(memory);
     d->n_fragments = 0;

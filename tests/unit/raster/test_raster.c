@@ -1,5 +1,5 @@
-/* test_raster.c - rasterising against exact rational arithmetic: which samples a triangle covers, its depth and
- * weights; closed surfaces cancel on every ray; no way of cutting the work changes a bit. */
+/* test_raster.c - rasterising against exact rational arithmetic: coverage, depth and weights. The crossings of a closed
+ * surface sum to 0 on every ray; the division of the work into bands and threads changes no bit. */
 #include <math.h>
 
 #include "tests/unit/raster/cast.h"
@@ -97,7 +97,7 @@ static void check_ray(const ct_window *window, struct cast_body *bodies, uint32_
             if (stage == 0) kept[b]++;
         }
         assert_int_equal(sum, 0); /* closed: as often in as out */
-        bool counted = cast->entry[b][w] == CT_INITIAL_COUNTED;
+        bool counted = cast->initial[b][w] == CT_INITIAL_COUNTED;
         assert_int_equal(cast->winding[w][(size_t)row * (size_t)u->n + (size_t)column][b], counted ? before[b] : 0);
     }
     for (uint32_t b = 0; b < n_bodies; b++) {
@@ -240,7 +240,7 @@ static void test_before_and_after(void **state) {
         assert_true(cast_run(&window, bodies, 2, &how, &cast));
         fragments += check_all(&window, bodies, 2, &cast, how.first);
         for (int b = 0; b < 2; b++)
-            for (int w = 0; w < 3; w++) kinds[cast.entry[b][w]]++;
+            for (int w = 0; w < 3; w++) kinds[cast.initial[b][w]]++;
         cast_free(&cast);
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
@@ -248,7 +248,7 @@ static void test_before_and_after(void **state) {
     assert_true(fragments > 4000);
 }
 
-/* Instruction sets, bands of any height, chunks of any size, small triangles crossed at once or binned like the others:
+/* Instruction sets, bins of any size, chunks of any size, small triangles crossed at once or binned like the others:
  * the same fragments. */
 static void test_no_cut_changes_a_bit(void **state) {
     (void)state;
@@ -266,8 +266,13 @@ static void test_no_cut_changes_a_bit(void **state) {
         for (int s = 0; s < cast_n_sets(); s++)
             for (int k = 0; k < 4; k++) {
                 struct cast cast;
-                struct cast_how how = {&cast_sets[s],           samples[k], chunks[(k + round) % 4], 0, 0,
-                                       (s + k + round) % 3 == 0};
+                struct cast_how how = {&cast_sets[s],
+                                       samples[k],
+                                       chunks[(k + round) % 4],
+                                       0,
+                                       0,
+                                       (s + k + round) % 3 == 0,
+                                       (const int32_t[]){0, 1, 4, 16}[(s + k + round) % 4]};
                 assert_true(cast_run(&window, bodies, 2, &how, &cast));
                 cast_assert_same(&window, &expected, &cast);
                 cast_free(&cast);
@@ -331,7 +336,7 @@ static void test_too_little_memory(void **state) {
     cast_body_free(&body);
 }
 
-/* Rows with more samples than there is room for at first. */
+/* Rows with more samples than the initial capacity. */
 static void test_long_rows(void **state) {
     (void)state;
     const int32_t n[3] = {8000, 3, 2}, shift[3] = {10, 10, 10};
@@ -355,7 +360,8 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
     (void)state;
     const int32_t n[3] = {20, 20, 20}, shift[3] = {10, 10, 10}; /* an eighth of the sphere */
     const ct_window window = cast_window(n, shift);
-    const ct_bands bands = ct_bands_plan(&window, 100);
+    ct_binned_tile tiles[3];
+    const ct_bin_plan plan = ct_bin_plan_uniform(&window, 100, CT_MAX_RESOLUTION, tiles);
     for (int set = 0; set < cast_n_sets(); set++) {
         struct cast_body body = cast_body_of(shape_icosphere(1, 3));
         const struct shape *s = &body.shape;
@@ -370,10 +376,11 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
             (const ct_coords *)body.coords, body.cells, s->triangles, s->n_triangles, 0, {0}};
         ct_budget budget = {.limit = 0};
         ct_bin_scratch scratch;
-        ct_bin bin;
+        ct_binned_chunk bin;
         memset(&scratch, 0, sizeof scratch);
         memset(&bin, 0, sizeof bin);
-        assert_true(cast_sets[set].bin->cull(&scratch, &budget, &placed, first, s->n_triangles));
+        assert_true(
+            cast_sets[set].bin->cull(&scratch, &budget, &placed, &(ct_triangle_run){first, s->n_triangles}, 1, true));
         bool *known = calloc(s->n_vertices, sizeof *known);
         for (int list = 0; list < CT_KEPT_LISTS; list++)
             for (uint32_t i = 0; i < 3 * scratch.n_kept[list]; i++)
@@ -385,33 +392,132 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
             for (uint32_t i = scratch.n_kept[list]; i % 4; i++, beyond++)
                 for (int c = 0; c < 3; c++) assert_true(known[s->triangles[3 * scratch.kept[list][i] + (uint32_t)c]]);
         assert_true(beyond > 0);
-        assert_true(cast_sets[set].bin->bin(&bin, &scratch, &budget, &placed, &window, &bands, true));
+        assert_true(cast_sets[set].bin->bin(&bin, &scratch, &budget, &placed, &window, &plan, true));
         free(known);
-        ct_bin_free(&bin, &budget);
+        ct_binned_chunk_free(&bin, &budget);
         ct_bin_scratch_free(&scratch, &budget);
         cast_body_free(&body);
     }
 }
 
-static void test_bands(void **state) {
+/* Bins cut a tile without gaps or overlaps, are as large as asked for, and are found by their number. */
+static void test_bins(void **state) {
     (void)state;
     uint64_t rng = 16;
     for (int round = 0; round < 2000; round++) {
-        int32_t n[3], shift[3] = {1, 1, 1}, samples = between(&rng, 1, 20000);
+        int32_t n[3], shift[3] = {1, 1, 1}, samples = between(&rng, 1, 20000), columns = between(&rng, 1, 5000);
         for (int k = 0; k < 3; k++) n[k] = between(&rng, 1, round % 2 ? 4096 : 50);
         ct_window window = cast_window(n, shift);
-        ct_bands bands = ct_bands_plan(&window, samples);
+        ct_binned_tile tiles[3];
+        const ct_bin_plan plan = ct_bin_plan_uniform(&window, samples, columns, tiles);
         uint32_t total = 0;
         for (int w = 0; w < 3; w++) {
-            int64_t columns = n[ct_view_u(w)], rows = n[ct_view_v(w)], height = (int64_t)1 << bands.shift[w];
-            assert_int_equal(bands.first[w], total);
-            total += bands.count[w];
-            assert_true(bands.count[w] * height >= rows && (bands.count[w] - 1) * height < rows);
-            assert_true(height == 1 || height * columns <= samples);       /* no larger than asked for */
-            assert_true(height >= rows || 2 * height * columns > samples); /* nor half of it */
+            const ct_binned_tile *t = &tiles[w];
+            int64_t across = n[ct_view_u(w)], rows = n[ct_view_v(w)], height = (int64_t)1 << t->shift_v;
+            int64_t width = t->columns == 1 ? across : (int64_t)1 << t->shift_u;
+            assert_int_equal(t->first, total);
+            total += t->columns * t->rows;
+            assert_true(width <= columns && (across <= columns) == (t->columns == 1));
+            assert_true(t->rows * height >= rows && (t->rows - 1) * height < rows);
+            assert_true(height == 1 || height * width <= samples);       /* no larger than asked for */
+            assert_true(height >= rows || 2 * height * width > samples); /* nor half of it */
+            int64_t covered = 0;
+            for (uint32_t b = t->first; b < total; b++) {
+                const ct_bin bin = ct_bin_at(&plan, b);
+                assert_ptr_equal(bin.of, t);
+                assert_true(bin.columns >= 1 && bin.rows >= 1);
+                assert_int_equal(bin.first_column, (int32_t)((b - t->first) % t->columns << t->shift_u));
+                assert_int_equal(bin.first_row, (int32_t)((b - t->first) / t->columns << t->shift_v));
+                covered += (int64_t)bin.columns * bin.rows;
+                if (total - t->first > 5000) break; /* enough of them */
+            }
+            if (total - t->first <= 5000) assert_int_equal(covered, across * rows);
         }
-        assert_int_equal(bands.total, total);
+        assert_int_equal(plan.n_bins, total);
     }
+}
+
+/* Any tiles: origins, pitches and sizes that have nothing to do with the window's lattice. Each sample of each tile has
+ * exactly the fragments of the triangles that cover it. */
+static void test_tiles(void **state) {
+    (void)state;
+    uint64_t rng = 17;
+    size_t fragments = 0;
+    enum { TILES = 7 };
+    for (int round = 0; round < 60; round++) {
+        const int32_t n[3] = {16, 16, 16}, shift[3] = {10, 10, 10};
+        ct_window window = cast_window(n, shift);
+        struct cast_body body = cast_body_of(round % 2 ? shape_icosphere(1, 1) : shape_torus(1, 0.4, 9, 7));
+        scatter(&rng, &window, &body, round % 3);
+        cast_fill_cells(&window, &body);
+        ct_binned_tile tiles[TILES];
+        uint32_t first = 0;
+        for (int i = 0; i < TILES; i++) {
+            const ct_tile tile = {between(&rng, -2000, 8000),
+                                  between(&rng, -2000, 8000),
+                                  between(&rng, 1, 11),
+                                  between(&rng, 1, 11),
+                                  between(&rng, 1, 40),
+                                  between(&rng, 1, 40),
+                                  1};
+            const int view = i < 3 ? 0 : i < 5 ? round % 2 : 2; /* on odd rounds view 1 has two, else none */
+            tiles[i] = ct_bin_tile(&tile, view, between(&rng, 1, 300), between(&rng, 1, 50), first);
+            first += tiles[i].columns * tiles[i].rows;
+        }
+        const ct_bin_plan plan = ct_bin_plan_tiles(tiles, TILES);
+        assert_int_equal(plan.n_bins, first);
+        const struct cast_set *set = &cast_sets[round % cast_n_sets()];
+        const uint32_t *triangles = body.shape.triangles;
+        const ct_snapped_body snapped = {(const ct_coords *)body.coords, body.cells, triangles,
+                                         body.shape.n_triangles,         0,          {0}};
+        ct_budget budget = {.limit = 0};
+        ct_bin_scratch scratch = {{0}};
+        ct_binned_chunk chunk = {{0}};
+        ct_ray_lists rays = {{0}};
+        assert_true(set->bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){0, snapped.n_triangles}, 1,
+                                   plan.is_uniform));
+        assert_true(set->bin->bin(&chunk, &scratch, &budget, &snapped, &window, &plan, true));
+        for (uint32_t b = 0; b < plan.n_bins; b++) {
+            assert_true(set->raster->raster(&rays, &budget, &window, &plan, b, &chunk, 1));
+            const ct_bin *bin = &rays.bin;
+            const ct_tile *tile = &bin->of->tile;
+            const int w = rays.view, u = ct_view_u(w), v = ct_view_v(w);
+            for (int32_t row = 0; row < bin->rows; row++)
+                for (int32_t column = 0; column < bin->columns; column++) {
+                    const int32_t at_u = ct_tile_u(tile, bin->first_column + column);
+                    const int32_t at_v = ct_tile_v(tile, bin->first_row + row);
+                    uint32_t expected = 0, found = 0;
+                    for (uint32_t t = 0; t < snapped.n_triangles; t++) {
+                        ct_triangle_setup s;
+                        const uint32_t *k = triangles + 3 * t;
+                        if (ct_make_setup(&s, body.coords[k[0]], body.coords[k[1]], body.coords[k[2]], u, v, w, at_u,
+                                          at_v, tile->shift_u, tile->shift_v))
+                            expected += (uint32_t)ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]);
+                    }
+                    for (uint32_t f = rays.head[row * bin->columns + column]; f != CT_END;
+                         f = rays.fragments[f].next, found++) {
+                        const uint32_t *k = triangles + 3 * rays.fragments[f].f.tag;
+                        ct_triangle_setup s = {{0}};
+                        assert_true(ct_make_setup(&s, body.coords[k[0]], body.coords[k[1]], body.coords[k[2]], u, v, w,
+                                                  at_u, at_v, tile->shift_u, tile->shift_v));
+                        assert_true(ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]));
+                        const ct_fragment exact =
+                            ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], rays.fragments[f].f.tag);
+                        assert_memory_equal(&exact, &rays.fragments[f].f, sizeof exact);
+                    }
+                    assert_int_equal(found, expected);
+                    fragments += found;
+                }
+        }
+        ct_binned_chunk_free(&chunk, &budget);
+        ct_bin_scratch_free(&scratch, &budget);
+        ct_buffer_free(&rays.head_memory, &budget);
+        ct_buffer_free(&rays.winding_memory, &budget);
+        ct_buffer_free(&rays.fragment_memory, &budget);
+        assert_int_equal(budget.used, 0);
+        cast_body_free(&body);
+    }
+    assert_true(fragments > 20000);
 }
 
 int main(void) {
@@ -422,6 +528,7 @@ int main(void) {
                                        cmocka_unit_test(test_too_little_memory),
                                        cmocka_unit_test(test_long_rows),
                                        cmocka_unit_test(test_only_what_is_kept_is_looked_at),
-                                       cmocka_unit_test(test_bands)};
+                                       cmocka_unit_test(test_bins),
+                                       cmocka_unit_test(test_tiles)};
     return cmocka_run_group_tests_name("raster", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_scene.c - scenes and bodies through the engine's door: settings, handles and their generations, filters,
- * information, memory; and that what is refused leaves the scene as it was. */
+/* test_scene.c - scenes and bodies through the engine's public functions: settings, handles and their generations,
+ * filters, information, memory. A call that fails does not change the scene. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_update.c - what a step sends: every refusal with its field and words, after which nothing has changed, not even
- * by the updates before it; and what is accepted, in all its forms, arrives. */
+/* test_update.c - updates of a step: every error with its field and message; a step that fails changes nothing, not
+ * even by the updates before the wrong one; valid updates in all their forms take effect. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

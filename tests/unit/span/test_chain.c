@@ -1,4 +1,4 @@
-/* test_chain.c - linked fragments put in order in place: all lengths, many ties, any start. */
+/* test_chain.c - sorting a ray's linked list of fragments in place: all lengths, many ties, any initial order. */
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

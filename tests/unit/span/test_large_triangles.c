@@ -1,4 +1,4 @@
-/* Coarse bands against the raster and span stages one after the other: every sum, length and count. */
+/* The large-triangle path against the raster and span stages one after the other: every sum, length and count. */
 #include "tests/unit/raster/cast.h"
 
 #include "gpu/span/span_cpu.h"
@@ -14,38 +14,42 @@ enum { VERTICES = 512 };
 struct outcome {
     int64_t gradient[2][3][VERTICES], length[3];
     uint8_t touched[2][VERTICES / CT_VERTEX_GROUP + 8];
-    uint64_t fragments, coarse, bands;
+    uint64_t fragments, large, bins;
 };
 
 static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {
     return (int32_t)(lo + (int64_t)(shape_random(rng) % (uint64_t)(hi - lo + 1)));
 }
 
-/* All bands; coarse ones at once where `coarse` is set. With `crossings`, bands that small triangles are in are not. */
-static void run(int set, const ct_window *window, struct cast_body bodies[2], uint32_t first, bool coarse,
+/* All bins; with `large` by the large-triangle path where it applies. With `crossings` it does not apply to bins that
+ * small triangles cover. */
+static void run(int set, const ct_window *window, struct cast_body bodies[2], uint32_t first, bool large,
                 bool crossings, struct outcome *out) {
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = 0};
-    ct_bands bands = ct_bands_plan(window, 4096);
-    ct_snapped_body placed[2];
-    ct_bin bins[2];
+    ct_binned_tile tiles[3];
+    const ct_bin_plan plan = ct_bin_plan_uniform(window, 4096, first ? 32 : 8192, tiles);
+    ct_snapped_body snapped[2];
+    ct_binned_chunk chunks[2];
     ct_bin_scratch binning;
-    memset(bins, 0, sizeof bins);
+    memset(chunks, 0, sizeof chunks);
     memset(&binning, 0, sizeof binning);
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t b = first ? 1 - i : i;
         const struct shape *s = &bodies[b].shape;
         cast_fill_cells(window, &bodies[b]);
-        placed[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
-                                      .cells = bodies[b].cells,
-                                      .triangles = s->triangles,
-                                      .n_triangles = s->n_triangles,
-                                      .body = b};
-        for (int w = 0; w < 3; w++) placed[b].entry[w] = (uint8_t)cast_entry(&bodies[b], w);
-        assert_true(cast_sets[set].bin->cull(&binning, &budget, &placed[b], 0, s->n_triangles));
-        assert_true(cast_sets[set].bin->bin(&bins[i], &binning, &budget, &placed[b], window, &bands, crossings));
+        snapped[b] = (ct_snapped_body){.coords = (const ct_coords *)bodies[b].coords,
+                                       .cells = bodies[b].cells,
+                                       .triangles = s->triangles,
+                                       .n_triangles = s->n_triangles,
+                                       .body = b};
+        for (int w = 0; w < 3; w++) snapped[b].initial[w] = (uint8_t)cast_initial(&bodies[b], w);
+        assert_true(
+            cast_sets[set].bin->cull(&binning, &budget, &snapped[b], &(ct_triangle_run){0, s->n_triangles}, 1, true));
+        assert_true(cast_sets[set].bin->bin(&chunks[i], &binning, &budget, &snapped[b], window, &plan, crossings));
     }
-    const uint32_t *const triangles[2] = {bodies[0].shape.triangles, bodies[1].shape.triangles};
+    const ct_span_options options = {.triangles = {bodies[0].shape.triangles, bodies[1].shape.triangles}};
+    double rastered_at;
     ct_contact_sums sums = {.touched = {out->touched[0], out->touched[1]}};
     for (int b = 0; b < 2; b++)
         for (int w = 0; w < 3; w++) sums.gradient[b][w] = out->gradient[b][w];
@@ -53,26 +57,28 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     ct_span_scratch scratch;
     memset(&rays, 0, sizeof rays);
     memset(&scratch, 0, sizeof scratch);
-    for (uint32_t band = 0; band < bands.total; band++) {
+    for (uint32_t bin = 0; bin < plan.n_bins; bin++) {
         ct_large_status done = CT_LARGE_NOT_APPLICABLE;
-        if (coarse)
-            done = spans[set]->coarse(&rays, window, &bands, band, bins, 2, triangles, &sums, &scratch, &budget);
+        if (large)
+            done = spans[set]->large_triangles(&rays, window, &plan, bin, chunks, 2, &options, &sums, &scratch, &budget,
+                                               &rastered_at);
         assert_true(done != CT_LARGE_FAILED);
         if (done == CT_LARGE_NOT_APPLICABLE) {
-            assert_true(cast_sets[set].raster->raster(&rays, &budget, window, &bands, band, bins, 2));
-            assert_true(spans[set]->span(&rays, triangles, &sums, &scratch, &budget, false));
+            assert_true(cast_sets[set].raster->raster(&rays, &budget, window, &plan, bin, chunks, 2));
+            assert_true(spans[set]->span(&rays, &options, &sums, &scratch, &budget));
         }
-        out->coarse += done == CT_LARGE_DONE;
-        out->bands++;
+        out->large += done == CT_LARGE_DONE;
+        out->bins++;
         out->fragments += rays.n_fragments;
     }
     memcpy(out->length, sums.length, sizeof out->length);
-    for (int i = 0; i < 2; i++) ct_bin_free(&bins[i], &budget);
+    for (int i = 0; i < 2; i++) ct_binned_chunk_free(&chunks[i], &budget);
     ct_bin_scratch_free(&binning, &budget);
     ct_buffer_free(&rays.head_memory, &budget);
     ct_buffer_free(&rays.winding_memory, &budget);
     ct_buffer_free(&rays.fragment_memory, &budget);
     ct_buffer_free(&scratch.ray, &budget);
+    ct_buffer_free(&scratch.covers, &budget);
     assert_int_equal(budget.used, 0);
 }
 
@@ -115,7 +121,8 @@ static void scatter(uint64_t *rng, const ct_window *window, struct cast_body *bo
         }
 }
 
-/* The depths of the window are where both bodies are, as ct_view_plan has it. False: nowhere along some axis. */
+/* Sets the window's depths to the overlap of both bodies, as ct_view_plan does. False: they do not overlap on some
+ * axis. */
 static bool meet(ct_window *window, const struct cast_body bodies[2]) {
     for (int k = 0; k < 3; k++) {
         int32_t lo[2], hi[2];
@@ -134,7 +141,7 @@ static bool meet(ct_window *window, const struct cast_body bodies[2]) {
     return true;
 }
 
-/* Every instruction set's coarse bands against the stages. Returns what came of the last. */
+/* Every instruction set's large bins against the stages. Returns what came of the last. */
 static const struct outcome *compare(const ct_window *window, struct cast_body bodies[2], uint32_t first) {
     static struct outcome expected, got;
     run(0, window, bodies, first, false, true, &expected);
@@ -143,7 +150,7 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
         assert_memory_equal(got.gradient, expected.gradient, sizeof got.gradient);
         assert_memory_equal(got.length, expected.length, sizeof got.length);
         assert_int_equal(got.fragments, expected.fragments);
-        for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+        for (int b = 0; b < 2; b++) /* vertices with a sum are marked, so that their sums are cleared later */
             for (int w = 0; w < 3; w++)
                 for (uint32_t v = 0; v < VERTICES; v++)
                     if (got.gradient[b][w][v]) assert_int_equal(got.touched[b][v / CT_VERTEX_GROUP], 1);
@@ -153,7 +160,7 @@ static const struct outcome *compare(const ct_window *window, struct cast_body b
 
 static void test_same_as_stages(void **state) {
     (void)state;
-    uint64_t rng = 31, coarse = 0, bands = 0, fragments = 0;
+    uint64_t rng = 31, large = 0, bins = 0, fragments = 0;
     int64_t length = 0;
     for (int round = 0; round < 600; round++) {
         int32_t n[3], shift[3];
@@ -172,15 +179,15 @@ static void test_same_as_stages(void **state) {
             continue;
         }
         const struct outcome *got = compare(&window, bodies, (uint32_t)round % 2);
-        coarse += got->coarse;
-        bands += got->bands;
+        large += got->large;
+        bins += got->bins;
         fragments += got->fragments;
         for (int k = 0; k < 3; k++) length += got->length[k] > 0;
         for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
     }
-    print_message("%llu of %llu bands coarse, %llu fragments\n", (unsigned long long)coarse, (unsigned long long)bands,
+    print_message("%llu of %llu bins large, %llu fragments\n", (unsigned long long)large, (unsigned long long)bins,
                   (unsigned long long)fragments);
-    assert_true(coarse > bands / 5 && coarse < bands);
+    assert_true(large > bins / 5 && large < bins);
     assert_true(fragments > 100000 && length > 600);
 }
 
@@ -201,7 +208,7 @@ static void put_box(struct cast_body *body, const struct box *box) {
         }
 }
 
-/* Compares the stages on two boxes on a window of so many samples of 2^shift units, all of whose bands are coarse; the
+/* Compares the stages on two boxes on a window of so many samples of 2^shift units, all of whose bins are large; the
  * window ends where they do if it `clips`. Returns the length of their spans. */
 static int64_t compare_boxes(const struct box boxes[2], int32_t samples, int32_t shift, bool clips, uint32_t first) {
     const int32_t n[3] = {samples, samples, samples}, shifts[3] = {shift, shift, shift};
@@ -214,7 +221,7 @@ static int64_t compare_boxes(const struct box boxes[2], int32_t samples, int32_t
     int64_t length = 0;
     if (!clips || meet(&window, bodies)) {
         const struct outcome *got = compare(&window, bodies, first);
-        assert_true(got->coarse == got->bands || clips); /* else there may be what has to be counted before it */
+        assert_true(got->large == got->bins || clips); /* else there may be what has to be counted before it */
         length = got->length[0] + got->length[1] + got->length[2];
     }
     for (int b = 0; b < 2; b++) cast_body_free(&bodies[b]);
@@ -317,7 +324,7 @@ static void test_steep_faces(void **state) {
 }
 
 /* A fine mesh is left to the other stages, and so is one that has to be counted before the window. */
-static void test_is_not_coarse(void **state) {
+static void test_does_not_apply(void **state) {
     (void)state;
     const int32_t n[3] = {32, 32, 32}, shift[3] = {10, 10, 10};
     ct_window window = cast_window(n, shift);
@@ -326,23 +333,23 @@ static void test_is_not_coarse(void **state) {
     struct cast_body fine[2] = {cast_body_of(shape_icosphere(1, 2)), cast_body_of(shape_cube(1, 1))};
     for (int b = 0; b < 2; b++) scatter(&rng, &window, &fine[b], 3);
     run(0, &window, fine, 0, true, false, &out);
-    assert_int_equal(out.coarse, 0);
+    assert_int_equal(out.large, 0);
     struct cast_body long_one[2] = {cast_body_of(shape_cube(1, 1)), cast_body_of(shape_cube(1, 1))};
     for (int b = 0; b < 2; b++) scatter(&rng, &window, &long_one[b], 3);
     run(0, &window, long_one, 0, true, false, &out);
-    assert_int_equal(out.coarse, 3);
+    assert_int_equal(out.large, 3);
     for (uint32_t v = 0; v < long_one[0].shape.n_vertices; v++) /* from before the window to behind it, along x */
         long_one[0].coords[v][0] = long_one[0].shape.positions[3 * v] < 0 ? -5000 : 40000;
     window.axis[0].lo = 0;
     window.axis[0].hi = 32 << 10;
     run(0, &window, long_one, 0, true, false, &out);
-    assert_int_equal(out.coarse, 2);
+    assert_int_equal(out.large, 2);
     const struct box huge = {{0, 0, 0}, {{1 << 27, 0, 1 << 26}, {0, 1 << 27, 0}, {1 << 26, 0, 1 << 27}}};
-    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions beyond what is stepped exactly */
+    const int32_t fine_shift[3] = {1, 1, 1}; /* edge functions too large to be stepped exactly in double */
     window = cast_window(n, fine_shift);
     for (int b = 0; b < 2; b++) put_box(&long_one[b], &huge);
     run(0, &window, long_one, 0, true, false, &out);
-    assert_int_equal(out.coarse, 0);
+    assert_int_equal(out.large, 0);
     compare(&window, long_one, 0);
     for (int b = 0; b < 2; b++) {
         cast_body_free(&fine[b]);
@@ -353,6 +360,6 @@ static void test_is_not_coarse(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_stages), cmocka_unit_test(test_close_faces),
                                        cmocka_unit_test(test_stacked_boxes),  cmocka_unit_test(test_crossing_boxes),
-                                       cmocka_unit_test(test_steep_faces),    cmocka_unit_test(test_is_not_coarse)};
+                                       cmocka_unit_test(test_steep_faces),    cmocka_unit_test(test_does_not_apply)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

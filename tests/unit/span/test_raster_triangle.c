@@ -1,4 +1,4 @@
-/* A triangle on a band as the coarse path has it, against the definitions: coverage, depth, sums. */
+/* A triangle on a bin as the large-triangle path has it, against the definitions: coverage, depth, sums. */
 #include <math.h>
 
 #include "gpu/span/raster_triangle.h"
@@ -28,7 +28,7 @@ static void any_corners(uint64_t *rng, const ct_lattice axis[3], int32_t q[3][3]
     }
 }
 
-/* How far `depth` is from what it is at a sample, the plane through the corners. */
+/* The error of `depth`: its distance along the ray from the plane through the corners. */
 static double depth_error(const ct_triangle_setup *s, int64_t e1, int64_t e2, double depth) {
     __int128 area = (__int128)s->edge[0] + s->edge[1] + s->edge[2];
     __int128 rise = (__int128)e1 * (int64_t)s->dz1 + (__int128)e2 * (int64_t)s->dz2, whole = rise / area;
@@ -69,7 +69,7 @@ static void test_as_defined(void **state) {
     (void)state;
     uint64_t rng = 41, covered = 0, placed = 0, unknown = 0, inexact = 0;
     double worst = 0;
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < 6000; round++) {
         ct_lattice axis[3];
         int32_t q[3][3];
         const int fine = between(&rng, 0, 1);
@@ -84,22 +84,26 @@ static void test_as_defined(void **state) {
         const int32_t *const corners[3] = {q[0], q[1], q[2]};
         int w = between(&rng, 0, 2);
         const ct_lattice *lu = &axis[ct_view_u(w)], *lv = &axis[ct_view_v(w)];
+        const ct_window window = {{axis[0], axis[1], axis[2]}};
+        const ct_tile tile = ct_uniform_tile(&window, w);
+        const ct_binned_tile of = {.tile = tile, .view = w};
         int32_t first_row = between(&rng, 0, lv->n - 1), rows = between(&rng, 1, lv->n - first_row);
+        int32_t first_column = between(&rng, 0, 1) ? 0 : between(&rng, 0, lu->n - 1), columns = lu->n - first_column;
+        const ct_bin bin = {&of, first_column, first_row, columns, rows};
         struct raster_triangle p;
-        enum setup_result result = setup_raster_triangle(&p, corners, lu, lv, w, first_row, rows);
+        enum setup_result result = setup_raster_triangle(&p, corners, &bin);
         inexact += result == SETUP_NOT_EXACT;
         placed += result == SETUP_OK;
         ct_triangle_setup any;
-        if (result == SETUP_NOT_EXACT || !setup_of(&any, corners, lu, lv, w, (struct extent){.u0 = 0, .v0 = first_row}))
-            continue;
+        if (result == SETUP_NOT_EXACT || !setup_in_bin(&any, corners, &bin, 0, 0)) continue;
         if (result == SETUP_OK) unknown += isnan(p.depth.at);
         ct_v4i begin = {0}, end = {0};
         ct_v4u covered_here = {0};
-        const int32_t column = between(&rng, 0, 3) ? 0 : between(&rng, 0, lu->n - 1);
+        const int32_t column = between(&rng, 0, 3) ? 0 : between(&rng, 0, columns - 1);
         for (int32_t row = 0; row < rows; row++) {
             const int r = row % ROWS_AT_ONCE;
-            if (result == SETUP_OK && r == 0) cover_rows(&p, first_row, row, &begin, &end);
-            for (int32_t i = 0; i < lu->n; i++) {
+            if (result == SETUP_OK && r == 0) cover_rows(&p, row, &begin, &end);
+            for (int32_t i = 0; i < columns; i++) {
                 int64_t e[3];
                 for (int k = 0; k < 3; k++) e[k] = any.edge[k] + i * any.step_u[k] + row * any.step_v[k];
                 bool covers = ct_covers(&any, e[0], e[1], e[2]);

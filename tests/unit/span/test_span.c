@@ -1,5 +1,5 @@
-/* test_span.c - rays to spans to sums: hand-made rays, random rays against a walk written differently, long rays, and
- * that the order of a ray's list does not matter. */
+/* test_span.c - spans and sums of hand-made rays, of random rays against an independent implementation, and of long
+ * rays, in any order of a ray's list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +17,9 @@ static void find_sets(void) {
         sets[n_sets++] = &ct_span_cpu_avx2;
 #endif
 }
+
+static ct_span_rule rule = CT_SPAN_OF_PAIR; /* what run uses */
+static int64_t ray_area = 1;
 
 enum { TRIANGLES = 4096, VERTICES = 130, A = 0, B = 1, IN = 1, OUT = 0 };
 
@@ -86,28 +89,28 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         memcpy(winding[ray], rays[i].winding, 8);
         free(order);
     }
+    const ct_binned_tile tile = {.tile = {.shift_u = 1, .shift_v = 1, .n_u = n_rays, .n_v = 13, .ray_area = ray_area},
+                                 .view = view};
     ct_ray_lists lists = {.head = head,
                           .fragments = links,
                           .n_fragments = (uint32_t)total,
                           .winding = winding,
-                          .entry = {CT_INITIAL_COUNTED, CT_INITIAL_COUNTED},
+                          .initial = {CT_INITIAL_COUNTED, CT_INITIAL_COUNTED},
+                          .bin = {&tile, 0, 10, n_rays, 3},
                           .view = view,
-                          .first_row = 10,
-                          .rows = 3,
-                          .columns = n_rays,
                           .first_body = first_body};
-    if (listed) { /* nothing was counted: what a ray enters with is what its crossings lack to 0 */
+    if (listed) { /* nothing was counted: initial winding numbers follow from the balance of the crossings */
         lists.winding = NULL;
-        lists.entry[0] = lists.entry[1] = CT_INITIAL_FROM_BALANCE;
+        lists.initial[0] = lists.initial[1] = CT_INITIAL_FROM_BALANCE;
     }
     ct_contact_sums sums = {.touched = {touched[0], touched[1]}};
     for (int b = 0; b < 2; b++)
         for (int w = 0; w < 3; w++) sums.gradient[b][w] = out.gradient[b][w];
     sums.length[view] = 1000; /* added to */
-    const uint32_t *const of[2] = {triangles[0], triangles[1]};
+    const ct_span_options options = {{triangles[0], triangles[1]}, rule, 0, keep};
     ct_span_scratch scratch = {{0}};
     ct_budget budget = {.limit = limit};
-    out.ok = set->span(&lists, of, &sums, &scratch, &budget, keep);
+    out.ok = set->span(&lists, &options, &sums, &scratch, &budget);
     memcpy(out.length, sums.length, sizeof out.length);
     out.length[view] -= 1000;
     out.n_spans = scratch.n_spans;
@@ -115,7 +118,7 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         out.spans = malloc(scratch.n_spans * sizeof *out.spans);
         memcpy(out.spans, scratch.spans.data, scratch.n_spans * sizeof *out.spans);
     }
-    for (int b = 0; b < 2; b++) /* whoever has a sum is marked, so that it gets cleared */
+    for (int b = 0; b < 2; b++) /* vertices with a sum are marked, so that their sums are cleared later */
         for (uint32_t v = 0; v < VERTICES; v++)
             for (int w = 0; w < 3; w++)
                 if (out.gradient[b][w][v]) assert_int_equal(touched[b][v / CT_VERTEX_GROUP], 1);
@@ -144,7 +147,7 @@ static const ct_fragment *border(const struct ray *ray, int body, uint32_t key) 
     int winding = ray->winding[body], sign = key & 1 ? 1 : -1;
     for (uint32_t k = 0; k < ray->n; k++)
         if (ray->f[k].tag >> 31 == (uint32_t)body && ray->f[k].key < key) winding += ray->f[k].key & 1 ? 1 : -1;
-    uint32_t wanted = (uint32_t)(sign > 0 ? -winding : winding - 1); /* so many before it */
+    uint32_t wanted = (uint32_t)(sign > 0 ? -winding : winding - 1); /* crossings before it */
     for (uint32_t k = 0; k < ray->n; k++) {
         const ct_fragment *f = &ray->f[k];
         if (f->tag >> 31 != (uint32_t)body || f->key != key) continue;
@@ -206,7 +209,7 @@ static struct outcome reference(const struct ray *rays, int n_rays, int view) {
     return out;
 }
 
-/* Do the crossings of every ray add up to what its winding numbers lack to 0? */
+/* True if every ray's initial winding numbers are minus the sums of its crossings. */
 static bool can_be_listed(const struct ray *rays, int n_rays) {
     for (int i = 0; i < n_rays; i++) {
         int sum[2] = {rays[i].winding[0], rays[i].winding[1]};
@@ -236,7 +239,7 @@ static void check(const struct ray *rays, int n_rays) {
                 for (size_t i = 0; i < o.n_spans; i++) {
                     assert_true(o.spans[i].upper >= o.spans[i].lower);
                     assert_int_equal(o.spans[i].view, view);
-                    assert_int_equal(o.spans[i].row, 12);
+                    assert_int_equal(o.spans[i].v, 2 * 12 + 1);
                     length += o.spans[i].upper - o.spans[i].lower;
                 }
                 assert_int_equal(length, o.length[view]);
@@ -351,7 +354,7 @@ static void test_winding_before_the_window(void **state) {
     free(ray.f);
 }
 
-/* open: the crossings of a body need not add up to nothing, and the ray enters with what they lack. */
+/* open: the crossings of a body need not sum to 0; the initial winding number is minus their sum. */
 static struct ray random_ray(uint64_t *rng, uint32_t n, int32_t depths, bool open) {
     struct ray ray = {0};
     int balance[2] = {0, 0};

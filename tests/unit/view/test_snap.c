@@ -1,5 +1,5 @@
-/* test_snap.c - boxes and lattice coordinates of every instruction set against the scalar formulas of view_k.h, bit for
- * bit; numbers that are not finite; any count, any alignment. */
+/* test_snap.c - boxes and lattice coordinates with every instruction set, bit for bit against the scalar formulas of
+ * view_k.h, for any count and alignment; numbers that are not finite. */
 #include "tests/unit/unit.h"
 
 #include <float.h>

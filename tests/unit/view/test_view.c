@@ -1,4 +1,4 @@
-/* test_view.c - windows: where samples lie, that coordinates stay in range, and what is refused with which words. */
+/* test_view.c - windows: positions of samples, the range of lattice coordinates, and every error with its message. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* test_context_gl.c - the headless OpenGL context: found, used from several threads, its errors told; and what it says
- * where EGL, a device or OpenGL 4.5 is missing, which children of this program find in a spoilt environment.
+/* test_context_gl.c - the headless OpenGL context: creation, use from several threads, reported errors; and the
+ * messages when EGL, a device or OpenGL 4.5 is missing, which child processes with a broken environment produce.
  *
- * Where there is no EGL with OpenGL 4.5 the tests that draw are skipped, and say so.
+ * Without EGL and OpenGL 4.5 the tests that draw are skipped.
  */
 #include "tests/unit/unit.h"
 
@@ -88,10 +88,10 @@ static void test_errors(void **state) {
     ct_gl_check(context, "nothing", &error);
     assert_string_equal(error.message, "");
     glEnable(0x1234);
-    assert_int_equal(ct_gl_check(context, "enabling what is not", &error), CT_DEVICE_ERROR);
-    assert_non_null(strstr(error.message, "enabling what is not: OpenGL error 0x0500"));
+    assert_int_equal(ct_gl_check(context, "enabling an unknown capability", &error), CT_DEVICE_ERROR);
+    assert_non_null(strstr(error.message, "enabling an unknown capability: OpenGL error 0x0500"));
     error = (ct_error){0};
-    assert_int_equal(ct_gl_check(context, "after that", &error), CT_OK); /* told once */
+    assert_int_equal(ct_gl_check(context, "after that", &error), CT_OK); /* reported once */
     glEnable(0x1234);
     ct_gl_leave(context);
     enter(); /* dropped by leaving */
@@ -162,9 +162,9 @@ static void test_threads(void **state) {
     }
 }
 
-/* ---- spoilt environments ---- */
+/* ---- broken environments ---- */
 
-/* What creating a context says in a child with the variable set; the child also destroys what it got. */
+/* Gets the message of creating a context in a child process with the variable set; the child destroys the context. */
 static void message_with(const char *variable, const char *value, char *message, size_t size) {
     int pipes[2];
     assert_int_equal(pipe(pipes), 0);

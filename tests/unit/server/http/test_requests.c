@@ -68,14 +68,17 @@ static void takes_a_step(void **state) {
     step_request step;
     assert_true(request_step("{}", 2, &step, &p));
     assert_true(step.want == CT_WANT_FRAME && step.n_updates == 0 && step.deadline_us == 0);
+    assert_true(step.time_budget_us == 0 && step.tolerance == 0);
     request_step_free(&step);
-    static const char text[] = "{\"want\":[\"gradient\",\"spans\"],\"deadline_us\":500,\"updates\":["
+    static const char text[] = "{\"want\":[\"gradient\",\"spans\"],\"deadline_us\":500,\"time_budget_us\":2500,"
+                               "\"tolerance\":1e-9,\"updates\":["
                                "{\"body\":1,\"positions\":[[1,2,3],[4,5,6]]},"
                                "{\"body\":2,\"positions\":[[1,2,3],[4,5,6]],\"ranges\":[[0,1],[7,1]]},"
                                "{\"body\":3,\"positions\":[[1,2,3]],\"indices\":[9]},"
                                "{\"body\":4,\"pose\":[[1,0,0,2],[0,1,0,3],[0,0,1,4]]}]}";
     assert_true(request_step(text, sizeof text - 1, &step, &p));
     assert_true(step.want == (CT_WANT_GRADIENT | CT_WANT_SPANS) && step.deadline_us == 500 && step.n_updates == 4);
+    assert_true(step.time_budget_us == 2500 && step.tolerance == 1e-9);
     static const ct_update_kind kinds[] = {CT_UPDATE_POSITIONS, CT_UPDATE_RANGES, CT_UPDATE_INDEXED, CT_UPDATE_POSE};
     for (uint32_t i = 0; i < 4; i++) assert_true(step.updates[i].kind == kinds[i] && step.updates[i].body == i + 1);
     assert_true(step.updates[0].count == 2 && step.updates[0].n_indices == 0 && step.updates[0].dtype == CT_F64);
@@ -156,6 +159,10 @@ static void refuses_by_name(void **state) {
         {STEP, "{\"want\":\"all\"}", CONTACTD_INVALID_ARGUMENT, "want"},
         {STEP, "{\"want\":[\"frame\",\"al\\u006c\"]}", CONTACTD_INVALID_ARGUMENT, "want[1]"},
         {STEP, "{\"deadline_us\":-1}", CONTACTD_OUT_OF_RANGE, "deadline_us"},
+        {STEP, "{\"time_budget_us\":-1}", CONTACTD_OUT_OF_RANGE, "time_budget_us"},
+        {STEP, "{\"time_budget_us\":0.5}", CONTACTD_INVALID_ARGUMENT, "time_budget_us"},
+        {STEP, "{\"tolerance\":-1e-9}", CONTACTD_OUT_OF_RANGE, "tolerance"},
+        {STEP, "{\"tolerance\":\"small\"}", CONTACTD_INVALID_ARGUMENT, "tolerance"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         problem p = refused(cases[i].kind, cases[i].text);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "gpu/mesh/adjacency.h"
 #include "server/clock.h"
 #include "server/registry/internal.h"
 #include "tests/scenes/shapes.h"
@@ -166,6 +167,52 @@ static void test_memory_limit(void **state) {
     registry_free(&registry);
 }
 
+/* What methods derive from a mesh counts: in its record, in the totals, against the limit; and is gone with it. */
+static void test_derived_memory(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    mesh_record a, b, *list;
+    ct_mesh *mesh;
+    size_t n;
+    registry_totals totals;
+    assert_true(put(registry, 1, "a", &a, &error));
+    const uint64_t one = a.info.bytes;
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, &mesh, &error));
+    assert_non_null(ct_mesh_adjacency(mesh, NULL));
+    registry_get_totals(registry, &totals);
+    const uint64_t grown = totals.mesh_bytes;
+    assert_true(grown > one + 12 * 36);
+    assert_true(registry_find_mesh(registry, a.handle, NULL, &a, NULL, &error));
+    assert_int_equal(a.info.bytes, grown);
+    assert_true(registry_list_meshes(registry, &list, &n, &error));
+    assert_int_equal(list[0].info.bytes, grown);
+    free(list);
+    assert_true(put(registry, 1, "again", &a, &error));
+    assert_true(a.existed);
+    assert_int_equal(a.info.bytes, grown);
+    ct_mesh_release(&mesh);
+    registry_free(&registry);
+
+    registry = make(grown + one + one / 2);
+    assert_true(put(registry, 1, "a", &a, &error));
+    mesh_entry *used = mesh_use(registry, a.handle, &mesh, &error);
+    assert_non_null(ct_mesh_adjacency(mesh, NULL));
+    assert_true(put(registry, 2, "b", &b, &error)); /* fits; "c" does not, and "b" makes room for it */
+    assert_true(put(registry, 3, "c", &b, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.meshes, 2);
+    assert_int_equal(totals.mesh_bytes, grown + one);
+    mesh_unuse(registry, used);
+    assert_true(registry_remove_mesh(registry, a.handle, NULL, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.mesh_bytes, one);
+    assert_true(registry_remove_mesh(registry, b.handle, NULL, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.mesh_bytes, 0);
+    registry_free(&registry);
+}
+
 static void test_names(void **state) {
     (void)state;
     char name[REGISTRY_NAME];
@@ -305,6 +352,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_meshes_are_shared_by_content, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_mesh_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_derived_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_sessions_make_room, setup, teardown),

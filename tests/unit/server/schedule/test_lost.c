@@ -29,7 +29,7 @@ static void two_facts(const ct_device *device, ct_engine_facts *facts) {
 }
 static void two_run(ct_device *device, ct_step *steps, size_t n) {
     if ((int)index_of(device) != atomic_load(&fails)) {
-        ct_backend_cpu.run(device, steps, n);
+        ct_cpu_run_ldi(device, steps, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -49,8 +49,7 @@ static void test_lost_device(void **state) {
     engine.threads = 1;
     two = ct_backend_cpu;
     two.facts = two_facts;
-    two.run = two_run;
-    ct_engine both = {.backend = &two, .n_devices = 2};
+    ct_engine both = {.backend = &two, .n_devices = 2, .run = {two_run}};
     two_sites = &both;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(ct_backend_cpu.create(&engine, 0, &both.devices[i].device, NULL), CT_OK);

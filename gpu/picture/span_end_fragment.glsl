@@ -1,4 +1,5 @@
 #version 450 core
+// Shades a span end in the colour of its ray's axis.
 layout(location = 2) uniform vec3 eye;
 layout(location = 3) uniform vec3 colors[3];
 layout(location = 6) uniform vec3 light;

@@ -1,15 +1,15 @@
-/* test_proof_gl.c - the proof that a driver draws as the CPU does: a right drawing passes, and one that is wrong in a
- * single bit, fragment or crossing does not. What draws is made for the test, so no OpenGL is needed.
+/* test_driver_check_gl.c - the check that a driver computes the CPU's bits: it accepts a correct drawing and rejects
+ * one with a single wrong bit, fragment or winding number. A software drawer replaces OpenGL here.
  */
 #include "tests/unit/raster/software.h"
 
 static ct_status draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_error *error);
 static void release(ct_raster_gl *gl, ct_budget *budget);
 
-#define ct_raster_gl_prove   prove
-#define ct_raster_gl_draw    draw
-#define ct_raster_gl_release release
-#include "gpu/raster/proof_gl.c" /* with those for its own. NOLINT(bugprone-suspicious-include) */
+#define ct_raster_gl_check_driver check_driver
+#define ct_raster_gl_draw         draw
+#define ct_raster_gl_release      release
+#include "gpu/raster/driver_check_gl.c" /* calls the functions above. NOLINT(bugprone-suspicious-include) */
 
 enum defect { NONE, KEY, L1, L2, TAG, MISSING, EXTRA, TWICE, WINDING, FAILS, DEFECTS };
 static enum defect defect;
@@ -17,7 +17,7 @@ static struct software memory;
 
 static ct_status draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_error *error) {
     (void)gl, (void)budget;
-    if (defect == FAILS) return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "the test wants it so");
+    if (defect == FAILS) return ct_fail(error, CT_DEVICE_ERROR, "rasterizer", "the test makes it fail");
     software_draw(&memory, d);
     assert_true(d->n_fragments > 1000);
     ct_linked_fragment *f = &d->fragments[d->n_fragments / 2], *last = &d->fragments[d->n_fragments - 1];
@@ -44,7 +44,7 @@ static ct_status draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, ct_err
     case EXTRA: /* counted and in no list */
         d->n_fragments++;
         break;
-    case TWICE: /* a fragment in another's stead */
+    case TWICE: /* one fragment replaced by a copy of another */
         if (last->next != CT_END)
             *last = d->fragments[last->next];
         else
@@ -63,17 +63,17 @@ static void release(ct_raster_gl *gl, ct_budget *budget) {
     (void)gl, (void)budget;
 }
 
-static void test_proof(void **state) {
+static void test_driver_check(void **state) {
     (void)state;
     for (defect = NONE; defect < DEFECTS; defect++) {
         ct_error error = {0};
-        ct_status status = prove(NULL, "a driver", &error);
+        ct_status status = check_driver(NULL, "a driver", &error);
         if (defect == NONE) {
             assert_int_equal(status, CT_OK);
         } else if (defect == FAILS) {
             assert_int_equal(status, CT_DEVICE_ERROR);
         } else {
-            if (status != CT_UNSUPPORTED) fail_msg("defect %d was not seen", (int)defect);
+            if (status != CT_UNSUPPORTED) fail_msg("defect %d was not found", (int)defect);
             assert_string_equal(error.field, "rasterizer");
             assert_non_null(strstr(error.message, "a driver does not compute exactly"));
         }
@@ -82,6 +82,6 @@ static void test_proof(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_proof)};
-    return cmocka_run_group_tests_name("proof", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver_check)};
+    return cmocka_run_group_tests_name("driver check", tests, NULL, NULL);
 }

@@ -1,0 +1,234 @@
+/* batch.c - a batch of steps on the CPU: updates and broad phase per step, then all pairs of all steps over the
+ * threads, then a result per step. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/cpu.h"
+#include "gpu/backend/cpu/device.h"
+#include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
+
+/* Up to this many steps are set up and answered one after the other, each by all threads where it is worth it. */
+enum { FEW_STEPS = 8 };
+
+struct step_state {
+    size_t first_pair, n_pairs;
+    double upload, broadphase; /* s */
+};
+
+struct batch {
+    ct_device *device;
+    ct_workspace *workspace;
+    ct_step *steps;
+    struct step_state *states;
+    ct_pair_task *pairs;
+    const uint32_t *order; /* of the pairs that are not spread */
+    bool is_wide;          /* more than FEW_STEPS: steps are spread over the threads, not the work of one */
+};
+
+/* ---- bodies and pairs ---- */
+
+static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = argument;
+    ct_step *step = &batch->steps[i];
+    struct step_state *state = &batch->states[i];
+    if (step->error.status) return;
+    double start = ct_now();
+    if (ct_cpu_upload(batch->device, step)) return;
+    double uploaded = ct_now();
+    state->upload = uploaded - start;
+    ct_scene *scene = step->scene;
+    ct_scene_refresh(scene);
+    for (uint32_t b = 0; b < scene->n_bodies; b++) {
+        const ct_body *body = scene->bodies[b];
+        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask};
+    }
+    ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
+                      &step->error);
+    double paired = ct_now();
+    state->broadphase = paired - uploaded;
+    if (batch->is_wide) ct_cpu_refit_clusters(step, NULL);
+    state->upload += ct_now() - paired;
+}
+
+static bool reserve_pairs(ct_workspace *workspace, size_t n) {
+    ct_budget *budget = &workspace->device->budget;
+    if (ct_buffer_reserve(&workspace->pairs, budget, n * sizeof(ct_pair_task), 0, false)) return true;
+    ct_workspace_begin_exclusive(workspace);
+    ct_workspaces_free_scratch(workspace->device);
+    bool fits = ct_buffer_reserve(&workspace->pairs, budget, n * sizeof(ct_pair_task), 0, false);
+    ct_workspace_end_exclusive(workspace);
+    return fits;
+}
+
+/* Plans the pairs of one step from pairs[0] on and returns how many there are. A pair that cannot be planned fails the
+ * step, which then has none. */
+static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) {
+    ct_step *step = &batch->steps[index];
+    const ct_scene *scene = step->scene;
+    for (size_t p = 0; p < scene->broad.n_pairs; p++) {
+        ct_pair_task *pair = &pairs[p];
+        memset(pair, 0, sizeof *pair);
+        pair->step = index;
+        pair->body[0] = scene->bodies[scene->broad.pairs[p].a];
+        pair->body[1] = scene->bodies[scene->broad.pairs[p].b];
+        pair->number = batch->workspace->next_pair++;
+        pair->want = step->want;
+        pair->stiffness = scene->settings.stiffness;
+        pair->is_alone = scene->broad.n_pairs == 1;
+        ct_error why = {0};
+        if (ct_cpu_plan_pair(batch->device, &scene->settings, pair, &why)) {
+            ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
+                    why.message);
+            return 0;
+        }
+    }
+    return scene->broad.n_pairs;
+}
+
+/* False: out of memory. */
+static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_steps; i++)
+        if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
+    if (!reserve_pairs(batch->workspace, n)) return false;
+    batch->pairs = batch->workspace->pairs.data;
+    n = 0;
+    for (size_t i = 0; i < n_steps; i++) {
+        struct step_state *state = &batch->states[i];
+        state->first_pair = n;
+        state->n_pairs = batch->steps[i].error.status ? 0 : plan_step(batch, i, batch->pairs + n);
+        n += state->n_pairs;
+    }
+    *n_pairs = n;
+    return true;
+}
+
+/* ---- computing ---- */
+
+static void compute_small_pair(void *argument, uint32_t i, uint32_t worker) {
+    struct batch *batch = argument;
+    ct_cpu_compute_pair(batch->workspace, &batch->pairs[batch->order[i]], worker, false);
+}
+
+/* ns; below this much work, waking other threads costs more than they save. */
+static const double WORTH_SPREADING = 150e3;
+
+/* A pair that is a large part of the batch is spread, as it would leave the other threads idle at the end. Spans are
+ * kept in the order of the bins, so such a pair stays on one thread. */
+static bool is_worth_spreading(const ct_pair_task *pair, double total, uint32_t threads) {
+    return pair->cost > WORTH_SPREADING && 2 * threads * pair->cost > total && !(pair->want & CT_WANT_SPANS);
+}
+
+static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
+    ct_device *device = batch->device;
+    double total = 0;
+    for (size_t i = 0; i < n; i++) total += batch->pairs[i].cost;
+    const bool uses_threads = device->threads > 1 && total > WORTH_SPREADING;
+    uint32_t n_small = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (uses_threads && is_worth_spreading(&batch->pairs[i], total, device->threads))
+            ct_cpu_compute_pair(batch->workspace, &batch->pairs[i], 0, true);
+        else
+            order[n_small++] = (uint32_t)i;
+    }
+    batch->order = order;
+    if (device->draw)
+        ct_cpu_draw_pairs(batch->workspace, batch->pairs, order, n_small, uses_threads);
+    else if (uses_threads)
+        ct_pool_run(device->pool, n_small, compute_small_pair, batch);
+    else
+        for (uint32_t i = 0; i < n_small; i++) compute_small_pair(batch, i, 0);
+}
+
+/* Memory that a pair was refused may be held as scratch by other threads or another batch. It gets another try with all
+ * memory to itself, so that whether a step fits does not depend on the steps before or beside it (but for the pair
+ * lists of those). */
+static void retry_pairs(struct batch *batch, size_t n) {
+    bool is_exclusive = false;
+    for (size_t i = 0; i < n; i++) {
+        ct_pair_task *pair = &batch->pairs[i];
+        if (pair->status != CT_OUT_OF_MEMORY) continue;
+        if (!is_exclusive) ct_workspace_begin_exclusive(batch->workspace);
+        is_exclusive = true;
+        ct_workspaces_free_scratch(batch->device);
+        pair->status = CT_OK;
+        pair->rays = pair->fragments = 0;
+        memset(pair->seconds, 0, sizeof pair->seconds);
+        ct_cpu_compute_pair(batch->workspace, pair, 0, false);
+    }
+    if (is_exclusive) ct_workspace_end_exclusive(batch->workspace);
+}
+
+static void answer_step(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = argument;
+    ct_step *step = &batch->steps[i];
+    const struct step_state *state = &batch->states[i];
+    if (step->error.status) return;
+    double start = ct_now();
+    ct_cpu_answer(batch->device, step, batch->pairs + state->first_pair, state->n_pairs);
+    if (!step->result) return;
+    step->result->seconds[CT_PHASE_UPLOAD] = state->upload;
+    step->result->seconds[CT_PHASE_BROADPHASE] = state->broadphase;
+    step->result->seconds[CT_PHASE_DOWNLOAD] = ct_now() - start;
+}
+
+static void drop_answers(struct batch *batch, size_t n_pairs) {
+    for (size_t i = 0; i < n_pairs; i++) ct_cpu_clear_pair(&batch->pairs[i]);
+    for (uint32_t w = 0; w < batch->device->threads; w++)
+        ct_arena_reset(&batch->workspace->workers[w].answers, &batch->device->answers);
+}
+
+/* From pairs to answers. If the pair list does not fit, the steps are computed in two halves, so that one scene's list
+ * does not fail the others. */
+static void compute(struct batch *batch, uint32_t n_steps) {
+    ct_device *device = batch->device;
+    size_t n_pairs = 0;
+    uint32_t *order = plan_pairs(batch, n_steps, &n_pairs) ? malloc((n_pairs ? n_pairs : 1) * sizeof *order) : NULL;
+    if (order) {
+        compute_pairs(batch, n_pairs, order);
+        retry_pairs(batch, n_pairs);
+        ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, n_steps, answer_step, batch);
+        drop_answers(batch, n_pairs);
+    } else if (n_steps > 1) {
+        uint32_t half = n_steps / 2;
+        struct batch rest = *batch;
+        rest.steps += half;
+        rest.states += half;
+        compute(batch, half);
+        compute(&rest, n_steps - half);
+    } else {
+        const ct_scene *scene = batch->steps[0].scene;
+        ct_fail(&batch->steps[0].error, CT_OUT_OF_MEMORY, "scratch",
+                "%zu pairs of %u bodies overlap: their list does not fit the working memory", scene->broad.n_pairs,
+                scene->n_bodies);
+    }
+    free(order);
+}
+
+/* Only decides which workspace the batch uses. */
+static bool is_large(const ct_step *steps, size_t n_steps) {
+    enum { LARGE = 1 << 17 };
+    uint64_t triangles = 0;
+    for (size_t i = 0; i < n_steps; i++)
+        for (uint32_t b = 0; b < steps[i].scene->n_bodies && triangles < LARGE; b++)
+            triangles += steps[i].scene->bodies[b]->mesh->n_triangles;
+    return triangles >= LARGE;
+}
+
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
+    struct batch batch = {.device = device, .steps = steps, .is_wide = n_steps > FEW_STEPS};
+    batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
+    if (batch.states && n_steps) {
+        batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
+        ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(&steps[i], device->pool);
+        compute(&batch, (uint32_t)n_steps);
+        ct_workspace_release(batch.workspace);
+    }
+    for (size_t i = 0; i < n_steps && !batch.states; i++)
+        ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
+    free(batch.states);
+}

@@ -1,0 +1,32 @@
+/* ldi.c - how the layered depth image plans a pair on the CPU: three uniform views, one contact (Faure 2008). */
+#include "gpu/backend/cpu/device.h"
+
+/* A bin's fragments should fit a core's L2 cache: 16,384 rays of a few layers of 20 bytes are about a megabyte. */
+enum { BIN_SAMPLES = 16384 };
+
+/* Wider tiles are cut across as well, else a bin would be a strip of few rows that every large triangle crosses. */
+enum { BIN_COLUMNS = 1024 };
+
+/* Where OpenGL draws, a bin is also the rectangle that a large triangle is drawn as: the lower it is, the fewer samples
+ * beside the triangle are tested. */
+enum { DRAWN_BIN_SAMPLES = 2048 };
+
+/* Estimate in ns. Only the choice between one thread and several depends on it. */
+static double cost_of(const ct_pair_task *pair) {
+    double triangles = 0, samples = 0;
+    for (int b = 0; b < 2; b++) triangles += (double)ct_cpu_find_near(pair, b, UINT32_MAX, NULL).n_triangles;
+    for (int w = 0; w < 3; w++) samples += (double)pair->tiles[w].tile.n_u * pair->tiles[w].tile.n_v;
+    return 2000 + 12 * triangles + 12 * samples;
+}
+
+ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                           ct_error *error) {
+    ct_status status = ct_view_plan(&pair->body[0]->box, &pair->body[1]->box, settings, &pair->window, error);
+    if (status) return status;
+    pair->plan = ct_bin_plan_uniform(&pair->window, device->draw ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
+                                     device->draw ? CT_MAX_RESOLUTION : BIN_COLUMNS, pair->tiles);
+    pair->rule = CT_SPAN_OF_PAIR;
+    pair->n_contacts = 1;
+    pair->cost = cost_of(pair);
+    return CT_OK;
+}

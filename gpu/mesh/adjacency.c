@@ -1,0 +1,86 @@
+/* adjacency.c - finds opposite half-edges by sorting: the two half-edges of an edge have the same two vertices, so a
+ * sort by (smaller vertex, larger vertex) puts them side by side. Two counting sorts, the less significant key first,
+ * do this in linear time for any mesh; a search around each vertex would be quadratic for a fan. */
+#include "gpu/mesh/adjacency.h"
+
+#include <stdlib.h>
+
+#include "gpu/base/fail.h"
+
+/* ct_mesh has at most 2^30 triangles, so half-edges are numbered below 2^32. */
+
+static uint32_t smaller_end(const uint32_t *triangles, uint32_t half_edge) {
+    uint32_t from = triangles[half_edge], to = triangles[half_edge % 3 < 2 ? half_edge + 1 : half_edge - 2];
+    return from < to ? from : to;
+}
+
+static uint32_t larger_end(const uint32_t *triangles, uint32_t half_edge) {
+    uint32_t from = triangles[half_edge], to = triangles[half_edge % 3 < 2 ? half_edge + 1 : half_edge - 2];
+    return from < to ? to : from;
+}
+
+/* A stable counting sort of n half-edges by a vertex of each. in NULL: 0, 1, 2... starts has n_vertices + 1 elements.
+ */
+static void sort_by_vertex(const ct_mesh *mesh, uint32_t (*vertex_of)(const uint32_t *, uint32_t), const uint32_t *in,
+                           uint32_t *out, uint32_t *starts) {
+    const uint32_t n = 3 * mesh->n_triangles;
+    for (uint32_t v = 0; v <= mesh->n_vertices; v++) starts[v] = 0;
+    for (uint32_t h = 0; h < n; h++) starts[vertex_of(mesh->triangles, h) + 1]++;
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) starts[v + 1] += starts[v];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t half_edge = in ? in[i] : i;
+        out[starts[vertex_of(mesh->triangles, half_edge)]++] = half_edge;
+    }
+}
+
+static void fill_area_vectors(const ct_mesh *mesh, double (*area_vector)[3]) {
+    for (uint32_t t = 0; t < mesh->n_triangles; t++) {
+        const uint32_t *corner = mesh->triangles + 3 * (size_t)t;
+        double e[2][3];
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 3; k++)
+                e[i][k] = (double)mesh->positions[3 * (size_t)corner[i + 1] + (size_t)k] -
+                          (double)mesh->positions[3 * (size_t)corner[0] + (size_t)k];
+        area_vector[t][0] = 0.5 * (e[0][1] * e[1][2] - e[0][2] * e[1][1]);
+        area_vector[t][1] = 0.5 * (e[0][2] * e[1][0] - e[0][0] * e[1][2]);
+        area_vector[t][2] = 0.5 * (e[0][0] * e[1][1] - e[0][1] * e[1][0]);
+    }
+}
+
+/* Followed by its arrays in one block, the doubles first. */
+static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
+    const size_t n = mesh->n_triangles, half_edges = 3 * n;
+    const size_t block_bytes = sizeof(ct_adjacency) + n * (3 * sizeof(double) + 3 * sizeof(uint32_t));
+    const size_t scratch_bytes = (2 * half_edges + mesh->n_vertices + 1) * sizeof(uint32_t);
+    ct_adjacency *adjacency = malloc(block_bytes);
+    uint32_t *scratch = malloc(scratch_bytes);
+    if (!adjacency || !scratch) {
+        free(adjacency);
+        free(scratch);
+        ct_fail(error, CT_OUT_OF_MEMORY, "mesh",
+                "no memory for the edge adjacency of %zu triangles: it takes %zu bytes, and %zu more while it is made",
+                n, block_bytes, scratch_bytes);
+        return NULL;
+    }
+    double(*area_vector)[3] = (double(*)[3])(adjacency + 1);
+    uint32_t *opposite = (uint32_t *)(area_vector + n);
+    uint32_t *by_larger = scratch, *sorted = scratch + half_edges, *starts = scratch + 2 * half_edges;
+    fill_area_vectors(mesh, area_vector);
+    sort_by_vertex(mesh, larger_end, NULL, by_larger, starts);
+    sort_by_vertex(mesh, smaller_end, by_larger, sorted, starts);
+    for (size_t i = 0; i < half_edges; i += 2) {
+        opposite[sorted[i]] = sorted[i + 1];
+        opposite[sorted[i + 1]] = sorted[i];
+    }
+    free(scratch);
+    adjacency->opposite = (const uint32_t(*)[3])opposite;
+    adjacency->area_vector = (const double(*)[3])area_vector;
+    *bytes = block_bytes;
+    return adjacency;
+}
+
+static const ct_mesh_slot_kind edge_adjacency = {"edge adjacency", make, free};
+
+const ct_adjacency *ct_mesh_adjacency(ct_mesh *mesh, ct_error *error) {
+    return ct_mesh_slot_get(mesh, &edge_adjacency, error);
+}

@@ -1,0 +1,136 @@
+/* methods.c - the table of methods and backends. To add a method: a value in contact.h, a row here, its name on the
+ * wire (proto/contactd.fbs and codec.h). To add a backend: a column. */
+#include "gpu/methods.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/cpu.h"
+#include "gpu/base/fail.h"
+#include "gpu/engine.h"
+#ifdef CT_HAVE_CUDA
+#include "gpu/backend/cuda/backend_cuda.h"
+#define ON_CUDA(run) run
+#else
+#define ON_CUDA(run) NULL
+#endif
+
+static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
+    for (int i = 0; i < 3; i++)
+        if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
+            return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
+                           s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
+    if (!(s->pixel_size >= 0 && s->pixel_size <= 1e30))
+        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
+                       "pixel_size is %g m, expected a positive length, or 0 for a resolution", s->pixel_size);
+    if (s->pixel_size > 0 && s->pixel_size < 1e-30)
+        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size", "pixel_size is %g m, expected at least 1e-30",
+                       s->pixel_size);
+    return CT_OK;
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+static const ct_method_row rows[] = {
+    /* method         name   settings        takes: time budget, tolerance   cpu             cuda               */
+    {CT_METHOD_LDI,   "ldi", check_sampling,        false,       false,      ct_cpu_run_ldi, ON_CUDA(ct_gpu_run_ldi)},
+};
+/* clang-format on */
+
+enum { ROWS = sizeof rows / sizeof *rows };
+static_assert((int)ROWS <= (int)CT_MAX_METHODS, "CT_MAX_METHODS of contact.h is too small");
+
+ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
+    if (!strcmp(backend, "cpu")) return row->cpu;
+    if (!strcmp(backend, "cuda")) return row->cuda;
+    return NULL;
+}
+
+/* ---- looking up ---- */
+
+/* Writes "ldi, ...": the methods that the engine has, or all of them where engine is NULL. */
+static void list_names(const ct_engine *engine, char *out, size_t size) {
+    size_t used = 0;
+    snprintf(out, size, "none");
+    for (size_t i = 0; i < ROWS; i++) {
+        if (engine && !engine->run[i]) continue;
+        int n = used < size ? snprintf(out + used, size - used, "%s%s", used ? ", " : "", rows[i].name) : 0;
+        used += (size_t)n;
+    }
+}
+
+const ct_method_row *ct_method_row_of(ct_method method, ct_error *error) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].method == method) return &rows[i];
+    char names[128];
+    list_names(NULL, names, sizeof names);
+    ct_fail(error, CT_UNSUPPORTED, "method", "method %d is unknown: this build has %s", (int)method, names);
+    return NULL;
+}
+
+const char *ct_method_name(ct_method method) {
+    const ct_method_row *row = ct_method_row_of(method, NULL);
+    return row ? row->name : "unknown";
+}
+
+ct_method ct_method_at(size_t i) {
+    return i < ROWS ? rows[i].method : CT_METHOD_NONE;
+}
+
+ct_status ct_method_find(const char *name, ct_method *out, ct_error *error) {
+    *out = CT_METHOD_NONE;
+    for (size_t i = 0; i < ROWS; i++)
+        if (!strcmp(rows[i].name, name)) {
+            *out = rows[i].method;
+            return CT_OK;
+        }
+    char names[128];
+    list_names(NULL, names, sizeof names);
+    return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%.60s\" is unknown: this build has %s", name, names);
+}
+
+void ct_engine_find_methods(ct_engine *engine) {
+    for (size_t i = 0; i < ROWS; i++) engine->run[i] = ct_method_run_on(&rows[i], engine->backend->name);
+}
+
+ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row) {
+    return engine->run[row - rows];
+}
+
+size_t ct_engine_methods(const ct_engine *engine, ct_method out[CT_MAX_METHODS]) {
+    size_t n = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if (engine->run[i]) out[n++] = rows[i].method;
+    return n;
+}
+
+ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error) {
+    if (ct_engine_run_of(engine, row)) return CT_OK;
+    char names[128];
+    list_names(engine, names, sizeof names);
+    return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%s\" is not available on backend \"%s\", which has: %s",
+                   row->name, engine->backend->name, names);
+}
+
+/* ---- checks ---- */
+
+static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {
+    if (value == 0) return CT_OK;
+    if (!isfinite(value))
+        return ct_fail(error, CT_NON_FINITE, field, "the step's %s is %g, expected a positive number, or 0 for none",
+                       field, value);
+    if (value < 0)
+        return ct_fail(error, CT_OUT_OF_RANGE, field, "the step's %s is %g, expected a positive number, or 0 for none",
+                       field, value);
+    if (taken) return CT_OK;
+    return ct_fail(error, CT_INVALID_ARGUMENT, field, "method \"%s\" takes no %s: leave it 0, or choose another method",
+                   row->name, field);
+}
+
+ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error) {
+    ct_status status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
+    return status ? status : check_limit(row, "tolerance", step->tolerance, row->takes_tolerance, error);
+}

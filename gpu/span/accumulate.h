@@ -1,0 +1,68 @@
+/* accumulate.h - the accumulators behind the walk: volume and gradient always, kept spans if asked for; for *.simd.c
+ * files of this stage. A further accumulator is one more call in accumulate_span. */
+#ifndef CT_ACCUMULATE_H
+#define CT_ACCUMULATE_H
+
+#include "gpu/span/gradient_accumulator.h"
+
+struct accumulators {
+    struct gradient_accumulator gradient;
+    int64_t length;        /* of all spans, in units of the view's axis */
+    ct_span_scratch *kept; /* NULL: spans are not kept */
+    ct_budget *budget;     /* of kept spans */
+};
+
+static inline void begin_accumulating(struct accumulators *to, const ct_ray_lists *rays, const ct_span_options *options,
+                                      ct_contact_sums *sums, ct_span_scratch *scratch, ct_budget *budget) {
+    begin_gradient(&to->gradient, rays, options, sums);
+    to->length = 0;
+    to->kept = options->keep_spans ? scratch : NULL;
+    to->budget = budget;
+}
+
+static inline void end_accumulating(struct accumulators *to, const ct_ray_lists *rays, const ct_span_options *options,
+                                    ct_contact_sums *sums) {
+    flush_contributions(&to->gradient);
+    sums[options->contact].length[rays->view] += rays->bin.of->tile.ray_area * to->length;
+}
+
+/* Returns the depth of the bound. */
+static inline int32_t accumulate_bound(struct gradient_accumulator *to, const ct_linked_fragment *fragments,
+                                       const ct_bound *bound, int side) {
+    int64_t a = bound->fragment[0], b = bound->fragment[1];
+    if (a >= 0 && b >= 0) {
+        add_fragment_bound(to, &fragments[a].f, side, HALF);
+        add_fragment_bound(to, &fragments[b].f, side, HALF + 1);
+    } else {
+        add_fragment_bound(to, &fragments[a >= 0 ? a : b].f, side, ALONE);
+    }
+    return ct_fragment_depth(fragments[a >= 0 ? a : b].f.key);
+}
+
+/* False: out of memory. */
+static bool keep_span(struct accumulators *to, ct_raw_span span) {
+    ct_span_scratch *scratch = to->kept;
+    size_t used = scratch->n_spans * sizeof span;
+    if (used + sizeof span > scratch->spans.capacity &&
+        !ct_buffer_reserve(&scratch->spans, to->budget, 2 * used + 4096, used, false))
+        return false;
+    ((ct_raw_span *)scratch->spans.data)[scratch->n_spans++] = span;
+    return true;
+}
+
+/* Takes a span of ray number `ray` of the bin. False: out of memory. */
+static inline bool accumulate_span(struct accumulators *to, const ct_ray_lists *rays, size_t ray,
+                                   const ct_span_event *span) {
+    const ct_linked_fragment *fragments = rays->fragments;
+    const int32_t lower = accumulate_bound(&to->gradient, fragments, &span->lower, LOWER);
+    const int32_t upper = accumulate_bound(&to->gradient, fragments, &span->upper, UPPER);
+    to->length += upper - lower;
+    if (!to->kept) return true;
+    const ct_bin *bin = &rays->bin;
+    const int32_t column = bin->first_column + (int32_t)(ray % (size_t)bin->columns);
+    const int32_t row = bin->first_row + (int32_t)(ray / (size_t)bin->columns);
+    return keep_span(to, (ct_raw_span){ct_tile_u(&bin->of->tile, column), ct_tile_v(&bin->of->tile, row), lower, upper,
+                                       rays->view, span->lower.fragment[0] >= 0 ? 0 : 1});
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* Steps as JSON, of results made by hand: several contacts of a pair, and a body with itself. */
+#include <jansson.h>
+#include <math.h>
+
+#include "server/http/answers.h"
+#include "tests/unit/unit.h"
+
+static json_t *answer_of(const ct_result *result) {
+    json_out out;
+    json_out_init(&out, 1 << 20);
+    answer_step(&out, 9, result, 0, "cpu");
+    assert_int_equal(out.state, JSON_OUT_OK);
+    json_error_t error;
+    json_t *root = json_loadb(out.data, out.size, 0, &error);
+    if (!root) fail_msg("%s: %.*s", error.text, (int)out.size, out.data);
+    json_out_free(&out);
+    return root;
+}
+
+static json_int_t integer(const json_t *array, size_t i) {
+    assert_true(json_is_integer(json_array_get(array, i)));
+    return json_integer_value(json_array_get(array, i));
+}
+
+static void every_contact_and_every_part(void **state) {
+    (void)state;
+    uint32_t vertices[] = {4, 5, 5, 6, 0, 1};
+    double gradient[18] = {0};
+    for (int i = 0; i < 18; i++) gradient[i] = i;
+    ct_span spans[3] = {{.lower = {1, 2, 3}, .axis = 2, .lower_body = 1}};
+    ct_contact contacts[] = {
+        {.body = {3, 3}, .volume = 1, .error_bound = NAN, .first = {0, 2}, .count = {2, 2}, .n_spans = 1},
+        {.body = {3, 8},
+         .volume = 2,
+         .error_bound = 0.5,
+         .first = {4, 5},
+         .count = {1, 0},
+         .first_span = 1,
+         .n_spans = 2},
+        {.body = {3, 8}, .index = 1, .volume = 3, .first = {5, 6}, .count = {1, 0}, .first_span = 3}};
+    ct_result result = {.n_contacts = 3,
+                        .contacts = contacts,
+                        .n_entries = 6,
+                        .vertices = vertices,
+                        .gradient = gradient,
+                        .n_spans = 3,
+                        .spans = spans,
+                        .want = CT_WANT_GRADIENT | CT_WANT_SPANS,
+                        .method = CT_METHOD_LDI};
+    json_t *root = answer_of(&result), *list = json_object_get(root, "contacts");
+    assert_string_equal(json_string_value(json_object_get(root, "method")), "ldi");
+    assert_int_equal(json_array_size(list), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *contact = json_array_get(list, i), *sparse = json_object_get(contact, "sparse");
+        const json_t *bodies = json_object_get(contact, "bodies");
+        assert_true(json_number_value(json_object_get(contact, "volume")) == (double)(i + 1));
+        assert_int_equal(json_array_size(json_object_get(contact, "spans")), contacts[i].n_spans);
+        for (size_t part = 0; part < 2; part++) {
+            const json_t *side = json_array_get(sparse, part), *named = json_object_get(side, "vertices");
+            assert_int_equal(integer(bodies, part), contacts[i].body[part]);
+            assert_int_equal(json_integer_value(json_object_get(side, "body")), contacts[i].body[part]);
+            assert_int_equal(json_array_size(named), contacts[i].count[part]);
+            for (size_t k = 0; k < contacts[i].count[part]; k++) {
+                size_t entry = contacts[i].first[part] + k;
+                const json_t *row = json_array_get(json_object_get(side, "gradient"), k);
+                assert_int_equal(integer(named, k), vertices[entry]);
+                assert_true(json_number_value(json_array_get(row, 2)) == gradient[3 * entry + 2]);
+            }
+        }
+    }
+    assert_true(json_is_null(json_object_get(json_array_get(list, 0), "error_bound")));
+    const json_t *span = json_array_get(json_object_get(json_array_get(list, 0), "spans"), 0);
+    assert_int_equal(json_integer_value(json_object_get(span, "lower_body")), 3);
+    json_decref(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_contact_and_every_part)};
+    return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
+}

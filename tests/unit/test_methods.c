@@ -1,0 +1,231 @@
+/* test_methods.c - the table of methods: names, what an engine's backend has, what is refused and when; limits of a
+ * step; what a result says of its end; batches of steps that run in different ways; products with contacts made by
+ * hand. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/engine.h"
+#include "tests/scenes/stage.h"
+#include "tests/unit/unit.h"
+
+static void expect(const ct_error *error, ct_status status, const char *field, const char *words) {
+    assert_string_equal(ct_status_name(error->status), ct_status_name(status));
+    assert_string_equal(error->field, field);
+    if (!strstr(error->message, words)) fail_msg("\"%s\" does not say \"%s\"", error->message, words);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    size_t n = 0;
+    for (ct_method method, found; (method = ct_method_at(n)) != CT_METHOD_NONE; n++) {
+        assert_int_equal(ct_method_find(ct_method_name(method), &found, NULL), CT_OK);
+        assert_int_equal(found, method);
+        for (size_t i = 0; i < n; i++) assert_string_not_equal(ct_method_name(ct_method_at(i)), ct_method_name(method));
+    }
+    assert_true(n >= 1 && n <= CT_MAX_METHODS);
+    assert_string_equal(ct_method_name(CT_METHOD_LDI), "ldi");
+    assert_string_equal(ct_method_name(CT_METHOD_NONE), "unknown");
+    assert_string_equal(ct_method_name((ct_method)99), "unknown");
+    ct_method found = CT_METHOD_LDI;
+    ct_error error = {0};
+    assert_int_equal(ct_method_find("LDI", &found, &error), CT_UNSUPPORTED);
+    assert_int_equal(found, CT_METHOD_NONE);
+    expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi");
+}
+
+static void test_every_backend_has_its_column(void **state) {
+    (void)state;
+    const ct_method_row *row = ct_method_row_of(CT_METHOD_LDI, NULL);
+    for (size_t i = 0; ct_backend_at(i); i++) assert_non_null(ct_method_run_on(row, ct_backend_at(i)->name));
+    assert_null(ct_method_run_on(row, "abacus"));
+    ct_engine *engine = stage_engine(1, NULL);
+    ct_method methods[CT_MAX_METHODS];
+    assert_true(ct_engine_methods(engine, methods) >= 1);
+    assert_int_equal(methods[0], CT_METHOD_LDI);
+    ct_engine_destroy(&engine);
+}
+
+/* An engine whose backend lacks the method refuses it when a scene is opened or changed, not when it is stepped. */
+static void test_lacking(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    ct_scene_settings settings = stage_resolution(4);
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}}, 1);
+    ct_method_run *run = engine->run[0];
+    engine->run[0] = NULL;
+    ct_method methods[CT_MAX_METHODS];
+    assert_int_equal(ct_engine_methods(engine, methods), 0);
+    ct_scene *scene = NULL;
+    ct_error error = {0};
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_UNSUPPORTED);
+    assert_null(scene);
+    expect(&error, CT_UNSUPPORTED, "method", "method \"ldi\" is not available on backend \"cpu\", which has: none");
+    error.status = CT_OK;
+    settings.resolution[0] = 9;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_UNSUPPORTED);
+    expect(&error, CT_UNSUPPORTED, "method", "\"ldi\"");
+    ct_scene_get_settings(stage.scene, &settings);
+    assert_int_equal(settings.resolution[0], 4);
+    assert_int_equal(ct_scene_settings_check(&settings, NULL), CT_OK); /* a method of this build all the same */
+    engine->run[0] = run;
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&box);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5;
+    ct_scene_settings settings = stage_resolution(4);
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}, {&box, pose, 0}}, 2);
+    const struct {
+        double time_budget, tolerance;
+        ct_status status;
+        const char *field, *words;
+    } cases[] = {
+        {1e-3, 0, CT_INVALID_ARGUMENT, "time_budget", "method \"ldi\" takes no time_budget"},
+        {0, 1e-6, CT_INVALID_ARGUMENT, "tolerance", "method \"ldi\" takes no tolerance"},
+        {-1, 0, CT_OUT_OF_RANGE, "time_budget", "-1"},
+        {NAN, 0, CT_NON_FINITE, "time_budget", "nan"},
+        {0, INFINITY, CT_NON_FINITE, "tolerance", "inf"},
+        {0, -2, CT_OUT_OF_RANGE, "tolerance", "-2"},
+    };
+    ct_update update = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
+    shape_pose_identity(update.pose);
+    update.pose[3] = 0.25;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_step step = {.scene = stage.scene,
+                        .updates = &update,
+                        .n_updates = 1,
+                        .time_budget = cases[i].time_budget,
+                        .tolerance = cases[i].tolerance};
+        assert_int_equal(ct_engine_run(engine, &step, 1), cases[i].status);
+        assert_null(step.result);
+        expect(&step.error, cases[i].status, cases[i].field, cases[i].words);
+        ct_body_info info;
+        assert_int_equal(ct_scene_body_info(stage.scene, stage.body[1], &info, NULL), CT_OK);
+        assert_true(info.pose[3] == 0.5); /* nothing has moved */
+    }
+    ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    assert_int_equal(step.result->method, CT_METHOD_LDI);
+    assert_int_equal(step.result->ended, CT_ENDED_COMPLETED);
+    assert_true(step.result->quality == 1);
+    assert_int_equal(step.result->n_points, 0);
+    assert_null(step.result->points);
+    assert_int_equal(step.result->n_contacts, 1);
+    assert_int_equal(step.result->contacts[0].index, 0);
+    assert_int_equal(step.result->contacts[0].n_points, 0);
+    ct_result_free(&step.result);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&box);
+}
+
+/* ---- batches ---- */
+
+enum { SCENES = 7 };
+static struct {
+    size_t n_steps[SCENES];
+    const ct_scene *first[SCENES];
+    size_t calls;
+} noted;
+
+static void note(ct_step *steps, size_t n_steps) {
+    noted.first[noted.calls] = steps[0].scene;
+    noted.n_steps[noted.calls++] = n_steps;
+}
+
+static ct_method_run *real_run;
+
+static void noted_run(ct_device *device, ct_step *steps, size_t n_steps) {
+    note(steps, n_steps);
+    real_run(device, steps, n_steps);
+}
+
+/* Steps of several devices, in one batch: a call for each device, answers in the places of their steps. */
+static void test_parts(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, "base");
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.threads = 1;
+    assert_int_equal(engine->backend->create(&options, 0, &engine->devices[1].device, NULL), CT_OK);
+    engine->n_devices = 2;
+    real_run = engine->run[0];
+    engine->run[0] = noted_run;
+    struct shape box = shape_box(1, 1, 1);
+    ct_mesh *mesh = shape_to_mesh(&box, NULL);
+    ct_scene_settings settings = stage_resolution(4);
+    ct_step steps[SCENES] = {0};
+    for (size_t i = 0; i < SCENES; i++) {
+        assert_int_equal(ct_scene_create_on(engine, i % 3 == 1, &settings, &steps[i].scene, NULL), CT_OK);
+        for (size_t b = 0; b <= i; b++) { /* so many bodies in one place: i (i + 1) / 2 pairs */
+            ct_body_options body;
+            uint32_t handle;
+            ct_body_options_init(&body);
+            body.kind = CT_BODY_RIGID;
+            assert_int_equal(ct_scene_add_body(steps[i].scene, mesh, &body, &handle, NULL), CT_OK);
+        }
+    }
+    steps[4].tolerance = 1; /* refused, and the others are not */
+    noted.calls = 0;
+    assert_int_equal(ct_engine_run(engine, steps, SCENES), CT_INVALID_ARGUMENT);
+    assert_int_equal(noted.calls, 2);
+    assert_int_equal(noted.n_steps[0], 5); /* 0 2 3 5 6 */
+    assert_int_equal(noted.n_steps[1], 2); /* 1 4 */
+    assert_ptr_equal(noted.first[1], steps[1].scene);
+    for (size_t i = 0; i < SCENES; i++) {
+        if (i == 4) {
+            assert_null(steps[i].result);
+            assert_string_equal(steps[i].error.field, "tolerance");
+        } else {
+            assert_int_equal(steps[i].result->pairs, i * (i + 1) / 2);
+            assert_true(steps[i].result->quality == 1);
+        }
+        ct_result_free(&steps[i].result);
+        ct_scene_destroy(&steps[i].scene);
+    }
+    assert_int_equal(ct_engine_run(engine, NULL, 0), CT_OK);
+    ct_mesh_release(&mesh);
+    shape_free(&box);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- contacts made by hand ---- */
+
+/* A body with itself: vertices 0 1 in one part, 1 2 in the other. Given that body's arrays twice, the product is that
+ * of the sum of both parts. And a second contact of the same pair accumulates. */
+static void test_stiffness_of_a_body_with_itself(void **state) {
+    (void)state;
+    uint32_t vertices[] = {0, 1, 1, 2};
+    double gradient[] = {1, 0, 0, 0, 2, 0, 0, -3, 1, 4, 0, 0};
+    ct_contact contacts[2] = {{.body = {5, 5}, .first = {0, 2}, .count = {2, 2}},
+                              {.body = {5, 5}, .index = 1, .first = {1, 4}, .count = {1, 0}}};
+    ct_result result = {.n_contacts = 2, .contacts = contacts, .vertices = vertices, .gradient = gradient};
+    const double g[2][9] = {{1, 0, 0, 0, -1, 1, 4, 0, 0}, {0, 0, 0, 0, 2, 0, 0, 0, 0}};
+    const double d[9] = {0.5, 1, 2, -1, 3, 0.25, 1.5, 7, 8};
+    double out[9], expected[9];
+    for (int k = 0; k < 9; k++) out[k] = expected[k] = 0.125 * k;
+    for (size_t i = 0; i < 2; i++) {
+        double along = 0;
+        for (int k = 0; k < 9; k++) along += g[i][k] * d[k];
+        for (int k = 0; k < 9; k++) expected[k] -= 10 * along * g[i][k];
+        ct_contact_stiffness_product(&result, i, 10, (const double *const[2]){d, d}, (double *const[2]){out, out});
+    }
+    for (int k = 0; k < 9; k++) assert_true(fabs(out[k] - expected[k]) < 1e-12);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_every_backend_has_its_column),
+        cmocka_unit_test(test_lacking), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_stiffness_of_a_body_with_itself)};
+    return cmocka_run_group_tests_name("methods", tests, NULL, NULL);
+}
