@@ -33,7 +33,8 @@ def tree(tmp_path):
     program(tmp_path, "nvidia-smi", 'case "$*" in *driver*) echo 580.1;; *) echo "Some GPU, 81559 MiB";; esac')
     program(tmp_path, "nvcc", 'echo "Cuda compilation tools, release 13.0, V13.0.1"')
     program(tmp_path, "make", f"""
-        B=build/gpu-check/tests; mkdir -p $B/gpu $B/bench
+        for a in "$@"; do case $a in B=*) B=${{a#B=}};; esac; done
+        B=$B/tests; mkdir -p $B/gpu $B/bench
         printf '#!/usr/bin/env bash\\n%s\\n' "${{CHECK:-echo 16 checks, 0 failed}}" >$B/gpu/check
         printf '#!/usr/bin/env bash\\ncat bench.json; sleep %s\\n' "${{BENCH_SLEEPS:-0}}" >$B/bench/bench_engine
         chmod +x $B/*/*; echo built; exit ${{MAKE_ENDS:-0}}""")
@@ -73,6 +74,7 @@ def test_what_there_is_runs_and_the_rest_is_named(tree):
     assert code == 0, said
     assert rows["same bits, traffic, memory"].startswith("passed   16 checks, 0 failed")
     assert rows["engine benches"].startswith("passed") and "same bits" in rows["engine benches"]
+    assert rows["profiler ranges"].startswith("passed   16 checks, 0 failed")
     assert rows["compute-sanitizer memcheck"].startswith("skipped  there is no compute-sanitizer")
     assert rows["service"].startswith("skipped") and rows["EGL rasteriser"].startswith("skipped")
     result = said[said.index("==== result"):]
