@@ -105,7 +105,8 @@ typedef struct ct_workspace {
     uint64_t next_pair;
     ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
     ct_buffer regions;         /* of a drawing of several pairs */
-    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: for exclusive use; it computes nothing */
+    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
+                                  not computing */
 } ct_workspace;
 
 /* Draws a batch's patches. As ct_raster_gl_draw. */
@@ -129,8 +130,8 @@ struct ct_device {
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free one. Large batches and small ones keep to different workspaces where they can, so that only one
- * workspace holds a large batch's scratch. */
+/* Waits for a free workspace. Large batches and small ones keep to different workspaces where they can, so that only
+ * one workspace holds a large batch's scratch. */
 ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large);
 void ct_workspace_release(ct_workspace *workspace);
 /* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
