@@ -18,7 +18,7 @@ bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *win
             const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
             if (!ct_make_patch(p, window, w, is_counted, q, bin.first_row, bin.first_row + bin.rows)) continue;
             p->tag = snapped->body << 31 | chunk->entries[i];
-            p->tile = region;
+            p->region = region;
             patches->samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
             p++;
         }

@@ -71,7 +71,7 @@ static bool compute_group(struct drawing_group *group) {
     if (!ct_buffer_reserve(&workspace->regions, &workspace->device->budget, 3 * group->n * sizeof(ct_draw_region), 0,
                            false))
         return false;
-    ct_drawing drawing = {.tiles = workspace->regions.data};
+    ct_drawing drawing = {.regions = workspace->regions.data};
     for (uint32_t i = 0; i < group->n; i++) {
         ct_pair_task *pair = &group->pairs[group->order[i]];
         pair->first_bin = 0;
