@@ -1,4 +1,4 @@
-/* methods.c - the table of methods and backends, and the questions that are answered from it. */
+/* methods.c - the table of methods and backends, and its look-ups. */
 #include "gpu/methods.h"
 
 #include <assert.h>
@@ -48,9 +48,9 @@ ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
     return NULL;
 }
 
-/* ---- questions ---- */
+/* ---- look-ups ---- */
 
-/* "ldi, ..." of the methods that the engine has, or of all where engine is NULL. */
+/* Writes "ldi, ...": the methods of the engine's backend, or of the build if engine is NULL. */
 static void list_names(const ct_engine *engine, char *out, size_t size) {
     size_t used = 0;
     snprintf(out, size, "none");

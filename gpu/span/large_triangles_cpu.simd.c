@@ -177,7 +177,7 @@ static bool walk_samples(struct large_bin *bin, samples which) {
     return true;
 }
 
-/* ---- what covers a block ---- */
+/* ---- triangles that cover a block ---- */
 
 /* Samples 0 to n - 1 of each row, n <= BLOCK_COLUMNS. */
 static inline samples first_samples(ct_v4i n) {

@@ -115,7 +115,7 @@ static void test_parts(void **state) {
     (void)state;
     compare(2, 40, 3 * 40 * 40, 0); /* all but the first have more rays than that */
     assert_true(fake.refused > 0 && fake.drawings > SCENES);
-    compare(2, 90, 1600, 0); /* a band has nearly as many */
+    compare(2, 90, 1600, 0); /* a row of bins has nearly as many */
     assert_true(fake.refused > 2 && fake.drawings > 12 * SCENES);
     compare(1, 90, 0, 9000);
     assert_true(fake.refused > 2 && fake.drawings > 2 * SCENES);
