@@ -498,7 +498,6 @@ static void test_self_hand_made(void **state) {
     o = run(sets[0], &ray, 1, 0, 0, false, 0, true);
     assert_int_equal(o.length[0], 3);
     free(ray.f);
-    rule = CT_SPAN_OF_PAIR;
 }
 
 /* A ray of body A with an initial winding number of -1, 0 or 1, as its window begins where the body does; the crossings
@@ -536,7 +535,6 @@ static void test_self_random_rays(void **state) {
         for (int i = 0; i < RAYS; i++) free(rays[i].f);
     }
     assert_true(max_winding >= 4 && checked_listed > 100);
-    rule = CT_SPAN_OF_PAIR;
 }
 
 /* ---- ray areas and contacts ---- */
@@ -567,7 +565,6 @@ static void test_ray_area(void **state) {
         ray_area = 1;
         free(ray.f);
     }
-    rule = CT_SPAN_OF_PAIR;
 }
 
 /* Sums of contact 1 are what those of contact 0 would be; run() checks that the other contact's stay as they were. */
@@ -584,22 +581,29 @@ static void test_contact_index(void **state) {
         assert_memory_equal(second.gradient, first.gradient, sizeof first.gradient);
     }
     check(&ray, 1);
-    contact = 0;
     free(ray.f);
+}
+
+static int reset(void **state) {
+    (void)state;
+    rule = CT_SPAN_OF_PAIR;
+    ray_area = 1;
+    contact = 0;
+    return 0;
 }
 
 int main(void) {
     find_sets();
     make_triangles();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hand_made),
-                                       cmocka_unit_test(test_shared_ends),
-                                       cmocka_unit_test(test_winding_before_the_window),
-                                       cmocka_unit_test(test_random_rays),
-                                       cmocka_unit_test(test_long_rays),
-                                       cmocka_unit_test(test_too_little_memory),
-                                       cmocka_unit_test(test_self_hand_made),
-                                       cmocka_unit_test(test_self_random_rays),
-                                       cmocka_unit_test(test_ray_area),
-                                       cmocka_unit_test(test_contact_index)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_hand_made, reset),
+                                       cmocka_unit_test_setup(test_shared_ends, reset),
+                                       cmocka_unit_test_setup(test_winding_before_the_window, reset),
+                                       cmocka_unit_test_setup(test_random_rays, reset),
+                                       cmocka_unit_test_setup(test_long_rays, reset),
+                                       cmocka_unit_test_setup(test_too_little_memory, reset),
+                                       cmocka_unit_test_setup(test_self_hand_made, reset),
+                                       cmocka_unit_test_setup(test_self_random_rays, reset),
+                                       cmocka_unit_test_setup(test_ray_area, reset),
+                                       cmocka_unit_test_setup(test_contact_index, reset)};
     return cmocka_run_group_tests_name("span", tests, NULL, NULL);
 }
