@@ -129,12 +129,12 @@ void ct_cpu_plan_draw_regions(ct_pair_task *pair, ct_drawing *drawing) {
         const ct_tile *tile = &pair->tiles[w].tile;
         const ct_bin bin = ct_bin_at(&pair->plan, first), last = ct_bin_at(&pair->plan, end - 1);
         const int32_t rows = last.first_row + last.rows - bin.first_row;
-        drawing->tiles[drawing->n_tiles++] = (ct_draw_region){.columns = tile->n_u,
-                                                              .first_row = bin.first_row,
-                                                              .rows = rows,
-                                                              .first_ray = (int32_t)drawing->n_rays,
-                                                              .shift_u = tile->shift_u,
-                                                              .shift_v = tile->shift_v};
+        drawing->regions[drawing->n_regions++] = (ct_draw_region){.columns = tile->n_u,
+                                                                  .first_row = bin.first_row,
+                                                                  .rows = rows,
+                                                                  .first_ray = (int32_t)drawing->n_rays,
+                                                                  .shift_u = tile->shift_u,
+                                                                  .shift_v = tile->shift_v};
         pair->first_ray[w] = (int64_t)drawing->n_rays - (int64_t)bin.first_row * tile->n_u;
         drawing->n_rays += (uint32_t)rows * (uint32_t)tile->n_u;
     }
@@ -333,7 +333,7 @@ static void draw_bins(ct_pair_context *context) {
     uint32_t most = pair->plan.n_bins;
     for (pair->first_bin = 0; pair->first_bin < pair->plan.n_bins && !context->has_failed;) {
         ct_draw_region regions[3];
-        ct_drawing drawing = {.tiles = regions};
+        ct_drawing drawing = {.regions = regions};
         uint32_t left = pair->plan.n_bins - pair->first_bin;
         pair->end_bin = pair->first_bin + (left < most ? left : most);
         double start = ct_now();

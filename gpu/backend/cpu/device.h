@@ -109,7 +109,8 @@ typedef struct ct_workspace {
     uint64_t next_pair;
     ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
     ct_buffer regions;         /* of a drawing of several pairs */
-    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: for exclusive use; it computes nothing */
+    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
+                                  not computing */
 } ct_workspace;
 
 /* Draws a batch's patches. As ct_raster_gl_draw. */
@@ -133,8 +134,8 @@ struct ct_device {
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free one. Large batches and small ones keep to different workspaces where they can, so that only one
- * workspace holds a large batch's scratch. */
+/* Waits for a free workspace. Large batches and small ones keep to different workspaces where they can, so that only
+ * one workspace holds a large batch's scratch. */
 ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large);
 void ct_workspace_release(ct_workspace *workspace);
 /* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
@@ -174,7 +175,7 @@ ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *set
 /* compute_pair.c: computes one pair, on the calling worker alone or spread over the pool. If OpenGL draws: from
  * pair->drawing, which then holds all of the pair's bins, or else by drawings of its own, on worker 0 or spread. */
 void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
-/* Frees what the answer of a pair holds outside arenas. */
+/* Frees the memory of a pair's contacts that is not in arenas. */
 void ct_cpu_clear_pair(ct_pair_task *pair);
 /* Gives the pair's bins [first_bin, end_bin) their regions (3 at most) and rays in a drawing that has n_regions and
  * n_rays so far. */
@@ -188,8 +189,8 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing);
 /* Computes pairs[order[0..n-1]], many of them per drawing. */
 void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint32_t *order, uint32_t n, bool is_spread);
 
-/* answer.c: makes a step's result of its pairs, whose entries it may take. On failure the step has its error and no
- * result. */
+/* answer.c: makes a step's result from its pairs and may take over their entries. On failure the step has its error and
+ * no result. */
 void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs);
 
 #endif

@@ -1,5 +1,5 @@
-/* pair_context.h - a pair while it is computed: what compute_pair.c, which takes it to sums, and finish_pair.c, which
- * turns the sums into contacts, share. */
+/* pair_context.h - the state of a pair while it is computed, shared by compute_pair.c, which computes its sums, and
+ * finish_pair.c, which turns the sums into contacts. */
 #ifndef CT_PAIR_CONTEXT_H
 #define CT_PAIR_CONTEXT_H
 
@@ -37,10 +37,10 @@ typedef struct ct_pair_context {
     atomic_bool has_failed; /* out of memory, unless status says otherwise */
     ct_status status;
     uint32_t region; /* of the first of the pair's regions, when patches are made */
-    /* After the bins, for the contact that is being finished: */
+    /* In the contact stage, for the current contact: */
     ct_pair_contact *contact;
-    ct_contact_sums *parts[CT_MAX_THREADS]; /* its sums in the threads that took part */
-    uint32_t n_parts;
+    ct_contact_sums *partial_sums[CT_MAX_THREADS]; /* its sums, one set per thread that computed spans */
+    uint32_t n_partial_sums;
     ct_compacted_chunk *compacted; /* per chunk, body 0's first */
     int has_normal;
 } ct_pair_context;

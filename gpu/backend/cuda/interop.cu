@@ -50,7 +50,7 @@ static void free_inside(ct_workspace *workspace, int which, first_error *t) {
     unsigned none;
     shared->resource = NULL;
     if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "unregistering an OpenGL buffer");
-    ct_raster_gl_share(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
+    ct_raster_gl_replace_buffer(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
 }
 
 /* Buffers first to end - 1. False: the device is lost. */
@@ -71,7 +71,7 @@ static bool free_buffers(ct_device *device, ct_workspace *workspace, int first, 
 static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which, uint64_t bytes) {
     ct_gpu_shared *shared = &workspace->shared[which];
     if (bytes <= shared->bytes) return true;
-    const uint64_t reach = ct_raster_gl_reach(workspace->gl);
+    const uint64_t reach = ct_raster_gl_max_buffer_bytes(workspace->gl);
     if (bytes > reach) return false;
     if (!free_buffers(device, workspace, which, which + 1)) return false;
     uint64_t more = bytes + bytes / 4;
@@ -85,7 +85,7 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which,
     first_error t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         unsigned name = 0;
-        has = ct_raster_gl_share(workspace->gl, which, more, &name, &t.error) == CT_OK &&
+        has = ct_raster_gl_replace_buffer(workspace->gl, which, more, &name, &t.error) == CT_OK &&
               try_cuda(&t, cudaGraphicsGLRegisterBuffer(&shared->resource, name, 0), "sharing a buffer with OpenGL");
         if (!has) free_inside(workspace, which, &t);
         ct_gl_leave(device->gl);
@@ -111,7 +111,7 @@ void ct_gpu_gl_free(ct_device *device, ct_workspace *workspace) {
 static uint32_t commands_for(uint64_t patches) {
     return (uint32_t)(patches / CT_COMMAND_PATCHES + 1);
 }
-static_assert((CT_GL_MOST_REACH / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
+static_assert((CT_GL_MAX_BUFFER_BYTES / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
               "the buffer of commands never grows");
 
 bool ct_gpu_gl_reserve(ct_device *device, ct_workspace *workspace) {
@@ -124,7 +124,7 @@ static bool grow_for(ct_device *device, ct_workspace *workspace, ct_gl_buffer wh
                      ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    n->most = bytes > ct_raster_gl_reach(workspace->gl) ? ct_raster_gl_reach(workspace->gl) : 0;
+    n->most = bytes > ct_raster_gl_max_buffer_bytes(workspace->gl) ? ct_raster_gl_max_buffer_bytes(workspace->gl) : 0;
     return grow(device, workspace, which, bytes);
 }
 
