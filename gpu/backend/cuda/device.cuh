@@ -58,6 +58,9 @@ struct ct_resident {
     ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
     uint64_t bytes;
     uint32_t n_vertices;
+    /* While a step is staged: */
+    size_t updates_left;          /* updates of this body in the step that are not staged yet */
+    const ct_update *last_update; /* of them */
 };
 
 /* The list of a scene's bodies and its ignored pairs, sent when they change; see ct_gpu_step.bodies. */

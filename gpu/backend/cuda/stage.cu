@@ -182,22 +182,22 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
 }
 
 static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
-    for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left++;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
+        resident->updates_left++;
+        resident->last_update = &step->updates[i];
+    }
     outcome o = DONE;
     for (size_t i = 0; i < step->n_updates && !o; i++) {
-        const ct_update *u = &step->updates[i];
-        ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        if (body->updates_left == 0) continue; /* added with the body's first update */
-        const bool is_only = body->updates_left == 1;
-        body->updates_left = 0;
-        const ct_update *last = u;
-        for (size_t k = i; k < step->n_updates; k++)
-            if (step->updates[k].body == u->body) last = &step->updates[k];
-        o = add_body(workspace, step, body, last, is_only);
+        ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
+        ct_resident *resident = body->resident;
+        if (resident->updates_left == 0) continue; /* added with the body's first update */
+        const bool is_only = resident->updates_left == 1;
+        resident->updates_left = 0;
+        o = add_body(workspace, step, body, resident->last_update, is_only);
     }
     for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left = 0;
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left = 0;
     return o;
 }
 
