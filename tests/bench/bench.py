@@ -4,7 +4,8 @@
     bench.py --build build [--seconds S] [--meshes DIR] [--client-spin-us N] [--server-spin-us N]
 
 Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
-on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are.
+on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are. The figures of scenes
+in which little of the meshes touches are in scaling.py.
 """
 import argparse
 import json
@@ -16,6 +17,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+
+import scaling
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -133,6 +136,10 @@ def neighbour_runs(build, seconds, meshes, backend="cpu"):
         str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])
 
 
+def ground_runs(build, seconds):
+    return served_runs(build, [], lambda endpoint, _: [str(build / "tests/bench/bench_ground"), endpoint, str(seconds)])
+
+
 def spread(samples, scale=lambda x: x):
     return sorted(scale(samples[q]) for q in ("p10", "p90"))
 
@@ -190,6 +197,9 @@ def measure_cuda(engine, stream):
 
 
 def number(value):
+    """Empty for None, which stands for a number that there is not."""
+    if value is None:
+        return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -199,9 +209,9 @@ def figures(wanted, found):
         median, (low, high), baseline, baseline_is = found[name]
         yield {
             "figure": name, "text": text, "unit": unit, "median": median, "spread": [low, high],
-            "reach": reach, "reached": median <= reach if less else median >= reach,
+            "reach": reach, "reached": None if reach is None else median <= reach if less else median >= reach,
             "baseline": baseline, "baseline_is": baseline_is,
-            "speedup": (baseline / median if less else median / baseline),
+            "speedup": None if baseline is None else (baseline / median if less else median / baseline),
             "expected": expected.get(name, {}).get("value"), "floors": expected.get(name, {}).get("floors"),
         }
 
@@ -220,9 +230,9 @@ def table(rows):
     for row in rows:
         lines.append((
             row["text"], f"{number(row['median'])} {row['unit']}", "-".join(number(v) for v in row["spread"]),
-            number(row["reach"]), "reached" if row["reached"] else "MISSED",
-            number(row["expected"]) if row["expected"] is not None else "",
-            f"{number(row['baseline'])} ({row['baseline_is']})", f"{row['speedup']:.2f}",
+            number(row["reach"]), {None: "", True: "reached", False: "MISSED"}[row["reached"]], number(row["expected"]),
+            "" if row["baseline"] is None else f"{number(row['baseline'])} ({row['baseline_is']})",
+            "" if row["speedup"] is None else f"{row['speedup']:.2f}",
         ))
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     lines.insert(1, tuple("-" * w for w in widths))
@@ -278,14 +288,17 @@ def main():
     spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
-    found = measure(engine, stream)
-    rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
+    grounds = ground_runs(build, options.seconds)
+    found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream)
+    found |= scaling.measure(engine, grounds)
+    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
     cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
                        "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
         rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
         engine, stream = engine + cuda, stream + on_cuda
+    stream += grounds
     print(f"\n{table(rows)}\n\nwhere the time goes:")
     print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
     for run in stream:
