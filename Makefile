@@ -298,10 +298,12 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 # Said once more than needed: make takes the rule above where it knows of a file of the rule below from that alone.
-$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour: $(B)/obj/tests/bench/session.o
+$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/session.o
+$(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/ground.o
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
-$(B)/tests/bench/bench_engine: $(B)/obj/tests/bench/bench_engine.o $(B)/obj/tests/bench/samples.o $(B)/libshapes.a $(B)/libengine.a
+BENCH_ENGINE_O := $(call objs,$(addprefix tests/bench/,bench_engine.c engine.c crowd.c crowd_scenes.c ground.c samples.c))
+$(B)/tests/bench/bench_engine: $(BENCH_ENGINE_O) $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
@@ -312,7 +314,7 @@ $(B)/tests/gpu/check: $(B)/obj/tests/gpu/check.o $(B)/libshapes.a $(B)/libengine
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(B)/obj/tests/bench/session.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_CLIENT)
+	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_ENGINE) $(LIBS_CLIENT)
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

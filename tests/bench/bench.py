@@ -4,14 +4,16 @@
     bench.py --build build [--seconds S] [--meshes DIR] [--client-spin-us N] [--server-spin-us N]
 
 Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
-on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are.
+on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are. The figures of scenes
+in which little of the meshes touches are in scaling.py.
 """
 import argparse
 import json
 import os
 import pathlib
 
-from programs import MESHES, ROOT, conditions, engine_runs, neighbour_runs, number, stream_runs, text_table
+import scaling
+from programs import MESHES, ROOT, conditions, engine_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -106,9 +108,9 @@ def figures(wanted, found):
         median, (low, high), baseline, baseline_is = found[name]
         yield {
             "figure": name, "text": text, "unit": unit, "median": median, "spread": [low, high],
-            "reach": reach, "reached": median <= reach if less else median >= reach,
+            "reach": reach, "reached": None if reach is None else median <= reach if less else median >= reach,
             "baseline": baseline, "baseline_is": baseline_is,
-            "speedup": (baseline / median if less else median / baseline),
+            "speedup": None if baseline is None else (baseline / median if less else median / baseline),
             "expected": expected.get(name, {}).get("value"), "floors": expected.get(name, {}).get("floors"),
         }
 
@@ -124,9 +126,9 @@ def floors(rows):
 def table(rows):
     return text_table(("figure", "measured", "spread", "to reach", "", "expected", "baseline", "x"), [(
         row["text"], f"{number(row['median'])} {row['unit']}", "-".join(number(v) for v in row["spread"]),
-        number(row["reach"]), "reached" if row["reached"] else "MISSED",
-        number(row["expected"]) if row["expected"] is not None else "",
-        f"{number(row['baseline'])} ({row['baseline_is']})", f"{row['speedup']:.2f}",
+        number(row["reach"]), {None: "", True: "reached", False: "MISSED"}[row["reached"]], number(row["expected"]),
+        "" if row["baseline"] is None else f"{number(row['baseline'])} ({row['baseline_is']})",
+        "" if row["speedup"] is None else f"{row['speedup']:.2f}",
     ) for row in rows])
 
 
@@ -178,13 +180,16 @@ def main():
     spins = options.client_spin_us, options.server_spin_us
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
-    found = measure(engine, stream)
-    rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
+    grounds = ground_runs(build, options.seconds)
+    found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream)
+    found |= scaling.measure(engine, grounds)
+    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
     cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
         rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
         engine, stream = engine + cuda, stream + on_cuda
+    stream += grounds
     print(f"\n{table(rows)}\n\nwhere the time goes:")
     print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
     for run in stream:

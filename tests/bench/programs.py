@@ -98,6 +98,10 @@ def served_runs(build, flags, bench):
                 server.wait()
 
 
+def ground_runs(build, seconds):
+    return served_runs(build, [], lambda endpoint, _: [str(build / "tests/bench/bench_ground"), endpoint, str(seconds)])
+
+
 def stream_runs(build, seconds, meshes, client_spin=None, server_spin=None, backend="cpu"):
     more = [] if client_spin is None else [client_spin]
     server_spin = server_spin or default_of(build, "spin-us")
@@ -111,6 +115,9 @@ def neighbour_runs(build, seconds, meshes, backend="cpu"):
 
 
 def number(value):
+    """Empty for None, which stands for a number that there is not."""
+    if value is None:
+        return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
