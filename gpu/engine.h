@@ -23,8 +23,4 @@ struct ct_engine {
     struct ct_painter *painter; /* draws snapshots; NULL until the first */
 };
 
-/* methods.c: looks up engine->run[] for engine->backend; and the entry of one method. */
-void ct_engine_find_methods(ct_engine *engine);
-ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
-
 #endif

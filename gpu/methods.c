@@ -1,4 +1,5 @@
-/* methods.c - the table of methods and backends, and its look-ups. */
+/* methods.c - the table of methods and backends. To add a method: a value in contact.h, a row here, its name on the
+ * wire (proto/contactd.fbs and codec.h). To add a backend: a column. */
 #include "gpu/methods.h"
 
 #include <assert.h>
@@ -113,6 +114,8 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
     return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%s\" is not available on backend \"%s\", which has: %s",
                    row->name, engine->backend->name, names);
 }
+
+/* ---- checks ---- */
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {
     if (value == 0) return CT_OK;

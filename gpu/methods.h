@@ -27,11 +27,16 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error);
 /* The method's function on the backend of this name. NULL: the backend does not have the method. */
 ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend);
 
-/* Checks that the step's limits are valid and that its scene's method takes them. INVALID_ARGUMENT, NON_FINITE,
- * OUT_OF_RANGE. */
-ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
+/* Fills engine->run[] with the functions of engine->backend. */
+void ct_engine_find_methods(ct_engine *engine);
+
+/* The engine's function for a method. NULL: its backend does not have the method. */
+ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
 /* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
+
+/* Checks the limits of a step: INVALID_ARGUMENT (the method does not take it), NON_FINITE, OUT_OF_RANGE. */
+ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
 
 #endif

@@ -29,6 +29,9 @@ typedef struct ct_snap_cpu {
     /* Computes coords of the corners of triangles kept[0..n_kept) only. */
     void (*snap_corners)(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
                          const uint32_t *kept, size_t n_kept, ct_coords *coords);
+    /* Computes coords and cells of the n vertices in a list; either may be NULL. */
+    void (*snap_list)(const ct_window *window, const float *positions, const double *pose, const uint32_t *vertices,
+                      size_t n, ct_coords *coords, ct_cells *cells);
 } ct_snap_cpu;
 
 extern const ct_snap_cpu ct_snap_cpu_base;

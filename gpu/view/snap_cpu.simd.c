@@ -204,4 +204,18 @@ static void snap_corners(const ct_window *window, const float *positions, const 
         }
 }
 
-const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners};
+static void snap_list(const ct_window *window, const float *positions, const double *pose, const uint32_t *vertices,
+                      size_t n, ct_coords *coords, ct_cells *cells) {
+    const struct lattice_lanes s = load_lattice(window);
+    const double identity[12] = {0};
+    const struct pose_columns p = load_pose(pose ? pose : identity);
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = vertices[i];
+        const char *at = (const char *)(positions + 3 * k);
+        ct_v4i q = snap_position(&s, pose ? apply_pose(&p, at) : load(at, 1));
+        if (coords) memcpy(coords[k], &q, sizeof q);
+        if (cells) cells[k] = make_cells(&s, q);
+    }
+}
+
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners, snap_list};

@@ -105,6 +105,12 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices", mesh->n_vertices);
     }
     if (!rigid) memcpy(resident->positions, mesh->positions, bytes);
+    ct_status status = ct_cpu_attach_clusters(body, resident, error);
+    if (status) {
+        free(resident->positions);
+        free(resident);
+        return status;
+    }
     body->resident = resident;
     device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
     return CT_OK;
@@ -114,6 +120,7 @@ static void body_destroy(ct_device *device, ct_body *body) {
     (void)device;
     if (!body->resident) return;
     free(body->resident->positions);
+    free(body->resident->boxes);
     free(body->resident);
     body->resident = NULL;
 }

@@ -36,16 +36,20 @@ void ct_kernels_list(char *names, size_t size); /* those that this processor run
 
 /* A body's state. */
 struct ct_resident {
-    float *positions; /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+    float *positions;            /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+    const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
+    ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
+    bool is_stale;               /* boxes are those of older positions */
     /* While a step's updates are applied: */
     ct_box next_box;     /* box of the checked positions that are not applied yet */
     size_t updates_left; /* updates of this body still to be applied */
+    bool has_moved;      /* rigid: an applied update changed its pose */
 };
 
 /* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
     /* A pair on its lattice, for the thread that drives the pair: */
-    ct_buffer coords[2], cells[2], chunk_memory, compacted;
+    ct_buffer coords[2], cells[2], runs[2], chunk_memory, compacted;
     ct_binned_chunk *chunks;
     size_t n_chunks;       /* that have memory of their own, which is freed in the end */
     ct_patches patches[2]; /* for OpenGL: made by this thread, of bodies drawn first, and second */
@@ -148,8 +152,19 @@ void ct_cpu_gl_close(ct_device *device);                      /* harmless after 
 void ct_cpu_gl_release(ct_workspace *workspace);              /* gives back the workspace's buffers */
 const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driver's name; "" without one */
 
-/* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
+/* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
+ * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
+
+/* near_cpu.c: */
+/* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
+ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
+/* Refits the stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. */
+void ct_cpu_refit_clusters(ct_step *step, ct_pool *pool);
+/* The box of a rigid body. */
+void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
+/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters: all of it, in one run. */
+ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
 
 /* ldi.c: plans the views, bins and contacts of a pair. LIMIT_EXCEEDED, OUT_OF_RANGE: see ct_view_plan. */
 ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,

@@ -26,7 +26,11 @@ typedef struct ct_pair_context {
     bool is_spread;
     uint32_t first_worker, end_worker; /* the workers that may take part; others may be busy with other pairs */
     bool is_sparse;                    /* coordinates are written of the corners of kept triangles only */
+    bool lists_vertices[2];            /* vertices are snapped cluster by cluster: few of the body's matter */
     ct_snapped_body snapped[2];
+    ct_near near[2];                /* what may matter of each body */
+    const ct_triangle_run *runs[2]; /* its triangles, [near.n_runs] */
+    const uint32_t *chunk_runs[2];  /* first run of each chunk of triangles, [triangle_chunks + 1] */
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     ct_span_options options;
     int first_body;         /* rasterised first: the finer one, which limits best where the other matters */

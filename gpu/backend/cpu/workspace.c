@@ -17,6 +17,8 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->coords[1],
                             &scratch->cells[0],
                             &scratch->cells[1],
+                            &scratch->runs[0],
+                            &scratch->runs[1],
                             &scratch->chunk_memory,
                             &scratch->patches[0].memory,
                             &scratch->patches[1].memory,

@@ -379,7 +379,8 @@ static void test_reads_only_kept_triangles(void **state) {
         ct_binned_chunk bin;
         memset(&scratch, 0, sizeof scratch);
         memset(&bin, 0, sizeof bin);
-        assert_true(cast_sets[set].bin->cull(&scratch, &budget, &snapped, first, s->n_triangles, true));
+        assert_true(
+            cast_sets[set].bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){first, s->n_triangles}, 1, true));
         bool *known = calloc(s->n_vertices, sizeof *known);
         for (int list = 0; list < CT_KEPT_LISTS; list++)
             for (uint32_t i = 0; i < 3 * scratch.n_kept[list]; i++)
@@ -473,7 +474,8 @@ static void test_tiles(void **state) {
         ct_bin_scratch scratch = {{0}};
         ct_binned_chunk chunk = {{0}};
         ct_ray_lists rays = {{0}};
-        assert_true(set->bin->cull(&scratch, &budget, &snapped, 0, snapped.n_triangles, plan.is_uniform));
+        assert_true(set->bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){0, snapped.n_triangles}, 1,
+                                   plan.is_uniform));
         assert_true(set->bin->bin(&chunk, &scratch, &budget, &snapped, &window, &plan, true));
         for (uint32_t b = 0; b < plan.n_bins; b++) {
             assert_true(set->raster->raster(&rays, &budget, &window, &plan, b, &chunk, 1));
