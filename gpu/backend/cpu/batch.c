@@ -48,7 +48,7 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
                       &step->error);
     double paired = ct_now();
     state->broadphase = paired - uploaded;
-    if (batch->is_wide) ct_cpu_refit_clusters(step, NULL);
+    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, NULL);
     state->upload += ct_now() - paired;
 }
 
@@ -224,7 +224,7 @@ void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
         ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
-        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(&steps[i], device->pool);
+        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(device, &steps[i], device->pool);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);
     }

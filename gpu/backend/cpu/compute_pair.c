@@ -250,13 +250,13 @@ static bool find_near(ct_pair_context *context, int b) {
     const ct_mesh *mesh = pair->body[b]->mesh;
     const ct_clusters *clusters = pair->body[b]->resident->clusters;
     ct_buffer *memory = &ct_pair_driver(context)->runs[b];
-    const size_t most = clusters ? clusters->n : 1; /* runs; there are no more chunks than runs */
+    const size_t most = clusters ? clusters->n : mesh->n_triangles / CT_PAIR_TRIANGLE_CHUNK + 1; /* runs, and chunks */
     if (!ct_buffer_reserve(memory, &context->device->budget,
                            most * sizeof(ct_triangle_run) + (most + 1) * sizeof(uint32_t), 0, false))
         return false;
     ct_triangle_run *runs = memory->data;
     uint32_t *chunk_runs = (uint32_t *)(runs + most), chunks = 0, triangles = 0;
-    context->near[b] = ct_cpu_find_near(pair, b, clusters ? CT_PAIR_TRIANGLE_CHUNK : UINT32_MAX, runs);
+    context->near[b] = ct_cpu_find_near(pair, b, CT_PAIR_TRIANGLE_CHUNK, runs);
     for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
         const uint32_t n = runs[r].end - runs[r].first;
         if (chunks == 0 || triangles + n > CT_PAIR_TRIANGLE_CHUNK) {

@@ -159,11 +159,13 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 /* near_cpu.c: */
 /* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
-/* Refits the stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. */
-void ct_cpu_refit_clusters(ct_step *step, ct_pool *pool);
+/* Refits stale cluster boxes of the bodies in a step's pairs where that is worth it; pool: NULL on a thread of the
+ * pool. */
+void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool);
 /* The box of a rigid body. */
 void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
-/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters: all of it, in one run. */
+/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters, or whose
+ * boxes are stale: all of it, in runs. */
 ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
 
 /* ldi.c: plans the views, bins and contacts of a pair. LIMIT_EXCEEDED, OUT_OF_RANGE: see ct_view_plan. */

@@ -60,7 +60,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
             body->resident->has_moved = false;
             continue;
         }
-        body->resident->is_stale = true;
+        body->resident->is_stale = body->resident->boxes != NULL;
         if (u->kind == CT_UPDATE_POSITIONS && u->dtype == CT_F32)
             body->box = body->resident->next_box;
         else
