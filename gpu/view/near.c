@@ -38,6 +38,7 @@ struct query {
     ct_triangle_run *runs;
     ct_near near;
     uint32_t max_run, last_first, last_end; /* the last run */
+    uint32_t max_clusters;                  /* the search ends when it has found as many */
 };
 
 static struct axis_limits limits_of(const ct_lattice *a, bool is_uniform) {
@@ -94,8 +95,8 @@ static bool may_be_in_front(const struct query *q, const double lo[3], const dou
 static bool may_straddle(const struct query *q, const double lo[3], const double hi[3]) {
     const int w = q->view, u = ct_view_u(w), v = ct_view_v(w);
     const int along = q->along_u ? u : v, across = q->along_u ? v : u;
-    return lo[w] <= q->axis[w].begin_hi && hi[w] >= q->axis[w].lo && !is_beside(&q->axis[across], lo[across], hi[across]) &&
-           hi[along] > q->axis[along].beside_lo;
+    return lo[w] <= q->axis[w].begin_hi && hi[w] >= q->axis[w].lo &&
+           !is_beside(&q->axis[across], lo[across], hi[across]) && hi[along] > q->axis[along].beside_lo;
 }
 
 static void add_cluster(struct query *q, uint32_t cluster) {
@@ -119,7 +120,7 @@ static void add_cluster(struct query *q, uint32_t cluster) {
 static void visit(struct query *q, uint32_t level, uint32_t node) {
     double lo[3], hi[3];
     world_box(q, &q->body->boxes[node], lo, hi);
-    if (!q->is_wanted(q, lo, hi)) return;
+    if (q->near.n_clusters >= q->max_clusters || !q->is_wanted(q, lo, hi)) return;
     if (level == 0) {
         add_cluster(q, node);
         return;
@@ -129,7 +130,7 @@ static void visit(struct query *q, uint32_t level, uint32_t node) {
 }
 
 static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
-    struct query q = {.body = body, .max_run = UINT32_MAX};
+    struct query q = {.body = body, .max_run = UINT32_MAX, .max_clusters = UINT32_MAX};
     for (int k = 0; k < 3; k++) {
         q.axis[k] = limits_of(&window->axis[k], is_uniform);
         if (!body->pose) continue;
@@ -160,11 +161,26 @@ ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_
     return run_query(&q);
 }
 
-uint32_t ct_count_in_front(const ct_near_body *body, const ct_window *window, int view) {
+bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view, uint32_t n) {
     struct query q = begin_query(body, window, true);
     q.is_wanted = may_be_in_front;
     q.view = view;
-    return run_query(&q).n_clusters;
+    q.max_clusters = n;
+    return run_query(&q).n_clusters >= n;
+}
+
+uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window) {
+    /* One level above the clusters, if there is one. */
+    const ct_clusters *c = body->clusters;
+    struct query q = begin_query(body, window, true);
+    uint64_t n = 0;
+    for (uint32_t i = c->level[c->n_levels > 1]; i < c->level[(c->n_levels > 1) + 1]; i++) {
+        double lo[3], hi[3];
+        world_box(&q, &body->boxes[i], lo, hi);
+        n += may_matter(&q, lo, hi);
+    }
+    n *= CT_CLUSTER_TRIANGLES * (c->n_levels > 1 ? CT_CLUSTER_FAN : 1);
+    return n < body->n_triangles ? n : body->n_triangles;
 }
 
 ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,

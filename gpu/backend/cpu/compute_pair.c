@@ -5,8 +5,8 @@
 
 #include "gpu/backend/cpu/pair_context.h"
 #include "gpu/mesh/clusters.h"
-#include "gpu/raster/front_winding.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/raster/front_winding.h"
 
 /* ---- vertices to the lattice ---- */
 
@@ -248,8 +248,8 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
 
 /* ---- the whole ---- */
 
-/* Lists the triangles of body b that may matter, in runs of at most CT_PAIR_TRIANGLE_CHUNK. Without current cluster boxes
- * that is all of them. */
+/* Lists the triangles of body b that may matter, in runs of at most CT_PAIR_TRIANGLE_CHUNK. Without current cluster
+ * boxes that is all of them. */
 static ct_near list_near(const ct_pair_context *context, int b, ct_triangle_run *runs) {
     const ct_pair_task *pair = context->pair;
     ct_near_body body;
@@ -301,7 +301,10 @@ static bool find_near(ct_pair_context *context, int b) {
 
 /* Counting along one axis may meet far fewer clusters than along the other. */
 static ct_near find_straddling(const ct_near_body *body, const ct_window *window, int w, bool *along_u) {
+    enum { FEW_CLUSTERS = 16 }; /* too few to look for fewer */
     const ct_near by_u = ct_find_straddling(body, window, w, true, NULL);
+    *along_u = true;
+    if (by_u.n_clusters <= FEW_CLUSTERS) return by_u;
     const ct_near by_v = ct_find_straddling(body, window, w, false, NULL);
     *along_u = by_u.n_clusters <= by_v.n_clusters;
     return *along_u ? by_u : by_v;
@@ -318,7 +321,7 @@ static bool find_view_front_winding(ct_pair_context *context, int b, int w, cons
     ct_thread_scratch *driver = ct_pair_driver(context);
     bool along_u;
     const ct_near near = find_straddling(body, window, w, &along_u);
-    if (near.n_clusters > COUNTING_COST * ct_count_in_front(body, window, w)) return true;
+    if (!ct_has_in_front(body, window, w, near.n_clusters / COUNTING_COST)) return true;
     if (!ct_buffer_reserve(&driver->front_runs, &context->device->budget, near.n_runs * sizeof(ct_triangle_run), 0,
                            false))
         return false;

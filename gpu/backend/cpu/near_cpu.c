@@ -100,5 +100,5 @@ uint64_t ct_cpu_count_near(const ct_pair_task *pair, int b) {
     /* As if loops gave the initial winding numbers (front_winding.h). */
     for (int w = 0; w < 3; w++)
         if (near.initial[w] == CT_INITIAL_COUNTED) near.initial[w] = CT_INITIAL_FROM_BALANCE;
-    return ct_find_near(&near, &pair->window, pair->plan.is_uniform, UINT32_MAX, NULL).n_triangles;
+    return ct_estimate_near(&near, &pair->window);
 }
