@@ -49,30 +49,28 @@ CT_DEVICE int64_t *nonzero_sums(const ct_answer_tables &b, const chunk_range *at
 
 /* Counts the entries of each chunk and the contacts, and clears the sums over entries. */
 CT_KERNEL count_entries(const ct_answer_tables b) {
-    CT_SHARED uint32_t n_entries[CT_BLOCK];
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks, n_pairs = b.counts->pairs;
     CT_EACH_BLOCK(chunk, n_chunks) {
         const chunk_range at = range_of_chunk(b, chunk);
         const uint64_t p = at.side / 2;
         const bool wanted = is_contact(b, p) && (b.steps[b.pairs[p].step].want & WANT_ENTRIES);
+        uint32_t n_entries = 0;
         CT_THREADS(t) {
-            n_entries[t] = 0;
             for (uint64_t v = at.first + t; v < at.last; v += CT_BLOCK)
-                n_entries[t] += wanted && nonzero_sums(b, &at, v);
+                n_entries += wanted && nonzero_sums(b, &at, v);
         }
-        ct_block_sum(n_entries);
+        n_entries = ct_block_sum(n_entries);
         CT_THREADS(t) {
-            if (t == 0) b.entry_count[chunk] = n_entries[0];
+            if (t == 0) b.entry_count[chunk] = n_entries;
         }
-        CT_BARRIER();
     }
     CT_FOR(i, 2 * CT_WIDE_SUMS * 2 * n_pairs)((int64_t *)b.side_sums)[i] = 0;
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_COUNT_ENTRIES])) return;
-    const uint64_t entries = ct_scan(
+    const uint64_t entries = ct_scan<uint64_t>(
         n_chunks, [&](uint64_t i) { return (uint64_t)b.entry_count[i]; },
         [&](uint64_t i, uint64_t before) { b.entry_offset[i] = before; });
-    const uint64_t contacts = ct_scan(
+    const uint64_t contacts = ct_scan<uint64_t>(
         n_pairs, [&](uint64_t i) { return (uint64_t)is_contact(b, i); },
         [&](uint64_t i, uint64_t before) { b.contact_offset[i] = before; });
     CT_THREADS(t) {
@@ -82,21 +80,13 @@ CT_KERNEL count_entries(const ct_answer_tables b) {
     }
 }
 
-/* Threads of a block that sum ct_moments or ct_barycentre: with 256 threads, 128 ct_moments take 24 KiB of the 48 KiB
- * of shared memory that a block may have. */
-#define SUMMING_THREADS (CT_BLOCK / 2)
-
-/* Adds the sums of `wides`, [SUMMING_THREADS][count] in shared memory, to a side's sums from number `first` on. */
-CT_DEVICE void add_wide_sums(ct_wide *wides, int count, ct_gpu_side_sums *side, int first) {
-    CT_BARRIER();
-    for (unsigned d = SUMMING_THREADS / 2; d > 0; d /= 2) {
-        CT_THREADS(t) {
-            if (t >= d) continue;
-            for (int k = 0; k < count; k++)
-                wides[t * (unsigned)count + (unsigned)k] += wides[(t + d) * (unsigned)count + (unsigned)k];
-        }
-        CT_BARRIER();
+/* Adds a chunk's sums, `count` wide ones that thread 0 has, to a part's sums from number `first` on. */
+CT_DEVICE void add_wide_sums(const ct_wide *chunk_sums, int count, ct_gpu_side_sums *side, int first) {
+    CT_SHARED ct_wide wides[CT_MOMENT_SUMS > CT_BARYCENTRE_SUMS ? CT_MOMENT_SUMS : CT_BARYCENTRE_SUMS];
+    CT_THREADS(t) {
+        for (int k = 0; k < count && t == 0; k++) wides[k] = chunk_sums[k];
     }
+    CT_BARRIER();
     CT_THREADS(t) {
         if (t >= (unsigned)count || wides[t] == 0) continue;
         ct_atomic_sum(&side->high[first + (int)t], (int64_t)(wides[t] >> 32));
@@ -107,8 +97,6 @@ CT_DEVICE void add_wide_sums(ct_wide *wides, int count, ct_gpu_side_sums *side, 
 
 /* Writes the entries of each chunk, clears the sums and their pages, and sums forces and moments over the entries. */
 CT_KERNEL compact_gradient(const ct_answer_tables b) {
-    CT_SHARED uint64_t before[CT_BLOCK], other[CT_BLOCK];
-    CT_SHARED ct_moments moments[SUMMING_THREADS];
     if (ct_gpu_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
@@ -118,15 +106,15 @@ CT_KERNEL compact_gradient(const ct_answer_tables b) {
         const uint32_t want = b.steps[pair->step].want;
         const uint64_t first_entry = b.entry_offset[chunk];
         const bool any = b.entry_count[chunk] > 0;
+        uint32_t before = 0, total;
         CT_THREADS(t) {
-            before[t] = 0;
             for (uint64_t v = at.first + t * THREAD_VERTICES; v < at.first + (t + 1) * THREAD_VERTICES && v < at.last;
                  v++)
-                before[t] += any && nonzero_sums(b, &at, v);
+                before += any && nonzero_sums(b, &at, v);
         }
-        if (any) ct_block_scan(before, other);
+        if (any) before = ct_block_prefix_sum(before, &total);
         CT_THREADS(t) {
-            uint64_t entry = first_entry + before[t];
+            uint64_t entry = first_entry + before;
             for (uint64_t v = at.first + t * THREAD_VERTICES; v < at.first + (t + 1) * THREAD_VERTICES && v < at.last;
                  v++) {
                 int64_t *sums = nonzero_sums(b, &at, v);
@@ -149,17 +137,19 @@ CT_KERNEL compact_gradient(const ct_answer_tables b) {
         }
         if (!any) continue;
         const uint64_t last_entry = first_entry + b.entry_count[chunk];
+        ct_moments moments = {{0, 0, 0}, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}};
         CT_THREADS(t) {
-            if (t >= SUMMING_THREADS) continue;
-            ct_moments mine = {{0, 0, 0}, {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}}};
-            for (uint64_t e = first_entry + t; e < last_entry; e += SUMMING_THREADS) {
+            for (uint64_t e = first_entry + t; e < last_entry; e += CT_BLOCK) {
                 int32_t q[3];
                 ct_gpu_coords(body, &b.plans[at.side / 2].window, b.entry_vertices[e], q);
-                ct_moments_add(&mine, q, b.entry_sums + 3 * e);
+                ct_moments_add(&moments, q, b.entry_sums + 3 * e);
             }
-            moments[t] = mine;
         }
-        add_wide_sums((ct_wide *)moments, CT_MOMENT_SUMS, &b.side_sums[at.side], 0);
+        moments = ct_block_reduce(moments, [](ct_moments x, const ct_moments &y) {
+            ct_moments_join(&x, &y);
+            return x;
+        });
+        add_wide_sums((const ct_wide *)&moments, CT_MOMENT_SUMS, &b.side_sums[at.side], 0);
     }
 }
 
@@ -170,7 +160,6 @@ CT_DEVICE void force_of_pair(const ct_answer_tables &b, uint64_t p, const ct_wei
 
 /* Sums the friction weights of the entries and the weighted positions, which give the contact's centre. */
 CT_KERNEL sum_friction_weights(const ct_answer_tables b) {
-    CT_SHARED ct_barycentre parts[SUMMING_THREADS];
     if (ct_gpu_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_chunks = b.counts->vertex_chunks;
     CT_EACH_BLOCK(chunk, n_chunks) {
@@ -185,17 +174,19 @@ CT_KERNEL sum_friction_weights(const ct_answer_tables b) {
         force_of_pair(b, at.side / 2, &units, force);
         const int has_normal = ct_frame_normal(&contact, force);
         const uint64_t first = b.entry_offset[chunk], last = first + b.entry_count[chunk];
+        ct_barycentre barycentre = {{0, 0, 0}, {0, 0, 0}, 0, 0};
         CT_THREADS(t) {
-            if (t >= SUMMING_THREADS) continue;
-            ct_barycentre mine = {{0, 0, 0}, {0, 0, 0}, 0, 0};
-            for (uint64_t e = first + t; e < last; e += SUMMING_THREADS) {
+            for (uint64_t e = first + t; e < last; e += CT_BLOCK) {
                 int32_t q[3];
                 ct_gpu_coords(body, window, b.entry_vertices[e], q);
-                ct_barycentre_add(&mine, &contact, has_normal, scale, &units, q, b.entry_sums + 3 * e);
+                ct_barycentre_add(&barycentre, &contact, has_normal, scale, &units, q, b.entry_sums + 3 * e);
             }
-            parts[t] = mine;
         }
-        add_wide_sums((ct_wide *)parts, CT_BARYCENTRE_SUMS, &b.side_sums[at.side], CT_MOMENT_SUMS);
+        barycentre = ct_block_reduce(barycentre, [](ct_barycentre x, const ct_barycentre &y) {
+            ct_barycentre_join(&x, &y);
+            return x;
+        });
+        add_wide_sums((const ct_wide *)&barycentre, CT_BARYCENTRE_SUMS, &b.side_sums[at.side], CT_MOMENT_SUMS);
     }
 }
 

@@ -154,7 +154,6 @@ CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, ui
 }
 
 CT_KERNEL find_spans(const ct_span_tables b) {
-    CT_SHARED int64_t length[CT_BLOCK], n_fragments[CT_BLOCK];
     CT_SHARED uint32_t links[MAX_SHARED_LINKS * CT_BLOCK];
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n = b.counts->ray_chunks, n_views = 3 * b.counts->pairs;
@@ -171,8 +170,9 @@ CT_KERNEL find_spans(const ct_span_tables b) {
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
         const uint64_t first = (chunk - b.ray_chunk_offset[index]) * CT_BLOCK;
+        int64_t length = 0;
+        uint64_t n_fragments = 0;
         CT_THREADS(t) {
-            length[t] = n_fragments[t] = 0;
             const uint64_t ray = b.ray_offset[index] + first + t;
             if (ray >= b.ray_offset[index + 1]) continue;
             const ct_gpu_ray r = b.rays[ray];
@@ -181,18 +181,17 @@ CT_KERNEL find_spans(const ct_span_tables b) {
             b.rays[ray] = empty;
             sorted_ray o = {links + t, 0, 0, 0};
             int32_t winding[2] = {0, 0};
-            if (r.head) n_fragments[t] = sort_ray(b, r.head, &o, winding);
+            if (r.head) n_fragments = sort_ray(b, r.head, &o, winding);
             for (int k = 0; k < 2; k++) winding[k] = view.from_balance[k] ? -winding[k] : r.winding[k];
-            if (n_fragments[t] > 1)
-                length[t] = walk_ray(b, &view, p, first + t, winding, &o, keep); /* a span has two bounds */
+            if (n_fragments > 1)
+                length = walk_ray(b, &view, p, first + t, winding, &o, keep); /* a span has two bounds */
         }
-        ct_block_sum(length);
-        ct_block_sum(n_fragments);
+        length = ct_block_sum(length);
+        n_fragments = ct_block_sum(n_fragments);
         CT_THREADS(t) {
-            if (t == 0 && length[0]) ct_atomic_sum(&b.span_length[index], length[0]);
-            if (t == 1 && n_fragments[0]) ct_atomic_add(&b.step_fragments[pair->step], (uint64_t)n_fragments[0]);
+            if (t == 0 && length) ct_atomic_sum(&b.span_length[index], length);
+            if (t == 0 && n_fragments) ct_atomic_add(&b.step_fragments[pair->step], n_fragments);
         }
-        CT_BARRIER();
     }
 }
 

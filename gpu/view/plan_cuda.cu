@@ -1,5 +1,5 @@
 /* plan_cuda.cu - plans each pair's window, and finds where its triangles, vertices and rays begin among those of the
- * batch. It also moves a crowd's pairs to their sorted position, which nothing before it needs. */
+ * batch. */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/plan.cuh"
 #include "gpu/include/contact.h"
@@ -14,14 +14,10 @@ CT_DEVICE uint64_t ray_count(const ct_gpu_plan *plan, int w) {
 }
 
 CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
-    const uint32_t step_index = b.pairs[p].step; /* the same for the whole row, so no sorting changes it */
-    const ct_gpu_step *step = &b.steps[step_index];
-    const uint64_t index = ct_sorted_pair_index(b, p);
-    ct_gpu_pair *pair = &b.pairs[index];
-    if (ct_gpu_is_crowd(step))
-        for (int k = 0; k < 2; k++) pair->body[k] = b.unsorted_pairs[p].body[k];
+    const ct_gpu_pair *pair = &b.pairs[p];
+    const ct_gpu_step *step = &b.steps[pair->step];
     const ct_box boxes[2] = {ct_gpu_box(b.bodies[pair->body[0]]), ct_gpu_box(b.bodies[pair->body[1]])};
-    ct_gpu_plan *plan = &b.plans[index];
+    ct_gpu_plan *plan = &b.plans[p];
     ct_plan_need need;
     plan->status = CT_PLAN_OK;
     for (int k = 0; k < 3 && !plan->status; k++)
@@ -31,8 +27,8 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     for (int k = 0; k < 2; k++)
         for (int w = 0; w < 3; w++)
             plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
-    if (plan->status) atomicMax(&b.step_refused[step_index], ~(uint32_t)index);
-    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * index + w] = 0;
+    if (plan->status) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
+    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * p + w] = 0;
 }
 
 /* Chunks of a side: of n_triangles or n_vertices of its body. */
@@ -46,23 +42,23 @@ CT_KERNEL plan_windows(const ct_plan_tables b) {
     if (n > b.capacity.pairs) return;
     CT_FOR(p, n) plan_pair(b, p);
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_PLAN])) return;
-    const uint64_t triangle_chunks = ct_scan(
+    const uint64_t triangle_chunks = ct_scan<uint64_t>(
         2 * n,
         [&](uint64_t side) {
             return side_chunks(b, side, [](const ct_gpu_body *body) { return chunks(body->n_triangles, CT_BLOCK); });
         },
         [&](uint64_t side, uint64_t before) { b.triangle_chunk_offset[side] = before; });
-    const uint64_t vertex_chunks = ct_scan(
+    const uint64_t vertex_chunks = ct_scan<uint64_t>(
         2 * n,
         [&](uint64_t side) {
             return side_chunks(b, side,
                                [](const ct_gpu_body *body) { return chunks(body->n_vertices, CT_VERTEX_CHUNK); });
         },
         [&](uint64_t side, uint64_t before) { b.vertex_chunk_offset[side] = before; });
-    const uint64_t ray_chunks = ct_scan(
+    const uint64_t ray_chunks = ct_scan<uint64_t>(
         3 * n, [&](uint64_t view) { return chunks(ray_count(&b.plans[view / 3], (int)(view % 3)), CT_BLOCK); },
         [&](uint64_t view, uint64_t before) { b.ray_chunk_offset[view] = before; });
-    const uint64_t rays = ct_scan(
+    const uint64_t rays = ct_scan<uint64_t>(
         3 * n, [&](uint64_t view) { return ray_count(&b.plans[view / 3], (int)(view % 3)); },
         [&](uint64_t view, uint64_t before) { b.ray_offset[view] = before; });
     CT_THREADS(t) {

@@ -23,7 +23,7 @@ enum {
 };
 
 struct ct_gpu_counts {
-    uint64_t pairs, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
+    uint64_t pairs, heavy_rows, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
     uint64_t fragments;       /* CT_SHARDS times the count of the fullest shard */
     uint64_t large_triangles; /* count << CT_LARGE_TILE_BITS | all their tiles: one addition counts both */
     uint64_t contacts, entries, spans;

@@ -3,7 +3,8 @@
  *
  * A kernel is written in phases. What each thread of a block does between two barriers stands in one CT_THREADS; what
  * stands outside is the same for the whole block; what threads tell each other lies in CT_SHARED arrays. So no barrier
- * can be divergent, and what may race is told from where it stands.
+ * can be divergent, and what may race is told from where it stands. A variable that is declared before a phase and
+ * assigned in it is each thread's own; it carries a value to the functions of scan.cuh.
  */
 #ifndef CT_CUDA_CUH
 #define CT_CUDA_CUH
@@ -30,7 +31,7 @@
 #define CT_UNROLL _Pragma("unroll")
 #endif
 
-static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_scan, of at least two warps");
+static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "at least two warps, and a divisor of CT_SORT_RUN and CT_VERTEX_CHUNK");
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void

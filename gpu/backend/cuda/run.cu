@@ -135,6 +135,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
+    b->heavy_rows = carve<uint32_t>(&at, b->n_bodies);
 
     at = (char *)workspace->head.device;
     b->out_counts = carve<ct_gpu_counts>(&at, 1);
@@ -150,7 +151,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
            b->n_steps * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
-           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + sizeof(uint32_t)) + b->n_keys * sizeof(uint64_t) +
+           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) + b->n_keys * sizeof(uint64_t) +
            b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 

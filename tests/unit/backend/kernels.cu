@@ -47,7 +47,7 @@ CT_KERNEL scan(answers *a) {
         if (t == 0) a->by_block[CT_BLOCK_INDEX] = CT_BLOCK_INDEX + 1;
     }
     if (!ct_is_last_block(&a->done)) return;
-    const uint64_t total = ct_scan((uint64_t)N, [&](uint64_t i) { return value_of(i); },
+    const uint64_t total = ct_scan<uint64_t>((uint64_t)N, [&](uint64_t i) { return value_of(i); },
                                    [&](uint64_t i, uint64_t before) { a->first[i] = before; });
     CT_THREADS(t) {
         if (t > 0) continue;
