@@ -139,9 +139,9 @@ enum { BITMAP_WORDS = 2048 };
 #endif
 
 /* A heavy row, as of the ground that thousands of bodies lie on: one block marks the second bodies, which are distinct,
- * in a bitmap. A pair's rank is the number of bits set before its own. The bitmap covers BITMAP_BODIES bodies a pass, so
- * a row of n pairs in a crowd of m bodies takes n (1 + m / 65,536) + m / 32 operations: for crowds of up to a million
- * bodies, less than n log n. */
+ * in a bitmap. A pair's rank is the number of bits set before its own. The bitmap covers BITMAP_BODIES bodies a pass,
+ * so a row of n pairs in a crowd of m bodies takes n (1 + m / 65,536) + m / 32 operations: for crowds of up to a
+ * million bodies, less than n log n. */
 CT_DEVICE void sort_heavy_row(const ct_pair_tables &b, uint64_t row) {
     enum { THREAD_WORDS = BITMAP_WORDS / CT_BLOCK, BITMAP_BODIES = 32 * BITMAP_WORDS };
     CT_SHARED uint32_t present[BITMAP_WORDS], n_before[BITMAP_WORDS]; /* n_before: bits set in the words before */

@@ -28,11 +28,7 @@ ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, u
  * next one's begin. */
 ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
 
-/* Fills the arrays of a contact's entries, both bodies' one after the other, from their sums. */
-void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_weight_units *units, double stiffness,
-                       const uint32_t *vertices, const int64_t (*sums)[3]);
-
-/* The same from arrays of these entries alone. */
+/* Fills the arrays of a contact's entries, both bodies' one after the other, from arrays of these entries alone. */
 void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_entry_arrays *from);
 
 #endif

@@ -65,13 +65,14 @@ CT_DEVICE ct_draw_region draw_region_of(const ct_draw_tables &b, uint64_t view) 
 
 CT_KERNEL make_patches(const ct_draw_tables b) {
     const bool planned = !ct_gpu_plan_shortage(b.counts, &b.capacity);
-    const uint64_t n = planned ? b.counts->triangle_chunks : 0, n_sides = 2 * b.counts->pairs;
+    const uint64_t n = planned ? b.counts->triangle_chunks : 0;
     CT_FOR(view, planned ? 3 * b.counts->pairs : 0) b.draw_regions[view] = draw_region_of(b, view);
     CT_EACH_BLOCK(chunk, n) {
-        const uint64_t side = ct_find_owner(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk_offset[i]; });
+        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
+        const uint64_t side = at.owner;
         const ct_gpu_plan *plan = &b.plans[side / 2];
         const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (chunk - b.triangle_chunk_offset[side]) * CT_BLOCK;
+        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
         uint64_t samples = 0;
         CT_THREADS(t) {
             const uint64_t triangle = first + t;

@@ -31,7 +31,8 @@
 #define CT_UNROLL _Pragma("unroll")
 #endif
 
-static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "at least two warps, and a divisor of CT_SORT_RUN and CT_VERTEX_CHUNK");
+static_assert(CT_BLOCK == 64 || CT_BLOCK == 256,
+              "at least two warps, and a divisor of CT_SORT_RUN and CT_VERTEX_CHUNK");
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void

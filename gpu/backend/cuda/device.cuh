@@ -82,7 +82,7 @@ struct ct_workspace {
     ct_raster_gl *gl; /* NULL: kernels rasterise */
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
-    cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
+    cudaEvent_t events[CT_PHASES + 1]; /* the beginning, and the end of each phase */
     ct_gpu_capacity capacity;
     /* What is sent, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write, ct_gpu_position_write
      * and uint32_t. Whose it is: ct_body * of box_updates and pose_writes, ct_step * of steps. Scene tables that
@@ -95,8 +95,10 @@ struct ct_workspace {
     ct_gpu_pinned tables_staging, rows_staging;
     ct_gpu_buffer tables, rows;
     /* Scratch, see ct_batch: */
-    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large_triangles, entries;
-    ct_gpu_pinned head, contacts, out_entries, spans;
+    ct_gpu_buffer small, pairs, candidates, chunks, rays, vertex_chunks, page_table, pages, fragments, large_triangles,
+        entries, spans, answer;
+    ct_gpu_pinned answer_host;               /* a copy of the answer */
+    uint64_t expected_answer, copied_answer; /* bytes that the next answer is expected to have; that were copied */
 };
 
 /* What a batch lacked, for a message. */

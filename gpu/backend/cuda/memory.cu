@@ -114,10 +114,11 @@ bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t by
 }
 
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
-    ct_gpu_buffer *buffers[] = {&workspace->tables,          &workspace->rows,   &workspace->small,
-                                &workspace->pairs,           &workspace->rays,   &workspace->page_table,
-                                &workspace->pages,           &workspace->chunks, &workspace->fragments,
-                                &workspace->large_triangles, &workspace->entries};
+    ct_gpu_buffer *buffers[] = {&workspace->tables,        &workspace->rows,       &workspace->small,
+                                &workspace->pairs,         &workspace->candidates, &workspace->chunks,
+                                &workspace->rays,          &workspace->page_table, &workspace->pages,
+                                &workspace->vertex_chunks, &workspace->fragments,  &workspace->large_triangles,
+                                &workspace->entries,       &workspace->spans,      &workspace->answer};
     for (ct_gpu_buffer *buffer : buffers) free_buffer(device, buffer);
     ct_gpu_gl_free(device, workspace);
     workspace->is_clean = false;
@@ -127,8 +128,7 @@ void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
 
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
     ct_gpu_free_scratch(device, workspace);
-    ct_gpu_pinned *pinned[] = {&workspace->tables_staging, &workspace->rows_staging, &workspace->head,
-                               &workspace->contacts,       &workspace->out_entries,  &workspace->spans};
+    ct_gpu_pinned *pinned[] = {&workspace->tables_staging, &workspace->rows_staging, &workspace->answer_host};
     for (ct_gpu_pinned *p : pinned) free_pinned(device, p);
     ct_host_list *lists[] = {&workspace->steps,        &workspace->crowds,          &workspace->box_updates,
                              &workspace->pose_writes,  &workspace->position_writes, &workspace->indices,

@@ -12,7 +12,8 @@
 
 enum { CT_MAX_SMALL_SCENE = 128 }; /* bodies; a scene with more is a crowd */
 enum { CT_BVH_FANOUT_BITS = 2, CT_BVH_FANOUT = 1 << CT_BVH_FANOUT_BITS, CT_BVH_MAX_LEVELS = 9, CT_BVH_MAX_ROOTS = 32 };
-/* A row is the pairs of one first body. A row with more than CT_LIGHT_ROW pairs is heavy; only crowds have such rows. */
+/* A row is the pairs of one first body. A row with more than CT_LIGHT_ROW pairs is heavy; only crowds have such rows.
+ */
 enum { CT_LIGHT_ROW = CT_MAX_SMALL_SCENE };
 /* Bodies that one block sorts, and levels of the BVH that one block builds above them. */
 enum { CT_SORT_RUN = 512, CT_SORT_RUN_LEVELS = 2 };
@@ -45,7 +46,7 @@ struct ct_gpu_node {
 
 struct ct_gpu_pair {
     uint32_t step;
-    uint32_t body[2]; /* indices among the batch's bodies */
+    uint32_t body[2]; /* indices among the batch's bodies; equal: the body with itself */
 };
 
 /* A crowd's pairs are found in no order; each is written into the row of its first body and sorted afterwards. */

@@ -57,8 +57,8 @@ template <class T, class Join> CT_DEVICE T ct_block_reduce(T x, Join join) {
     return x;
 }
 
-/* Replaces x[k] of thread t, element t EACH + k of a list, by first joined with all elements before it. Returns join(...)
- * of all elements, without `first`, on all threads. */
+/* Replaces x[k] of thread t, element t EACH + k of a list, by first joined with all elements before it. Returns
+ * join(...) of all elements, without `first`, on all threads. */
 template <class T, int EACH, class Join> CT_DEVICE T ct_block_scan(T (&x)[EACH], T first, Join join) {
     T all;
 #ifdef CT_CUDA_SHIM
