@@ -296,6 +296,7 @@ $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 # Said once more than needed: make takes the rule above where it knows of a file of the rule below from that alone.
 $(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour: $(B)/obj/tests/bench/session.o
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
+$(B)/tests/unit/backend/test_candidates_cuda: $(B)/obj/tests/unit/backend/candidates.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
 $(B)/tests/bench/bench_engine: $(B)/obj/tests/bench/bench_engine.o $(B)/obj/tests/bench/samples.o $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)
