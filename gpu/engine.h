@@ -15,16 +15,12 @@ typedef struct ct_engine_device {
 
 struct ct_engine {
     const ct_backend *backend;
-    ct_method_run *run[CT_MAX_METHODS]; /* by row of the table in methods.c; NULL: the backend lacks the method */
+    ct_method_run *run[CT_MAX_METHODS]; /* by row of the table in methods.c; NULL: the backend does not have it */
     size_t n_devices;
     ct_engine_device devices[CT_MAX_DEVICES];
     char reason[512];           /* why this backend was chosen */
     pthread_mutex_t painting;   /* guards painter */
     struct ct_painter *painter; /* draws snapshots; NULL until the first */
 };
-
-/* methods.c: looks up engine->run[] for engine->backend; and the entry of one method. */
-void ct_engine_find_methods(ct_engine *engine);
-ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
 #endif

@@ -1,4 +1,5 @@
-/* methods.c - the table of methods and backends, and the questions that are answered from it. */
+/* methods.c - the table of methods and backends. To add a method: a value in contact.h, a row here, its name on the
+ * wire (proto/contactd.fbs and codec.h). To add a backend: a column. */
 #include "gpu/methods.h"
 
 #include <assert.h>
@@ -48,9 +49,9 @@ ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
     return NULL;
 }
 
-/* ---- questions ---- */
+/* ---- looking up ---- */
 
-/* "ldi, ..." of the methods that the engine has, or of all where engine is NULL. */
+/* Writes "ldi, ...": the methods that the engine has, or all of them where engine is NULL. */
 static void list_names(const ct_engine *engine, char *out, size_t size) {
     size_t used = 0;
     snprintf(out, size, "none");
@@ -113,6 +114,8 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
     return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%s\" is not available on backend \"%s\", which has: %s",
                    row->name, engine->backend->name, names);
 }
+
+/* ---- checks ---- */
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {
     if (value == 0) return CT_OK;

@@ -27,4 +27,8 @@ static inline uint32_t ct_half_edge_corner(uint32_t half_edge) { /* where it sta
     return half_edge % 3;
 }
 
+static inline uint32_t ct_half_edge_opposite(const ct_adjacency *adjacency, uint32_t half_edge) {
+    return adjacency->opposite[half_edge / 3][half_edge % 3];
+}
+
 #endif

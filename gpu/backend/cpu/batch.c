@@ -8,6 +8,9 @@
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
+/* Up to this many steps are set up and answered one after the other, each by all threads where it is worth it. */
+enum { FEW_STEPS = 8 };
+
 struct step_state {
     size_t first_pair, n_pairs;
     double upload, broadphase; /* s */
@@ -20,6 +23,7 @@ struct batch {
     struct step_state *states;
     ct_pair_task *pairs;
     const uint32_t *order; /* of the pairs that are not spread */
+    bool is_wide;          /* more than FEW_STEPS: steps are spread over the threads, not the work of one */
 };
 
 /* ---- bodies and pairs ---- */
@@ -42,7 +46,10 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
     }
     ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
                       &step->error);
-    state->broadphase = ct_now() - uploaded;
+    double paired = ct_now();
+    state->broadphase = paired - uploaded;
+    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, NULL);
+    state->upload += ct_now() - paired;
 }
 
 static bool reserve_pairs(ct_workspace *workspace, size_t n) {
@@ -174,9 +181,6 @@ static void drop_answers(struct batch *batch, size_t n_pairs) {
         ct_arena_reset(&batch->workspace->workers[w].answers, &batch->device->answers);
 }
 
-/* Steps below this number are set up and answered on one thread. */
-enum { FEW_STEPS = 8 };
-
 /* From pairs to answers. If the pair list does not fit, the steps are computed in two halves, so that one scene's list
  * does not fail the others. */
 static void compute(struct batch *batch, uint32_t n_steps) {
@@ -215,11 +219,12 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
 }
 
 void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
-    struct batch batch = {.device = device, .steps = steps};
+    struct batch batch = {.device = device, .steps = steps, .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
-        ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(device, &steps[i], device->pool);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);
     }

@@ -12,9 +12,16 @@ enum { BIN_COLUMNS = 1024 };
  * beside the triangle are tested. */
 enum { DRAWN_BIN_SAMPLES = 2048 };
 
+/* Meshes so small that the estimate need not know how much of them is near. */
+enum { FEW_TRIANGLES = 4096 };
+
 /* Estimate in ns. Only the choice between one thread and several depends on it. */
 static double cost_of(const ct_pair_task *pair) {
-    double triangles = (double)pair->body[0]->mesh->n_triangles + pair->body[1]->mesh->n_triangles, samples = 0;
+    double triangles = 0, samples = 0;
+    for (int b = 0; b < 2; b++) {
+        const uint32_t all = pair->body[b]->mesh->n_triangles;
+        triangles += all < FEW_TRIANGLES ? all : (double)ct_cpu_find_near(pair, b, UINT32_MAX, NULL).n_triangles;
+    }
     for (int w = 0; w < 3; w++) samples += (double)pair->tiles[w].tile.n_u * pair->tiles[w].tile.n_v;
     return 2000 + 12 * triangles + 12 * samples;
 }

@@ -13,10 +13,13 @@ static ct_status check_finite(const ct_device *device, ct_body *body, const ct_u
     return ct_update_name_offender(u, error);
 }
 
-static void apply(ct_body *body, const ct_update *u) {
+/* False: the body is where it was. */
+static bool apply(ct_body *body, const ct_update *u) {
     if (u->kind == CT_UPDATE_POSE) {
+        const bool has_moved = memcmp(body->pose, u->pose, sizeof body->pose) != 0;
         memcpy(body->pose, u->pose, sizeof body->pose);
-        return;
+        body->resident->has_moved |= has_moved;
+        return body->resident->has_moved;
     }
     float *positions = body->resident->positions;
     uint64_t row = 0;
@@ -36,6 +39,7 @@ static void apply(ct_body *body, const ct_update *u) {
         else
             for (uint64_t k = 0; k < u->count; k++) ct_update_row(u, k, positions + 3 * k);
     }
+    return true;
 }
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
@@ -49,14 +53,18 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        apply(body, u);
+        const bool has_moved = apply(body, u);
         if (--body->resident->updates_left) continue; /* the box is needed after the last update */
-        bool rigid = body->kind == CT_BODY_RIGID;
+        if (body->kind == CT_BODY_RIGID) {
+            if (has_moved) ct_cpu_posed_box(device, body, &body->box);
+            body->resident->has_moved = false;
+            continue;
+        }
+        body->resident->is_stale = body->resident->boxes != NULL;
         if (u->kind == CT_UPDATE_POSITIONS && u->dtype == CT_F32)
             body->box = body->resident->next_box;
         else
-            device->kernels->snap->box(rigid ? body->mesh->positions : body->resident->positions,
-                                       body->mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
+            device->kernels->snap->box(body->resident->positions, body->mesh->n_vertices, NULL, &body->box);
     }
     return CT_OK;
 }

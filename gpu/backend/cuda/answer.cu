@@ -1,8 +1,9 @@
-/* answer.cu - results of a batch that has been computed, from what the device wrote into the host's memory. */
+/* answer.cu - makes the results of a batch from the copy of its answer (answer.cuh). */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
-/* In the order of candidates and, within one, of views, rays and depth. */
-static int by_ray_and_depth(const void *a, const void *b) {
+/* Sorts spans by candidate, view, ray and depth. */
+static int compare_spans(const void *a, const void *b) {
     const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
     if (x->candidate != y->candidate) return x->candidate < y->candidate ? -1 : 1;
     if (x->view != y->view) return x->view < y->view ? -1 : 1;
@@ -10,8 +11,8 @@ static int by_ray_and_depth(const void *a, const void *b) {
     return (x->lower > y->lower) - (x->lower < y->lower);
 }
 
-/* Why the first pair without a window has none, as the host works it out. */
-static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
+/* The error of a step with a pair that has no window. The host plans the window again, for its message. */
+static void refuse_step(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
     const ct_scene *scene = step->scene;
     const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
                                 scene->bodies[totals->body[1] - sent->first_body]};
@@ -24,14 +25,15 @@ static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_tot
                 bodies[0]->id, bodies[1]->id);
 }
 
-struct spans {
+struct span_range {
     const ct_gpu_span *at, *end;
 };
 
-/* The spans of a contact. Those before them belong to no contact that is answered, and are dropped. */
-static spans spans_of(spans *rest, const ct_gpu_contact *found) {
+/* Takes the spans of a contact from the sorted spans that are left. Spans before them are of steps that were refused.
+ */
+static span_range take_spans(span_range *rest, const ct_gpu_contact *found) {
     while (rest->at < rest->end && rest->at->candidate < found->candidate) rest->at++;
-    spans of = {rest->at, rest->at};
+    span_range of = {rest->at, rest->at};
     while (of.end < rest->end && of.end->candidate == found->candidate) of.end++;
     rest->at = of.end;
     return of;
@@ -48,17 +50,17 @@ static void copy_arrays(ct_result *r, const char *first) {
     if (r->forces) memcpy(r->forces, first + at.forces, 3 * n * sizeof *r->forces);
 }
 
-static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals,
-                   ct_gpu_contact *contacts, spans *shown) {
-    spans again = *shown;
+static void answer_step(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent,
+                        const ct_gpu_step_totals *totals, ct_gpu_contact *contacts, span_range *spans) {
+    span_range again = *spans;
     if (totals->refused != CT_GPU_NONE) {
-        refuse(step, sent, totals);
+        refuse_step(step, sent, totals);
         return;
     }
     step->scene->broad.box_tests = totals->box_tests;
     uint64_t n_spans = 0, entry = 0, span = 0;
     for (uint64_t i = 0; i < totals->n_contacts && (step->want & CT_WANT_SPANS); i++) {
-        const spans of = spans_of(shown, &contacts[i]);
+        const span_range of = take_spans(spans, &contacts[i]);
         n_spans += contacts[i].contact.n_spans = (uint64_t)(of.end - of.at);
     }
     ct_result *r = ct_result_new(step->want, totals->n_contacts, totals->n_entries, n_spans, NULL, &step->error);
@@ -72,7 +74,7 @@ static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *se
             contacts[i].contact.body[k] = step->scene->bodies[contacts[i].body[k] - sent->first_body]->id;
         const ct_contact *c = ct_result_add(r, &contacts[i].contact, &entry, &span);
         if (!r->spans) continue;
-        const spans of = spans_of(&again, &contacts[i]);
+        const span_range of = take_spans(&again, &contacts[i]);
         for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = of.at[k].span;
     }
     copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays);
@@ -97,6 +99,7 @@ static void share_times(ct_device *device, ct_workspace *workspace, double on_ho
 }
 
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {
+    const ct_trace_range range("results");
     const double start = ct_gpu_now();
     ct_step **steps = (ct_step **)workspace->members.data;
     char *host = (char *)workspace->answer_host.host;
@@ -105,9 +108,9 @@ void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b
     ct_gpu_contact *contacts = (ct_gpu_contact *)(host + ((const char *)batch->out_contacts - batch->answer));
     const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data;
     ct_gpu_span *first_span = (ct_gpu_span *)(host + counts->first_span);
-    spans shown = {first_span, first_span + counts->spans};
-    if (counts->spans > 1) qsort(first_span, counts->spans, sizeof *first_span, by_ray_and_depth);
+    span_range spans = {first_span, first_span + counts->spans};
+    if (counts->spans > 1) qsort(first_span, counts->spans, sizeof *first_span, compare_spans);
     for (uint64_t i = 0; i < workspace->members.n; i++)
-        answer(workspace, steps[i], &sent[i], &totals[i], contacts + totals[i].first_contact, &shown);
+        answer_step(workspace, steps[i], &sent[i], &totals[i], contacts + totals[i].first_contact, &spans);
     share_times(device, workspace, ct_gpu_now() - start);
 }

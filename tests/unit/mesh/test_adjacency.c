@@ -35,14 +35,14 @@ static void check(struct shape shape) {
     assert_ptr_equal(ct_mesh_adjacency(mesh, &error), a);
     assert_true(bytes_of(mesh) >= before + 36 * (uint64_t)mesh->n_triangles);
     assert_true(bytes_of(mesh) <= before + 36 * (uint64_t)mesh->n_triangles + 128);
-    const uint32_t *opposite = a->opposite[0];
     double sum[3] = {0, 0, 0}, area = 0, volume = 0;
     for (uint32_t h = 0; h < 3 * mesh->n_triangles; h++) {
-        assert_true(opposite[h] < 3 * mesh->n_triangles);
-        assert_int_not_equal(ct_half_edge_triangle(opposite[h]), ct_half_edge_triangle(h));
-        assert_int_equal(opposite[opposite[h]], h);
-        assert_int_equal(end_of(mesh, h, 0), end_of(mesh, opposite[h], 1));
-        assert_int_equal(end_of(mesh, h, 1), end_of(mesh, opposite[h], 0));
+        const uint32_t opposite = ct_half_edge_opposite(a, h);
+        assert_true(opposite < 3 * mesh->n_triangles);
+        assert_int_not_equal(ct_half_edge_triangle(opposite), ct_half_edge_triangle(h));
+        assert_int_equal(ct_half_edge_opposite(a, opposite), h);
+        assert_int_equal(end_of(mesh, h, 0), end_of(mesh, opposite, 1));
+        assert_int_equal(end_of(mesh, h, 1), end_of(mesh, opposite, 0));
     }
     for (uint32_t t = 0; t < mesh->n_triangles; t++) {
         const double *n = a->area_vector[t];
@@ -125,7 +125,7 @@ static void test_touching_pieces(void **state) {
     if (ct_mesh_create(positions, CT_F32, 11, triangles, 12, NULL, &mesh, &error)) fail_msg("%s", error.message);
     const ct_adjacency *a = ct_mesh_adjacency(mesh, NULL);
     for (uint32_t h = 0; h < 36; h++) {
-        uint32_t opposite = a->opposite[h / 3][h % 3];
+        const uint32_t opposite = ct_half_edge_opposite(a, h);
         assert_int_equal(end_of(mesh, h, 0), end_of(mesh, opposite, 1));
         assert_int_equal(end_of(mesh, h, 1), end_of(mesh, opposite, 0));
     }
@@ -222,7 +222,8 @@ static void *ask(void *argument) {
     const void *content = ct_mesh_slot_get(mesh, &outer, NULL);
     if (!content || ct_mesh_adjacency(mesh, NULL) != a || bytes_of(mesh) < 1000) return NULL;
     uint32_t mutual = 0;
-    for (uint32_t h = 0; h < 3 * mesh->n_triangles; h++) mutual += a->opposite[0][a->opposite[0][h]] == h;
+    for (uint32_t h = 0; h < 3 * mesh->n_triangles; h++)
+        mutual += ct_half_edge_opposite(a, ct_half_edge_opposite(a, h)) == h;
     return mutual == 3 * mesh->n_triangles ? (void *)(uintptr_t)a : NULL;
 }
 
