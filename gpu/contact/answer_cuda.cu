@@ -63,14 +63,19 @@ CT_DEVICE uint64_t entries_before(const ct_answer_tables &b, uint64_t c) {
     return b.entry_offset[b.vertex_chunk_offset[2 * c]];
 }
 
-/* Entries of the steps before step i. */
-CT_DEVICE uint64_t entries_before_step(const ct_answer_tables &b, const ct_gpu_step *step) {
-    return entries_before(b, b.candidate_offset[b.row_offset[step->first_body]]);
+/* Entries before the pairs of body `row` of the batch, and so of the bodies before it. */
+CT_DEVICE uint64_t entries_before_row(const ct_answer_tables &b, uint64_t row) {
+    return entries_before(b, b.candidate_offset[b.row_offset[row]]);
 }
 
-CT_DEVICE uint64_t entries_of_step(const ct_answer_tables &b, const ct_gpu_step *step) {
-    const uint64_t end = b.candidate_offset[b.row_offset[step->first_body + step->n_bodies]];
-    return entries_before(b, end) - entries_before_step(b, step);
+/* The entries of step i, whose arrays are not placed yet. */
+CT_DEVICE ct_gpu_step_entries entries_of_step(const ct_answer_tables &b, uint64_t i) {
+    const ct_gpu_step *step = &b.steps[i];
+    ct_gpu_step_entries entries;
+    entries.first = entries_before_row(b, step->first_body);
+    entries.n = entries_before_row(b, step->first_body + step->n_bodies) - entries.first;
+    entries.arrays = 0;
+    return entries;
 }
 
 /* Counts the entries of each chunk and the contacts, lays the answer out, and clears the sums over entries. */
@@ -104,16 +109,20 @@ CT_KERNEL count_entries(const ct_answer_tables b) {
         b.contact_offset[n_candidates] = contacts;
     }
     CT_BARRIER();
+    const uint64_t first_array =
+        (uint64_t)((const char *)b.out_contacts - b.answer) + contacts * sizeof(ct_gpu_contact);
     const uint64_t array_bytes = ct_scan<uint64_t>(
-        b.n_steps,
-        [&](uint64_t i) { return ct_gpu_lay_out_arrays(b.steps[i].want, entries_of_step(b, &b.steps[i])).end; },
-        [&](uint64_t i, uint64_t before) { b.step_arrays[i] = before; });
+        b.n_steps, [&](uint64_t i) { return ct_gpu_lay_out_arrays(b.steps[i].want, entries_of_step(b, i).n).end; },
+        [&](uint64_t i, uint64_t before) {
+            b.step_entries[i] = entries_of_step(b, i);
+            b.step_entries[i].arrays = first_array + before;
+        });
     CT_THREADS(t) {
         if (t > 0) continue;
         b.counts->entries = entries;
         b.counts->contacts = contacts;
-        b.counts->first_array = (uint64_t)((const char *)b.out_contacts - b.answer) + contacts * sizeof(ct_gpu_contact);
-        b.counts->first_span = b.counts->first_array + array_bytes;
+        b.counts->first_array = first_array;
+        b.counts->first_span = first_array + array_bytes;
         b.counts->answer_bytes = b.counts->first_span + b.counts->spans * sizeof(ct_gpu_span);
     }
 }
@@ -197,9 +206,10 @@ struct entry_arrays {
     uint32_t *vertices;
 };
 
-CT_DEVICE entry_arrays arrays_of_step(const ct_answer_tables &b, const ct_gpu_step *step) {
-    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(step->want, entries_of_step(b, step));
-    char *first = b.answer + b.counts->first_array + b.step_arrays[step - b.steps];
+CT_DEVICE entry_arrays arrays_of_step(const ct_answer_tables &b, const ct_gpu_step *step,
+                                      const ct_gpu_step_entries *entries) {
+    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(step->want, entries->n);
+    char *first = b.answer + entries->arrays;
     entry_arrays to = {NULL, NULL, NULL, NULL};
     if (step->want & CT_WANT_GRADIENT) to.gradient = (double *)(first + at.gradient);
     if (step->want & CT_WANT_FORCES) to.forces = (double *)(first + at.forces);
@@ -230,8 +240,8 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
         const vertex_range at = range_of_chunk(b, chunk);
         const ct_weight_units units = ct_frame_units(at.window);
         const double scale = ct_barycentre_scale(at.window);
-        const entry_arrays to = arrays_of_step(b, at.step);
-        const uint64_t step_entry = entries_before_step(b, at.step);
+        const ct_gpu_step_entries *step_entries = &b.step_entries[at.step - b.steps];
+        const entry_arrays to = arrays_of_step(b, at.step, step_entries);
         double force[3];
         ct_contact contact;
         fill_volumes(b, at.candidate, &contact);
@@ -245,7 +255,8 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
                 int32_t q[3];
                 ct_gpu_coords(at.body, at.window, b.entry_vertices[e], q);
                 ct_barycentre_add(&barycentre, &contact, has_normal, scale, &units, q, b.entry_sums + 3 * e);
-                write_entry(&to, e - step_entry, b.entry_vertices[e], b.entry_sums + 3 * e, &units, &contact, pressure);
+                write_entry(&to, e - step_entries->first, b.entry_vertices[e], b.entry_sums + 3 * e, &units, &contact,
+                            pressure);
             }
         }
         barycentre = ct_block_reduce(barycentre, [](ct_barycentre x, const ct_barycentre &y) {
@@ -317,8 +328,8 @@ CT_DEVICE void write_step_totals(const ct_answer_tables &b, uint64_t i) {
     totals.fragments = b.step_fragments[i];
     totals.first_contact = first_contact;
     totals.n_contacts = b.contact_offset[b.candidate_offset[last]] - first_contact;
-    totals.n_entries = entries_of_step(b, step);
-    totals.arrays = b.counts->first_array + b.step_arrays[i];
+    totals.n_entries = b.step_entries[i].n;
+    totals.arrays = b.step_entries[i].arrays;
     totals.refused = ~b.step_refused[i];
     if (totals.refused != CT_GPU_NONE)
         for (int k = 0; k < 2; k++) totals.body[k] = b.pairs[totals.refused].body[k];

@@ -56,14 +56,19 @@ CT_FN ct_gpu_array_layout ct_gpu_lay_out_arrays(uint32_t want, uint64_t n) {
     return at;
 }
 
+struct ct_gpu_step_entries {
+    uint64_t first, n; /* among the batch's entries */
+    uint64_t arrays;   /* as in ct_gpu_step_totals */
+};
+
 struct ct_answer_tables : ct_span_tables {
-    ct_gpu_part_sums *part_sums; /* [2 capacity.candidates] per part */
-    uint64_t *contact_offset;    /* [capacity.candidates + 1] contacts before a candidate */
-    uint32_t *entry_count;       /* [capacity.vertex_chunks] per chunk of vertices */
-    uint64_t *entry_offset;      /* [capacity.vertex_chunks + 1] */
-    uint32_t *entry_vertices;    /* [capacity.entries] */
-    int64_t *entry_sums;         /* [capacity.entries][3] */
-    uint64_t *step_arrays;       /* [n_steps] bytes of the arrays of the steps before */
+    ct_gpu_part_sums *part_sums;       /* [2 capacity.candidates] per part */
+    uint64_t *contact_offset;          /* [capacity.candidates + 1] contacts before a candidate */
+    uint32_t *entry_count;             /* [capacity.vertex_chunks] per chunk of vertices */
+    uint64_t *entry_offset;            /* [capacity.vertex_chunks + 1] */
+    uint32_t *entry_vertices;          /* [capacity.entries] */
+    int64_t *entry_sums;               /* [capacity.entries][3] */
+    ct_gpu_step_entries *step_entries; /* [n_steps] */
 
     char *answer;                  /* [capacity.answer_bytes] */
     ct_gpu_step_totals *out_steps; /* in the answer: [n_steps] */

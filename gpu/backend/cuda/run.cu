@@ -141,7 +141,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
     b->curve_keys = carve<uint64_t>(&at, b->n_keys);
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
-    b->step_arrays = carve<uint64_t>(&at, b->n_steps);
+    b->step_entries = carve<ct_gpu_step_entries>(&at, b->n_steps);
     b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
@@ -161,7 +161,7 @@ static uint64_t head_bytes(const ct_batch *b) {
 
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
-           b->n_steps * (3 * sizeof(uint64_t) + sizeof(uint32_t)) +
+           b->n_steps * (2 * sizeof(uint64_t) + sizeof(ct_gpu_step_entries) + sizeof(uint32_t)) +
            b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) +
            b->n_keys * sizeof(uint64_t) + b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
@@ -362,16 +362,16 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
     workspace->is_clean = false;
     for (;;) {
         if (!launch(device, workspace, b) || !wait(device, workspace)) return false;
-        const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->answer_host.host;
+        const ct_gpu_counts counts = *(const ct_gpu_counts *)workspace->answer_host.host; /* it may grow below */
         if (!*applied) copy_state_to_host(workspace, b);
         *applied = true;
-        const uint32_t shortage = ct_gpu_shortage(counts, &workspace->capacity);
+        const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
-            if (!copy_rest(device, workspace, counts->answer_bytes)) return false;
+            if (!copy_rest(device, workspace, counts.answer_bytes)) return false;
             break;
         }
         device->reruns++;
-        if (!grow_tables(device, workspace, counts, shortage, n) || !clear_scratch(device, workspace)) return false;
+        if (!grow_tables(device, workspace, &counts, shortage, n) || !clear_scratch(device, workspace)) return false;
         lay_out(workspace, b);
     }
     workspace->is_clean = true;

@@ -177,7 +177,7 @@ void fill_tables(arena *a, ct_batch *b) {
     b->entry_offset = take<uint64_t>(a, CHUNKS + 1);
     b->entry_vertices = take<uint32_t>(a, MAX_ENTRIES);
     b->entry_sums = take<int64_t>(a, 3 * MAX_ENTRIES);
-    b->step_arrays = take<uint64_t>(a, 1);
+    b->step_entries = take<ct_gpu_step_entries>(a, 1);
     b->answer = take<char>(a, ANSWER);
     b->out_steps = (ct_gpu_step_totals *)(b->answer + sizeof(ct_gpu_counts));
     b->out_contacts = (ct_gpu_contact *)(b->out_steps + 1);

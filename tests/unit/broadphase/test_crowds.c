@@ -236,13 +236,13 @@ static void test_grounds(void **state) {
         const double x = 1.1 * (k % 97) - 53, y = 1.1 * (k % 101) - 55; /* no two alike: 97 and 101 are primes */
         add_body(&c, k, is_ground ? ground : unit, &options);
         if (is_ground)
-            put(&c, k, k ? 1000 : 0, 0, -1.4);
+            move_body(&c, k, k ? 1000 : 0, 0, -1.4);
         else if (k % 6 == 0)
-            put(&c, k, x, y, 0);
+            move_body(&c, k, x, y, 0);
         else if (k % 5 == 0)
-            put(&c, k, 1000 + x, y, 0);
+            move_body(&c, k, 1000 + x, y, 0);
         else
-            put(&c, k, -1000 + x, y, 0);
+            move_body(&c, k, -1000 + x, y, 0);
         on_grounds += !is_ground && (k % 6 == 0 || k % 5 == 0);
     }
     for (int order = 0; order < 2; order++) {
