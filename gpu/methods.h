@@ -30,10 +30,10 @@ ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend);
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);
 
-/* How the engine runs a method; NULL: its backend lacks the method. */
+/* The engine's function for a method. NULL: its backend does not have the method. */
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
-/* Checks that the engine has the method. UNSUPPORTED, naming those that it has. */
+/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
 
 /* Checks the limits of a step: INVALID_ARGUMENT (the method does not take it), NON_FINITE, OUT_OF_RANGE. */

@@ -23,8 +23,9 @@ import sys
 from typing import Callable
 
 import programs
+import scaling
 
-ENGINE_SCENES = ("bunny_cube_128", "bunny_cube_16", "bunny_cube_128_egl", "armadillos", "huge", "batch_1024")
+ENGINE_SCENES = ("bunny_cube_128", "bunny_cube_16", "bunny_cube_128_egl", "armadillos", "huge", "batch_1024", *scaling.SCENES)
 CUDA_SCENES = ("bunny_cube_128", "armadillos", "huge", "batch_1024")
 STREAM_UNITS = {"round_trip_boxes": "us", "round_trip_boxes_p99": "us", "round_trip_ping": "us", "pipelined_boxes": "us",
                 "all_positions": "us", "bytes_per_triangle": "bytes"}

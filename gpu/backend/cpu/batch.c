@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
@@ -19,6 +18,7 @@ struct step_state {
 struct batch {
     ct_device *device;
     ct_workspace *workspace;
+    ct_plan_pair_fn plan_pair; /* the method's */
     ct_step *steps;
     struct step_state *states;
     ct_pair_task *pairs;
@@ -78,7 +78,7 @@ static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) 
         pair->stiffness = scene->settings.stiffness;
         pair->is_alone = scene->broad.n_pairs == 1;
         ct_error why = {0};
-        if (ct_cpu_plan_pair(batch->device, &scene->settings, pair, &why)) {
+        if (batch->plan_pair(batch->device, &scene->settings, pair, &why)) {
             ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
                     why.message);
             return 0;
@@ -218,8 +218,8 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
-void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
-    struct batch batch = {.device = device, .steps = steps, .is_wide = n_steps > FEW_STEPS};
+void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair) {
+    struct batch batch = {.device = device, .steps = steps, .plan_pair = plan_pair, .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));

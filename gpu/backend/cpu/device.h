@@ -168,9 +168,13 @@ void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box)
  * boxes are stale: all of it, in runs. */
 ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
 
-/* ldi.c: plans the views, bins and contacts of a pair. LIMIT_EXCEEDED, OUT_OF_RANGE: see ct_view_plan. */
-ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
-                           ct_error *error);
+/* Plans a pair whose bodies are set: its window, tiles, bins, span rule, contacts and cost. What a method that casts
+ * rays brings of its own. */
+typedef ct_status (*ct_plan_pair_fn)(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                                     ct_error *error);
+
+/* batch.c: runs steps whose method casts the rays that plan_pair plans; see ct_method_run. */
+void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair);
 
 /* compute_pair.c: computes one pair, on the calling worker alone or spread over the pool. If OpenGL draws: from
  * pair->drawing, which then holds all of the pair's bins, or else by drawings of its own, on worker 0 or spread. */

@@ -1,4 +1,5 @@
-/* ldi.c - how the layered depth image plans a pair on the CPU: three uniform views, one contact (Faure 2008). */
+/* ldi.c - the method LDI on the CPU: three uniform views per pair, one contact (Faure 2008). */
+#include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/mesh/mesh.h"
 
@@ -26,7 +27,7 @@ static double cost_of(const ct_pair_task *pair) {
     return 2000 + 12 * triangles + 12 * samples;
 }
 
-ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     ct_status status = ct_view_plan(&pair->body[0]->box, &pair->body[1]->box, settings, &pair->window, error);
     if (status) return status;
@@ -36,4 +37,8 @@ ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *set
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);
     return CT_OK;
+}
+
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
+    ct_cpu_run_rays(device, steps, n_steps, plan_pair);
 }

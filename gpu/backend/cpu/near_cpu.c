@@ -9,11 +9,8 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/view/winding_k.h"
 
-/* Of smaller meshes, all triangles are looked at: a search would cost as much. */
-enum { MIN_TRIANGLES = 4 * CT_CLUSTER_TRIANGLES };
-
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error) {
-    if (body->mesh->n_triangles < MIN_TRIANGLES) return CT_OK;
+    if (body->mesh->n_triangles < CT_CLUSTERED_TRIANGLES) return CT_OK;
     resident->clusters = ct_mesh_clusters(body->mesh, error);
     if (!resident->clusters) return CT_OUT_OF_MEMORY;
     if (body->kind == CT_BODY_RIGID) return CT_OK;
