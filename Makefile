@@ -301,6 +301,7 @@ $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 $(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/session.o
 $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/ground.o
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
+$(B)/tests/unit/backend/test_candidates_cuda: $(B)/obj/tests/unit/backend/candidates.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
 BENCH_ENGINE_O := $(call objs,$(addprefix tests/bench/,bench_engine.c engine.c crowd.c crowd_scenes.c ground.c samples.c))
 $(B)/tests/bench/bench_engine: $(BENCH_ENGINE_O) $(B)/libshapes.a $(B)/libengine.a

@@ -4,28 +4,6 @@
 
 #include <float.h>
 
-/* Sorts keys[n], in shared memory, in rising order. A bitonic network in which every comparison puts the smaller key
- * first, so keys beyond the end need not exist. */
-CT_DEVICE void sort_keys(uint64_t *keys, uint32_t n) {
-    uint32_t padded = 1;
-    while (padded < n) padded *= 2;
-    CT_BARRIER();
-    for (uint32_t size = 2; size <= padded; size *= 2)
-        for (uint32_t d = size / 2; d > 0; d /= 2) {
-            CT_THREADS(t) {
-                for (uint32_t q = t; q < padded / 2; q += CT_BLOCK) {
-                    const uint32_t i = q / d * 2 * d + q % d;
-                    const uint32_t j = d == size / 2 ? i / size * size + size - 1 - q % d : i + d;
-                    if (j >= n || keys[i] <= keys[j]) continue;
-                    const uint64_t swap = keys[i];
-                    keys[i] = keys[j];
-                    keys[j] = swap;
-                }
-            }
-            CT_BARRIER();
-        }
-}
-
 /* Puts two zero bits between any two of the ten low bits of x. */
 CT_DEVICE uint32_t spread_bits(uint32_t x) {
     x = (x | x << 16) & 0x030000ff;
@@ -41,43 +19,57 @@ CT_DEVICE double center(const ct_box *box, int axis) {
 /* Sorts runs of CT_SORT_RUN bodies by their position on the curve. */
 CT_KERNEL sort_runs(const ct_pair_tables b) {
     const uint32_t n_cells = 1024; /* along each axis */
-    CT_SHARED uint64_t keys[CT_SORT_RUN], centers[3][CT_BLOCK];
+    enum { EACH = CT_SORT_RUN / CT_BLOCK };
+    CT_SHARED uint64_t low_keys[3], high_keys[3];
     CT_EACH_BLOCK(run, b.n_runs) {
         const ct_gpu_crowd *crowd =
             &b.crowds[ct_find_owner(b.n_crowds, run, [&](uint64_t i) { return (uint64_t)b.crowds[i].first_run; })];
         const ct_gpu_step *step = &b.steps[crowd->step];
         const uint32_t n = step->n_bodies, n_samples = n < CT_BLOCK ? n : CT_BLOCK;
-        CT_THREADS(t) {
-            if (t >= n_samples) continue;
-            const ct_box box = ct_gpu_box(step->bodies[(uint64_t)t * n / n_samples]);
-            for (int k = 0; k < 3; k++) centers[k][t] = ct_order_key(center(&box, k));
-        }
-        /* The curve's cells divide the box of the bodies' centres, sampled, without the outermost sixteenth at either
-         * end: a few bodies far away would make all cells too large. */
-        double low[3], cells[3]; /* cells per metre */
+        /* The curve's cells divide the box around a sample of the bodies' centres, without the outermost sixteenth at
+         * either end: a few bodies far away would make all cells too large. */
         const uint32_t margin = n_samples / 16;
         for (int k = 0; k < 3; k++) {
-            sort_keys(centers[k], n_samples);
-            low[k] = ct_order_value(centers[k][margin]);
-            const double span = ct_order_value(centers[k][n_samples - 1 - margin]) - low[k];
+            uint64_t key[1] = {UINT64_MAX}; /* after all centres */
+            CT_THREADS(t) {
+                if (t >= n_samples) continue;
+                const ct_box box = ct_gpu_box(step->bodies[(uint64_t)t * n / n_samples]);
+                key[0] = ct_order_key(center(&box, k));
+            }
+            ct_block_sort(key);
+            CT_THREADS(t) {
+                if (t == margin) low_keys[k] = key[0];
+                if (t == n_samples - 1 - margin) high_keys[k] = key[0];
+            }
+        }
+        CT_BARRIER();
+        double low[3], cells[3]; /* cells per metre */
+        for (int k = 0; k < 3; k++) {
+            low[k] = ct_order_value(low_keys[k]);
+            const double span = ct_order_value(high_keys[k]) - low[k];
             cells[k] = span > 0 ? n_cells / span : 0;
         }
         const uint32_t first = (uint32_t)(run - crowd->first_run) * CT_SORT_RUN;
         const uint32_t left = n - first, count = left < CT_SORT_RUN ? left : (uint32_t)CT_SORT_RUN;
+        uint64_t keys[EACH];
         CT_THREADS(t) {
-            for (uint32_t i = t; i < count; i += CT_BLOCK) {
+            for (uint32_t e = 0; e < EACH; e++) {
+                const uint32_t i = t * EACH + e;
+                keys[e] = UINT64_MAX; /* after all bodies */
+                if (i >= count) continue;
                 const ct_box box = ct_gpu_box(step->bodies[first + i]);
                 uint32_t curve = 0;
                 for (int k = 0; k < 3; k++) {
                     const double c = (center(&box, k) - low[k]) * cells[k];
                     curve |= spread_bits(c > 0 ? (c < n_cells ? (uint32_t)c : n_cells - 1) : 0u) << k;
                 }
-                keys[i] = (uint64_t)curve << 32 | (first + i);
+                keys[e] = (uint64_t)curve << 32 | (first + i);
             }
         }
-        sort_keys(keys, count);
+        ct_block_sort(keys);
         CT_THREADS(t) {
-            for (uint32_t i = t; i < count; i += CT_BLOCK) b.curve_keys[crowd->first_key + first + i] = keys[i];
+            for (uint32_t e = 0; e < EACH; e++)
+                if (t * EACH + e < count) b.curve_keys[crowd->first_key + first + t * EACH + e] = keys[e];
         }
         CT_BARRIER();
     }

@@ -1,6 +1,6 @@
-/* pairs_cuda.cu - the broad phase of a batch: all pairs of overlapping boxes of each scene. In a small scene each body
- * is tested against all those after it, CT_BLOCK of them at a time in shared memory. In a crowd it is tested against
- * the BVH that crowd_cuda.cu built. */
+/* pairs_cuda.cu - the broad phase of a batch: all pairs of overlapping boxes of each scene, in rising order. In a small
+ * scene each body is tested against all those after it, CT_BLOCK of them at a time in shared memory. In a crowd it is
+ * tested against the BVH that crowd_cuda.cu built; the pairs are then found in no order, and sort_rows sorts them. */
 #include "gpu/broadphase/crowd_cuda.cuh"
 
 /* Small scenes: counts the pairs whose first body each body is, or writes them. */
@@ -55,7 +55,6 @@ template <bool WRITE> CT_DEVICE void test_small_scenes(const ct_pair_tables &b) 
 /* Crowds: the same, with one thread for a body and a root of the BVH. Counting adds to row_count; writing counts it
  * down to 0 again, which numbers the pairs of a row. */
 template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
-    CT_SHARED uint64_t tests[CT_BLOCK];
     CT_EACH_BLOCK(chunk, b.n_test_chunks) {
         const ct_gpu_crowd *crowd = &b.crowds[ct_find_owner(
             b.n_crowds, chunk, [&](uint64_t i) { return (uint64_t)b.crowds[i].first_test_chunk; })];
@@ -63,12 +62,12 @@ template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
         const uint64_t n = step->n_bodies, blocks = (n + CT_BLOCK - 1) / CT_BLOCK;
         const uint64_t root = (chunk - crowd->first_test_chunk) / blocks,
                        block = (chunk - crowd->first_test_chunk) % blocks;
+        uint64_t tests = 0;
         CT_THREADS(t) {
-            tests[t] = 0;
             const uint64_t index = block * CT_BLOCK + t;
             if (index >= n) continue;
             const uint32_t body = b.nodes[crowd->first_node[0] + index].body;
-            tests[t] = ct_traverse_crowd(b, crowd, index, root, [&](uint32_t other) {
+            tests = ct_traverse_crowd(b, crowd, index, root, [&](uint32_t other) {
                 const uint32_t i = body < other ? body : other, j = body < other ? other : body;
                 if (step->n_ignored && ct_is_ignored(step, i - step->first_body, j - step->first_body)) return;
                 const uint32_t left = atomicAdd(&b.row_count[i], WRITE ? ~(uint32_t)0 : (uint32_t)1);
@@ -80,11 +79,10 @@ template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
             });
         }
         if (WRITE) continue;
-        ct_block_sum(tests);
+        tests = ct_block_sum(tests);
         CT_THREADS(t) {
-            if (t == 0) ct_atomic_add(&b.step_box_tests[crowd->step], tests[0]);
+            if (t == 0) ct_atomic_add(&b.step_box_tests[crowd->step], tests);
         }
-        CT_BARRIER();
     }
 }
 
@@ -97,9 +95,12 @@ CT_KERNEL count_pairs(const ct_pair_tables b) {
     test_small_scenes<false>(b);
     test_crowds<false>(b);
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_COUNT_PAIRS])) return;
-    const uint64_t total = ct_scan(
+    const uint64_t total = ct_scan<uint64_t>(
         b.n_bodies, [&](uint64_t i) { return (uint64_t)b.row_count[i]; },
-        [&](uint64_t i, uint64_t before) { b.row_offset[i] = before; });
+        [&](uint64_t i, uint64_t before) {
+            b.row_offset[i] = before;
+            if (b.row_count[i] > CT_LIGHT_ROW) b.heavy_rows[ct_append_index(&b.counts->heavy_rows)] = (uint32_t)i;
+        });
     CT_THREADS(t) {
         if (t > 0) continue;
         b.row_offset[b.n_bodies] = total;
@@ -113,10 +114,94 @@ CT_KERNEL write_pairs(const ct_pair_tables b) {
     test_crowds<true>(b);
 }
 
-const ct_kernel_entry ct_pair_kernels[] = {CT_KERNEL_ENTRY(count_pairs), CT_KERNEL_ENTRY(write_pairs), CT_KERNELS_END};
+/* ---- the order of a crowd's pairs ---- */
+
+CT_DEVICE void place_pair(const ct_pair_tables &b, const ct_gpu_unsorted_pair *pair, uint64_t index) {
+    for (int k = 0; k < 2; k++) b.pairs[index].body[k] = pair->body[k];
+}
+
+/* A light row: a pair's rank is the number of smaller second bodies, which its thread counts. */
+CT_DEVICE void sort_light_row(const ct_pair_tables &b, uint64_t p) {
+    const ct_gpu_unsorted_pair pair = b.unsorted_pairs[p];
+    const uint64_t first = b.row_offset[pair.body[0]], end = b.row_offset[pair.body[0] + 1];
+    if (end - first > CT_LIGHT_ROW) return;
+    uint64_t index = first;
+    for (uint64_t q = first; q < end; q++) index += b.unsorted_pairs[q].body[1] < pair.body[1];
+    place_pair(b, &pair, index);
+}
+
+/* 2,048 words cover 65,536 bodies, so few crowds need more than one pass, and two such arrays take 16 KiB of shared
+ * memory. The shim's cover 8,192, so that a test of several passes takes few bodies. */
+#ifdef CT_CUDA_SHIM
+enum { BITMAP_WORDS = CT_BLOCK };
+#else
+enum { BITMAP_WORDS = 2048 };
+#endif
+
+/* A heavy row, as of the ground that thousands of bodies lie on: one block marks the second bodies, which are distinct,
+ * in a bitmap. A pair's rank is the number of bits set before its own. The bitmap covers BITMAP_BODIES bodies a pass,
+ * so a row of n pairs in a crowd of m bodies takes n (1 + m / 65,536) + m / 32 operations: for crowds of up to a
+ * million bodies, less than n log n. */
+CT_DEVICE void sort_heavy_row(const ct_pair_tables &b, uint64_t row) {
+    enum { THREAD_WORDS = BITMAP_WORDS / CT_BLOCK, BITMAP_BODIES = 32 * BITMAP_WORDS };
+    CT_SHARED uint32_t present[BITMAP_WORDS], n_before[BITMAP_WORDS]; /* n_before: bits set in the words before */
+    const ct_gpu_step *step = &b.steps[ct_step_of_body(b, row)];
+    const uint64_t end_body = (uint64_t)step->first_body + step->n_bodies;
+    const uint64_t first = b.row_offset[row], end = b.row_offset[row + 1];
+    uint64_t index = first; /* of the bitmap's first pair */
+    for (uint64_t base = row + 1; base < end_body; base += BITMAP_BODIES) {
+        CT_THREADS(t) {
+            for (unsigned w = t; w < BITMAP_WORDS; w += CT_BLOCK) present[w] = 0;
+        }
+        CT_BARRIER();
+        CT_THREADS(t) {
+            for (uint64_t q = first + t; q < end; q += CT_BLOCK) {
+                const uint64_t bit = b.unsorted_pairs[q].body[1] - base; /* huge if the body is before base */
+                if (bit < BITMAP_BODIES) atomicAdd(&present[bit / 32], 1u << bit % 32); /* sets it: it was 0 */
+            }
+        }
+        CT_BARRIER();
+        uint32_t n_bits = 0, total;
+        CT_THREADS(t) {
+            for (unsigned w = t * THREAD_WORDS; w < (t + 1) * THREAD_WORDS; w++) n_bits += (uint32_t)__popc(present[w]);
+        }
+        n_bits = ct_block_prefix_sum(n_bits, &total);
+        CT_THREADS(t) {
+            for (unsigned w = t * THREAD_WORDS; w < (t + 1) * THREAD_WORDS; w++) {
+                n_before[w] = n_bits;
+                n_bits += (uint32_t)__popc(present[w]);
+            }
+        }
+        CT_BARRIER();
+        CT_THREADS(t) {
+            for (uint64_t q = first + t; q < end; q += CT_BLOCK) {
+                const ct_gpu_unsorted_pair pair = b.unsorted_pairs[q];
+                const uint64_t bit = pair.body[1] - base;
+                if (bit >= BITMAP_BODIES) continue;
+                const uint32_t before = present[bit / 32] & ((1u << bit % 32) - 1);
+                place_pair(b, &pair, index + n_before[bit / 32] + (uint32_t)__popc(before));
+            }
+        }
+        CT_BARRIER();
+        index += total;
+    }
+}
+
+/* Sorts each row of a crowd by its second bodies, from unsorted_pairs into pairs. */
+CT_KERNEL sort_rows(const ct_pair_tables b) {
+    if (b.counts->pairs > b.capacity.pairs) return;
+    CT_FOR(p, b.counts->pairs) {
+        if (ct_gpu_is_crowd(&b.steps[b.pairs[p].step])) sort_light_row(b, p);
+    }
+    CT_EACH_BLOCK(i, b.counts->heavy_rows) sort_heavy_row(b, b.heavy_rows[i]);
+}
+
+const ct_kernel_entry ct_pair_kernels[] = {CT_KERNEL_ENTRY(count_pairs), CT_KERNEL_ENTRY(write_pairs),
+                                           CT_KERNEL_ENTRY(sort_rows), CT_KERNELS_END};
 
 unsigned ct_cuda_find_pairs(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(count_pairs, grid, stream, *tables);
     n += CT_LAUNCH(write_pairs, grid, stream, *tables);
+    if (tables->n_crowds) n += CT_LAUNCH(sort_rows, grid, stream, *tables);
     return n;
 }

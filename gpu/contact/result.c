@@ -92,25 +92,6 @@ ct_contact *ct_result_add(ct_result *r, const ct_contact *contact, uint64_t *ent
     return c;
 }
 
-void ct_result_entries(ct_result *r, const ct_contact *contact, const ct_weight_units *units, double stiffness,
-                       const uint32_t *vertices, const int64_t (*sums)[3]) {
-    const uint64_t first = contact->first[0], n = contact->count[0] + contact->count[1];
-    if (n == 0) return;
-    memcpy(r->vertices + first, vertices, n * sizeof *r->vertices);
-    const double pressure = -stiffness * contact->volume;
-    double g[3];
-    /* One loop per array, so that no loop tests which arrays are wanted. */
-    for (uint64_t i = 0; r->gradient && i < n; i++) ct_frame_gradient(units, sums[i], r->gradient + 3 * (first + i));
-    for (uint64_t i = 0; r->weights && i < n; i++) {
-        ct_frame_gradient(units, sums[i], g);
-        r->weights[first + i] = ct_frame_friction(contact, g);
-    }
-    for (uint64_t i = 0; r->forces && i < n; i++) {
-        ct_frame_gradient(units, sums[i], g);
-        for (int k = 0; k < 3; k++) r->forces[3 * (first + i) + k] = pressure * g[k];
-    }
-}
-
 void ct_result_copy(ct_result *r, const ct_contact *contact, const ct_entry_arrays *from) {
     const uint64_t first = contact->first[0], n = contact->count[0] + contact->count[1];
     if (n == 0) return;

@@ -28,11 +28,7 @@ ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, u
  * *span on. Advances both to the next contact's first. */
 ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
 
-/* Fills a contact's entries, body 0's and then body 1's, from their gradient sums. */
-void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_weight_units *units, double stiffness,
-                       const uint32_t *vertices, const int64_t (*sums)[3]);
-
-/* The same by copying from `from`, which holds only this contact's entries. */
+/* Fills a contact's entries, body 0's and then body 1's, by copying from `from`, which holds only these. */
 void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_entry_arrays *from);
 
 #endif

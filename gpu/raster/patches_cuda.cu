@@ -64,32 +64,31 @@ CT_DEVICE ct_draw_region draw_region_of(const ct_draw_tables &b, uint64_t view) 
 }
 
 CT_KERNEL make_patches(const ct_draw_tables b) {
-    CT_SHARED uint64_t samples[CT_BLOCK];
     const bool planned = !ct_gpu_plan_shortage(b.counts, &b.capacity);
-    const uint64_t n = planned ? b.counts->triangle_chunks : 0, n_sides = 2 * b.counts->pairs;
+    const uint64_t n = planned ? b.counts->triangle_chunks : 0;
     CT_FOR(view, planned ? 3 * b.counts->pairs : 0) b.draw_regions[view] = draw_region_of(b, view);
     CT_EACH_BLOCK(chunk, n) {
-        const uint64_t side = ct_find_owner(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk_offset[i]; });
+        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
+        const uint64_t side = at.owner;
         const ct_gpu_plan *plan = &b.plans[side / 2];
         const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (chunk - b.triangle_chunk_offset[side]) * CT_BLOCK;
+        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
+        uint64_t samples = 0;
         CT_THREADS(t) {
-            samples[t] = 0;
             const uint64_t triangle = first + t;
             if (triangle >= body->n_triangles) continue;
             int32_t corner[3][3];
             for (int k = 0; k < 3; k++)
                 ct_gpu_coords(body, &plan->window, body->triangles[3 * triangle + (uint64_t)k], corner[k]);
             const int32_t *const q[3] = {corner[0], corner[1], corner[2]};
-            samples[t] =
+            samples =
                 add_triangle(b, plan, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle, 3 * (uint32_t)(side / 2));
-            if (samples[t]) ct_claim_pages(b, side, body->triangles + 3 * triangle);
+            if (samples) ct_claim_pages(b, side, body->triangles + 3 * triangle);
         }
-        ct_block_sum(samples);
+        samples = ct_block_sum(samples);
         CT_THREADS(t) {
-            if (t == 0 && samples[0]) ct_atomic_add(&b.counts->samples, samples[0]);
+            if (t == 0 && samples) ct_atomic_add(&b.counts->samples, samples);
         }
-        CT_BARRIER();
     }
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_RASTER])) return;
     /* OpenGL draws the patches that fit. With a shortage it draws some or none, and the batch runs again. */

@@ -107,12 +107,13 @@ CT_DEVICE snapped_triangle snap_triangle(const ct_window *window, const ct_gpu_b
 
 CT_KERNEL raster_triangles(const ct_raster_tables b) {
     if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
-    const uint64_t n = b.counts->triangle_chunks, n_sides = 2 * b.counts->pairs;
+    const uint64_t n = b.counts->triangle_chunks;
     CT_EACH_BLOCK(chunk, n) {
-        const uint64_t side = ct_find_owner(n_sides, chunk, [&](uint64_t i) { return b.triangle_chunk_offset[i]; });
+        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
+        const uint64_t side = at.owner;
         const ct_gpu_plan *plan = &b.plans[side / 2];
         const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (chunk - b.triangle_chunk_offset[side]) * CT_BLOCK;
+        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
         CT_THREADS(t) {
             if (first + t >= body->n_triangles) continue;
             snapped_triangle s = snap_triangle(&plan->window, body, side, first + t);

@@ -52,6 +52,7 @@ CT_DEVICE uint32_t sort_ray(const ct_span_tables &b, uint32_t head, sorted_ray *
 
 /* What all rays of a block share. */
 struct view_context {
+    uint64_t pair, candidate;
     const uint32_t *triangles[2];
     const uint32_t *page_slots[2]; /* of each body's first vertices */
     int axis;
@@ -97,21 +98,22 @@ CT_DEVICE int32_t add_bound(const ct_span_tables &b, const view_context *view, c
     return ct_fragment_depth(key); /* the same for both */
 }
 
-CT_DEVICE void write_span(const ct_span_tables &b, uint64_t pair, int axis, uint64_t ray, int32_t z0, int32_t z1,
+CT_DEVICE void write_span(const ct_span_tables &b, const view_context *view, uint64_t ray, int32_t z0, int32_t z1,
                           int lower_body) {
     const uint64_t index = ct_append_index(&b.counts->spans);
     if (index >= b.capacity.spans) return;
     ct_gpu_span s;
-    for (int k = 0; k < 2; k++) s.body[k] = b.pairs[pair].body[k];
-    s.view = (uint32_t)axis;
+    s.candidate = (uint32_t)view->candidate;
+    s.view = (uint32_t)view->axis;
     s.ray = ray;
     s.lower = z0;
     s.upper = z1;
-    const ct_tile tile = ct_uniform_tile(&b.plans[pair].window, axis);
+    const ct_window *window = &b.plans[view->pair].window;
+    const ct_tile tile = ct_uniform_tile(window, view->axis);
     const uint64_t columns = (uint64_t)tile.n_u;
-    ct_span_to_world(&b.plans[pair].window, axis, ct_tile_u(&tile, (int32_t)(ray % columns)),
+    ct_span_to_world(window, view->axis, ct_tile_u(&tile, (int32_t)(ray % columns)),
                      ct_tile_v(&tile, (int32_t)(ray / columns)), z0, z1, lower_body, &s.span);
-    b.out_spans[index] = s;
+    b.spans[index] = s;
 }
 
 /* The body is a constant in each of the two calls: indexed by a variable, the walk would not stay in registers. */
@@ -134,10 +136,12 @@ CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
     return c;
 }
 
-/* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. */
-CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t pair, uint64_t ray,
-                           const int32_t winding[2], sorted_ray *o, bool keep) {
-    ct_walk walk = ct_walk_begin(CT_SPAN_OF_PAIR, winding[0], winding[1]);
+/* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. The rule is a constant, so that the
+ * compiler leaves out what it does not need. */
+template <ct_span_rule RULE>
+CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t ray, const int32_t winding[2],
+                           sorted_ray *o, bool keep) {
+    ct_walk walk = ct_walk_begin(RULE, winding[0], winding[1]);
     int64_t total = 0;
     for (crossing c = next_crossing(b, o); c.link;) {
         const crossing after = next_crossing(b, o);
@@ -148,32 +152,35 @@ CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, ui
         if (!ends_span) continue;
         const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
         total += z1 - z0;
-        if (keep) write_span(b, pair, view->axis, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
+        if (keep) write_span(b, view, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
     }
     return total;
 }
 
 /* Four blocks: the compiler takes 70 registers by itself, and with 64 it spills none. */
 CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
-    CT_SHARED int64_t length[CT_BLOCK], n_fragments[CT_BLOCK];
     CT_SHARED uint32_t links[MAX_SHARED_LINKS * CT_BLOCK];
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
-    const uint64_t n = b.counts->ray_chunks, n_views = 3 * b.counts->pairs;
+    const uint64_t n = b.counts->ray_chunks;
     CT_EACH_BLOCK(chunk, n) {
-        const uint64_t index = ct_find_owner(n_views, chunk, [&](uint64_t i) { return b.ray_chunk_offset[i]; }),
-                       p = index / 3;
+        const ct_gpu_chunk at = ct_ray_chunks(b)[chunk];
+        const uint64_t index = at.owner, p = index / 3;
         const ct_gpu_pair *pair = &b.pairs[p];
+        const bool is_self = ct_is_self_pair(pair);
         view_context view;
+        view.pair = p;
+        view.candidate = b.candidate_offset[p]; /* LDI: the pair's only one */
         view.axis = (int)(index % 3);
         for (int k = 0; k < 2; k++) {
             view.triangles[k] = b.bodies[pair->body[k]]->triangles;
-            view.page_slots[k] = ct_page_slot(b, 2 * p + (uint64_t)k, 0);
+            view.page_slots[k] = ct_page_slot(b, 2 * view.candidate + (uint64_t)k, 0);
             view.from_balance[k] = b.plans[p].initial_winding[k][view.axis] == CT_INITIAL_FROM_BALANCE;
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
-        const uint64_t first = (chunk - b.ray_chunk_offset[index]) * CT_BLOCK;
+        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
+        int64_t length = 0;
+        uint64_t n_fragments = 0;
         CT_THREADS(t) {
-            length[t] = n_fragments[t] = 0;
             const uint64_t ray = b.ray_offset[index] + first + t;
             if (ray >= b.ray_offset[index + 1]) continue;
             const ct_gpu_ray r = b.rays[ray];
@@ -182,18 +189,18 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
             b.rays[ray] = empty;
             sorted_ray o = {links + t, 0, 0, 0};
             int32_t winding[2] = {0, 0};
-            if (r.head) n_fragments[t] = sort_ray(b, r.head, &o, winding);
+            if (r.head) n_fragments = sort_ray(b, r.head, &o, winding);
             for (int k = 0; k < 2; k++) winding[k] = view.from_balance[k] ? -winding[k] : r.winding[k];
-            if (n_fragments[t] > 1)
-                length[t] = walk_ray(b, &view, p, first + t, winding, &o, keep); /* a span has two bounds */
+            if (n_fragments < 2) continue; /* a span has two bounds */
+            length = is_self ? walk_ray<CT_SPAN_OF_SELF>(b, &view, first + t, winding, &o, keep)
+                             : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep);
         }
-        ct_block_sum(length);
-        ct_block_sum(n_fragments);
+        length = ct_block_sum(length);
+        n_fragments = ct_block_sum(n_fragments);
         CT_THREADS(t) {
-            if (t == 0 && length[0]) ct_atomic_sum(&b.span_length[index], length[0]);
-            if (t == 1 && n_fragments[0]) ct_atomic_add(&b.step_fragments[pair->step], (uint64_t)n_fragments[0]);
+            if (t == 0 && length) ct_atomic_sum(&b.span_length[3 * view.candidate + (uint64_t)view.axis], length);
+            if (t == 0 && n_fragments) ct_atomic_add(&b.step_fragments[pair->step], n_fragments);
         }
-        CT_BARRIER();
     }
 }
 

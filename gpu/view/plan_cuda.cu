@@ -1,27 +1,31 @@
-/* plan_cuda.cu - plans each pair's window, and finds where its triangles, vertices and rays begin among those of the
- * batch. It also moves a crowd's pairs to their sorted position, which nothing before it needs. */
+/* plan_cuda.cu - plans each pair's window, gives it its contact candidates, and lists the chunks of triangles, vertices
+ * and rays of the whole batch. */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/plan.cuh"
 #include "gpu/include/contact.h"
 
-CT_DEVICE uint64_t chunks(uint64_t n, uint64_t size) {
+CT_DEVICE uint64_t chunk_count(uint64_t n, uint64_t size) {
     return (n + size - 1) / size;
 }
 
 CT_DEVICE uint64_t ray_count(const ct_gpu_plan *plan, int w) {
-    if (plan->status) return 0;
     return (uint64_t)plan->window.axis[ct_view_u(w)].n * (uint64_t)plan->window.axis[ct_view_v(w)].n;
 }
 
+CT_DEVICE uint64_t triangle_chunk_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
+    if (k == 1 && ct_is_self_pair(pair)) return 0;
+    return chunk_count(b.bodies[pair->body[k]]->n_triangles, CT_BLOCK);
+}
+
+CT_DEVICE uint64_t vertex_chunk_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
+    return chunk_count(b.bodies[pair->body[k]]->n_vertices, CT_VERTEX_CHUNK);
+}
+
 CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
-    const uint32_t step_index = b.pairs[p].step; /* the same for the whole row, so no sorting changes it */
-    const ct_gpu_step *step = &b.steps[step_index];
-    const uint64_t index = ct_sorted_pair_index(b, p);
-    ct_gpu_pair *pair = &b.pairs[index];
-    if (ct_gpu_is_crowd(step))
-        for (int k = 0; k < 2; k++) pair->body[k] = b.unsorted_pairs[p].body[k];
+    const ct_gpu_pair *pair = &b.pairs[p];
+    const ct_gpu_step *step = &b.steps[pair->step];
     const ct_box boxes[2] = {ct_gpu_box(b.bodies[pair->body[0]]), ct_gpu_box(b.bodies[pair->body[1]])};
-    ct_gpu_plan *plan = &b.plans[index];
+    ct_gpu_plan *plan = &b.plans[p];
     ct_plan_need need;
     plan->status = CT_PLAN_OK;
     for (int k = 0; k < 3 && !plan->status; k++)
@@ -31,14 +35,52 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     for (int k = 0; k < 2; k++)
         for (int w = 0; w < 3; w++)
             plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
-    if (plan->status) atomicMax(&b.step_refused[step_index], ~(uint32_t)index);
-    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * index + w] = 0;
+    if (plan->status) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
 }
 
-/* Chunks of a side: of n_triangles or n_vertices of its body. */
-template <class Elements> CT_DEVICE uint64_t side_chunks(const ct_plan_tables &b, uint64_t side, Elements elements) {
-    const ct_gpu_pair *pair = &b.pairs[side / 2];
-    return b.plans[side / 2].status ? 0 : elements(b.bodies[pair->body[side & 1]]);
+/* What one pair, or many, have. All zero for a pair without a window. */
+struct pair_totals {
+    uint64_t candidates, triangle_chunks, vertex_chunks, ray_chunks, rays;
+};
+
+CT_FN pair_totals operator+(const pair_totals &x, const pair_totals &y) {
+    const pair_totals sum = {x.candidates + y.candidates, x.triangle_chunks + y.triangle_chunks,
+                             x.vertex_chunks + y.vertex_chunks, x.ray_chunks + y.ray_chunks, x.rays + y.rays};
+    return sum;
+}
+
+CT_DEVICE pair_totals count_of_pair(const ct_plan_tables &b, uint64_t p) {
+    const ct_gpu_pair *pair = &b.pairs[p];
+    const ct_gpu_plan *plan = &b.plans[p];
+    pair_totals n = {0, 0, 0, 0, 0};
+    if (plan->status) return n;
+    n.candidates = b.steps[pair->step].n_candidates;
+    for (int k = 0; k < 2; k++) {
+        n.triangle_chunks += triangle_chunk_count(b, pair, k);
+        n.vertex_chunks += n.candidates * vertex_chunk_count(b, pair, k);
+    }
+    for (int w = 0; w < 3; w++) {
+        n.rays += ray_count(plan, w);
+        n.ray_chunks += chunk_count(ray_count(plan, w), CT_BLOCK);
+    }
+    return n;
+}
+
+/* Writes the offsets of pair p. `before`: what the pairs before it have. */
+CT_DEVICE void write_offsets(const ct_plan_tables &b, uint64_t p, pair_totals before) {
+    const ct_gpu_plan *plan = &b.plans[p];
+    b.candidate_offset[p] = before.candidates;
+    b.pair_vertex_chunk_offset[p] = before.vertex_chunks;
+    b.triangle_chunk_offset[2 * p] = before.triangle_chunks;
+    b.triangle_chunk_offset[2 * p + 1] =
+        before.triangle_chunks + (plan->status ? 0 : triangle_chunk_count(b, &b.pairs[p], 0));
+    for (int w = 0; w < 3; w++) {
+        b.ray_chunk_offset[3 * p + (uint64_t)w] = before.ray_chunks;
+        b.ray_offset[3 * p + (uint64_t)w] = before.rays;
+        const uint64_t rays = plan->status ? 0 : ray_count(plan, w);
+        before.ray_chunks += chunk_count(rays, CT_BLOCK);
+        before.rays += rays;
+    }
 }
 
 CT_KERNEL plan_windows(const ct_plan_tables b) {
@@ -46,36 +88,70 @@ CT_KERNEL plan_windows(const ct_plan_tables b) {
     if (n > b.capacity.pairs) return;
     CT_FOR(p, n) plan_pair(b, p);
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_PLAN])) return;
-    const uint64_t triangle_chunks = ct_scan(
-        2 * n,
-        [&](uint64_t side) {
-            return side_chunks(b, side, [](const ct_gpu_body *body) { return chunks(body->n_triangles, CT_BLOCK); });
-        },
-        [&](uint64_t side, uint64_t before) { b.triangle_chunk_offset[side] = before; });
-    const uint64_t vertex_chunks = ct_scan(
-        2 * n,
-        [&](uint64_t side) {
-            return side_chunks(b, side,
-                               [](const ct_gpu_body *body) { return chunks(body->n_vertices, CT_VERTEX_CHUNK); });
-        },
-        [&](uint64_t side, uint64_t before) { b.vertex_chunk_offset[side] = before; });
-    const uint64_t ray_chunks = ct_scan(
-        3 * n, [&](uint64_t view) { return chunks(ray_count(&b.plans[view / 3], (int)(view % 3)), CT_BLOCK); },
-        [&](uint64_t view, uint64_t before) { b.ray_chunk_offset[view] = before; });
-    const uint64_t rays = ct_scan(
-        3 * n, [&](uint64_t view) { return ray_count(&b.plans[view / 3], (int)(view % 3)); },
-        [&](uint64_t view, uint64_t before) { b.ray_offset[view] = before; });
+    const pair_totals total = ct_scan<pair_totals>(
+        n, [&](uint64_t p) { return count_of_pair(b, p); },
+        [&](uint64_t p, const pair_totals &before) { write_offsets(b, p, before); });
     CT_THREADS(t) {
         if (t > 0) continue;
-        b.counts->triangle_chunks = b.triangle_chunk_offset[2 * n] = triangle_chunks;
-        b.counts->vertex_chunks = b.vertex_chunk_offset[2 * n] = vertex_chunks;
-        b.counts->ray_chunks = b.ray_chunk_offset[3 * n] = ray_chunks;
-        b.counts->rays = b.ray_offset[3 * n] = rays;
+        b.counts->candidates = b.candidate_offset[n] = total.candidates;
+        b.counts->triangle_chunks = b.triangle_chunk_offset[2 * n] = total.triangle_chunks;
+        b.counts->vertex_chunks = b.pair_vertex_chunk_offset[n] = total.vertex_chunks;
+        b.counts->ray_chunks = b.ray_chunk_offset[3 * n] = total.ray_chunks;
+        b.counts->rays = b.ray_offset[3 * n] = total.rays;
+        b.counts->chunks = total.triangle_chunks + total.vertex_chunks + total.ray_chunks;
     }
 }
 
-const ct_kernel_entry ct_plan_kernels[] = {CT_KERNEL_ENTRY(plan_windows), CT_KERNELS_END};
+/* ---- candidates and chunks ---- */
+
+CT_DEVICE void begin_candidate(const ct_plan_tables &b, uint64_t c) {
+    const uint64_t p = ct_find_owner(b.counts->pairs, c, [&](uint64_t i) { return b.candidate_offset[i]; });
+    const ct_gpu_pair *pair = &b.pairs[p];
+    const uint64_t n[2] = {vertex_chunk_count(b, pair, 0), vertex_chunk_count(b, pair, 1)};
+    const uint64_t first = b.pair_vertex_chunk_offset[p] + (c - b.candidate_offset[p]) * (n[0] + n[1]);
+    b.candidate_pair[c] = (uint32_t)p;
+    b.vertex_chunk_offset[2 * c] = first;
+    b.vertex_chunk_offset[2 * c + 1] = first + n[0];
+    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * c + w] = 0;
+}
+
+/* The owner of chunk i, and the chunk's index there. offset: where each of the n owners' chunks begin. */
+CT_DEVICE ct_gpu_chunk chunk_of_owner(const uint64_t *offset, uint64_t n, uint64_t i) {
+    const uint64_t owner = ct_find_owner(n, i, [&](uint64_t k) { return offset[k]; });
+    const ct_gpu_chunk chunk = {(uint32_t)owner, (uint32_t)(i - offset[owner])};
+    return chunk;
+}
+
+/* Chunk i of vertices: as the parts of a pair are equally large in each of its candidates, a pair's chunks are divided
+ * among them without a search. */
+CT_DEVICE ct_gpu_chunk vertex_chunk(const ct_plan_tables &b, uint64_t i) {
+    const ct_gpu_chunk of_pair = chunk_of_owner(b.pair_vertex_chunk_offset, b.counts->pairs, i);
+    const ct_gpu_pair *pair = &b.pairs[of_pair.owner];
+    const uint64_t n0 = vertex_chunk_count(b, pair, 0), each = n0 + vertex_chunk_count(b, pair, 1);
+    const uint64_t candidate = b.candidate_offset[of_pair.owner] + of_pair.index / each, rest = of_pair.index % each;
+    const ct_gpu_chunk chunk = {(uint32_t)(2 * candidate + (rest >= n0)), (uint32_t)(rest >= n0 ? rest - n0 : rest)};
+    return chunk;
+}
+
+CT_KERNEL list_chunks(const ct_plan_tables b) {
+    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
+    const uint64_t n_pairs = b.counts->pairs, first_vertex_chunk = b.counts->triangle_chunks,
+                   first_ray_chunk = first_vertex_chunk + b.counts->vertex_chunks;
+    CT_FOR(c, b.counts->candidates) begin_candidate(b, c);
+    CT_FOR(i, b.counts->chunks) {
+        b.chunks[i] = i < first_vertex_chunk ? chunk_of_owner(b.triangle_chunk_offset, 2 * n_pairs, i)
+                      : i < first_ray_chunk  ? vertex_chunk(b, i - first_vertex_chunk)
+                                             : chunk_of_owner(b.ray_chunk_offset, 3 * n_pairs, i - first_ray_chunk);
+    }
+    CT_THREADS(t) {
+        if (t == 0 && CT_BLOCK_INDEX == 0) b.vertex_chunk_offset[2 * b.counts->candidates] = b.counts->vertex_chunks;
+    }
+}
+
+const ct_kernel_entry ct_plan_kernels[] = {CT_KERNEL_ENTRY(plan_windows), CT_KERNEL_ENTRY(list_chunks), CT_KERNELS_END};
 
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream) {
-    return CT_LAUNCH(plan_windows, grid, stream, *tables);
+    unsigned n = CT_LAUNCH(plan_windows, grid, stream, *tables);
+    n += CT_LAUNCH(list_chunks, grid, stream, *tables);
+    return n;
 }

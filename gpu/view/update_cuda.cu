@@ -1,61 +1,90 @@
 /* update_cuda.cu - writes the positions and poses that steps send into the bodies, and computes the boxes of the bodies
  * that moved. */
-#include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/resident.cuh"
+#include "gpu/backend/cuda/scan.cuh"
 #include "gpu/view/view_k.h"
 
-CT_KERNEL write_positions_and_poses(const ct_resident_tables b) {
-    CT_FOR(row, b.n_rows) {
-        const ct_gpu_position_write w = b.position_writes[ct_find_owner(
-            b.n_position_writes, row, [&](uint64_t i) { return b.position_writes[i].first_row; })];
+/* Copies the rows of one chunk to their vertices. The chunk's first row belongs to write number `write`; each row is
+ * marked with the number of the write that begins there, and the prefix maximum tells every row which write it belongs
+ * to. */
+CT_DEVICE void write_rows(const ct_resident_tables &b, uint64_t chunk, uint32_t write) {
+    CT_SHARED uint32_t n_after[CT_BLOCK]; /* the number of a write that begins at the row, counted from `write` */
+    const uint64_t first = chunk * CT_BLOCK, next_chunk = (chunk + 1) * CT_BLOCK;
+    uint32_t mine = 0;
+    /* Where the next chunk still belongs to the same write, so do all rows of this one. */
+    if (next_chunk >= b.n_rows || b.row_chunk_write[chunk + 1] != write) {
+        CT_THREADS(t) n_after[t] = 0;
+        CT_BARRIER();
+        CT_THREADS(t) { /* each write has a row, so fewer than CT_BLOCK begin after the chunk's first row */
+            const uint64_t later = (uint64_t)write + 1 + t;
+            if (later >= b.n_position_writes) continue;
+            const uint64_t row = b.position_writes[later].first_row;
+            if (row < next_chunk) n_after[row - first] = t + 1;
+        }
+        CT_BARRIER();
+        CT_THREADS(t) mine = n_after[t];
+        mine = ct_block_prefix_max(mine);
+    }
+    CT_THREADS(t) {
+        const uint64_t row = first + t;
+        if (row >= b.n_rows) continue;
+        const ct_gpu_position_write w = b.position_writes[write + mine];
         const uint64_t k = row - w.first_row;
         const uint64_t vertex = w.first_index == CT_GPU_NONE ? w.first_vertex + k : b.indices[w.first_index + k];
         for (int i = 0; i < 3; i++) w.positions[3 * vertex + i] = b.rows[3 * row + i];
     }
+}
+
+CT_KERNEL write_positions_and_poses(const ct_resident_tables b) {
+    const uint64_t n_chunks = (b.n_rows + CT_BLOCK - 1) / CT_BLOCK;
+    CT_EACH_BLOCK(chunk, n_chunks) write_rows(b, chunk, b.row_chunk_write[chunk]);
     CT_FOR(i, 12 * (uint64_t)b.n_pose_writes)
     b.pose_writes[i / 12].body->pose[i % 12] = b.pose_writes[i / 12].pose[i % 12];
     CT_FOR(i, 6 * (uint64_t)b.n_box_updates) b.box_updates[i / 6].body->box[i % 6] = i % 6 < 3 ? UINT64_MAX : 0;
 }
 
+/* The least and the largest coordinates of some vertices, as ct_order_key. */
+struct key_box {
+    uint64_t lo[3], hi[3];
+};
+
+CT_DEVICE key_box join_boxes(key_box x, const key_box &y) {
+    for (int k = 0; k < 3; k++) {
+        if (y.lo[k] < x.lo[k]) x.lo[k] = y.lo[k];
+        if (y.hi[k] > x.hi[k]) x.hi[k] = y.hi[k];
+    }
+    return x;
+}
+
+CT_DEVICE key_box box_of_vertex(const ct_gpu_body *body, uint64_t v) {
+    const float *p = body->positions + 3 * v;
+    const float x = p[0], y = p[1], z = p[2];
+    key_box box;
+    for (int k = 0; k < 3; k++)
+        box.lo[k] = box.hi[k] = ct_order_key(body->rigid ? ct_pose_coord(body->pose + 4 * k, x, y, z)
+                                                         : (double)(k == 0   ? x
+                                                                    : k == 1 ? y
+                                                                             : z));
+    return box;
+}
+
 CT_KERNEL compute_boxes(const ct_resident_tables b) {
-    CT_SHARED uint64_t keys[6][CT_BLOCK];
     CT_EACH_BLOCK(chunk, b.n_box_chunks) {
-        const ct_gpu_box_update *update = &b.box_updates[ct_find_owner(
-            b.n_box_updates, chunk, [&](uint64_t i) { return b.box_updates[i].first_chunk; })];
+        const ct_gpu_box_update *update = &b.box_updates[b.box_chunk_update[chunk]];
         ct_gpu_body *body = update->body;
         const uint64_t first = (chunk - update->first_chunk) * CT_BOX_CHUNK;
+        key_box box = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, {0, 0, 0}};
         CT_THREADS(t) {
-            uint64_t mine[6] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, 0};
-            for (uint64_t v = first + t; v < first + CT_BOX_CHUNK && v < body->n_vertices; v += CT_BLOCK) {
-                const float x = body->positions[3 * v], y = body->positions[3 * v + 1], z = body->positions[3 * v + 2];
-                for (int k = 0; k < 3; k++) {
-                    const double p = body->rigid ? ct_pose_coord(body->pose + 4 * k, x, y, z)
-                                                 : (double)(k == 0   ? x
-                                                            : k == 1 ? y
-                                                                     : z);
-                    const uint64_t at = ct_order_key(p);
-                    if (at < mine[k]) mine[k] = at;
-                    if (at > mine[3 + k]) mine[3 + k] = at;
-                }
-            }
-            for (int k = 0; k < 6; k++) keys[k][t] = mine[k];
+            for (uint64_t v = first + t; v < first + CT_BOX_CHUNK && v < body->n_vertices; v += CT_BLOCK)
+                box = join_boxes(box, box_of_vertex(body, v));
         }
-        CT_BARRIER();
-        for (unsigned d = CT_BLOCK / 2; d > 0; d /= 2) {
-            CT_THREADS(t) {
-                if (t >= d) continue;
-                for (int k = 0; k < 6; k++) {
-                    const uint64_t a = keys[k][t], c = keys[k][t + d];
-                    keys[k][t] = (k < 3) == (a < c) ? a : c;
-                }
-            }
-            CT_BARRIER();
-        }
+        box = ct_block_reduce(box, [](const key_box &x, const key_box &y) { return join_boxes(x, y); });
         CT_THREADS(t) {
-            if (t < 3) ct_atomic_min(&body->box[t], keys[t][0]);
-            if (t >= 3 && t < 6) ct_atomic_max(&body->box[t], keys[t][0]);
+            for (int k = 0; k < 3 && t == 0; k++) {
+                ct_atomic_min(&body->box[k], box.lo[k]);
+                ct_atomic_max(&body->box[3 + k], box.hi[k]);
+            }
         }
-        CT_BARRIER();
     }
 }
 

@@ -5,11 +5,11 @@
  *
  *    update     1 write_positions_and_poses, 2 compute_boxes              (only where a step sends something)
  *    crowds     3 sort_runs, 4 merge_runs, 5 build_bvh                    (only where a scene is a crowd)
- *    pairs      6 count_pairs, 7 write_pairs
- *    plan       8 plan_windows
- *    raster     9 raster_triangles, 10 raster_large                       (or, with OpenGL, make_patches, read_drawn)
- *    spans     11 find_spans
- *    answer    12 count_entries, 13 compact_gradient, 14 sum_friction_weights, 15 write_contacts
+ *    pairs      6 count_pairs, 7 write_pairs, 8 sort_rows                 (8 only where a scene is a crowd)
+ *    plan       9 plan_windows, 10 list_chunks
+ *    raster    11 raster_triangles, 12 raster_large                       (or, with OpenGL, make_patches, read_drawn)
+ *    spans     13 find_spans
+ *    answer    14 count_entries, 15 compact_gradient, 16 finish_entries, 17 write_contacts
  *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */

@@ -23,11 +23,13 @@ enum {
 };
 
 struct ct_gpu_counts {
-    uint64_t pairs, rays, pages, triangle_chunks, vertex_chunks, ray_chunks;
-    uint64_t fragments;       /* CT_SHARDS times the count of the fullest shard */
+    uint64_t pairs, heavy_rows, candidates, rays, pages;
+    uint64_t triangle_chunks, vertex_chunks, ray_chunks, chunks; /* chunks: all of these */
+    uint64_t fragments;                                          /* CT_SHARDS times the count of the fullest shard */
     uint64_t large_triangles; /* count << CT_LARGE_TILE_BITS | all their tiles: one addition counts both */
     uint64_t contacts, entries, spans;
-    uint64_t patches, samples; /* for OpenGL to draw, and the samples of all their rectangles */
+    uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
+    uint64_t patches, samples;                      /* for OpenGL to draw, and the samples of all their rectangles */
     uint32_t finished_blocks[CT_LAST_OF_KERNELS];
     uint32_t unused;
 };
@@ -42,18 +44,22 @@ CT_FN uint64_t ct_large_tile_count(uint64_t packed) {
 
 /* Elements that fit into each table. */
 struct ct_gpu_capacity {
-    uint64_t pairs, rays, pages, vertex_chunks, fragments, large_triangles, contacts, entries, spans, patches;
+    uint64_t pairs, candidates, chunks, rays, pages, vertex_chunks, fragments, large_triangles, entries, spans,
+        answer_bytes, patches;
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
-                   CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_CONTACTS = 64, CT_SHORT_ENTRIES = 128,
-                   CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512;
+                   CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_ANSWER = 64, CT_SHORT_ENTRIES = 128,
+                   CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512, CT_SHORT_CANDIDATES = 1024,
+                   CT_SHORT_VERTEX_CHUNKS = 2048;
 
 /* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after rasterising, and at the end. A
  * count is 0 until its stage has run. */
 CT_FN uint32_t ct_gpu_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
     return (n->pairs > capacity->pairs ? CT_SHORT_PAIRS : 0u) | (n->rays > capacity->rays ? CT_SHORT_RAYS : 0u) |
-           (n->vertex_chunks > capacity->vertex_chunks ? CT_SHORT_CHUNKS : 0u);
+           (n->candidates > capacity->candidates ? CT_SHORT_CANDIDATES : 0u) |
+           (n->chunks > capacity->chunks ? CT_SHORT_CHUNKS : 0u) |
+           (n->vertex_chunks > capacity->vertex_chunks ? CT_SHORT_VERTEX_CHUNKS : 0u);
 }
 CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
     return ct_gpu_plan_shortage(n, capacity) | (n->fragments > capacity->fragments ? CT_SHORT_FRAGMENTS : 0u) |
@@ -62,7 +68,7 @@ CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capac
            (n->patches > capacity->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);
 }
 CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
-    return ct_gpu_raster_shortage(n, capacity) | (n->contacts > capacity->contacts ? CT_SHORT_CONTACTS : 0u) |
+    return ct_gpu_raster_shortage(n, capacity) | (n->answer_bytes > capacity->answer_bytes ? CT_SHORT_ANSWER : 0u) |
            (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u) |
            (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u);
 }

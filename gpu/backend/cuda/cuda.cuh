@@ -3,7 +3,8 @@
  *
  * A kernel consists of phases. Code inside CT_THREADS runs on every thread of a block between two barriers; code
  * outside computes the same on all threads; threads share data in CT_SHARED arrays. So every barrier is reached by all
- * threads, and the text shows which accesses may race.
+ * threads, and the text shows which accesses may race. A variable that is declared before a phase and assigned in it is
+ * each thread's own; it carries a value to the functions of scan.cuh.
  */
 #ifndef CT_CUDA_CUH
 #define CT_CUDA_CUH
@@ -30,7 +31,8 @@
 #define CT_UNROLL _Pragma("unroll")
 #endif
 
-static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_scan, of at least two warps");
+static_assert(CT_BLOCK == 64 || CT_BLOCK == 256,
+              "at least two warps, and a divisor of CT_SORT_RUN and CT_VERTEX_CHUNK");
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void

@@ -89,7 +89,7 @@ struct ct_workspace {
     ct_raster_gl *gl; /* NULL: CUDA rasterises */
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
-    cudaEvent_t events[CT_PHASES]; /* the begin of each phase; the last phase runs on the host */
+    cudaEvent_t events[CT_PHASES + 1]; /* the begin of each phase, and the end of the last one's copy to the host */
     ct_gpu_capacity capacity;
     /* What steps send, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write,
      * ct_gpu_position_write and uint32_t. Beside them, in the same order: moved_bodies (ct_body *) of box_updates,
@@ -100,20 +100,22 @@ struct ct_workspace {
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
     ct_gpu_crowd crowd_end; /* the offsets that the next crowd begins at */
-    /* What is sent, the tables of ct_batch, and what the device writes for the host; also as arrays of all of them. */
+    /* What is sent, the tables of ct_batch, and the answer with its copy; also as arrays of all of them. */
     union {
         struct {
-            ct_gpu_buffer tables, rows, small, pairs, rays, chunks, page_table, pages, fragments, large_triangles,
-                entries;
+            ct_gpu_buffer tables, rows, small, pairs, candidates, chunks, rays, vertex_chunks, page_table, pages,
+                fragments, large_triangles, entries, spans, answer;
         };
-        ct_gpu_buffer buffers[11];
+        ct_gpu_buffer buffers[15];
     };
     union {
         struct {
-            ct_gpu_pinned tables_staging, rows_staging, head, contacts, out_entries, spans;
+            ct_gpu_pinned tables_staging, rows_staging, answer_host;
         };
-        ct_gpu_pinned pinned[6];
+        ct_gpu_pinned pinned[3];
     };
+    uint64_t expected_answer; /* bytes that the next answer is expected to have */
+    uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
 };
 
 /* The table that could not grow, for an error message. */

@@ -12,6 +12,9 @@
 
 enum { CT_MAX_SMALL_SCENE = 128 }; /* bodies; a scene with more is a crowd */
 enum { CT_BVH_FANOUT_BITS = 2, CT_BVH_FANOUT = 1 << CT_BVH_FANOUT_BITS, CT_BVH_MAX_LEVELS = 9, CT_BVH_MAX_ROOTS = 32 };
+/* A row is the pairs of one first body. A row with more than CT_LIGHT_ROW pairs is heavy; only crowds have such rows.
+ */
+enum { CT_LIGHT_ROW = CT_MAX_SMALL_SCENE };
 /* Bodies that one block sorts, and levels of the BVH that one block builds above them. */
 enum { CT_SORT_RUN = 512, CT_SORT_RUN_LEVELS = 2 };
 static_assert(CT_SORT_RUN % (1 << CT_BVH_FANOUT_BITS * CT_SORT_RUN_LEVELS) == 0, "no node spans two runs");
@@ -43,7 +46,7 @@ struct ct_gpu_node {
 
 struct ct_gpu_pair {
     uint32_t step;
-    uint32_t body[2]; /* indices among the batch's bodies */
+    uint32_t body[2]; /* indices among the batch's bodies; equal: the body with itself */
 };
 
 /* A crowd's pairs are found in no order; each is written into the row of its first body and sorted afterwards. */
@@ -58,20 +61,11 @@ struct ct_pair_tables : ct_resident_tables {
     ct_gpu_node *nodes;       /* [n_nodes] */
     uint32_t *row_count;      /* [n_bodies] pairs whose first body this is */
     uint64_t *row_offset;     /* [n_bodies + 1] index of its first pair */
+    uint32_t *heavy_rows;     /* [n_bodies] first bodies of the heavy rows, in no order */
     uint64_t *step_box_tests; /* [n_steps] of a crowd */
     ct_gpu_unsorted_pair *unsorted_pairs; /* [capacity.pairs] */
     ct_gpu_pair *pairs;                   /* [capacity.pairs], in rising order */
 };
-
-/* Where pair p of the batch belongs: a crowd's row is sorted by its second bodies. */
-CT_DEVICE uint64_t ct_sorted_pair_index(const ct_pair_tables &b, uint64_t p) {
-    if (!ct_gpu_is_crowd(&b.steps[b.pairs[p].step])) return p;
-    const ct_gpu_unsorted_pair pair = b.unsorted_pairs[p];
-    uint64_t index = b.row_offset[pair.body[0]];
-    for (uint64_t q = index, end = b.row_offset[pair.body[0] + 1]; q < end; q++)
-        if (b.unsorted_pairs[q].body[1] < pair.body[1]) index++;
-    return index;
-}
 
 unsigned ct_cuda_build_crowds(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_find_pairs(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream);

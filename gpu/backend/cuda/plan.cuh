@@ -1,8 +1,20 @@
-/* plan.cuh - each pair's window, and where its triangles, vertices and rays begin among those of the batch.
+/* plan.cuh - each pair's window and its contact candidates, and the list of chunks that the later stages work on.
  *
- * A side is one body of a pair: side 2 p + k is body k of pair p. A view is one pair seen along one axis: 3 p + w. A
- * chunk is what one block works on: CT_BLOCK triangles of a side, CT_VERTEX_CHUNK vertices of a side, or CT_BLOCK rays
- * of a view.
+ *     pair of bodies  ->  contact candidates  ->  contacts found
+ *
+ * A pair has as many candidates as contacts that it may yield: one with LDI, one for each cell where a method divides
+ * the intersection. Each candidate has sums of its own; one with a volume becomes a contact
+ * (gpu/backend/cuda/answer.cuh). In the tables pairs, candidates and contacts follow each other in the same order.
+ *
+ * Indices:
+ *     side 2 p + k         body k of pair p. Its triangles are rasterised once for all candidates. A body's pair with
+ *                          itself has triangles on side 0 only.
+ *     view 3 p + w         pair p seen along axis w
+ *     part 2 c + k         part k of candidate c, as in ct_contact: the share of body k, with its sums per vertex
+ *
+ * A chunk is what one block works on: CT_BLOCK triangles of a side, CT_VERTEX_CHUNK vertices of a part, or CT_BLOCK
+ * rays of a view. The plan stage lists all chunks with their owners once, by one binary search a chunk, all of them in
+ * parallel. Searching in the stages instead would hold a whole block up, once in each of six kernels.
  */
 #ifndef CT_CUDA_PLAN_CUH
 #define CT_CUDA_PLAN_CUH
@@ -20,15 +32,39 @@ struct ct_gpu_plan {
     uint8_t unused;
 };
 
-struct ct_plan_tables : ct_pair_tables {
-    ct_gpu_plan *plans;              /* [capacity.pairs] */
-    uint64_t *triangle_chunk_offset; /* [2 capacity.pairs + 1] per side */
-    uint64_t *vertex_chunk_offset;   /* [2 capacity.pairs + 1] per side */
-    uint64_t *ray_chunk_offset;      /* [3 capacity.pairs + 1] per view */
-    uint64_t *ray_offset;            /* [3 capacity.pairs + 1] per view */
-    int64_t *span_length;            /* [3 capacity.pairs] per view, set to 0 here; the span stage adds to it */
-    uint32_t *step_refused;          /* [n_steps] ~index of the first pair without a window; 0: none */
+struct ct_gpu_chunk {
+    uint32_t owner; /* side, part or view */
+    uint32_t index; /* among the owner's chunks */
 };
+
+struct ct_plan_tables : ct_pair_tables {
+    ct_gpu_plan *plans;                 /* [capacity.pairs] */
+    uint64_t *candidate_offset;         /* [capacity.pairs + 1] a pair's first candidate */
+    uint64_t *triangle_chunk_offset;    /* [2 capacity.pairs + 1] per side */
+    uint64_t *pair_vertex_chunk_offset; /* [capacity.pairs + 1] of all parts of a pair's candidates */
+    uint64_t *ray_chunk_offset;         /* [3 capacity.pairs + 1] per view */
+    uint64_t *ray_offset;               /* [3 capacity.pairs + 1] per view */
+    uint32_t *candidate_pair;           /* [capacity.candidates] */
+    uint64_t *vertex_chunk_offset;      /* [2 capacity.candidates + 1] per part */
+    int64_t *span_length;               /* [capacity.candidates][3] per view, set to 0 here; spans add to it */
+    ct_gpu_chunk *chunks;               /* [capacity.chunks] of triangles, then of vertices, then of rays */
+    uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */
+};
+
+CT_DEVICE bool ct_is_self_pair(const ct_gpu_pair *pair) {
+    return pair->body[0] == pair->body[1];
+}
+
+/* The list of each kind of chunks, of counts->triangle_chunks, vertex_chunks and ray_chunks elements. */
+CT_DEVICE const ct_gpu_chunk *ct_triangle_chunks(const ct_plan_tables &b) {
+    return b.chunks;
+}
+CT_DEVICE const ct_gpu_chunk *ct_vertex_chunks(const ct_plan_tables &b) {
+    return b.chunks + b.counts->triangle_chunks;
+}
+CT_DEVICE const ct_gpu_chunk *ct_ray_chunks(const ct_plan_tables &b) {
+    return b.chunks + b.counts->triangle_chunks + b.counts->vertex_chunks;
+}
 
 /* Lattice coordinates of a body's vertex. */
 CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, uint32_t vertex, int32_t q[3]) {

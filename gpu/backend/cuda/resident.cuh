@@ -49,8 +49,9 @@ struct ct_gpu_step {
     ct_gpu_body *const *bodies;    /* resident with the scene: [n_bodies], then the keys of ct_gpu_ignored */
     uint32_t first_body, n_bodies; /* index of the first among the batch's bodies */
     uint32_t n_ignored, want;
-    uint32_t resolution[3], unused;
-    double pixel_size;
+    uint32_t resolution[3];
+    uint32_t n_candidates; /* contacts that a pair may yield */
+    double pixel_size, stiffness;
 };
 
 /* [n_ignored] ct_pair_key of the scene's bodies, sorted. */
@@ -97,9 +98,11 @@ struct ct_resident_tables {
     const ct_gpu_position_write *position_writes;
     const uint32_t *indices;
     const float *rows; /* [n_rows][3] */
+    /* The write that has the first of each CT_BLOCK rows; the update that each CT_BOX_CHUNK vertices belong to. */
+    const uint32_t *row_chunk_write, *box_chunk_update;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_box_updates, n_pose_writes, n_position_writes;
-    ct_box *out_boxes; /* [n_box_updates], in memory that the host reads */
+    ct_box *out_boxes; /* [n_box_updates] in the answer (answer.cuh) */
 };
 
 /* Writes what steps send into the bodies and computes the boxes of those that moved. As all launches of stages it

@@ -50,13 +50,14 @@ static void release_other_workspaces(ct_device *device, const ct_workspace *work
 
 /* ---- tables ---- */
 
-/* Bytes for each pair, fragment, entry and chunk of vertices in the tables that share one buffer. */
+/* Bytes for each pair, candidate, fragment, entry and chunk of vertices in the tables that share one buffer. */
 enum : uint64_t {
-    PAIR_BYTES = sizeof(ct_gpu_pair) + sizeof(ct_gpu_plan) + sizeof(int64_t[3]) + 2 * sizeof(ct_gpu_side_sums) +
-                 sizeof(ct_gpu_unsorted_pair) + (2 + 2 + 3 + 3 + 1) * sizeof(uint64_t),
+    PAIR_BYTES = sizeof(ct_gpu_pair) + sizeof(ct_gpu_plan) + sizeof(ct_gpu_unsorted_pair) +
+                 (1 + 2 + 1 + 3 + 3) * sizeof(uint64_t),
+    CANDIDATE_BYTES = 2 * sizeof(ct_gpu_part_sums) + sizeof(int64_t[3]) + (2 + 1) * sizeof(uint64_t) + sizeof(uint32_t),
     FRAGMENT_BYTES = sizeof(ct_gpu_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
-    CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
+    VERTEX_CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
     PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
     SLACK = 256, /* the offsets' one element more, and the alignment of each table */
@@ -79,15 +80,17 @@ template <class T> static T *carve(char **at, uint64_t n) {
 
 static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capacity) {
     capacity->pairs = elements_in(workspace->pairs.bytes, PAIR_BYTES);
+    capacity->candidates = elements_in(workspace->candidates.bytes, CANDIDATE_BYTES);
+    capacity->chunks = workspace->chunks.bytes / sizeof(ct_gpu_chunk);
     capacity->rays = workspace->rays.bytes / sizeof(ct_gpu_ray);
-    capacity->vertex_chunks =
-        smaller(elements_in(workspace->chunks.bytes, CHUNK_BYTES), workspace->page_table.bytes / CHUNK_PAGES_BYTES);
+    capacity->vertex_chunks = smaller(elements_in(workspace->vertex_chunks.bytes, VERTEX_CHUNK_BYTES),
+                                      workspace->page_table.bytes / CHUNK_PAGES_BYTES);
     capacity->pages = workspace->pages.bytes / PAGE_BYTES;
     capacity->fragments = smaller(workspace->fragments.bytes / FRAGMENT_BYTES, UINT32_MAX - 1);
     capacity->large_triangles = workspace->large_triangles.bytes / sizeof(ct_gpu_large_triangle);
-    capacity->entries = smaller(workspace->entries.bytes, workspace->out_entries.bytes) / ENTRY_BYTES;
-    capacity->contacts = workspace->contacts.bytes / sizeof(ct_gpu_contact);
+    capacity->entries = workspace->entries.bytes / ENTRY_BYTES;
     capacity->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
+    capacity->answer_bytes = smaller(workspace->answer.bytes, workspace->answer_host.bytes);
     if (workspace->gl) ct_gpu_gl_limit(workspace, capacity);
 }
 
@@ -100,20 +103,25 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
 
     char *at = (char *)workspace->pairs.data;
     const uint64_t n = capacity->pairs;
-    b->side_sums = carve<ct_gpu_side_sums>(&at, 2 * n);
     b->plans = carve<ct_gpu_plan>(&at, n);
-    b->span_length = carve<int64_t>(&at, 3 * n);
+    b->candidate_offset = carve<uint64_t>(&at, n + 1);
     b->triangle_chunk_offset = carve<uint64_t>(&at, 2 * n + 1);
-    b->vertex_chunk_offset = carve<uint64_t>(&at, 2 * n + 1);
+    b->pair_vertex_chunk_offset = carve<uint64_t>(&at, n + 1);
     b->ray_chunk_offset = carve<uint64_t>(&at, 3 * n + 1);
     b->ray_offset = carve<uint64_t>(&at, 3 * n + 1);
-    b->contact_offset = carve<uint64_t>(&at, n + 1);
     b->pairs = carve<ct_gpu_pair>(&at, n);
     b->unsorted_pairs = carve<ct_gpu_unsorted_pair>(&at, n);
+    at = (char *)workspace->candidates.data;
+    b->part_sums = carve<ct_gpu_part_sums>(&at, 2 * capacity->candidates);
+    b->span_length = carve<int64_t>(&at, 3 * capacity->candidates);
+    b->vertex_chunk_offset = carve<uint64_t>(&at, 2 * capacity->candidates + 1);
+    b->contact_offset = carve<uint64_t>(&at, capacity->candidates + 1);
+    b->candidate_pair = carve<uint32_t>(&at, capacity->candidates);
+    b->chunks = (ct_gpu_chunk *)workspace->chunks.data;
     b->rays = (ct_gpu_ray *)workspace->rays.data;
     b->page_table = (uint32_t *)workspace->page_table.data;
     b->page_sums = (int64_t *)workspace->pages.data;
-    at = (char *)workspace->chunks.data;
+    at = (char *)workspace->vertex_chunks.data;
     b->entry_offset = carve<uint64_t>(&at, capacity->vertex_chunks + 1);
     b->entry_count = carve<uint32_t>(&at, capacity->vertex_chunks);
     at = (char *)workspace->fragments.data;
@@ -123,6 +131,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     at = (char *)workspace->entries.data;
     b->entry_sums = carve<int64_t>(&at, 3 * capacity->entries);
     b->entry_vertices = carve<uint32_t>(&at, capacity->entries);
+    b->spans = (ct_gpu_span *)workspace->spans.data;
 
     at = (char *)workspace->small.data;
     b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
@@ -132,26 +141,29 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
     b->curve_keys = carve<uint64_t>(&at, b->n_keys);
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
+    b->step_entries = carve<ct_gpu_step_entries>(&at, b->n_steps);
     b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
+    b->heavy_rows = carve<uint32_t>(&at, b->n_bodies);
 
-    at = (char *)workspace->head.device;
-    b->out_counts = carve<ct_gpu_counts>(&at, 1);
+    b->answer = at = (char *)workspace->answer.data;
+    carve<ct_gpu_counts>(&at, 1);
     b->out_steps = carve<ct_gpu_step_totals>(&at, b->n_steps);
     b->out_boxes = carve<ct_box>(&at, b->n_box_updates);
-    b->out_contacts = (ct_gpu_contact *)workspace->contacts.device;
-    at = (char *)workspace->out_entries.device;
-    b->out_sums = carve<int64_t>(&at, 3 * capacity->entries);
-    b->out_vertices = carve<uint32_t>(&at, capacity->entries);
-    b->out_spans = (ct_gpu_span *)workspace->spans.device;
+    b->out_contacts = (ct_gpu_contact *)at;
+}
+
+/* Of the answer: counts, steps' totals and boxes. */
+static uint64_t head_bytes(const ct_batch *b) {
+    return sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) + b->n_box_updates * sizeof(ct_box);
 }
 
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
-           b->n_steps * (2 * sizeof(uint64_t) + sizeof(uint32_t)) +
-           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + sizeof(uint32_t)) + b->n_keys * sizeof(uint64_t) +
-           b->n_nodes * sizeof(ct_gpu_node) + SLACK;
+           b->n_steps * (2 * sizeof(uint64_t) + sizeof(ct_gpu_step_entries) + sizeof(uint32_t)) +
+           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) +
+           b->n_keys * sizeof(uint64_t) + b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 
 /* Reserves what is known before the batch runs. Tables of offsets have one element even where there is no pair. */
@@ -159,10 +171,10 @@ static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_b
     return (!workspace->gl || ct_gpu_gl_reserve(device, workspace)) &&
            ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
            ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
-           ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
-           ct_gpu_reserve_pinned(device, workspace, &workspace->head,
-                                 sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
-                                     b->n_box_updates * sizeof(ct_box));
+           ct_gpu_reserve(device, workspace, &workspace->candidates, SLACK) &&
+           ct_gpu_reserve(device, workspace, &workspace->vertex_chunks, SLACK) &&
+           ct_gpu_reserve(device, workspace, &workspace->answer, head_bytes(b)) &&
+           ct_gpu_reserve_pinned(device, workspace, &workspace->answer_host, head_bytes(b));
 }
 
 static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
@@ -191,8 +203,16 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
         ok = ok && grow(device, workspace, &workspace->pairs, c->pairs * PAIR_BYTES + SLACK, "pairs", n);
     if (shortage & CT_SHORT_RAYS)
         ok = ok && grow(device, workspace, &workspace->rays, c->rays * sizeof(ct_gpu_ray), "rays", n);
+    if (shortage & CT_SHORT_CANDIDATES)
+        ok = ok && grow(device, workspace, &workspace->candidates, c->candidates * CANDIDATE_BYTES + SLACK,
+                        "contact candidates", n);
     if (shortage & CT_SHORT_CHUNKS)
-        ok = ok && grow(device, workspace, &workspace->chunks, c->vertex_chunks * CHUNK_BYTES + SLACK, "vertices", n) &&
+        ok = ok && grow(device, workspace, &workspace->chunks, c->chunks * sizeof(ct_gpu_chunk),
+                        "the list of triangles, vertices and rays", n);
+    if (shortage & CT_SHORT_VERTEX_CHUNKS)
+        ok = ok &&
+             grow(device, workspace, &workspace->vertex_chunks, c->vertex_chunks * VERTEX_CHUNK_BYTES + SLACK,
+                  "vertices", n) &&
              grow(device, workspace, &workspace->page_table, c->vertex_chunks * CHUNK_PAGES_BYTES, "vertices", n);
     if (shortage & CT_SHORT_PAGES)
         ok = ok && grow(device, workspace, &workspace->pages, c->pages * PAGE_BYTES, "sums of vertices", n);
@@ -203,15 +223,12 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
              grow(device, workspace, &workspace->large_triangles,
                   ct_large_triangle_count(c->large_triangles) * sizeof(ct_gpu_large_triangle), "large triangles", n);
     if (shortage & CT_SHORT_ENTRIES)
-        ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
-             grow_pinned(device, workspace, &workspace->out_entries, c->entries * ENTRY_BYTES,
-                         "the sparse gradient on the host", n);
-    if (shortage & CT_SHORT_CONTACTS)
-        ok = ok && grow_pinned(device, workspace, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact),
-                               "contacts on the host", n);
+        ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n);
     if (shortage & CT_SHORT_SPANS)
-        ok = ok &&
-             grow_pinned(device, workspace, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
+        ok = ok && grow(device, workspace, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans", n);
+    if (shortage & CT_SHORT_ANSWER)
+        ok = ok && grow(device, workspace, &workspace->answer, c->answer_bytes, "the answer", n) &&
+             grow_pinned(device, workspace, &workspace->answer_host, c->answer_bytes, "the answer on the host", n);
     return ok && (!workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
 }
 
@@ -239,6 +256,26 @@ static bool clear_counts(ct_device *device, ct_workspace *workspace, const ct_ba
     return clear(device, workspace, workspace->small.data,
                  CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
            clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
+}
+
+/* ---- the answer's copy ---- */
+
+static bool copy_answer(ct_device *device, ct_workspace *workspace, uint64_t first, uint64_t end) {
+    device->downloaded += end - first;
+    return ct_gpu_ok(device,
+                     cudaMemcpyAsync((char *)workspace->answer_host.host + first,
+                                     (const char *)workspace->answer.data + first, end - first, cudaMemcpyDeviceToHost,
+                                     workspace->stream),
+                     "copying the answer") &&
+           record_phase(device, workspace, CT_PHASE_DOWNLOAD + 1);
+}
+
+/* Queues the copy of as much of the answer as is expected: its size is known on the device only. */
+static bool copy_expected(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    uint64_t bytes = smaller(workspace->expected_answer, workspace->capacity.answer_bytes);
+    if (bytes < head_bytes(b)) bytes = head_bytes(b);
+    workspace->copied_answer = bytes;
+    return copy_answer(device, workspace, 0, bytes);
 }
 
 /* ---- stages: each launches its kernels and marks the end of its phase ---- */
@@ -278,7 +315,7 @@ static bool launch_spans(ct_device *device, ct_workspace *workspace, const ct_ba
 static bool launch_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("answer");
     device->launches += ct_cuda_answer(b, device->grid, workspace->stream);
-    return record_phase(device, workspace, CT_PHASE_CONTACT + 1);
+    return record_phase(device, workspace, CT_PHASE_CONTACT + 1) && copy_expected(device, workspace, b);
 }
 
 /* All stages after the update of the bodies. */
@@ -293,15 +330,22 @@ static bool wait(ct_device *device, ct_workspace *workspace) {
     return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), "computing a batch");
 }
 
+/* Copies what the first copy did not take of a computed answer, and expects the next one to have up to a sixteenth
+ * more, as the answers of consecutive steps are alike. */
+static bool copy_rest(ct_device *device, ct_workspace *workspace, uint64_t bytes) {
+    workspace->expected_answer = bytes + bytes / 16 + 512;
+    if (bytes <= workspace->copied_answer) return true;
+    return copy_answer(device, workspace, workspace->copied_answer, bytes) && wait(device, workspace);
+}
+
 /* Copies the boxes and poses that the device now has to the bodies on the host. */
-static void copy_state_to_host(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     ct_body **moved = (ct_body **)workspace->moved_bodies.data, **posed = (ct_body **)workspace->posed_bodies.data;
-    const ct_box *boxes = (const ct_box *)((const char *)workspace->head.host + sizeof(ct_gpu_counts) +
+    const ct_box *boxes = (const ct_box *)((const char *)workspace->answer_host.host + sizeof(ct_gpu_counts) +
                                            b->n_steps * sizeof(ct_gpu_step_totals));
     const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
     for (uint32_t i = 0; i < b->n_box_updates; i++) moved[i]->box = boxes[i];
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
-    device->downloaded += b->n_box_updates * sizeof(ct_box);
 }
 
 /* Computes the batch. False: no memory for what *n says, or the device is lost. Sets *applied once the steps' updates
@@ -318,13 +362,16 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
     workspace->is_clean = false;
     for (;;) {
         if (!launch(device, workspace, b) || !wait(device, workspace)) return false;
-        const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
-        if (!*applied) copy_state_to_host(device, workspace, b);
+        const ct_gpu_counts counts = *(const ct_gpu_counts *)workspace->answer_host.host; /* it may grow below */
+        if (!*applied) copy_state_to_host(workspace, b);
         *applied = true;
-        const uint32_t shortage = ct_gpu_shortage(counts, &workspace->capacity);
-        if (!shortage) break;
+        const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
+        if (!shortage) {
+            if (!copy_rest(device, workspace, counts.answer_bytes)) return false;
+            break;
+        }
         device->reruns++;
-        if (!grow_tables(device, workspace, counts, shortage, n) || !clear_scratch(device, workspace)) return false;
+        if (!grow_tables(device, workspace, &counts, shortage, n) || !clear_scratch(device, workspace)) return false;
         lay_out(workspace, b);
     }
     workspace->is_clean = true;

@@ -6,15 +6,15 @@
 #include "gpu/include/contact.h"
 
 struct ct_gpu_span {
-    uint32_t body[2], view; /* body: indices among the batch's bodies */
-    uint64_t ray;           /* of the view */
-    int32_t lower, upper;   /* depths */
+    uint32_t candidate, view; /* view: 0, 1 or 2 */
+    uint64_t ray;             /* of the view */
+    int32_t lower, upper;     /* depths */
     ct_span span;
 };
 
 struct ct_span_tables : ct_raster_tables {
     uint64_t *step_fragments; /* [n_steps] */
-    ct_gpu_span *out_spans;   /* [capacity.spans], in no order, in memory that the host reads */
+    ct_gpu_span *spans;       /* [capacity.spans], in no order */
 };
 
 unsigned ct_cuda_spans(const ct_span_tables *tables, unsigned grid, cudaStream_t stream);

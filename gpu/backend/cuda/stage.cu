@@ -239,7 +239,9 @@ static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step)
     s.n_ignored = (uint32_t)scene->n_ignored;
     s.want = step->want;
     memcpy(s.resolution, scene->settings.resolution, sizeof s.resolution);
+    s.n_candidates = 1; /* LDI */
     s.pixel_size = scene->settings.pixel_size;
+    s.stiffness = scene->settings.stiffness;
     if (!add_scene_table(device, workspace, scene)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
     if (ct_gpu_is_crowd(&s) && !add_crowd(workspace, s.n_bodies)) return false;
@@ -282,6 +284,24 @@ template <class T> static const T *put(const ct_host_list *list, ct_workspace *w
     return write ? (const T *)((const char *)workspace->tables.data + first) : NULL;
 }
 
+/* Puts, or finds the length of, a table with the owner of element each * i for every i < n: the last of a list's owners
+ * whose first element is not behind it. */
+template <class T, class First>
+static const uint32_t *put_owners(const ct_host_list *list, ct_workspace *workspace, uint64_t *at, bool write,
+                                  uint64_t n, uint64_t each, First first_of) {
+    const T *owners = (const T *)list->data;
+    *at = (*at + 3) / 4 * 4;
+    const uint64_t first = *at;
+    *at += n * sizeof(uint32_t);
+    if (!write) return NULL;
+    uint32_t *to = (uint32_t *)((char *)workspace->tables_staging.host + first);
+    for (uint64_t i = 0, owner = 0; i < n; i++) {
+        while (owner + 1 < list->n && first_of(&owners[owner + 1]) <= i * each) owner++;
+        to[i] = (uint32_t)owner;
+    }
+    return (const uint32_t *)((const char *)workspace->tables.data + first);
+}
+
 static uint64_t put_tables(ct_workspace *workspace, ct_batch *b, bool write) {
     uint64_t at = 0;
     b->steps = put<ct_gpu_step>(&workspace->steps, workspace, &at, write);
@@ -290,6 +310,12 @@ static uint64_t put_tables(ct_workspace *workspace, ct_batch *b, bool write) {
     b->pose_writes = put<ct_gpu_pose_write>(&workspace->pose_writes, workspace, &at, write);
     b->position_writes = put<ct_gpu_position_write>(&workspace->position_writes, workspace, &at, write);
     b->indices = put<uint32_t>(&workspace->indices, workspace, &at, write);
+    b->row_chunk_write = put_owners<ct_gpu_position_write>(&workspace->position_writes, workspace, &at, write,
+                                                           (workspace->n_rows + CT_BLOCK - 1) / CT_BLOCK, CT_BLOCK,
+                                                           [](const ct_gpu_position_write *w) { return w->first_row; });
+    b->box_chunk_update =
+        put_owners<ct_gpu_box_update>(&workspace->box_updates, workspace, &at, write, workspace->n_box_chunks, 1,
+                                      [](const ct_gpu_box_update *u) { return u->first_chunk; });
     return at;
 }
 

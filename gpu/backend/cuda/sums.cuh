@@ -1,8 +1,9 @@
-/* sums.cuh - the gradient's sums per vertex of a side: claimed where a triangle may bound a span (raster stage), added
- * to (span stage) and read (contact stage).
+/* sums.cuh - the gradient's sums per vertex of a part (plan.cuh): claimed where a triangle may bound a span (raster
+ * stage), added to (span stage) and read (contact stage).
  *
  * Sums have memory only where a triangle was met: a page holds the sums of CT_PAGE consecutive vertices, and the page
- * table has one word for each page that a side could have.
+ * table has one word for each page that a part could have. Which candidate a span belongs to is known in the span
+ * stage, so the raster stage claims a triangle's pages in every candidate of its pair.
  */
 #ifndef CT_CUDA_SUMS_CUH
 #define CT_CUDA_SUMS_CUH
@@ -18,19 +19,21 @@ struct ct_sum_tables : ct_plan_tables {
     int64_t *page_sums;   /* [capacity.pages][CT_PAGE][3] */
 };
 
-/* The page table's word for a vertex of a side. */
-CT_DEVICE uint32_t *ct_page_slot(const ct_sum_tables &b, uint64_t side, uint32_t vertex) {
-    return &b.page_table[b.vertex_chunk_offset[side] * CT_CHUNK_PAGES + vertex / CT_PAGE];
+/* The page table's word for a vertex of a part. */
+CT_DEVICE uint32_t *ct_page_slot(const ct_sum_tables &b, uint64_t part, uint32_t vertex) {
+    return &b.page_table[b.vertex_chunk_offset[part] * CT_CHUNK_PAGES + vertex / CT_PAGE];
 }
 
-/* Claims a page for each corner of a triangle whose page has not been claimed. A page beyond the capacity is counted
- * all the same. */
+/* Claims a page for each corner of a side's triangle whose page has not been claimed, in all candidates of the side's
+ * pair. A page beyond the capacity is counted all the same. */
 CT_DEVICE void ct_claim_pages(const ct_sum_tables &b, uint64_t side, const uint32_t *corner) {
-    for (int k = 0; k < 3; k++) {
-        uint32_t *slot = ct_page_slot(b, side, corner[k]);
-        if (ct_peek(slot) != CT_NO_PAGE || atomicMax(slot, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) continue;
-        atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
-    }
+    const uint64_t p = side / 2, end = b.candidate_offset[p + 1];
+    for (uint64_t c = b.candidate_offset[p]; c < end; c++)
+        for (int k = 0; k < 3; k++) {
+            uint32_t *slot = ct_page_slot(b, 2 * c + (side & 1), corner[k]);
+            if (ct_peek(slot) != CT_NO_PAGE || atomicMax(slot, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) continue;
+            atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
+        }
 }
 
 /* A vertex's sums [3], on its page. */

@@ -13,6 +13,8 @@ struct answers {
     uint64_t n_appended, n_left_out, sum[2 * KEYS], first[N], total;
     uint32_t appended[N], finished_blocks, blocks_seen;
     uint64_t by_block[GRID];
+    uint64_t block_sum, block_total, sorted[2 * CT_BLOCK];
+    uint32_t before[CT_BLOCK], largest[CT_BLOCK];
 };
 
 CT_DEVICE uint64_t value_of(uint64_t i) {
@@ -47,12 +49,39 @@ CT_KERNEL scan(answers *a) {
         if (t == 0) a->by_block[CT_BLOCK_INDEX] = CT_BLOCK_INDEX + 1;
     }
     if (!ct_is_last_block(&a->finished_blocks)) return;
-    const uint64_t total = ct_scan((uint64_t)N, [&](uint64_t i) { return value_of(i); },
-                                   [&](uint64_t i, uint64_t before) { a->first[i] = before; });
+    const uint64_t total = ct_scan<uint64_t>((uint64_t)N, [&](uint64_t i) { return value_of(i); },
+                                             [&](uint64_t i, uint64_t before) { a->first[i] = before; });
     CT_THREADS(t) {
         if (t > 0) continue;
         a->total = total;
         for (unsigned b = 0; b < CT_GRID_SIZE; b++) a->blocks_seen += a->by_block[b] == b + 1;
+    }
+}
+
+CT_DEVICE uint64_t key_of(uint64_t i) {
+    return (i * 0x9e3779b97f4a7c15u) ^ (i % 3 << 60);
+}
+
+/* What the threads of one block do together; each twice in a row, as its memory is used again. */
+CT_KERNEL block_operations(answers *a) {
+    if (CT_BLOCK_INDEX > 0) return;
+    for (int round = 0; round < 2; round++) {
+        uint64_t x = 0, keys[2] = {0, 0};
+        CT_THREADS(t) {
+            x = value_of(t);
+            for (unsigned k = 0; k < 2; k++) keys[k] = key_of(2 * t + k);
+        }
+        uint32_t total, small = (uint32_t)x;
+        const uint64_t sum = ct_block_sum(x);
+        const uint32_t before = ct_block_prefix_sum(small, &total), largest = ct_block_prefix_max(small);
+        ct_block_sort(keys);
+        CT_THREADS(t) {
+            if (t == 0) a->block_sum = sum;
+            if (t == CT_BLOCK - 1) a->block_total = total;
+            a->before[t] = before;
+            a->largest[t] = largest;
+            for (unsigned k = 0; k < 2; k++) a->sorted[2 * t + k] = keys[k];
+        }
     }
 }
 
@@ -140,6 +169,25 @@ bool expect(const char *what, uint64_t got, uint64_t expected) {
     return got == expected;
 }
 
+bool is_right_in_block(const answers *a) {
+    uint64_t before = 0, largest = 0, all = 0, all_sorted = 0;
+    bool ok = true;
+    for (uint64_t t = 0; t < CT_BLOCK; t++) {
+        const uint64_t x = t * t % 97;
+        largest = x > largest ? x : largest;
+        ok = expect("sum of the threads before", a->before[t], before) &&
+             expect("largest so far", a->largest[t], largest) && ok;
+        before += x;
+    }
+    for (uint64_t i = 0; i < 2 * CT_BLOCK; i++) {
+        ok = expect("in order", i > 0 && a->sorted[i - 1] > a->sorted[i], 0) && ok;
+        all += ((i * 0x9e3779b97f4a7c15u) ^ (i % 3 << 60)) % 1000003;
+        all_sorted += a->sorted[i] % 1000003;
+    }
+    return expect("the same keys", all_sorted, all) && expect("sum of a block", a->block_sum, before) &&
+           expect("total of a block", a->block_total, before) && ok;
+}
+
 bool is_right(const answers *a) {
     uint64_t sum[2 * KEYS] = {0}, before = 0, n_appended = 0;
     bool ok = true, used[N] = {false};
@@ -177,9 +225,10 @@ extern "C" bool kernels_are_right(void) {
     unsigned n = CT_LAUNCH(append, GRID, stream, device);
     n += CT_LAUNCH(sums, GRID, stream, device);
     n += CT_LAUNCH(scan, GRID, stream, device);
+    n += CT_LAUNCH(block_operations, GRID, stream, device);
     TRY(cudaGetLastError());
     TRY(cudaStreamSynchronize(stream));
-    const bool ok = n == 3 && is_right(a);
+    const bool ok = n == 4 && is_right(a) && is_right_in_block(a);
     return close(a, stream) && ok;
 }
 
