@@ -1,4 +1,5 @@
-/* upload.c - applies a step's updates to the bodies' state. All numbers are checked before anything is applied. */
+/* upload.c - applies a step's updates to the bodies' state, and measures the bodies that moved. All numbers are checked
+ * before anything is applied. */
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -38,6 +39,21 @@ static void apply(ct_body *body, const ct_update *u) {
     }
 }
 
+/* The box of a body whose updates have all been applied, and the volume of a deformable one. `last`: the last update.
+ * The one pass over the triangles of a body that moved. */
+static void measure(const ct_device *device, ct_body *body, const ct_update *last) {
+    const ct_mesh *mesh = body->mesh;
+    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32)
+        body->box = body->resident->next_box;
+    else
+        device->kernels->snap->box(is_rigid ? mesh->positions : body->resident->positions, mesh->n_vertices,
+                                   is_rigid ? body->pose : NULL, &body->box);
+    if (!is_rigid)
+        body->volume = device->kernels->volume->signed_volume(body->resident->positions, mesh->triangles,
+                                                              mesh->n_triangles, &body->box);
+}
+
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
@@ -50,13 +66,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
         apply(body, u);
-        if (--body->resident->updates_left) continue; /* the box is needed after the last update */
-        bool rigid = body->kind == CT_BODY_RIGID;
-        if (u->kind == CT_UPDATE_POSITIONS && u->dtype == CT_F32)
-            body->box = body->resident->next_box;
-        else
-            device->kernels->snap->box(rigid ? body->mesh->positions : body->resident->positions,
-                                       body->mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
+        if (--body->resident->updates_left == 0) measure(device, body, u);
     }
     return CT_OK;
 }

@@ -140,6 +140,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->out_counts = carve<ct_gpu_counts>(&at, 1);
     b->out_steps = carve<ct_gpu_step_totals>(&at, b->n_steps);
     b->out_boxes = carve<ct_box>(&at, b->n_box_updates);
+    b->out_volumes = carve<double>(&at, b->n_box_updates);
     b->out_contacts = (ct_gpu_contact *)workspace->contacts.device;
     at = (char *)workspace->out_entries.device;
     b->out_sums = carve<int64_t>(&at, 3 * capacity->entries);
@@ -162,7 +163,7 @@ static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_b
            ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
            ct_gpu_reserve_pinned(device, &workspace->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
-                                     b->n_box_updates * sizeof(ct_box));
+                                     b->n_box_updates * (sizeof(ct_box) + sizeof(double)));
 }
 
 static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes, const char *what,
@@ -263,9 +264,13 @@ static void note_applied(ct_device *device, ct_workspace *workspace, const ct_ba
     const ct_box *boxes = (const ct_box *)((const char *)workspace->head.host + sizeof(ct_gpu_counts) +
                                            b->n_steps * sizeof(ct_gpu_step_totals));
     const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
-    for (uint32_t i = 0; i < b->n_box_updates; i++) moved[i]->box = boxes[i];
+    const double *volumes = (const double *)(boxes + b->n_box_updates);
+    for (uint32_t i = 0; i < b->n_box_updates; i++) {
+        moved[i]->box = boxes[i];
+        moved[i]->volume = volumes[i];
+    }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
-    device->downloaded += b->n_box_updates * sizeof(ct_box);
+    device->downloaded += b->n_box_updates * (sizeof(ct_box) + sizeof(double));
 }
 
 /* True: the workspace has what answers are made of. `applied`: what the steps send is in place. */
