@@ -42,6 +42,7 @@ class FakeServer:
         self.lease_ms = 30000
         self.vertices = 8
         self.by_hand: list[dict] | None = None  # the contacts of every step, see _result_by_hand
+        self.warnings: list[dict] | None = None  # of every step
         self._handles = itertools.count(100)
         self._context = zmq.Context()
         self.port = free_port()
@@ -150,7 +151,7 @@ class FakeServer:
         volume = float(sum(b.sum() for b in scene.bodies.values()))
         contact = {"body_a": 1, "body_b": 2, "volume": volume, "volumes": (volume,) * 3}
         return "StepResult", {"scene": body["scene"], "sequence": body["sequence"], "contacts": [contact], "method": 1,
-                              "backend": "fake", "timings_us": (1.0,) * 7}
+                              "backend": "fake", "timings_us": (1.0,) * 7, "warnings": self.warnings}
 
     def _result_by_hand(self, body: dict):
         """Six entries, of the vertices 0 1 1 2 3 0; a contact takes what its first_* and count_* say."""
