@@ -298,7 +298,9 @@ def test_warnings(api, pair):
     corners = box()[0]
 
     def step(*updates) -> list:
-        return api.post(f"{scene}/step", {"updates": list(updates)})["warnings"]
+        answer = api("POST", f"{scene}/step", {"updates": list(updates)})
+        assert answer.status == 200, answer.body
+        return answer.json["warnings"]
 
     def counted(code: str) -> int:
         text = api("GET", "/metrics").body.decode()
