@@ -32,6 +32,8 @@ static size_t step_scaled(struct stage *stage, int body, const struct shape *sha
     const size_t n = result->n_warnings;
     assert_true(!n == !result->warnings);
     if (n) *first = result->warnings[0];
+    for (size_t c = 0; n && first->code == CT_WARNING_BODY_INVERTED && c < result->n_contacts; c++)
+        for (int k = 0; k < 2; k++) assert_int_not_equal(result->contacts[c].body[k], first->body);
     ct_result_free(&result);
     free(positions);
     return n;
