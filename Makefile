@@ -9,6 +9,9 @@
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
+#   make bench BASE=DIR  times against those of another build, in turns: DIR is the build/ of another tree, where
+#                        "make all bench-tools" was run. ROWS='^bunny' picks rows by a regular expression, TURNS=21
+#                        replaces 9 turns, and with WORST=1.03 a row that is more than 3 % worse is an error
 #   make gpu-check       on a machine with a GPU: builds, same bits, compute-sanitizer, benches, a table (tests/gpu-check.sh)
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy
@@ -16,11 +19,12 @@
 #   make install         DESTDIR, PREFIX (default /usr/local)
 #
 # Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
-# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere.
+# CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere, NVTX=1 (CUDA's stages as named ranges in NVIDIA's
+# profilers).
 # CUDA=auto|1|0|shim: with nvcc's kernels (auto: where there is an nvcc; CUDA_ARCHS="80 90", or native, or ends: the oldest
 # and the newest alone, for a quick build; NVCC=<path>), without, or with the kernels run by the CPU for testing
-# (build/shim, SHIM_BLOCK=64|256 threads a block; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and pictures (auto: where libepoxy and
-# libpng are), or without.
+# (build/shim, SHIM_BLOCK=64|256 threads a block; what sanitized builds take). EGL=auto|1|0: with the EGL rasteriser and
+# pictures (auto: where libepoxy and libpng are), or without.
 
 CC       ?= gcc
 CXX      ?= g++
@@ -118,7 +122,7 @@ CUDA_CODE  := $(if $(filter native,$(CUDA_ARCHS)),-arch=native,$(foreach a,$(CUD
 # knows what came from a header.
 CUDA_HOST  := -fPIC -pthread -ffp-contract=off -fno-math-errno -Wall -Wextra -Wno-unused-function $(SAN)
 space      := $() $()
-NVCCFLAGS_ := -std=c++17 --fmad=false $(OPT) -g -lineinfo -ccbin $(CXX) --threads 2 -cudart static -Werror all-warnings \
+NVCCFLAGS_ := $(if $(filter 1,$(NVTX)),-DCT_NVTX) -std=c++17 --fmad=false $(OPT) -g -lineinfo -ccbin $(CXX) --threads 2 -cudart static -Werror all-warnings \
               $(CUDA_CODE) -Xcompiler=$(subst $(space),$(comma),$(strip $(CUDA_HOST))) -MMD -MP -I. -I$(B)/gen $(PARTS) $(NVCCFLAGS)
 # nvcc knows where its libraries are; -lrt and -ldl are the runtime's needs.
 LIBS_CUDA  := $(shell $(NVCC) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^\#\$$ LIBRARIES=//p' | tr -d '"') -lcudart_static -lrt -ldl
@@ -294,10 +298,12 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 # Said once more than needed: make takes the rule above where it knows of a file of the rule below from that alone.
-$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour: $(B)/obj/tests/bench/session.o
+$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/session.o
+$(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/ground.o
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
-$(B)/tests/bench/bench_engine: $(B)/obj/tests/bench/bench_engine.o $(B)/obj/tests/bench/samples.o $(B)/libshapes.a $(B)/libengine.a
+BENCH_ENGINE_O := $(call objs,$(addprefix tests/bench/,bench_engine.c engine.c crowd.c crowd_scenes.c ground.c samples.c))
+$(B)/tests/bench/bench_engine: $(BENCH_ENGINE_O) $(B)/libshapes.a $(B)/libengine.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
@@ -308,7 +314,7 @@ $(B)/tests/gpu/check: $(B)/obj/tests/gpu/check.o $(B)/libshapes.a $(B)/libengine
 $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o $(B)/obj/tests/bench/samples.o $(B)/obj/tests/bench/session.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_CLIENT)
+	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_ENGINE) $(LIBS_CLIENT)
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -394,8 +400,15 @@ bench-tools: $(call bins,$(BENCH_C))
 gpu-check:
 	tests/gpu-check.sh $(GPU_CHECK)
 
+ifneq ($(BASE),)
+BENCH := compare.py --base '$(BASE)' $(if $(ROWS),--rows '$(value ROWS)') $(if $(WORST),--worst '$(WORST)') \
+         $(if $(TURNS),--turns '$(TURNS)')
+else
+BENCH := bench.py
+endif
 bench: all $(call bins,$(BENCH_C)) venv
-	$(PYTHON) tests/bench/bench.py --build $(B)
+	$(if $(BASE),,$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
+	$(PYTHON) tests/bench/$(BENCH) --build $(B)
 
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 

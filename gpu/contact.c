@@ -1,4 +1,4 @@
-/* contact.c - engines, the dispatch of batches, and what needs no device. */
+/* contact.c - creates engines, dispatches batches to methods, and computes stiffness products. */
 #include "gpu/include/contact.h"
 
 #include <stdio.h>
@@ -156,7 +156,7 @@ static void check_step(ct_step *step, const ct_method_row *row) {
         status = ct_update_check(step->scene, &step->updates[u], &step->error);
 }
 
-/* What a method without a time budget says of its end: it always completes. */
+/* A method without a time budget always completes, so its results are marked here. */
 static void mark_completed(ct_step *step, const ct_method_row *row) {
     if (!step->result || row->takes_time_budget) return;
     step->result->ended = CT_ENDED_COMPLETED;

@@ -15,7 +15,7 @@ typedef struct ct_engine_device {
 
 struct ct_engine {
     const ct_backend *backend;
-    ct_method_run *run[CT_MAX_METHODS]; /* by row of the table in methods.c; NULL: the backend lacks the method */
+    ct_method_run *run[CT_MAX_METHODS]; /* by row of the table in methods.c; NULL: the backend does not have it */
     size_t n_devices;
     ct_engine_device devices[CT_MAX_DEVICES];
     char reason[512];           /* why this backend was chosen */

@@ -49,9 +49,9 @@ ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
     return NULL;
 }
 
-/* ---- looking up ---- */
+/* ---- look-ups ---- */
 
-/* Writes "ldi, ...": the methods that the engine has, or all of them where engine is NULL. */
+/* Writes "ldi, ...": the methods of the engine's backend, or of the build if engine is NULL. */
 static void list_names(const ct_engine *engine, char *out, size_t size) {
     size_t used = 0;
     snprintf(out, size, "none");

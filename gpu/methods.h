@@ -1,4 +1,5 @@
-/* methods.h - the table of methods: what each is called, what it takes, and which backends have it. For the engine. */
+/* methods.h - the table of methods: each method's name, the limits it takes, and the backends that have it. For the
+ * engine. */
 #ifndef CT_METHODS_H
 #define CT_METHODS_H
 
@@ -14,24 +15,25 @@ typedef void ct_method_run(ct_device *device, ct_step *steps, size_t n_steps);
 typedef struct ct_method_row {
     ct_method method;
     const char *name;
-    ct_status (*check_settings)(const ct_scene_settings *settings, ct_error *error); /* those that this method reads */
-    bool takes_time_budget, takes_tolerance;                                         /* fields of ct_step */
-    ct_method_run *cpu, *cuda; /* how the backend runs it; NULL: the backend lacks it */
+    ct_status (*check_settings)(const ct_scene_settings *settings,
+                                ct_error *error); /* checks the settings that this method reads */
+    bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
+    ct_method_run *cpu, *cuda;                    /* NULL: the backend does not have the method */
 } ct_method_row;
 
-/* The row of a method. NULL with *error (UNSUPPORTED, naming those of this build): there is none. */
+/* The row of a method. NULL with *error (UNSUPPORTED, listing this build's methods): there is no such row. */
 const ct_method_row *ct_method_row_of(ct_method method, ct_error *error);
 
-/* How the backend of this name runs a method; NULL: it lacks the method. */
+/* The method's function on the backend of this name. NULL: the backend does not have the method. */
 ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend);
 
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);
 
-/* How the engine runs a method; NULL: its backend lacks the method. */
+/* The engine's function for a method. NULL: its backend does not have the method. */
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
-/* Checks that the engine has the method. UNSUPPORTED, naming those that it has. */
+/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
 
 /* Checks the limits of a step: INVALID_ARGUMENT (the method does not take it), NON_FINITE, OUT_OF_RANGE. */

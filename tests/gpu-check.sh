@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# gpu-check.sh - everything that can only be known on a machine with an NVIDIA GPU, in one run, with a table last.
+# gpu-check.sh - checks and measures what only a machine with an NVIDIA GPU can tell, in one run, and prints a table.
 #
 #   gpu-check.sh [--shim] [--libraries DIR] [--out DIR] [--seconds S] [--within S] [--archs "90 100"] [--commit NAME]
 #
-# The engine's part (same bits on every device, traffic, memory, benches, compute-sanitizer) needs nvcc, gcc, g++ and make,
-# and no network. The service's and the EGL rasteriser's parts run where their libraries are found, on the machine or in DIR:
-# a folder into which the packages were unpacked (dpkg -x x.deb DIR). What did not run is said in the table.
-# --shim runs the same script with the kernels on the CPU, to test the script itself: its times mean nothing.
-# --seconds: how long each bench runs. --within: how long all of it may take, what matters most first; each part has a limit
-# of its own besides. --commit: what the table calls the sources where there is no git to ask.
-# The table, the benches' JSON and the logs go to DIR of --out (build/gpu-check/results), the table anew after each part, so
-# that it is there however this ends. Exit code 0: all that ran was good; 1: something was not; 2: wrong options; 3: there is
-# no GPU here, or nothing to build with.
+# The engine's part needs nvcc, gcc, g++ and make, and no network: same bits on every device, traffic, memory, benches,
+# compute-sanitizer, a build with profiler ranges. The service's and the EGL rasteriser's parts run where their libraries
+# are found, on the machine or in DIR, a folder into which packages were unpacked (dpkg -x x.deb DIR). The table names
+# what did not run.
+# --shim runs the kernels on the CPU, to test this script: its times mean nothing.
+# --seconds: duration of each bench. --within: duration of the whole run; the most important parts come first, and each
+# part has a limit of its own. --commit: name of the sources in the table, where there is no git repository.
+# Table, JSON of the benches and logs go to --out (build/gpu-check/results). The table is written again after each part, so
+# that it exists however the run ends. Exit code 0: all that ran passed; 1: something failed; 2: wrong options; 3: no GPU
+# here, or nothing to build with.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -30,7 +31,7 @@ while [ $# != 0 ]; do
     shift
 done
 
-# ---- what there is -------------------------------------------------------------------------------------------------
+# ---- what the machine has -------------------------------------------------------------------------------------------------
 
 for tool in make "${CC:-gcc}" "${CXX:-g++}" awk; do
     command -v "$tool" >/dev/null && continue
@@ -54,7 +55,7 @@ if [ -z "$shim" ]; then
     sanitizer=$(command -v compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" /usr/local/cuda/bin/compute-sanitizer | head -1)
     nvcc=$("$nvcc" --version | sed -n 's/.*release \([^,]*\),.*/\1/p')
 fi
-# What the table says of the sources: a copy without a repository is known by what is in it.
+# The sources' name in the table. Without a repository: a hash of their content.
 [ -n "$commit" ] || commit=$(git describe --always --dirty 2>/dev/null) ||
     commit="unknown; the sources' sum is $(find Makefile gpu tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-12)"
 if [ -n "$libraries" ]; then
@@ -102,9 +103,9 @@ finish() {
     exit $failed
 }
 
-# ---- parts: each leaves a row --------------------------------------------------------------------------------------
+# ---- parts: each writes a row --------------------------------------------------------------------------------------
 
-# Each part is a process group of its own (set -m), so that all of it ends when its time is up, or when this is told to.
+# Each part is a process group (set -m), so that all of its processes end at its time limit or at an interrupt.
 set -m
 rm -f "$out"/*.log "$out"/*.json "$out"/table.txt
 now_running='' job='' watchdog=''
@@ -117,7 +118,7 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
-# part NAME LOG LIMIT COMMAND...: runs it, for so many seconds at most; its last line is the row's note.
+# part NAME LOG LIMIT COMMAND...: runs the command for at most LIMIT seconds. Its last line becomes the row's note.
 part() {
     local name=$1 log=$out/$2 limit=$3 left=$((within - SECONDS)) rc start=$SECONDS took
     shift 3
@@ -132,7 +133,7 @@ part() {
     job=$!
     { sleep "$limit"; end_group $job TERM; sleep 5; end_group $job KILL; } >/dev/null 2>&1 </dev/null &
     watchdog=$!
-    { wait $job; rc=$?; } 2>/dev/null # or bash tells of each that was ended
+    { wait $job; rc=$?; } 2>/dev/null # bash reports every process that was killed
     took=$((SECONDS - start))
     end_group $watchdog KILL
     { wait $watchdog; } 2>/dev/null
@@ -154,7 +155,7 @@ sanitize() {
     part "compute-sanitizer $tool" "$tool.log" 240 "$sanitizer" --tool "$tool" --error-exitcode 9 "$engine/tests/gpu/check" --short
 }
 
-# Numbers of bench_engine's JSON lines: device and wall time, and the CPU's beside them.
+# A line for each scene of bench_engine's JSON: device and wall time, and the CPU's.
 bench_rows() {
     awk -v name="$1" '
     function number(key) { return match($0, "\"" key "\":[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0 : 0 }
@@ -199,6 +200,11 @@ if part 'build of the engine' build.log 900 "${make_engine[@]}" engine-tools; th
     if grep -qs 'OTHER BITS' "$out/bench.log"; then row 'bits in the benches' FAILED "see $out/bench.log"; fi
     sanitize memcheck
     sanitize racecheck
+    sanitize synccheck
+    if [ -n "$shim" ]; then row 'profiler ranges' skipped 'needs nvcc'; else
+        with_ranges() { "${make_engine[@]}" NVTX=1 B=build/gpu-check/nvtx engine-tools && build/gpu-check/nvtx/tests/gpu/check --short; }
+        part 'profiler ranges' nvtx.log 600 with_ranges
+    fi
 fi
 
 if pkg-config --exists libzmq libmicrohttpd jansson 2>/dev/null && command -v flatc >/dev/null; then
@@ -211,7 +217,7 @@ fi
 if ! pkg-config --exists epoxy libpng 2>/dev/null; then
     row 'EGL rasteriser' skipped 'needs pkg-config, libepoxy and libpng (--libraries)'
 else
-    # CUDA and OpenGL in one build, which share buffers.
+    # CUDA and OpenGL in one build that share buffers.
     with_gl() {
         "${make_service[@]}" engine-tools && CT_SHIM_DEVICES=2 "$service/tests/gpu/check" --rasterizer egl ${shim:+--short} &&
             "$service/tests/bench/bench_engine" --backend cuda --seconds "$seconds" --only bunny_cube_128_egl >"$out/interop.json" &&
@@ -228,6 +234,11 @@ else
     gl_tests=$(find tests/unit tests/consistency -name 'test_*_gl.c' | sort | tr '\n' ' ')
     if [ -z "$gl_tests" ]; then row 'EGL rasteriser' skipped 'this tree has none'; else
         part 'EGL rasteriser' egl.log 600 "${make_service[@]}" unit TESTS="$gl_tests"
+    fi
+    # On a GPU its collective operations, its crowds and every consistency scene; on the shim .ci/run does this.
+    if [ -z "$shim" ]; then
+        part 'backend tests' backend.log 900 "${make_service[@]}" unit \
+            TESTS="tests/unit/backend tests/unit/broadphase tests/consistency/test_backends.c"
     fi
 fi
 finish

@@ -1,5 +1,5 @@
-/* backend.h - what a compute backend provides. Adding one touches its own folder, the list in backends.c and a column
- * of the table in gpu/methods.c, which names the functions that run batches.
+/* backend.h - the interface of a compute backend. Adding a backend touches its own folder, the list in backends.c and a
+ * column of the table in gpu/methods.c, which names the functions that run batches.
  *
  * A backend opens devices and holds the bodies' resident state. All backends give the same bits, because they share the
  * arithmetic in the stages' *_k.h headers.

@@ -1,38 +1,44 @@
-/* compact_cpu.h - the CPU's contact stage: a pair's sums to moments, entries and barycentres, some of a body's vertices
- * at a time. In two passes, as what a vertex weighs in the barycentre depends on the normal, which the moments tell. */
+/* compact_cpu.h - the CPU's contact stage: turns the gradient sums of one body's vertices into moments, entries and
+ * barycentres. It works on ranges of vertices, so that several threads can share a body, and in two passes:
+ *
+ *     reduce_sums     threads' partial sums -> total sums, their number, moments -> normal
+ *     write_entries   total sums, normal -> entries (gradient, friction weight, force), barycentre
+ *
+ * The second pass needs the contact's normal, which follows from the moments of the first. */
 #ifndef CT_COMPACT_CPU_H
 #define CT_COMPACT_CPU_H
 
 #include "gpu/contact/result.h"
 #include "gpu/span/span_cpu.h"
 
-/* One body's sums, in the parts of several threads, which all have the same layout. */
-typedef struct ct_sum_parts {
-    ct_contact_sums *const *parts;
-    uint32_t n_parts; /* 1 or more */
+/* One body's gradient sums, in one set of partial sums per thread that computed spans. */
+typedef struct ct_partial_sums {
+    ct_contact_sums *const *of_thread;
+    uint32_t n_threads; /* at least 1 */
     int body;
-    const ct_coords *coords; /* [vertices, whole groups]; of vertices whose sums are zero they may hold anything */
-} ct_sum_parts;
+    const ct_coords *coords; /* [vertices, whole groups]; undefined for vertices whose sums are zero */
+} ct_partial_sums;
 
-/* How sums are turned into entries and weights. */
+/* How sums are turned into entries and barycentre weights. */
 typedef struct ct_entry_scaling {
     ct_weight_units units;
-    const ct_contact *contact; /* whose normal counts, */
-    int has_normal;            /* if it has one */
-    double scale;              /* ct_barycentre_scale */
-    double pressure;           /* forces are the gradient times this */
+    const ct_contact *contact; /* its normal; zero without has_normal */
+    int has_normal;
+    double barycentre_scale; /* ct_barycentre_scale */
+    double pressure;         /* N/m^2; force = pressure * gradient */
 } ct_entry_scaling;
 
-/* Vertices [first, end) are whole CT_VERTEX_BLOCK. */
+/* Both functions process vertices [first, end), which are whole CT_VERTEX_BLOCKs. */
 typedef struct ct_compact_cpu {
-    /* Adds the parts up in the first of them, clears the others, and adds to *moments. Returns how many vertices have a
-     * sum that is not zero. */
-    size_t (*sum_parts)(const ct_sum_parts *summed, size_t first, size_t end, ct_moments *moments);
+    /* Adds all threads' sums into the first thread's, clears the others, and adds to *moments. Returns the number of
+     * vertices whose total is not zero. */
+    size_t (*reduce_sums)(const ct_partial_sums *partial, size_t first, size_t end, ct_moments *moments);
 
-    /* After that: writes the entries of these vertices, in rising order, to those of the arrays that there are: at
-     * index `at` and after it, `count` of them, which is what sum_parts told; adds to *barycentre; clears the sums. */
-    void (*write_entries)(const ct_sum_parts *summed, size_t first, size_t end, const ct_entry_scaling *how,
-                          ct_barycentre *barycentre, const ct_entry_arrays *to, size_t at, size_t count);
+    /* Call it after reduce_sums. Writes the entries of these vertices to the arrays that are not NULL, by rising
+     * vertex, at indices [at, at + count), where count is what reduce_sums returned. Adds to *barycentre and clears the
+     * sums. */
+    void (*write_entries)(const ct_partial_sums *partial, size_t first, size_t end, const ct_entry_scaling *scaling,
+                          ct_barycentre *barycentre, const ct_entry_arrays *arrays, size_t at, size_t count);
 } ct_compact_cpu;
 
 extern const ct_compact_cpu ct_compact_cpu_base;

@@ -1,7 +1,7 @@
-/* frame_k.h - from a pair's integer sums to volumes, gradient, contact frame and friction weights.
+/* frame_k.h - turns a contact's integer sums into volumes, gradient, contact frame and friction weights.
  *
- * Every sum over vertices is taken over integers (gradient weights, lattice coordinates, friction weights rounded to a
- * fixed-point unit), so no order of vertices, triangles or threads changes a bit of the answer.
+ * All sums over vertices are sums of integers: gradient weights, lattice coordinates, and friction weights rounded to a
+ * fixed-point unit. So the order of vertices, triangles or threads does not change a bit of the answer.
  */
 #ifndef CT_FRAME_K_H
 #define CT_FRAME_K_H
@@ -12,23 +12,24 @@
 
 typedef __int128 ct_wide;
 
-/* Rounded to nearest, ties to even, as a conversion is; written out, since not every compiler has one for a device. */
+/* (double)x, rounded to nearest, ties to even. Written out because not every compiler can convert an __int128 on a
+ * device. */
 CT_FN double ct_wide_to_double(ct_wide x) {
     unsigned __int128 size = x < 0 ? -(unsigned __int128)x : (unsigned __int128)x;
     int shift = 0;
     uint64_t high = (uint64_t)(size >> 64);
-    while (high) { /* how far beyond 64 bits it reaches */
+    while (high) { /* shift: the bits above the lowest 64 that are used */
         high >>= 1;
         shift++;
     }
     uint64_t top = (uint64_t)(size >> shift);
-    /* What is cut off lies below the bits that a double keeps: one sticky bit tells that it was not zero. */
+    /* The bits shifted out lie below the bits that a double keeps; a sticky bit stands for them if any is set. */
     if (shift && (size & (((unsigned __int128)1 << shift) - 1))) top |= 1;
     double value = shift ? ldexp((double)top, shift) : (double)top;
     return x < 0 ? -value : value;
 }
 
-/* m^2 per unit of weight, for each component w: the tile of a ray of view w over CT_WEIGHT_ONE. An entry's dV/dx is its
+/* m^2 per unit of weight, for each component w: the area of a ray of view w over CT_WEIGHT_ONE. An entry's dV/dx is its
  * sums times these. */
 typedef struct ct_weight_units {
     double of[3];
@@ -45,17 +46,17 @@ CT_FN void ct_frame_gradient(const ct_weight_units *units, const int64_t sums[3]
     for (int w = 0; w < 3; w++) gradient[w] = (double)sums[w] * units->of[w];
 }
 
-/* n . dV/dx of one entry, m^2 (Allard 2010 equation 20). */
+/* Friction weight of one entry: n . dV/dx, m^2 (Allard 2010, equation 20). */
 CT_FN double ct_frame_friction(const ct_contact *contact, const double g[3]) {
     return contact->normal[0] * g[0] + contact->normal[1] * g[1] + contact->normal[2] * g[2];
 }
 
-/* Fills volumes and error estimate of the sums of span lengths; 0 where the volume is zero (no contact). */
+/* Computes volumes and error estimate from the sums of span lengths. Returns 0 if the volume is zero: no contact. */
 CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_contact *contact) {
     double lo = INFINITY, hi = 0, sum = 0;
     for (int w = 0; w < 3; w++) {
-        double tile = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch;
-        double volume = tile * window->axis[w].unit * (double)length[w];
+        double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
+        double volume = ray_area * window->axis[w].unit * (double)length[w];
         contact->volumes[w] = volume;
         sum += volume;
         lo = fmin(lo, volume);
@@ -69,7 +70,9 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_
 
 /* ---- force and torque ---- */
 
-/* Of one body's entries: the sum of weights, and of coordinate i times weight j at moment[i][j], i != j. */
+/* Sums over one body's vertices: force[j] of gradient sum j, moment[i][j] (i != j) of coordinate i times gradient sum
+ * j.
+ */
 typedef struct ct_moments {
     ct_wide force[3], moment[3][3];
 } ct_moments;
@@ -89,7 +92,7 @@ CT_FN void ct_moments_join(ct_moments *m, const ct_moments *part) {
     }
 }
 
-/* The 6-vector of a body that turns about `origin`. */
+/* out: the body's 6-vector, dV/d(translation) and dV/d(rotation about `origin`). */
 CT_FN void ct_moments_finish(const ct_moments *sums, const ct_window *window, const ct_weight_units *units,
                              const double origin[3], double out[6]) {
     double f[3], arm[3], m[3][3];
@@ -106,10 +109,10 @@ CT_FN void ct_moments_finish(const ct_moments *sums, const ct_window *window, co
     }
 }
 
-/* Two tangents that turn with n by the smallest rotation from a fixed pole: continuous in n everywhere but at the
- * pole's opposite, which is a direction that hardly any contact has (a frame cannot be continuous on the whole sphere).
- * On the plane across the pole that rotation is the mirroring at the plane across pole + n, which keeps right angles
- * even where pole + n is hardly more than rounding. With n they are right-handed.
+/* Two tangents that form a right-handed frame with n. They are the tangents at a fixed pole, turned by the smallest
+ * rotation that takes the pole to n. The frame is continuous in n except at -pole, an unlikely direction; no frame is
+ * continuous on the whole sphere. For vectors perpendicular to the pole, that rotation is the reflection at the plane
+ * perpendicular to pole + n. A reflection keeps right angles even where pole + n is mostly rounding error.
  */
 CT_FN void ct_frame_tangents(const double n[3], double tangents[2][3]) {
     const double pole[3] = {0.36, 0.48, 0.8};
@@ -127,7 +130,9 @@ CT_FN void ct_frame_tangents(const double n[3], double tangents[2][3]) {
     }
 }
 
-/* Normal and tangents, of body 0's force. 0: there is none, and they are zero. */
+/* Normal and tangents, from the sum f of body 0's gradient. Returns 0 if f is zero: there is no normal, and all are
+ * zero.
+ */
 CT_FN int ct_frame_normal(ct_contact *contact, const double f[3]) {
     double size = sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
     for (int i = 0; i < 3; i++) contact->normal[i] = contact->tangents[0][i] = contact->tangents[1][i] = 0;
@@ -139,14 +144,14 @@ CT_FN int ct_frame_normal(ct_contact *contact, const double f[3]) {
 
 /* ---- area and centre ---- */
 
-/* Of one body's entries. */
+/* Sums over one body's vertices, of fixed-point weights. */
 typedef struct ct_barycentre {
-    ct_wide first[3], first_abs[3]; /* sum of weight times coordinate, and of |weight| times coordinate */
-    ct_wide sum, sum_abs;
+    ct_wide first[3], first_abs[3]; /* sums of weight times coordinate, and of |weight| times coordinate */
+    ct_wide sum, sum_abs;           /* of weights, and of |weight| */
 } ct_barycentre;
 
-/* Units of weight per m^2: 2^50 to the largest view's area. The weight of a vertex that thousands of layers hang on
- * fits, and rounding is below double's own. */
+/* Units of weight per m^2: 2^50 units are the area of the largest view. The weight of a vertex that is shared by
+ * thousands of layers fits in 63 bits, and rounding to a unit loses less than a double's own rounding. */
 CT_FN double ct_barycentre_scale(const ct_window *window) {
     double largest = 0;
     for (int w = 0; w < 3; w++) {
@@ -180,8 +185,9 @@ CT_FN void ct_barycentre_join(ct_barycentre *b, const ct_barycentre *part) {
     }
 }
 
-/* Per side, the barycentre by friction weights. Where the weights of a side nearly cancel (a surface that the other
- * body holds from both sides) it would lie far outside the contact, so the weights' sizes are used there. 0: none. */
+/* One body's barycentre, weighted by friction weights. Where these nearly cancel (the other body touches the surface
+ * from both sides) it would lie far outside the contact, so |weight| is used instead. Returns 0 if all weights are
+ * zero. */
 CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, double p[3]) {
     if (b->sum_abs == 0) return 0;
     ct_wide size = b->sum < 0 ? -b->sum : b->sum;
@@ -194,10 +200,11 @@ CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, doub
     return 1;
 }
 
-/* Area, depth and centre of a contact whose volume and normal are known. */
+/* Area, depth and centre of a contact whose volume and normal are set. */
 CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2], int has_normal, double scale,
                            ct_contact *contact) {
-    /* Weights add up to 0, so the positive ones are half of all sizes; said so, swapping the bodies changes no bit. */
+    /* The area is the sum of the positive weights. All weights sum to 0, so it is half the sum of |weight|, a form in
+     * which swapping the bodies changes no bit. */
     contact->area = has_normal ? ct_wide_to_double(side[0].sum_abs + side[1].sum_abs) / (2 * scale) : 0;
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
     double p[2][3];

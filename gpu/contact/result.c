@@ -1,4 +1,4 @@
-/* result.c - makes results. */
+/* result.c - allocates results and fills their arrays of entries. */
 #include "gpu/contact/result.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 enum { ANY_ARRAY = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n) {
-    const size_t rows = n ? n : 1; /* so that an empty answer is not taken for a failure */
+    const size_t rows = n ? n : 1; /* malloc(0) may return NULL, which would look like a failure */
     bool ok = true;
     memset(arrays, 0, sizeof *arrays);
     if (want & ANY_ARRAY) ok = (arrays->vertices = malloc(rows * sizeof *arrays->vertices));
@@ -99,7 +99,7 @@ void ct_result_entries(ct_result *r, const ct_contact *contact, const ct_weight_
     memcpy(r->vertices + first, vertices, n * sizeof *r->vertices);
     const double pressure = -stiffness * contact->volume;
     double g[3];
-    /* One array after the other: a loop that asks for none is short. */
+    /* One loop per array, so that no loop tests which arrays are wanted. */
     for (uint64_t i = 0; r->gradient && i < n; i++) ct_frame_gradient(units, sums[i], r->gradient + 3 * (first + i));
     for (uint64_t i = 0; r->weights && i < n; i++) {
         ct_frame_gradient(units, sums[i], g);

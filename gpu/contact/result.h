@@ -1,4 +1,4 @@
-/* result.h - a step's result as its caller gets it, for every backend. */
+/* result.h - builds a step's ct_result, which the caller gets; for every backend. */
 #ifndef CT_RESULT_H
 #define CT_RESULT_H
 
@@ -7,32 +7,32 @@
 
 #include "gpu/contact/frame_k.h"
 
-/* The arrays of entries, as ct_result has them; NULL: not wanted. */
+/* Arrays of entries with the layout of ct_result; NULL: not wanted. */
 typedef struct ct_entry_arrays {
     uint32_t *vertices;
     double *gradient, *weights, *forces;
 } ct_entry_arrays;
 
-/* Allocates the arrays of n entries that `want` asks for; freed by ct_entry_arrays_free. False: no memory, and *arrays
- * is zero. */
+/* Allocates the arrays of n entries that `want` (CT_WANT_*) asks for; freed by ct_entry_arrays_free. False: out of
+ * memory; *arrays is all NULL. */
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 void ct_entry_arrays_free(ct_entry_arrays *arrays);
 
-/* An empty result with the arrays that `want` asks for; NULL, with *error, if there is no memory. Its contacts, counted
- * by n_contacts, and the arrays are still to be filled; but where `filled` is not NULL, those of the entries are taken
- * from there. */
+/* A result with capacity for n_contacts contacts, of which it has none yet, and with the arrays that `want` asks for,
+ * which the caller fills. If `filled` is not NULL, the result takes over its entry arrays instead of allocating them,
+ * and *filled becomes all NULL. NULL with *error: out of memory. */
 ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans,
                          ct_entry_arrays *filled, ct_error *error);
 
-/* Adds a contact whose count[] and n_spans are set and gives it its place in the arrays: *entry and *span are where the
- * next one's begin. */
+/* Appends a contact whose count[] and n_spans are set, and assigns it the entries from *entry on and the spans from
+ * *span on. Advances both to the next contact's first. */
 ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
 
-/* Fills the arrays of a contact's entries, both bodies' one after the other, from their sums. */
+/* Fills a contact's entries, body 0's and then body 1's, from their gradient sums. */
 void ct_result_entries(ct_result *result, const ct_contact *contact, const ct_weight_units *units, double stiffness,
                        const uint32_t *vertices, const int64_t (*sums)[3]);
 
-/* The same from arrays of these entries alone. */
+/* The same by copying from `from`, which holds only this contact's entries. */
 void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_entry_arrays *from);
 
 #endif

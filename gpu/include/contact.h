@@ -2,13 +2,13 @@
  *
  * Make an engine and some meshes, open a scene, add bodies to it, then step: each step moves bodies and returns, for
  * every pair of bodies that overlap, the volume of their intersection, its gradient with respect to every vertex, and
- * what follows from the two (contact frame, friction weights, penalty forces). The method (ct_method) decides how the
- * volume is computed. The engine knows nothing of sockets or servers.
+ * quantities that follow from the two (contact frame, friction weights, penalty forces). The method (ct_method) decides
+ * how the volume is computed. The engine knows nothing of sockets or servers.
  *
  * Units are SI: lengths in m, volumes in m^3, gradients dV/dx in m^2, forces in N. Vectors are in world axes. A mesh is
  * a closed surface whose triangles are counter-clockwise seen from outside. A pose is [R|t]: p_world = R p + t.
  *
- * Ownership: what a function returns in `out` belongs to the caller, who frees it with the function named there.
+ * Ownership: the caller owns an object returned in `out` and frees it with the function named there.
  * Arrays passed in are read during the call and not kept.
  *
  * Errors: a function that can fail returns a ct_status. Where a ct_error is passed (NULL is allowed), it names the
@@ -73,8 +73,8 @@ typedef struct ct_error {
 
 /* ---- meshes ---- */
 
-/* Immutable, reference-counted, identified by the hash of its content. A mesh also keeps what methods derive from it
- * (such as its edge adjacency): made when a step first needs it, freed with the mesh. */
+/* Immutable, reference-counted, identified by the hash of its content. A mesh also keeps data that methods derive from
+ * it, such as its edge adjacency: made when a step first needs it, freed with the mesh. */
 typedef struct ct_mesh ct_mesh;
 
 typedef enum ct_dtype { CT_F32 = 1, CT_F64 = 2 } ct_dtype;
@@ -114,7 +114,7 @@ typedef struct ct_mesh_info {
     uint64_t vertices;
     uint64_t triangles;
     uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh */
-    uint32_t components; /* connected pieces: triangles that share a vertex are connected */
+    uint32_t components; /* connected components; triangles that share a vertex are connected */
     double volume;       /* m^3, of the rest positions; > 0 */
     double area;         /* m^2 */
     double lo[3], hi[3]; /* m, bounding box of the rest positions */
@@ -298,7 +298,7 @@ typedef struct ct_update {
     double pose[12];     /* POSE: row-major 3x4 [R|t] */
 } ct_update;
 
-/* What a step computes besides each contact's bodies, volumes and error. */
+/* Optional results of a step. Each contact's bodies, volumes and error are always computed. */
 enum {
     CT_WANT_FRAME = 1u << 0,    /* area, depth, normal, tangents, centre, generalised gradients */
     CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */
@@ -334,8 +334,8 @@ typedef struct ct_contact {
     double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
                                           origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
 
-    /* The contact's share of the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per vertex
-     * of body[i] with a non-zero gradient, in rising order of vertex. */
+    /* The contact's entries in the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per
+     * vertex of body[i] with a non-zero gradient, in rising order of vertex. */
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
     uint64_t first_point, n_points; /* LDI: n_points is 0 */
@@ -429,7 +429,7 @@ typedef struct ct_result {
     uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes */
     uint64_t rays;      /* ray samples cast */
     uint64_t fragments; /* ray-triangle crossings kept, which are those that can bound a span: a measure of work */
-    double seconds[CT_PHASES]; /* this step's share of the batch by phase, summed over threads */
+    double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */
     size_t n_warnings;
     ct_warning *warnings; /* [n_warnings], in rising order of body, at most one of each body; NULL if there is none */
 } ct_result;

@@ -19,8 +19,8 @@ extern "C" {
 #endif
 
 /* bounds of width and height, pixels */
-#define CT_SNAPSHOT_LEAST 16
-#define CT_SNAPSHOT_MOST  4096
+#define CT_SNAPSHOT_MIN_SIDE 16
+#define CT_SNAPSHOT_MAX_SIDE 4096
 
 enum {
     CT_SHOW_BODIES = 1u << 0,
@@ -31,7 +31,7 @@ enum {
 
 typedef struct ct_snapshot_options {
     uint32_t cookie;        /* set by ct_snapshot_options_init */
-    uint32_t width, height; /* pixels, CT_SNAPSHOT_LEAST..MOST; 960 x 720 */
+    uint32_t width, height; /* pixels, CT_SNAPSHOT_MIN_SIDE..CT_SNAPSHOT_MAX_SIDE; 960 x 720 */
     uint32_t contact[2];    /* two bodies: only they and their contacts with each other are shown, and the picture is of
                                where their boxes overlap; 0 0: all */
     uint32_t show;          /* CT_SHOW_...; ALL */

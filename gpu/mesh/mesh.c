@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/clusters.h"
 #include "gpu/mesh/order.h"
 #include "gpu/mesh/sha256.h"
 #include "gpu/mesh/soup.h"
@@ -97,6 +98,10 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     pthread_mutex_init(&mesh->making, &recursive);
     pthread_mutexattr_destroy(&recursive);
     memset(soup, 0, sizeof *soup);
+    if (mesh->n_triangles >= CT_CLUSTERED_TRIANGLES && !ct_mesh_clusters(mesh, error)) {
+        ct_mesh_release(&mesh);
+        return CT_OUT_OF_MEMORY;
+    }
     *out = mesh;
     return CT_OK;
 }

@@ -29,9 +29,9 @@ static ct_status check_number(const char *field, double value, double low, doubl
 }
 
 static ct_status check_size(const char *field, uint32_t value, ct_error *error) {
-    if (value >= CT_SNAPSHOT_LEAST && value <= CT_SNAPSHOT_MOST) return CT_OK;
+    if (value >= CT_SNAPSHOT_MIN_SIDE && value <= CT_SNAPSHOT_MAX_SIDE) return CT_OK;
     return ct_fail(error, CT_OUT_OF_RANGE, field, "snapshot: %s is %u pixels, expected %d to %d", field, value,
-                   CT_SNAPSHOT_LEAST, CT_SNAPSHOT_MOST);
+                   CT_SNAPSHOT_MIN_SIDE, CT_SNAPSHOT_MAX_SIDE);
 }
 
 ct_status ct_snapshot_options_check(const ct_snapshot_options *o, ct_error *error) {

@@ -9,6 +9,7 @@
 #include "gpu/base/scratch.h"
 #include "gpu/raster/bins.h"
 #include "gpu/raster/raster_k.h"
+#include "gpu/view/near.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/winding_k.h"
 
@@ -68,10 +69,10 @@ typedef struct ct_bin_scratch {
 void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget);
 
 typedef struct ct_bin_cpu {
-    /* Finds which of triangles [first, last) may cover a sample that matters in some view: scratch->kept. Reads cells,
-     * not coords. is_uniform: see ct_bin_plan. False: out of memory. */
-    bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped, uint32_t first,
-                 uint32_t last, bool is_uniform);
+    /* Finds which triangles of some runs may cover a sample that matters in some view: scratch->kept. Reads cells, not
+     * coords. is_uniform: see ct_bin_plan. False: out of memory. */
+    bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
+                 const ct_triangle_run *runs, size_t n_runs, bool is_uniform);
 
     /* Sorts scratch->kept into bins. emit_small: small triangles of a uniform plan become crossings; otherwise all are
      * entries. False: out of memory. */

@@ -49,15 +49,15 @@ static inline __attribute__((always_inline)) bool bin_view(struct bin_output *to
     const struct extent4 *u = &q->axis[ct_view_u(w)], *v = &q->axis[ct_view_v(w)], *depth = &q->axis[w];
     if (!(views >> w & 1)) return true;
     if (__builtin_expect(to->crossings[w].n >= to->crossings[w].full, 0) && !grow_crossings(to, w, n)) return false;
-    unsigned lanes = q->present, large = bits_v4i(u->is_large | v->is_large);
+    unsigned lanes = q->present, large = sign_bits_v4i(u->is_large | v->is_large);
     if (views != 1u << w) /* lists of a single view hold only triangles that the cull saw in it */
-        lanes &= bits_v4i(u->has_samples & v->has_samples &
-                          ~(depth->is_behind | (depth->is_in_front & g->view[w].drops_in_front)));
+        lanes &= sign_bits_v4i(u->has_samples & v->has_samples &
+                               ~(depth->is_behind | (depth->is_in_front & g->view[w].drops_in_front)));
     unsigned small = lanes & ~large;
     large &= lanes;
     if (!is_single) {
         ct_v4i samples = max_v4i(u->end - u->first, v->end - v->first);
-        unsigned larger = small & bits_v4i(samples > FEW);
+        unsigned larger = small & sign_bits_v4i(samples > FEW);
         if (larger && __builtin_popcount(larger) < COMPANY) {
             small &= ~larger;
             large |= larger;

@@ -13,7 +13,7 @@ struct bin_entry {
     uint16_t first_u, last_u, first_v, last_v;
 };
 
-/* Four triangles emit at most this many crossings in a view; put_lanes may write four beyond. */
+/* Four triangles emit at most this many crossings in a view; compress_store may write four beyond. */
 enum { MAX_EMITTED = 4 * SMALL * SMALL + 4 };
 
 static size_t crossing_capacity(const struct ct_crossing_memory *m) {

@@ -141,18 +141,21 @@ static inline __attribute__((always_inline)) void cull_range(const ct_snapped_bo
     if (t < last) cull_two(snapped, t, t, dropped, to, is_uniform);
 }
 
-static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped, uint32_t first,
-                 uint32_t last, bool is_uniform) {
-    const size_t capacity = last - first + AHEAD + 4; /* with the padding of a list */
+static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
+                 const ct_triangle_run *runs, size_t n_runs, bool is_uniform) {
+    size_t capacity = AHEAD + 4; /* the padding of a list */
+    for (size_t i = 0; i < n_runs; i++) capacity += runs[i].end - runs[i].first;
     if (!ct_buffer_reserve(&scratch->kept_memory, budget, LISTS * capacity * sizeof(uint32_t), 0, false)) return false;
     struct kept_lists to;
     for (int k = 0; k < LISTS; k++) to.end[k] = (uint32_t *)scratch->kept_memory.data + k * capacity;
-    if (!is_uniform)
-        cull_range(snapped, first, last, &to, false, false);
-    else if (needs_prefetch(snapped))
-        cull_range(snapped, first, last, &to, true, true);
-    else
-        cull_range(snapped, first, last, &to, false, true);
+    for (size_t i = 0; i < n_runs; i++) {
+        if (!is_uniform)
+            cull_range(snapped, runs[i].first, runs[i].end, &to, false, false);
+        else if (needs_prefetch(snapped))
+            cull_range(snapped, runs[i].first, runs[i].end, &to, true, true);
+        else
+            cull_range(snapped, runs[i].first, runs[i].end, &to, false, true);
+    }
     for (int k = 0; k < CT_KEPT_LISTS; k++) {
         scratch->kept[k] = (uint32_t *)scratch->kept_memory.data + k * capacity;
         scratch->n_kept[k] = (uint32_t)(to.end[k] - scratch->kept[k]);

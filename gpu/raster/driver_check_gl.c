@@ -118,7 +118,7 @@ ct_status ct_raster_gl_check_driver(ct_raster_gl *gl, const char *renderer, ct_e
     ct_draw_region region = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
     const ct_patches *parts[2] = {&patches[0], &patches[1]};
     ct_drawing drawing = {
-        .tiles = &region, .n_tiles = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
+        .regions = &region, .n_regions = 1, .n_rays = RAYS, .parts = {&parts[0], &parts[1]}, .n_parts = 1};
     ct_status status = add_patches(scene, &plan, patches, &budget)
                            ? ct_raster_gl_draw(gl, &budget, &drawing, error)
                            : ct_fail(error, CT_OUT_OF_MEMORY, "rasterizer", "no memory to check the OpenGL driver");

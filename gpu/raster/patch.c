@@ -4,9 +4,10 @@
 bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,
                     const ct_binned_chunk *chunk, uint32_t first, uint32_t end, uint32_t region) {
     const ct_snapped_body *snapped = chunk->snapped;
-    const size_t most = patches->n + (chunk->offset[end] - chunk->offset[first]);
-    if (most * sizeof(ct_patch) > patches->memory.capacity &&
-        !ct_buffer_reserve(&patches->memory, budget, most * sizeof(ct_patch), patches->n * sizeof(ct_patch), false))
+    const size_t max_patches = patches->n + (chunk->offset[end] - chunk->offset[first]);
+    if (max_patches * sizeof(ct_patch) > patches->memory.capacity &&
+        !ct_buffer_reserve(&patches->memory, budget, max_patches * sizeof(ct_patch), patches->n * sizeof(ct_patch),
+                           false))
         return false;
     ct_patch *p = (ct_patch *)patches->memory.data + patches->n;
     for (uint32_t number = first; number < end; number++) {
@@ -18,7 +19,7 @@ bool ct_patches_add(ct_patches *patches, ct_budget *budget, const ct_window *win
             const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
             if (!ct_make_patch(p, window, w, is_counted, q, bin.first_row, bin.first_row + bin.rows)) continue;
             p->tag = snapped->body << 31 | chunk->entries[i];
-            p->tile = region;
+            p->region = region;
             patches->samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
             p++;
         }

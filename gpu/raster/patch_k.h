@@ -45,7 +45,7 @@ typedef struct ct_patch {
     double inverse;         /* 1 over twice the area */
     uint16_t u0, u1;        /* columns [u0, u1) of the view */
     uint16_t v0, v1;        /* rows [v0, v1) of the view */
-    uint32_t tile;          /* index of its ct_draw_region */
+    uint32_t region;        /* index of its ct_draw_region */
     uint32_t flags;
 } ct_patch;
 
@@ -94,7 +94,7 @@ CT_FN void ct_fit_columns(ct_patch *p, const int32_t *const q[3], const ct_latti
     p->u1 = (uint16_t)ct_samples_below((int32_t)r.hi + 2, lu->shift, lu->n);
 }
 
-/* Fills *p, except tag and tile, for the triangle with corners q in rows [first_row, end_row) of view w. Returns 0 if
+/* Fills *p, except tag and region, for the triangle with corners q in rows [first_row, end_row) of view w. Returns 0 if
  * it covers no samples there. counts_before: triangles in front of the window get CT_PATCH_BEFORE (CT_INITIAL_COUNTED).
  */
 CT_FN int ct_make_patch(ct_patch *p, const ct_window *window, int w, int counts_before, const int32_t *const q[3],
@@ -147,6 +147,6 @@ typedef struct ct_draw_command {
 
 /* Side of the framebuffer in pixels, the width of the widest view (CT_MAX_RESOLUTION). It has no attachments, so draw
  * regions may overlap; they are only spread out so that all of the GPU's raster units have work. */
-#define CT_PICTURE_SIDE 4096
+#define CT_FRAMEBUFFER_SIDE 4096
 
 #endif

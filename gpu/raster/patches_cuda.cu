@@ -15,7 +15,7 @@ CT_DEVICE void add_patch(const ct_draw_tables &b, const ct_patch *patch, uint32_
     if (index >= b.capacity.patches) return;
     ct_patch p = *patch;
     p.tag = tag;
-    p.tile = region;
+    p.region = region;
     b.patches[index] = p;
 }
 
@@ -43,8 +43,8 @@ CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_gpu_plan *plan
     return samples;
 }
 
-/* Where a view is drawn in the picture. The views stand side by side in a strip, which is cut into rows as wide as the
- * picture; regions may overlap (CT_PICTURE_SIDE). */
+/* Where a view is drawn in the framebuffer. The views lie side by side in a strip, which is cut into rows as wide as
+ * the framebuffer; regions may overlap (CT_FRAMEBUFFER_SIDE). */
 CT_DEVICE ct_draw_region draw_region_of(const ct_draw_tables &b, uint64_t view) {
     const int w = (int)(view % 3);
     const ct_lattice *axis = b.plans[view / 3].window.axis;
@@ -55,8 +55,8 @@ CT_DEVICE ct_draw_region draw_region_of(const ct_draw_tables &b, uint64_t view) 
     region.first_ray = (int32_t)b.ray_offset[view];
     region.shift_u = axis[ct_view_u(w)].shift;
     region.shift_v = axis[ct_view_v(w)].shift;
-    const uint64_t across = (uint64_t)(CT_PICTURE_SIDE - region.columns) + 1;
-    const uint64_t up = (uint64_t)(CT_PICTURE_SIDE - region.rows) + 1,
+    const uint64_t across = (uint64_t)(CT_FRAMEBUFFER_SIDE - region.columns) + 1;
+    const uint64_t up = (uint64_t)(CT_FRAMEBUFFER_SIDE - region.rows) + 1,
                    column = b.ray_offset[view] / (uint64_t)region.rows;
     region.left = (int32_t)(column % across);
     region.bottom = (int32_t)(column / across * (uint64_t)region.rows % up);

@@ -20,7 +20,7 @@ typedef struct ct_ray_lists {
     int32_t first_body; /* the body rasterised first; the other's fragments are kept only on rays that it crosses */
 } ct_ray_lists;
 
-/* Sets everything in *rays but the lists for bin number `bin`. All chunks of one body come before those of the other.
+/* Sets all of *rays except the lists, for bin number `bin`. All chunks of one body come before those of the other.
  */
 void ct_ray_lists_begin(ct_ray_lists *rays, const ct_bin_plan *plan, uint32_t bin, const ct_binned_chunk *chunks,
                         size_t n_chunks);

@@ -46,7 +46,7 @@ static void emit_row(struct fragment_writer *to, const ct_triangle_setup *s, siz
     const ct_v4l step1 = (ct_v4l){} + 4 * s->step_u[1], step2 = (ct_v4l){} + 4 * s->step_u[2];
     const ct_v4d inverse = (ct_v4d){} + s->inverse, dz1 = (ct_v4d){} + s->dz1, dz2 = (ct_v4d){} + s->dz2;
     const ct_v4i z0 = v4i(s->z0 + CT_DEPTH_BIAS), entering = v4i(s->ccw < 0), tags = v4i((int32_t)tag);
-    ct_v4l v1 = stepped(e1, s->step_u[1]), v2 = stepped(e2, s->step_u[2]);
+    ct_v4l v1 = four_steps(e1, s->step_u[1]), v2 = four_steps(e2, s->step_u[2]);
     const bool keep_all = !to->is_second;
     uint32_t *head = to->rays->head + ray;
     int32_t(*winding)[2] = to->rays->winding ? to->rays->winding + ray : NULL;

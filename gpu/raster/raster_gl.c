@@ -28,8 +28,8 @@ struct ct_raster_gl {
     ct_gl_context *context;
     GLuint program, framebuffer, vertices, indices;
     struct buffer buffers[CT_GL_BUFFERS];
-    size_t max_block; /* bytes, of a buffer that a shader can access */
-    int32_t max_side; /* pixels, of the framebuffer */
+    size_t max_buffer_bytes; /* bytes, of a buffer that a shader can access */
+    int32_t max_side;        /* pixels, of the framebuffer */
 };
 
 /* ---- buffers ---- */
@@ -38,14 +38,14 @@ struct ct_raster_gl {
 static ct_status reserve(ct_raster_gl *gl, int which, ct_budget *budget, size_t bytes, ct_error *error) {
     struct buffer *buffer = &gl->buffers[which];
     if (bytes <= buffer->capacity) return CT_OK;
-    if (bytes > gl->max_block)
+    if (bytes > gl->max_buffer_bytes)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer",
-                       "a buffer of %zu bytes, but shaders can access at most %zu", bytes, gl->max_block);
+                       "a buffer of %zu bytes, but shaders can access at most %zu", bytes, gl->max_buffer_bytes);
     glDeleteBuffers(1, &buffer->name); /* also unmaps it */
     ct_budget_release(budget, buffer->capacity);
     *buffer = (struct buffer){0};
     size_t capacity = bytes + bytes / 4;
-    if (capacity > gl->max_block) capacity = gl->max_block;
+    if (capacity > gl->max_buffer_bytes) capacity = gl->max_buffer_bytes;
     if (!ct_budget_reserve(budget, capacity)) {
         capacity = bytes;
         if (!ct_budget_reserve(budget, capacity))
@@ -77,11 +77,11 @@ static void *map_buffer(ct_raster_gl *gl, int which, size_t bytes) {
  * units have work. False: it exceeds OpenGL's limits. */
 static bool place_regions(const ct_raster_gl *gl, ct_drawing *d, int32_t *width, int32_t *height) {
     int32_t side = (int32_t)fmin(ceil(sqrt(d->n_rays)), gl->max_side);
-    for (uint32_t i = 0; i < d->n_tiles; i++)
-        if (d->tiles[i].columns > side) side = d->tiles[i].columns;
+    for (uint32_t i = 0; i < d->n_regions; i++)
+        if (d->regions[i].columns > side) side = d->regions[i].columns;
     int32_t left = 0, bottom = 0, top = 0;
-    for (uint32_t i = 0; i < d->n_tiles; i++) {
-        ct_draw_region *region = &d->tiles[i];
+    for (uint32_t i = 0; i < d->n_regions; i++) {
+        ct_draw_region *region = &d->regions[i];
         if (left + region->columns > side) {
             left = 0;
             bottom = top;
@@ -175,9 +175,9 @@ static uint32_t draw_passes(ct_raster_gl *gl, const ct_drawing *d, int32_t width
 static ct_status reserve_all(ct_raster_gl *gl, ct_budget *budget, const ct_drawing *d, ct_error *error) {
     size_t first = count_patches(d, 0), second = count_patches(d, 1), larger = (first > second ? first : second);
     size_t patch_bytes = larger ? larger * sizeof(ct_patch) : sizeof(ct_patch); /* no buffer may be empty */
-    if (patch_bytes > gl->max_block) patch_bytes = gl->max_block / sizeof(ct_patch) * sizeof(ct_patch);
+    if (patch_bytes > gl->max_buffer_bytes) patch_bytes = gl->max_buffer_bytes / sizeof(ct_patch) * sizeof(ct_patch);
     ct_status status = reserve(gl, CT_GL_PATCHES, budget, patch_bytes, error);
-    if (!status) status = reserve(gl, CT_GL_REGIONS, budget, d->n_tiles * sizeof *d->tiles, error);
+    if (!status) status = reserve(gl, CT_GL_REGIONS, budget, d->n_regions * sizeof *d->regions, error);
     if (!status) status = reserve(gl, CT_GL_HEADS, budget, d->n_rays * sizeof *d->head, error);
     if (!status) status = reserve(gl, CT_GL_WINDINGS, budget, d->n_rays * sizeof *d->winding, error);
     if (!status) status = reserve(gl, CT_GL_FRAGMENTS, budget, 1024 * sizeof *d->fragments, error);
@@ -190,7 +190,7 @@ static ct_status draw_views(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, 
     int32_t width, height;
     if (!place_regions(gl, d, &width, &height))
         return ct_fail(error, CT_LIMIT_EXCEEDED, "rasterizer",
-                       "%u draw regions need %d x %d pixels, but OpenGL draws at most %d", d->n_tiles, width, height,
+                       "%u draw regions need %d x %d pixels, but OpenGL draws at most %d", d->n_regions, width, height,
                        gl->max_side);
     uint64_t samples = 0; /* an upper bound of the number of fragments, which is counted in 32 bits */
     for (int pass = 0; pass < 2; pass++)
@@ -200,7 +200,8 @@ static ct_status draw_views(ct_raster_gl *gl, ct_budget *budget, ct_drawing *d, 
                        "%llu samples to test, but at most 2^32 at a time are possible", (unsigned long long)samples);
     ct_status status = reserve_all(gl, budget, d, error);
     if (status) return status;
-    glNamedBufferSubData(gl->buffers[CT_GL_REGIONS].name, 0, (GLsizeiptr)(d->n_tiles * sizeof *d->tiles), d->tiles);
+    glNamedBufferSubData(gl->buffers[CT_GL_REGIONS].name, 0, (GLsizeiptr)(d->n_regions * sizeof *d->regions),
+                         d->regions);
     d->n_fragments = draw_passes(gl, d, width, height);
     size_t bytes = d->n_fragments * sizeof *d->fragments;
     if (bytes > gl->buffers[CT_GL_FRAGMENTS].capacity) {
@@ -224,11 +225,12 @@ ct_status ct_raster_gl_draw(ct_raster_gl *gl, ct_budget *budget, ct_drawing *dra
 
 /* ---- shared buffers ---- */
 
-size_t ct_raster_gl_reach(const ct_raster_gl *gl) {
-    return gl->max_block;
+size_t ct_raster_gl_max_buffer_bytes(const ct_raster_gl *gl) {
+    return gl->max_buffer_bytes;
 }
 
-ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name, ct_error *error) {
+ct_status ct_raster_gl_replace_buffer(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name,
+                                      ct_error *error) {
     struct buffer *buffer = &gl->buffers[which];
     glDeleteBuffers(1, &buffer->name);
     *buffer = (struct buffer){0};
@@ -236,7 +238,7 @@ ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes,
     if (!bytes) return CT_OK;
     glCreateBuffers(1, &buffer->name);
     glNamedBufferStorage(buffer->name, (GLsizeiptr)bytes, NULL, GL_DYNAMIC_STORAGE_BIT);
-    ct_status status = ct_gl_check(gl->context, "making a buffer to share", error);
+    ct_status status = ct_gl_check(gl->context, "making a shared buffer", error);
     if (status) {
         glDeleteBuffers(1, &buffer->name);
         buffer->name = 0;
@@ -246,7 +248,7 @@ ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes,
 }
 
 ct_status ct_raster_gl_draw_shared(ct_raster_gl *gl, uint32_t n_commands, uint32_t capacity, ct_error *error) {
-    set_state(gl, CT_PICTURE_SIDE, CT_PICTURE_SIDE, capacity);
+    set_state(gl, CT_FRAMEBUFFER_SIDE, CT_FRAMEBUFFER_SIDE, capacity);
     glUniform1ui(UNIFORM_IS_SECOND_PASS, 0); /* both bodies in one pass, which keeps all fragments */
     glBindBuffer(GL_DRAW_INDIRECT_BUFFER, gl->buffers[CT_GL_COMMANDS].name);
     glMultiDrawElementsIndirect(GL_TRIANGLES, GL_UNSIGNED_INT, NULL, (GLsizei)n_commands, 0);
@@ -293,8 +295,8 @@ static ct_status create_objects(ct_raster_gl *gl, ct_error *error) {
     const GLint sides[] = {width, height, viewport[0], viewport[1]};
     for (int i = 0; i < 4; i++)
         if (sides[i] < gl->max_side) gl->max_side = sides[i];
-    /* Within CT_GL_MOST_REACH, vertex numbers (4 a patch) fit in 31 bits. */
-    gl->max_block = (uint64_t)bytes < CT_GL_MOST_REACH ? (size_t)bytes : CT_GL_MOST_REACH;
+    /* Within CT_GL_MAX_BUFFER_BYTES, vertex numbers (4 a patch) fit in 31 bits. */
+    gl->max_buffer_bytes = (uint64_t)bytes < CT_GL_MAX_BUFFER_BYTES ? (size_t)bytes : CT_GL_MAX_BUFFER_BYTES;
     glCreateFramebuffers(1, &gl->framebuffer);
     glCreateVertexArrays(1, &gl->vertices);
     ct_status indexed = make_indices(gl, error);

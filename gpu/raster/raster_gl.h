@@ -14,8 +14,8 @@
 
 /* Input and output of ct_raster_gl_draw. */
 typedef struct ct_drawing {
-    ct_draw_region *tiles; /* [n_tiles]; ct_raster_gl_draw sets left and bottom */
-    uint32_t n_tiles;
+    ct_draw_region *regions; /* [n_regions]; ct_raster_gl_draw sets left and bottom */
+    uint32_t n_regions;
     uint32_t n_rays;                   /* of all regions */
     const ct_patches *const *parts[2]; /* [n_parts] each: patches of the first and of the second pass */
     size_t n_parts;

@@ -18,7 +18,7 @@ ct_status ct_raster_gl_create(ct_gl_context *context, ct_raster_gl **out, ct_err
 /* Buffers, numbered as the shaders bind them; only the draw call itself reads CT_GL_COMMANDS. */
 typedef enum ct_gl_buffer {
     CT_GL_PATCHES,   /* ct_patch */
-    CT_GL_REGIONS,   /* ct_draw_region, all within CT_PICTURE_SIDE x CT_PICTURE_SIDE pixels */
+    CT_GL_REGIONS,   /* ct_draw_region, all within CT_FRAMEBUFFER_SIDE x CT_FRAMEBUFFER_SIDE pixels */
     CT_GL_HEADS,     /* uint32_t a ray: index of its first fragment; CT_END before a drawing */
     CT_GL_WINDINGS,  /* int32_t [2] a ray: initial winding numbers; 0 before a drawing */
     CT_GL_FRAGMENTS, /* ct_linked_fragment */
@@ -27,15 +27,17 @@ typedef enum ct_gl_buffer {
     CT_GL_BUFFERS
 } ct_gl_buffer;
 
-/* The largest buffer, in bytes, that a shader can access: the driver's limit, at most CT_GL_MOST_REACH. */
-size_t ct_raster_gl_reach(const ct_raster_gl *gl);
-#define CT_GL_MOST_REACH ((size_t)1 << 30)
+/* The largest buffer, in bytes, that a shader can access: the driver's limit, at most CT_GL_MAX_BUFFER_BYTES. */
+size_t ct_raster_gl_max_buffer_bytes(const ct_raster_gl *gl);
+#define CT_GL_MAX_BUFFER_BYTES ((size_t)1 << 30)
 
 /* Call the next three inside the context (ct_gl_enter). */
 
-/* Replaces a buffer by a new one of `bytes` bytes, at most ct_raster_gl_reach, with undefined content, and returns its
- * OpenGL name in *name. 0 bytes: deletes the buffer. OUT_OF_MEMORY, DEVICE_ERROR: there is no buffer afterwards. */
-ct_status ct_raster_gl_share(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name, ct_error *error);
+/* Replaces a buffer by a new one of `bytes` bytes, at most ct_raster_gl_max_buffer_bytes, with undefined content, and
+ * returns its OpenGL name in *name. 0 bytes: deletes the buffer. OUT_OF_MEMORY, DEVICE_ERROR: there is no buffer
+ * afterwards. */
+ct_status ct_raster_gl_replace_buffer(ct_raster_gl *gl, ct_gl_buffer which, size_t bytes, unsigned *name,
+                                      ct_error *error);
 
 /* Executes the first n_commands of CT_GL_COMMANDS. All seven buffers are shared; CT_GL_FRAGMENTS holds `capacity`
  * fragments. */

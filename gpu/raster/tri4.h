@@ -182,10 +182,10 @@ static inline __attribute__((always_inline)) void write_fragments(struct crossin
     const ct_v4u key = f->key + (rounded(w1 * depth->b + w2 * depth->c) << 1);
     const ct_v4u l1 = rounded(w1 * (double)CT_WEIGHT_ONE), l2 = rounded(w2 * (double)CT_WEIGHT_ONE);
     const ct_v4u front = join_halves(key, l1 << 32), back = join_halves(l2, q->tag);
-    put_lanes(to->front + to->n, front, hits);
-    put_lanes(to->back + to->n, back, hits);
-    put_lanes(to->where + to->n, where, hits);
-    to->n += n_lanes(hits);
+    compress_store(to->front + to->n, front, hits);
+    compress_store(to->back + to->n, back, hits);
+    compress_store(to->where + to->n, where, hits);
+    to->n += count_lanes(hits);
 }
 
 /* Rasterises the triangles in lane set `lanes` on view w and appends their crossings. is_single: at most one sample
@@ -204,13 +204,13 @@ static inline __attribute__((always_inline)) void emit_fragments(struct crossing
     /* Columns and rows still to come, minus 1: negative on the last. */
     const ct_v4i columns = u->end - u->first - 2;
     ct_v4i left = columns, rows = v->end - v->first - 2;
-    const bool several = !is_single && lanes & ~bits_v4i(columns & rows);
+    const bool several = !is_single && lanes & ~sign_bits_v4i(columns & rows);
     unsigned in_row = lanes;
     ct_v4d row0 = e0, row1 = e1, row2 = e2;
     ct_v4u row_where = where;
     for (;;) {
         ct_v4d least = min_v4d(min_v4d(e0, e1), e2);
-        unsigned hits = in_row & bits(least > 0.0), zero = in_row & bits(least == 0.0);
+        unsigned hits = in_row & sign_bits(least > 0.0), zero = in_row & sign_bits(least == 0.0);
         if (__builtin_expect(zero, 0)) {
             const struct edges edges = {f.area,
                                         {(v->b - v->c) * f.u_pitch, v->c * f.u_pitch, -v->b * f.u_pitch},
@@ -219,7 +219,7 @@ static inline __attribute__((always_inline)) void emit_fragments(struct crossing
         }
         write_fragments(&to, q, &f, depth, hits, where, e1, e2);
         if (!several) break;
-        in_row &= ~bits_v4i(left);
+        in_row &= ~sign_bits_v4i(left);
         if (in_row) {
             where += 1;
             left -= 1;
@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) void emit_fragments(struct crossing
             e1 += v->c * f.u_pitch;
             e2 -= v->b * f.u_pitch;
         } else {
-            lanes &= ~bits_v4i(rows);
+            lanes &= ~sign_bits_v4i(rows);
             if (!lanes) break;
             in_row = lanes;
             where = row_where += g->view[w].next_row;

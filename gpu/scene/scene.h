@@ -20,8 +20,6 @@ typedef struct ct_body {
     ct_box box;                   /* world, of the current state */
     double volume;                /* m^3, deformable: signed volume of the current positions, set by the backend */
     ct_warning_code condition;    /* of the volume; NONE for a rigid body */
-    ct_box next_box;              /* of the positions that an upload has looked at but not applied yet */
-    size_t updates_left;          /* while an upload is applied: updates of this body still to come */
     struct ct_resident *resident; /* the backend's state of the body */
     uint64_t device_bytes;        /* bytes of the device's own memory, without the mesh; 0 if the device has none */
 } ct_body;

@@ -1,12 +1,12 @@
-/* chain_k.h - a ray's fragments as a linked list, put in order without memory of its own, for backends that store them
- * so. Links are 1 + an index; 0 ends a list. */
+/* chain_k.h - sorts a ray's linked list of fragments in place, for backends that keep rays as lists. A link is 1 + the
+ * index of a fragment; 0 ends the list. */
 #ifndef CT_CHAIN_K_H
 #define CT_CHAIN_K_H
 
 #include "gpu/span/span_k.h"
 
-/* Merge sort from below: runs of 1, 2, 4, ... of the list are merged pair by pair until one is left. Returns the new
- * first link. */
+/* Bottom-up merge sort by ct_fragment_before: each pass merges pairs of sorted runs of 1, 2, 4, ... fragments, until
+ * one run is left. Needs no memory but the links. Returns the new first link. */
 CT_FN uint32_t ct_chain_sort(const ct_fragment *fragments, uint32_t *next, uint32_t head) {
     for (uint64_t run = 1;; run *= 2) {
         uint32_t left = head, tail = 0, merges = 0;

@@ -177,7 +177,7 @@ static bool walk_samples(struct large_bin *bin, samples which) {
     return true;
 }
 
-/* ---- what covers a block ---- */
+/* ---- triangles that cover a block ---- */
 
 /* Samples 0 to n - 1 of each row, n <= BLOCK_COLUMNS. */
 static inline samples first_samples(ct_v4i n) {
@@ -206,7 +206,7 @@ static void cover_block(struct large_bin *bin) {
             struct raster_triangle *t = bin->by_facing[i];
             if (!meets_rows(t, block->row)) continue;
             const ct_v4i begin = clamp_to_block(block, covers[i].begin), end = clamp_to_block(block, covers[i].end);
-            if (!bits_v4i(begin < end)) continue;
+            if (!sign_bits_v4i(begin < end)) continue;
             const samples cover = first_samples(end) & ~first_samples(begin);
             block->triangle[n] = t;
             block->depth[n] = linear_on_rows(t->depth, block->column, block->row);

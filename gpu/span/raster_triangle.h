@@ -31,7 +31,7 @@ static inline ct_v4d linear_on_rows(struct linear l, double column, double row) 
 }
 
 /* An upper bound of its size, and of the size of every partial sum, over the bin. */
-static inline double linear_most(struct linear l, double columns, double rows) {
+static inline double linear_bound(struct linear l, double columns, double rows) {
     return fabs(l.at) + columns * fabs(l.du) + rows * fabs(l.dv);
 }
 
@@ -115,22 +115,22 @@ static inline void setup_weights(struct raster_triangle *t, const struct linear 
     t->dz[1] = v4d(s->dz2 / (double)CT_WEIGHT_ONE);
 }
 
-/* The error is about ten roundings of terms no larger than `most`: 10 * 2^(46 - 53) < 1/8. */
+/* The error is about ten roundings of terms no larger than max_term: 10 * 2^(46 - 53) < 1/8. */
 static inline void setup_depth(struct raster_triangle *t, double columns, double rows) {
-    const double most = 0x1p46;
+    const double max_term = 0x1p46;
     const ct_triangle_setup *s = &t->setup;
     double dz1 = s->dz1 * s->inverse, dz2 = s->dz2 * s->inverse, z0 = s->z0;
     struct linear a = {(double)s->edge[1] * dz1, (double)s->step_u[1] * dz1, (double)s->step_v[1] * dz1};
     struct linear b = {(double)s->edge[2] * dz2, (double)s->step_u[2] * dz2, (double)s->step_v[2] * dz2};
     t->depth = (struct linear){z0 + a.at + b.at, a.du + b.du, a.dv + b.dv};
     t->is_flat = dz1 == 0 && dz2 == 0;
-    if (fabs(z0) + linear_most(a, columns, rows) + linear_most(b, columns, rows) > most) t->depth.at = NAN;
+    if (fabs(z0) + linear_bound(a, columns, rows) + linear_bound(b, columns, rows) > max_term) t->depth.at = NAN;
 }
 
 enum setup_result { SETUP_OK, SETUP_COVERS_NONE, SETUP_NOT_EXACT };
 
-/* Sets everything but tag and facing; q: the corners. SETUP_NOT_EXACT: a value grows beyond what doubles hold exactly.
- */
+/* Sets all fields except tag and facing; q: the corners. SETUP_NOT_EXACT: a value may exceed the integers that doubles
+ * hold exactly. */
 static inline enum setup_result setup_raster_triangle(struct raster_triangle *t, const int32_t *const q[3],
                                                       const ct_bin *bin) {
     const double exact = 0x1p50, columns = bin->columns, rows = bin->rows;
@@ -142,7 +142,7 @@ static inline enum setup_result setup_raster_triangle(struct raster_triangle *t,
     struct linear edges[3];
     for (int k = 0; k < 3; k++) {
         edges[k] = whole_units_of(&t->setup, k, !ct_edge_inside(&t->setup, k), m);
-        if (linear_most(edges[k], columns + 4, rows + ROWS_AT_ONCE) > exact) return SETUP_NOT_EXACT;
+        if (linear_bound(edges[k], columns + 4, rows + ROWS_AT_ONCE) > exact) return SETUP_NOT_EXACT;
     }
     setup_cuts(t, edges, bin->columns);
     setup_weights(t, edges, m);

@@ -8,7 +8,8 @@
 
 enum { OUT, IN };
 
-/* What a body's crossings, bits 1 << OUT and 1 << IN of a set, say about the ray: a table of one byte for each set. */
+/* What a body's crossings imply for the ray. A verdict_table has one byte per set of crossings (bits 1 << OUT and
+ * 1 << IN). */
 enum { HAS_ONE_INTERVAL = 0, NEVER_INSIDE = 1, NEEDS_WALK = 2 };
 typedef uint32_t verdict_table;
 #define VERDICTS(neither, out, in, both)                                                                               \
@@ -25,7 +26,7 @@ static inline verdict_table verdicts_of(int32_t initial_winding) {
 static const verdict_table VERDICTS_FROM_BALANCE =
     VERDICTS(NEVER_INSIDE, HAS_ONE_INTERVAL, NEEDS_WALK, HAS_ONE_INTERVAL);
 
-/* What all rays of a bin share; a local copy, so that stores to sums cannot alias it. */
+/* Data common to all rays of a bin; a local copy, so that stores to sums cannot alias it. */
 struct bin_rays {
     const ct_linked_fragment *fragments;
     const int32_t (*winding)[2]; /* may be NULL */

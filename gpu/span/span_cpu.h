@@ -35,7 +35,7 @@ typedef struct ct_span_scratch {
     ct_buffer covers; /* the large-triangle path's */
 } ct_span_scratch;
 
-/* What is accumulated of a pair's spans. */
+/* Which spans of a pair are found, and where they are accumulated. */
 typedef struct ct_span_options {
     const uint32_t *triangles[2]; /* per body: [n][3] vertex indices */
     ct_span_rule rule;

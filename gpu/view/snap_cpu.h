@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "gpu/base/box.h"
+#include "gpu/mesh/clusters.h"
 #include "gpu/view/view_k.h"
 
 typedef int32_t ct_coords[4]; /* lattice coordinates x, y, z of a vertex; the fourth is 0 */
@@ -29,6 +30,12 @@ typedef struct ct_snap_cpu {
     /* Computes coords of the corners of triangles kept[0..n_kept) only. */
     void (*snap_corners)(const ct_window *window, const float *positions, const double *pose, const uint32_t *triangles,
                          const uint32_t *kept, size_t n_kept, ct_coords *coords);
+    /* Computes coords and cells of the n vertices in a list; either may be NULL. */
+    void (*snap_list)(const ct_window *window, const float *positions, const double *pose, const uint32_t *vertices,
+                      size_t n, ct_coords *coords, ct_cells *cells);
+    /* As ct_clusters_refit. */
+    void (*refit)(const ct_clusters *clusters, const float *positions, uint32_t first, uint32_t end,
+                  ct_cluster_box *boxes);
 } ct_snap_cpu;
 
 extern const ct_snap_cpu ct_snap_cpu_base;

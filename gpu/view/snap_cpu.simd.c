@@ -6,6 +6,9 @@
 
 #include "gpu/base/kernel.h"
 #include "gpu/base/simd.h"
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 /* Loads four floats at once and masks off the fourth, which is the next vertex's x; after the last vertex there is none
  * to load. (v[3] = 0 instead of the mask would go through memory and wait for the store.) */
@@ -204,4 +207,63 @@ static void snap_corners(const ct_window *window, const float *positions, const 
         }
 }
 
-const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners};
+static void snap_list(const ct_window *window, const float *positions, const double *pose, const uint32_t *vertices,
+                      size_t n, ct_coords *coords, ct_cells *cells) {
+    const struct lattice_lanes s = load_lattice(window);
+    const double identity[12] = {0};
+    const struct pose_columns p = load_pose(pose ? pose : identity);
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = vertices[i];
+        const char *at = (const char *)(positions + 3 * k);
+        ct_v4i q = snap_position(&s, pose ? apply_pose(&p, at) : load(at, 1));
+        if (coords) memcpy(coords[k], &q, sizeof q);
+        if (cells) cells[k] = make_cells(&s, q);
+    }
+}
+
+/* Loads a vertex and the number behind it, which the caller ignores. */
+static inline ct_v4f load_any(const float *p) {
+    ct_v4f v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline ct_v4f min_v4f(ct_v4f a, ct_v4f b) {
+#ifdef __SSE2__
+    return (ct_v4f)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    const ct_v4i less = a < b;
+    return (ct_v4f)((less & (ct_v4i)a) | (~less & (ct_v4i)b));
+#endif
+}
+
+static inline ct_v4f max_v4f(ct_v4f a, ct_v4f b) {
+#ifdef __SSE2__
+    return (ct_v4f)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    const ct_v4i more = a > b;
+    return (ct_v4f)((more & (ct_v4i)a) | (~more & (ct_v4i)b));
+#endif
+}
+
+static void refit(const ct_clusters *clusters, const float *positions, uint32_t first, uint32_t end,
+                  ct_cluster_box *boxes) {
+    enum { PREFETCH_AHEAD = 16 }; /* vertices: those of a cluster lie in any order */
+    const uint32_t *vertices = clusters->vertices, n = clusters->first_vertex[clusters->n];
+    for (uint32_t c = first; c < end; c++) {
+        const uint32_t last = clusters->first_vertex[c + 1] - 1; /* loaded apart: nothing may lie behind it */
+        ct_v4f lo = load_float((const char *)(positions + 3 * (size_t)vertices[last]), 1), hi = lo;
+        for (uint32_t i = clusters->first_vertex[c]; i < last; i++) {
+            if (i + PREFETCH_AHEAD < n) __builtin_prefetch(positions + 3 * (size_t)vertices[i + PREFETCH_AHEAD]);
+            const ct_v4f p = load_any(positions + 3 * (size_t)vertices[i]);
+            lo = min_v4f(lo, p);
+            hi = max_v4f(hi, p);
+        }
+        for (int k = 0; k < 3; k++) {
+            boxes[c].lo[k] = lo[k];
+            boxes[c].hi[k] = hi[k];
+        }
+    }
+}
+
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners, snap_list, refit};

@@ -4,21 +4,18 @@
     bench.py --build build [--seconds S] [--meshes DIR] [--client-spin-us N] [--server-spin-us N]
 
 Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
-on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are.
+on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are. The figures of scenes
+in which little of the meshes touches are in scaling.py.
 """
 import argparse
 import json
 import os
 import pathlib
-import platform
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
+
+import scaling
+from programs import MESHES, ROOT, conditions, engine_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 
 # id, what it says, unit, the figure to reach, whether less is better
 FIGURES = [
@@ -47,90 +44,6 @@ CUDA_FIGURES = [
     ("cuda_all_positions", "CUDA: 69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 300.0, True),
     ("cuda_round_trip_boxes", "CUDA: two boxes at 32^2, full round trip over TCP loopback, p50", "us", 200.0, True),
 ]
-NO_BACKEND = 3  # bench_engine's exit code
-
-
-def first_line(*command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.splitlines()[0].strip() if done.stdout else "unknown"
-
-
-def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith(("model name", "CPU part")):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
-def conditions(build):
-    compiler, *flags = (build / "flags").read_text().split(" / ")[0].split()
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return {
-        "machine": f"{processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, {platform.machine()}",
-        "system": f"{platform.system()} {platform.release()}",
-        "compiler": first_line(compiler, "--version"),
-        "flags": " ".join(f for f in flags if f.startswith(("-O", "-f", "-m"))),
-        "commit": first_line("git", "describe", "--always", "--dirty"),
-        "load_before": os.getloadavg()[0],
-    }
-
-
-def json_lines(command, timeout, may_lack_backend=False):
-    """What the program printed; None where it lacks the backend and that is allowed."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=timeout)
-    if done.returncode == NO_BACKEND and may_lack_backend:
-        return None
-    if done.returncode:
-        raise SystemExit(f"bench: {command[0]} failed with exit code {done.returncode}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def default_of(build, option):
-    done = subprocess.run([str(build / "contactd"), "--print-config"], capture_output=True, text=True, check=True)
-    pairs = (line.split(" = ", 1) for line in done.stdout.splitlines() if " = " in line)
-    return dict(pairs)[option]
-
-
-def served_runs(build, flags, bench):
-    """What a bench printed that got the endpoint and the process of a contactd of its own."""
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
-        log_path = pathlib.Path(folder) / "contactd.log"
-        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}", *flags]
-        with log_path.open("w") as log:
-            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
-        try:
-            return json_lines(bench(endpoint, str(server.pid)), 120)
-        except SystemExit:
-            sys.stderr.write(log_path.read_text())
-            raise
-        finally:
-            server.send_signal(signal.SIGTERM)
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def stream_runs(build, seconds, meshes, client_spin, server_spin, backend="cpu"):
-    more = [] if client_spin is None else [client_spin]
-    return served_runs(build, ["--spin-us", server_spin, "--backend", backend], lambda endpoint, pid: [
-        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more])
-
-
-def neighbour_runs(build, seconds, meshes, backend="cpu"):
-    return served_runs(build, ["--backend", backend], lambda endpoint, _: [
-        str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])
 
 
 def spread(samples, scale=lambda x: x):
@@ -189,19 +102,15 @@ def measure_cuda(engine, stream):
     return found
 
 
-def number(value):
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def figures(wanted, found):
     expected = json.loads((HERE / "expected.json").read_text())
     for name, text, unit, reach, less in wanted:
         median, (low, high), baseline, baseline_is = found[name]
         yield {
             "figure": name, "text": text, "unit": unit, "median": median, "spread": [low, high],
-            "reach": reach, "reached": median <= reach if less else median >= reach,
+            "reach": reach, "reached": None if reach is None else median <= reach if less else median >= reach,
             "baseline": baseline, "baseline_is": baseline_is,
-            "speedup": (baseline / median if less else median / baseline),
+            "speedup": None if baseline is None else (baseline / median if less else median / baseline),
             "expected": expected.get(name, {}).get("value"), "floors": expected.get(name, {}).get("floors"),
         }
 
@@ -215,18 +124,12 @@ def floors(rows):
 
 
 def table(rows):
-    heads = ("figure", "measured", "spread", "to reach", "", "expected", "baseline", "x")
-    lines = [heads]
-    for row in rows:
-        lines.append((
-            row["text"], f"{number(row['median'])} {row['unit']}", "-".join(number(v) for v in row["spread"]),
-            number(row["reach"]), "reached" if row["reached"] else "MISSED",
-            number(row["expected"]) if row["expected"] is not None else "",
-            f"{number(row['baseline'])} ({row['baseline_is']})", f"{row['speedup']:.2f}",
-        ))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    lines.insert(1, tuple("-" * w for w in widths))
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+    return text_table(("figure", "measured", "spread", "to reach", "", "expected", "baseline", "x"), [(
+        row["text"], f"{number(row['median'])} {row['unit']}", "-".join(number(v) for v in row["spread"]),
+        number(row["reach"]), {None: "", True: "reached", False: "MISSED"}[row["reached"]], number(row["expected"]),
+        "" if row["baseline"] is None else f"{number(row['baseline'])} ({row['baseline_is']})",
+        "" if row["speedup"] is None else f"{row['speedup']:.2f}",
+    ) for row in rows])
 
 
 def profile(engine):
@@ -264,7 +167,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4.0, help="for each run")
     parser.add_argument("--client-spin-us", help="the C client's option; its default where not given")
     parser.add_argument("--server-spin-us", help="contactd's --spin-us; its default where not given")
-    parser.add_argument("--meshes", default=os.environ.get("CONTACTD_MESHES", str(ROOT / ".." / "shared" / "meshes")))
+    parser.add_argument("--meshes", default=MESHES)
     options = parser.parse_args()
     build = options.build.resolve()
     if not os.path.isdir(options.meshes):
@@ -273,19 +176,20 @@ def main():
     where = conditions(build)
     for key, value in where.items():
         print(f"{key}: {value}")
-    engine = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
-                         "--seconds", str(options.seconds)], 600)
-    spins = options.client_spin_us, options.server_spin_us or default_of(build, "spin-us")
+    engine = engine_runs(build, options.seconds, options.meshes)
+    spins = options.client_spin_us, options.server_spin_us
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
-    found = measure(engine, stream)
-    rows = list(figures(FIGURES + [row for row in EGL_FIGURES if row[0] in found], found))
-    cuda = json_lines([str(build / "tests/bench/bench_engine"), "--meshes", options.meshes,
-                       "--seconds", str(options.seconds), "--backend", "cuda"], 600, may_lack_backend=True)
+    grounds = ground_runs(build, options.seconds)
+    found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream)
+    found |= scaling.measure(engine, grounds)
+    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
+    cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
         rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
         engine, stream = engine + cuda, stream + on_cuda
+    stream += grounds
     print(f"\n{table(rows)}\n\nwhere the time goes:")
     print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
     for run in stream:

@@ -5,34 +5,22 @@
  * Each scene runs on the fastest instruction set with the threads its figure allows, and again on the plain one with
  * one thread as the baseline. With --backend cuda it runs on the first device, and the baseline is the CPU's fastest;
  * exit code 3 says that there is no such device. Bodies move a little at every step, so that no step repeats another.
- * The first steps' results are hashed: every run of a scene must give the same bits. bench.py makes the table. */
+ * The first steps' results are hashed: every run of a scene must give the same bits. bench.py makes the table.
+ *
+ * This file has the scenes of two bodies of which much overlaps; crowd_scenes.c has those of which little touches. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/include/contact.h"
+#include "tests/bench/crowd.h"
+#include "tests/bench/engine.h"
 #include "tests/bench/poses.h"
 #include "tests/bench/samples.h"
 #include "tests/scenes/shapes.h"
 
-enum { NO_BACKEND = 3, MIN_SAMPLES = 7, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
-
-static const char *meshes_dir = "../shared/meshes";
-static double seconds_per_run = 3;
-static unsigned max_threads = 2;
-static const char *backend = "cpu", *only;
-
-__attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("bench_engine: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    exit(1);
-}
+enum { MIN_SAMPLES = 7, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
 
 /* ---- bodies ---- */
 
@@ -44,31 +32,11 @@ typedef struct body {
     float *positions; /* deformable: its vertices at start, sent whole at every step */
 } body;
 
-static ct_mesh *mesh_file(const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", meshes_dir, name);
-    FILE *file = fopen(path, "rb");
-    if (!file) return NULL;
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    void *bytes = malloc((size_t)size);
-    if (!bytes || fread(bytes, 1, (size_t)size, file) != (size_t)size) die("cannot read %s", path);
-    fclose(file);
-    ct_mesh_limits limits;
-    ct_mesh_limits_init(&limits);
-    ct_error error = {0};
-    ct_mesh *mesh = NULL;
-    if (ct_mesh_read(bytes, (size_t)size, CT_FORMAT_AUTO, &limits, &mesh, &error)) die("%s: %s", path, error.message);
-    free(bytes);
-    return mesh;
-}
-
 /* The named file, or the shape where the file is not there. Takes the shape. */
 static body make_body(const char *file, struct shape shape, const char *shape_name, const double start[12]) {
     body b = {0};
     memcpy(b.start, start, sizeof b.start);
-    b.mesh = file ? mesh_file(file) : NULL;
+    b.mesh = file ? read_mesh_file(file) : NULL;
     if (b.mesh) {
         snprintf(b.name, sizeof b.name, "%s", file);
     } else {
@@ -119,28 +87,6 @@ typedef struct stage {
     ct_update *updates;  /* two for each scene */
     double (*turns)[12]; /* start pose of the second body in each scene */
 } stage;
-
-/* What runs a scene. */
-typedef struct runner {
-    const char *backend, *simd;
-    unsigned threads;
-    const char *rasterizer; /* NULL: the usual one */
-} runner;
-
-static ct_engine *make_engine(const runner *runner) {
-    ct_error error = {0};
-    ct_engine_options options;
-    ct_engine_options_init(&options);
-    options.backend = runner->backend;
-    options.threads = runner->threads;
-    options.simd = runner->simd;
-    if (runner->rasterizer) options.rasterizer = runner->rasterizer;
-    options.devices = "0";
-    ct_engine *engine = NULL;
-    if (ct_engine_create(&options, &engine, &error) == CT_OK) return engine;
-    fprintf(stderr, "bench_engine: %s\n", error.message);
-    exit(error.status == CT_UNSUPPORTED ? NO_BACKEND : 1);
-}
 
 static void set_up(stage *s, const bench *b, const runner *runner) {
     ct_error error = {0};
@@ -207,77 +153,41 @@ static void place(stage *s, const bench *b, unsigned k) {
     }
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static uint64_t hash_result(uint64_t hash, const ct_result *result) {
-    for (size_t c = 0; c < result->n_contacts; c++)
-        hash = hash_bytes(hash, result->contacts[c].volumes, sizeof result->contacts[c].volumes);
-    if (result->vertices) hash = hash_bytes(hash, result->vertices, result->n_entries * sizeof *result->vertices);
-    if (result->gradient) hash = hash_bytes(hash, result->gradient, 3 * result->n_entries * sizeof *result->gradient);
-    return hash;
-}
-
 /* ---- runs ---- */
 
 static void run(const bench *b, const runner *runner) {
     stage s = {0};
     set_up(&s, b, runner);
-    bench_samples ms = {0};
-    double phases[CT_PHASES] = {0}, volume = 0;
-    uint64_t hash = 0xcbf29ce484222325u, rays = 0, fragments = 0, contacts = 0, entries = 0;
+    run_totals totals = {0};
     double end = bench_now() + seconds_per_run;
-    ct_engine_facts facts, before = {0};
     for (unsigned k = 0; k < WARM_UP + MAX_SAMPLES; k++) {
         if (k >= WARM_UP + MIN_SAMPLES && bench_now() > end) break;
         place(&s, b, k);
-        if (k == WARM_UP) ct_engine_get_facts(s.engine, 0, &before);
+        if (k == WARM_UP) ct_engine_get_facts(s.engine, 0, &totals.before);
         double begin = bench_now();
         ct_status status = ct_engine_run(s.engine, s.steps, b->n_scenes);
         double took = bench_now() - begin;
         for (size_t i = 0; i < b->n_scenes; i++) {
-            ct_result *result = s.steps[i].result;
+            const ct_result *result = s.steps[i].result;
             if (status || !result) die("%s: step: %s", b->name, s.steps[i].error.message);
-            if (k < HASHED_STEPS) hash = hash_result(hash, result);
-            if (k >= WARM_UP) {
-                for (int p = 0; p < CT_PHASES; p++) phases[p] += result->seconds[p];
-                rays += result->rays;
-                fragments += result->fragments;
-                contacts += result->n_contacts;
-                entries += result->n_entries;
-                for (size_t c = 0; c < result->n_contacts; c++) volume += result->contacts[c].volume;
-            }
+            if (k < HASHED_STEPS) hash_result(&totals, result);
+            if (k >= WARM_UP) add_result(&totals, result);
             ct_result_free(&s.steps[i].result);
         }
-        if (k >= WARM_UP) bench_add(&ms, 1e3 * took);
+        if (k >= WARM_UP) bench_add(&totals.ms, 1e3 * took);
     }
-    if (!contacts) die("%s: the bodies never touched", b->name);
+    if (!totals.contacts) die("%s: the bodies never touched", b->name);
 
-    ct_engine_get_facts(s.engine, 0, &facts);
-    ct_mesh_info info[2];
-    for (int j = 0; j < 2; j++) ct_mesh_get_info(b->bodies[j].mesh, &info[j]);
-    double n = (double)ms.count;
-    printf("{\"backend\":\"%s\",\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
-           "\"resolution\":[%u,%u,%u],\"rasterizer\":\"%s\",\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\","
-           "\"samples\":%zu,",
-           facts.backend, b->name, b->bodies[0].name, b->bodies[1].name, (unsigned long long)info[0].triangles,
-           (unsigned long long)info[1].triangles, b->n_scenes, b->resolution[0], b->resolution[1], b->resolution[2],
-           facts.rasterizer, facts.simd, facts.threads, facts.device, ms.count);
-    printf("\"ms\":{\"p10\":%.6g,\"median\":%.6g,\"p90\":%.6g},\"phases_ms\":{", bench_quantile(&ms, 0.1),
-           bench_quantile(&ms, 0.5), bench_quantile(&ms, 0.9));
-    for (int p = 0; p < CT_PHASES; p++)
-        printf("%s\"%s\":%.6g", p ? "," : "", ct_phase_name((ct_phase)p), 1e3 * phases[p] / n);
-    printf("},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
-           "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,\"hash\":\"%016llx\"}\n",
-           (double)rays / n, (double)fragments / n, (double)contacts / n, (double)entries / n, volume / n,
-           (unsigned long long)facts.scratch_peak, (double)(facts.launches - before.launches) / n,
-           (double)(facts.uploaded - before.uploaded) / n, (double)(facts.downloaded - before.downloaded) / n,
-           (unsigned long long)hash);
-    fflush(stdout);
-    bench_free(&ms);
+    run_label label = {.scene = b->name, .n_scenes = b->n_scenes};
+    memcpy(label.resolution, b->resolution, sizeof label.resolution);
+    for (int j = 0; j < 2; j++) {
+        ct_mesh_info info;
+        ct_mesh_get_info(b->bodies[j].mesh, &info);
+        label.bodies[j] = b->bodies[j].name;
+        label.triangles[j] = info.triangles;
+    }
+    print_run(&label, s.engine, &totals, "");
+    bench_free(&totals.ms);
     tear_down(&s, b);
 }
 
@@ -294,10 +204,6 @@ static void compare(bench *b, unsigned threads) {
 static const double armadillo_pose[12] = {0.8915443744921647,   -0.058071003702544255, 0.4491952658258477,  0.1,
                                           0.1601468865334481,   0.9681012866153426,    -0.1926989195282664, 0.05,
                                           -0.42367629511812177, 0.24373686094371833,   0.8724051464613702,  0.02};
-
-static bool wanted(const char *name) {
-    return !only || strcmp(only, name) == 0;
-}
 
 static void compare_on_one(bench *b) {
     compare(b, 1);
@@ -324,7 +230,7 @@ static void compare_egl(bench *b) {
 }
 
 static void bunny_and_cube(const char *name, uint32_t resolution, void (*how)(bench *)) {
-    if (!wanted(name)) return;
+    if (!is_wanted(name)) return;
     bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
     for (int i = 0; i < 3; i++) b.resolution[i] = resolution;
     b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
@@ -334,7 +240,7 @@ static void bunny_and_cube(const char *name, uint32_t resolution, void (*how)(be
 }
 
 static void two_armadillos(void) {
-    if (!wanted("armadillos")) return;
+    if (!is_wanted("armadillos")) return;
     double identity[12];
     shape_pose_identity(identity);
     bench b = {
@@ -346,7 +252,7 @@ static void two_armadillos(void) {
 
 /* 4.4 million triangles: two of 2.2 million that share one mesh. Moved by their poses, so nothing but those is sent. */
 static void two_huge(void) {
-    if (!wanted("huge")) return;
+    if (!is_wanted("huge")) return;
     double identity[12];
     shape_pose_identity(identity);
     bench b = {.name = "huge", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01, .resolution = {512, 512, 512}};
@@ -358,7 +264,7 @@ static void two_huge(void) {
 }
 
 static void many_scenes(void) {
-    if (!wanted("batch_1024")) return;
+    if (!is_wanted("batch_1024")) return;
     double identity[12];
     shape_pose_identity(identity);
     bench b = {
@@ -389,5 +295,6 @@ int main(int argc, char **argv) {
     two_armadillos();
     two_huge();
     many_scenes();
+    time_crowds();
     return 0;
 }

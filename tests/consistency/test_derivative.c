@@ -66,7 +66,7 @@ static void check_vertices(const struct shape *a, const struct shape *b, uint64_
                     moved_vertex(&stage, stage.body[side], p, v, w, 0);
                     double slope = (up - down) / (2 * step), g = result->gradient[3 * e + (uint64_t)w];
                     /* A span that is born or dies within the step contributes at most its length over 2 step, on one
-                     * ray: a tile, 0.0016 m^2. Depths are rounded to 2^-27 of 3 m or so on some 20 rays. */
+                     * ray: an area of 0.0016 m^2. Depths are rounded to 2^-27 of 3 m or so on some 20 rays. */
                     assert_float_equal(slope, g, 0.0016 / 2 + 2e-5);
                     worst += fabs(slope - g);
                     largest += fabs(g);

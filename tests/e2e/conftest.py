@@ -20,6 +20,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from typing import Any, Callable
 
 import pytest
 
@@ -27,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 INSTRUMENTED = BUILD.name in ("address", "thread", "undefined")
 SLOW = 20.0 if INSTRUMENTED else 5.0  # how much longer than on an idle machine it may take until it counts as hung
+PATIENCE = 12 * SLOW  # seconds: a wait that takes longer hangs, on however busy a machine
 MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
@@ -41,6 +43,15 @@ def _ports() -> range:
     except OSError:
         given = 32768
     return range(10000, given) if given > 11000 else range(10000, 65536)
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """Repeats `condition()` until it is true, and returns its value. Fails the test, naming `what`, if it stays false."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"after {seconds:.0f} s there is still not: {what}"
+        time.sleep(0.005)
+    return value
 
 
 _claims: list[socket.socket] = []

@@ -12,7 +12,7 @@ import threading
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import SLOW, wait_until
 from contactd import _wire
 from geometry import UNIT_BOX, icosphere, moved
 from raw import Raw
@@ -53,10 +53,7 @@ class Bystander:
     def finish(self) -> None:
         """Ends it, and requires that it went undisturbed, and still answers."""
         before = self.steps
-        for _ in range(200):
-            if self.steps > before + 1 or self.wrong:
-                break
-            self._stop.wait(0.05)
+        wait_until(lambda: self.steps > before + 1 or self.wrong, "two more steps of the bystander")
         self._stop.set()
         self._thread.join()
         assert self.wrong == [] and self.steps > before + 1

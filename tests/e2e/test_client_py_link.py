@@ -15,11 +15,11 @@ import pytest
 from contactd import errors
 from contactd._request import Spin
 from contactd.errors import ErrorCode
+from conftest import PATIENCE, wait_until
 from fake_server import FakeServer, Refusal
 
 BOX = np.zeros((8, 3), np.float32)
 FACES = np.arange(36).reshape(12, 3) % 8
-PATIENCE = 60  # seconds: what takes longer hangs, on however busy a machine
 
 
 @pytest.fixture
@@ -39,13 +39,6 @@ def scene_of_two(client):
     mesh = client.register_mesh(BOX, FACES)
     scene = client.open_scene()
     return scene, scene.add_body(mesh), scene.add_body(mesh, pose=np.zeros((3, 4)))
-
-
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.005)
 
 
 def volume(result) -> float:
@@ -260,7 +253,7 @@ def test_steps_in_flight_survive_a_crash(fake, client):
     scene.step(positions={a: full(1)})
     fake.hook = lambda kind, body: "silence" if kind == "Step" else None
     futures = [scene.submit(positions={a: full(i)}) for i in range(10)]
-    wait_until(lambda: fake.heard.count("Step") == 11)
+    wait_until(lambda: fake.heard.count("Step") == 11, "the eleventh step at the server")
     fake.crash()
     fake.hook = lambda kind, body: None
     fake.start()
@@ -338,8 +331,12 @@ def test_nobody_there():
 
 def test_no_contactd_there(fake):
     fake.hook = lambda kind, body: "silence"
-    with pytest.raises(ConnectionError, match="no contactd server answers"):
-        contactd.connect(fake.address, timeout=1.5)
+    for timeout in (1.5, 15, PATIENCE):  # on a busy machine the connection itself may take the first of these
+        with pytest.raises(ConnectionError) as e:
+            contactd.connect(fake.address, timeout=timeout)
+        if fake.heard:
+            break
+    assert "no contactd server answers" in str(e.value)
 
 
 def test_address_that_is_none():
@@ -395,12 +392,12 @@ def test_late_answers_are_taken_back(fake, client):
             gate.wait(PATIENCE)
 
     fake.hook = hook
-    with pytest.raises(TimeoutError):
-        client.open_scene(timeout=0.5)
+    while "OpenScene" not in fake.heard:  # on a busy machine the request may expire before it is sent
+        with pytest.raises(TimeoutError):
+            client.open_scene(timeout=0.5)
     gate.set()
-    wait_until(lambda: "CloseScene" in fake.heard)
+    wait_until(lambda: "CloseScene" in fake.heard and not fake.scenes, "the end of the scene")
     client.ping()
-    assert not fake.scenes
 
 
 def test_in_flight_limit(fake):
@@ -417,7 +414,7 @@ def test_in_flight_limit(fake):
         scene, a, b = scene_of_two(client)
         for i in range(10):
             scene.submit(positions={a: full(i)}, timeout=PATIENCE)
-        wait_until(lambda: len(held) >= 4)
+        wait_until(lambda: len(held) >= 4, "the fourth step at the server")
         time.sleep(0.2)
         assert held == [1, 2, 3, 4]
 
@@ -433,7 +430,7 @@ def test_keeps_its_lease(fake):
     fake.hook = hook
     with contactd.connect(fake.address):
         # One of its own after its first one, and the next one in time; where others keep the cores from it, some day.
-        wait_until(lambda: any(b - a < 0.6 for a, b in zip(pings[1:], pings[2:])))
+        wait_until(lambda: any(b - a < 0.6 for a, b in zip(pings[1:], pings[2:])), "two pings within a lease")
 
 
 def test_asyncio(client):

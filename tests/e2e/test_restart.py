@@ -14,7 +14,7 @@ import urllib.request
 import contactd
 import numpy as np
 import pytest
-from conftest import ROOT, SLOW
+from conftest import ROOT, SLOW, wait_until
 from geometry import UNIT_BOX, blob, icosphere, moved
 from raw import Raw
 
@@ -123,9 +123,12 @@ def test_a_server_that_stays_away(make_server):
         scene = client.open_scene(resolution=16)
         scene.add_body(mesh)
         server.kill()
-        with pytest.raises(ConnectionError) as e:
-            scene.step(timeout=2)  # long enough to see that the connection is gone
-        assert server.stream in str(e.value) and e.value.retry
+        for timeout in (2, 10, 60 * SLOW):  # until the client sees that the connection is gone
+            with pytest.raises((ConnectionError, TimeoutError)) as e:
+                scene.step(timeout=timeout)
+            if isinstance(e.value, ConnectionError):
+                break
+        assert isinstance(e.value, ConnectionError) and server.stream in str(e.value) and e.value.retry
         server.start()
         assert scene.step(timeout=20 * SLOW).contacts == []
 
@@ -196,9 +199,7 @@ time.sleep(60)
         assert {s["owner"] for s in stays.scenes()} == {"stays", "doomed"}
         child.kill()
         child.wait()
-        deadline = time.monotonic() + 30 * SLOW
-        while len(stays.scenes()) > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: len(stays.scenes()) == 1, "the end of the killed client's scene", 30 * SLOW)
         assert [s["owner"] for s in stays.scenes()] == ["stays"]
         after = metrics(server)
         for word in ("scenes", "bodies", "sessions"):
@@ -282,10 +283,7 @@ print(scene.step().contacts[0].volume, client.reconnects, flush=True)
         word, before = child.stdout.readline().split()
         assert word == "ready"
         os.kill(child.pid, signal.SIGSTOP)
-        deadline = time.monotonic() + 30 * SLOW
-        while gauge(metrics(server), "sessions") > 0:
-            assert time.monotonic() < deadline, "its lease did not end"
-            time.sleep(0.05)
+        wait_until(lambda: gauge(metrics(server), "sessions") == 0, "the end of its lease", 30 * SLOW)
         os.kill(child.pid, signal.SIGCONT)
         child.stdin.write("go\n")
         child.stdin.flush()

@@ -51,29 +51,43 @@ def test_slow_clients_are_not_waited_for_awake(make_server):
         assert any(share_of_a_core(server.pid, ping_slowly) <= QUIET + 0.03 for _ in range(10))
 
 
-def couriers(pid: int) -> list[int]:
-    """ZeroMQ's threads that carry messages."""
+def thread_name(task: pathlib.Path) -> str:
+    try:
+        return (task / "comm").read_text()
+    except OSError:
+        return ""  # the thread has ended
+
+
+def zmq_io_thread(pid: int) -> int:
+    """The server's only ZeroMQ I/O thread. It takes its name after it has started, which may be after /readyz answers."""
     tasks = pathlib.Path(f"/proc/{pid}/task")
-    return [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().startswith("ZMQbg/IO")]
+
+    def named() -> list[int]:
+        return [int(task.name) for task in tasks.iterdir() if thread_name(task).startswith("ZMQbg/IO")]
+
+    (thread,) = conftest.wait_until(named, "a thread of the server's with the name of ZeroMQ's I/O thread")
+    return thread
 
 
 def test_its_courier_gives_way_to_brisk_clients(make_server):
     """See proto/courier.h: while the server is awake for the next message, and no longer."""
     server = make_server("--spin-us", "100000")
-    (courier,) = couriers(server.pid)
+    io_thread = zmq_io_thread(server.pid)
     with contactd.connect(server.stream) as client:
         for policy, pause in [(os.SCHED_BATCH, 0), (os.SCHED_OTHER, 0.2), (os.SCHED_BATCH, 0)]:
-            deadline = time.monotonic() + 60 * conftest.SLOW
-            while os.sched_getscheduler(courier) != policy:
-                assert time.monotonic() < deadline
+
+            def has_policy() -> bool:
                 client.ping()
                 time.sleep(pause)
+                return os.sched_getscheduler(io_thread) == policy
+
+            conftest.wait_until(has_policy, f"the scheduling policy {policy}", 60 * conftest.SLOW)
 
 
 def test_its_courier_does_not_where_it_never_is_awake(make_server):
     server = make_server("--spin-us", "0")
-    (courier,) = couriers(server.pid)
+    io_thread = zmq_io_thread(server.pid)
     with contactd.connect(server.stream) as client:
         for _ in range(100):
             client.ping()
-            assert os.sched_getscheduler(courier) == os.SCHED_OTHER
+            assert os.sched_getscheduler(io_thread) == os.SCHED_OTHER

@@ -1,11 +1,12 @@
-/* check.c - what must hold on every device of a backend, as a plain program: for machines that have a GPU and a
- * compiler but none of the tests' libraries. tests/gpu-check.sh runs it.
+/* check.c - checks every device of a backend, without a test library: for machines that have only a GPU and a compiler.
+ * tests/gpu-check.sh runs it.
  *
  *   check [--backend cuda|cpu] [--rasterizer native|egl] [--short]
  *
- * Each golden scene must give its hash on each device; a step must move no more bytes than changed and start few
- * kernels, however many scenes are in the batch; memory comes back; a budget that is too small is an error that names
- * it. --short leaves out what takes long under compute-sanitizer. Exit code 0: all held, 1: not, 3: no such backend.
+ * Each golden scene must give its hash on each device. A step must copy no more bytes than changed, and launch few
+ * kernels, however many scenes are in the batch. Memory must be freed, pinned memory counted, and a budget that is too
+ * small must be an error that names it. --short leaves out what takes long under compute-sanitizer. Exit code 0: all
+ * checks passed, 1: some failed, 3: no such backend.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -56,7 +57,7 @@ static ct_engine_facts facts_of(const ct_engine *engine) {
 
 /* ---- the same bits ---- */
 
-static void same_bits(ct_engine *engine, const char *device, bool brief) {
+static void check_bits(ct_engine *engine, const char *device, bool brief) {
     for (size_t scene = 0; golden_name(scene); scene++) {
         if (brief && !strstr("moving, pile, crowd", golden_name(scene))) continue;
         struct golden_answer answer = golden_run(engine, scene);
@@ -85,14 +86,14 @@ static ct_update pose_of(const struct stage *stage, int k) {
     return update;
 }
 
-static void moves_what_changed(ct_engine *engine, const char *device) {
+static void check_traffic(ct_engine *engine, const char *device) {
     struct stage stage = open_pair(engine);
     ct_body_info body;
     ct_scene_body_at(stage.scene, 0, &body);
     size_t bytes = body.vertices * 12;
     float *positions = malloc(bytes);
     memcpy(positions, ct_mesh_positions(body.mesh), bytes);
-    for (int k = 0; k < 3; k++) { /* the last of them: nothing is new about it */
+    for (int k = 0; k < 3; k++) { /* only the last round is checked, when the tables have grown */
         ct_update updates[2] = {pose_of(&stage, k),
                                 {.body = stage.body[0],
                                  .kind = CT_UPDATE_POSITIONS,
@@ -122,7 +123,7 @@ static uint64_t launches_of(ct_engine *engine, size_t n) {
     ct_step steps[MOST];
     uint64_t launches = 0;
     for (size_t i = 0; i < n; i++) stages[i] = open_pair(engine);
-    for (int again = 0; again < 2; again++) { /* the first one may have to make room */
+    for (int again = 0; again < 2; again++) { /* the first batch may grow the tables */
         for (size_t i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL};
         uint64_t before = facts_of(engine).launches;
         if (ct_engine_run(engine, steps, n)) check(false, "a batch of %zu failed", n);
@@ -133,14 +134,14 @@ static uint64_t launches_of(ct_engine *engine, size_t n) {
     return launches;
 }
 
-static void few_launches(ct_engine *engine, const char *device) {
+static void check_launches(ct_engine *engine, const char *device) {
     uint64_t one = launches_of(engine, 1), many = launches_of(engine, 64);
     check(one > 0 && one <= MAX_LAUNCHES, "%s: %" PRIu64 " launches for a step, at most %d wanted", device, one,
           MAX_LAUNCHES);
     check(many == one, "%s: %" PRIu64 " launches for a batch of 64 steps, as for one", device, many);
 }
 
-static void gives_memory_back(ct_engine *engine, const char *device) {
+static void check_freed_memory(ct_engine *engine, const char *device) {
     struct shape shape = shape_torus(0.8, 0.35, 200, 100);
     ct_error error = {0};
     ct_mesh *mesh = shape_to_mesh(&shape, &error);
@@ -166,7 +167,25 @@ static void gives_memory_back(ct_engine *engine, const char *device) {
     ct_mesh_release(&mesh);
 }
 
-static void keeps_its_budget(const char *backend, const char *device) {
+/* A step that asks for spans writes them into pinned memory, which is counted as scratch and freed with the engine. */
+static void check_pinned_memory(ct_engine *engine, const char *device) {
+    struct stage stage = open_pair(engine);
+    uint64_t scratch[2] = {0};
+    for (int spans = 0; spans < 2; spans++) {
+        ct_result *result = stage_step(&stage, NULL, 0, spans ? CT_WANT_SPANS : 0);
+        ct_engine_facts facts = facts_of(engine);
+        scratch[spans] = facts.scratch_bytes;
+        if (spans)
+            check(result->n_spans > 0 && scratch[1] >= scratch[0] && scratch[1] >= result->n_spans * sizeof(ct_span) &&
+                      facts.memory_used <= facts.memory_budget,
+                  "%s: %" PRIu64 " spans, %" PRIu64 " bytes of scratch with them, %" PRIu64 " before", device,
+                  result->n_spans, scratch[1], scratch[0]);
+        ct_result_free(&result);
+    }
+    stage_close(&stage);
+}
+
+static void check_budget(const char *backend, const char *device) {
     const uint64_t budget = 64 << 20;
     ct_engine *engine = make_engine(backend, device, budget);
     struct shape shape = shape_torus(0.8, 0.35, 1000, 500); /* 1M triangles: 6 MB of positions, 12 MB of corners */
@@ -219,19 +238,20 @@ int main(int argc, char **argv) {
         char device[24];
         snprintf(device, sizeof device, "%zu", d);
         ct_engine *engine = make_engine(backend, device, 0);
-        same_bits(engine, device, brief);
+        check_bits(engine, device, brief);
         if (has_memory) {
-            moves_what_changed(engine, device);
-            if (!brief) few_launches(engine, device);
-            gives_memory_back(engine, device);
+            check_traffic(engine, device);
+            if (!brief) check_launches(engine, device);
+            check_freed_memory(engine, device);
+            check_pinned_memory(engine, device);
         }
         ct_engine_destroy(&engine);
-        if (has_memory && !brief) keeps_its_budget(backend, device);
+        if (has_memory && !brief) check_budget(backend, device);
     }
-    if (!brief && has_memory) { /* that the hashes are this machine's too */
+    if (!brief && has_memory) { /* the hashes must be this machine's CPU's too */
         rasterizer = "native";
         ct_engine *cpu = make_engine("cpu", "all", 0);
-        same_bits(cpu, "cpu", false);
+        check_bits(cpu, "cpu", false);
         ct_engine_destroy(&cpu);
     }
     printf("%u checks, %u failed\n", n_checks, n_failed);

@@ -1,4 +1,4 @@
-/* clip.c - clips triangles by planes through a point; integrals over the clipped pieces. */
+/* clip.c - clips triangles by planes through a point; integrals over the resulting polygons. */
 #include "tests/scenes/clip.h"
 
 #include <math.h>
@@ -6,8 +6,8 @@
 
 #include "tests/scenes/build.h"
 
-/* A vertex of a clipped triangle: barycentric weights of the triangle's corners. */
-struct piece {
+/* A clipped triangle. A vertex is given by its barycentric weights of the triangle's corners. */
+struct polygon {
     double weight[8][3];
     int n;
 };
@@ -21,10 +21,10 @@ static double dot(const double a[3], const double b[3]) {
 }
 
 /* Keeps the part where the linear function with these values at the triangle's corners is <= 0. */
-static void cut(struct piece *piece, const double at[3]) {
-    struct piece kept = {.n = 0};
-    for (int i = 0; i < piece->n; i++) {
-        const double *a = piece->weight[i], *b = piece->weight[(i + 1) % piece->n];
+static void cut(struct polygon *polygon, const double at[3]) {
+    struct polygon kept = {.n = 0};
+    for (int i = 0; i < polygon->n; i++) {
+        const double *a = polygon->weight[i], *b = polygon->weight[(i + 1) % polygon->n];
         double va = dot(a, at), vb = dot(b, at);
         if (va <= 0) memcpy(kept.weight[kept.n++], a, sizeof *kept.weight);
         if ((va <= 0) == (vb <= 0)) continue;
@@ -32,7 +32,7 @@ static void cut(struct piece *piece, const double at[3]) {
         for (int k = 0; k < 3; k++) kept.weight[kept.n][k] = a[k] + t * (b[k] - a[k]);
         kept.n++;
     }
-    *piece = kept;
+    *polygon = kept;
 }
 
 struct clipped clip(const struct shape *shape, const double pose[12], const struct corner *corner,
@@ -50,21 +50,21 @@ struct clipped clip(const struct shape *shape, const double pose[12], const stru
                                 : (double)q[k]) -
                           corner->apex[k];
         }
-        struct piece piece = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, 3};
-        for (int i = 0; i < corner->n && piece.n; i++) {
+        struct polygon polygon = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, 3};
+        for (int i = 0; i < corner->n && polygon.n; i++) {
             double at[3];
             for (int c = 0; c < 3; c++) at[c] = dot(p[c], corner->normal[i]);
-            cut(&piece, at);
+            cut(&polygon, at);
         }
-        double e1[3], e2[3], n[3]; /* n: the whole triangle's area vector; a piece's is its share of that */
+        double e1[3], e2[3], n[3]; /* n: twice the triangle's area vector */
         for (int k = 0; k < 3; k++) e1[k] = p[1][k] - p[0][k], e2[k] = p[2][k] - p[0][k];
         cross(e1, e2, n);
-        for (int i = 1; i + 1 < piece.n; i++) {
-            const double *a = piece.weight[0], *b = piece.weight[i], *c = piece.weight[i + 1];
-            double share = (b[1] - a[1]) * (c[2] - a[2]) - (b[2] - a[2]) * (c[1] - a[1]);
+        for (int i = 1; i + 1 < polygon.n; i++) {
+            const double *a = polygon.weight[0], *b = polygon.weight[i], *c = polygon.weight[i + 1];
+            double fraction = (b[1] - a[1]) * (c[2] - a[2]) - (b[2] - a[2]) * (c[1] - a[1]);
             double area[3], mean[3], middle[3] = {0, 0, 0}, arm[3], torque[3];
             for (int k = 0; k < 3; k++) {
-                area[k] = share * n[k] / 2;
+                area[k] = fraction * n[k] / 2;
                 mean[k] = (a[k] + b[k] + c[k]) / 3; /* of the weights: linear functions integrate to this times area */
                 out.flat[k] += fabs(area[k]);
             }

@@ -38,6 +38,12 @@ struct shape shape_cylinder(double r, double height, int n);                    
 struct shape shape_blob(double radius, int level, double bumps, uint64_t seed); /* an icosphere whose radius varies
                                                                   smoothly by up to the fraction bumps (0..0.5) */
 
+/* A slab, square seen along z. Its top is a heightfield of n x n squares, z = shape_slab_top(x, y), in which `waves`
+ * whole sine waves of height +-wave run along each side; its bottom is flat, at z = -thickness, and as fine as the top.
+ * |wave| < thickness. Crests and troughs cancel: the volume is side^2 thickness. 2(n+1)^2 / 4n^2+8n. */
+struct shape shape_slab(double side, double thickness, double wave, int waves, int n);
+double shape_slab_top(double side, double wave, int waves, double x, double y);
+
 /* A bolt: one right-handed thread about z over `turns` turns, its ends closed by discs; its radius runs smoothly
  * between r - depth (root) and r (crest). A nut: the same thread moved outward by `gap`, inside a hexagonal prism of
  * the given width across flats. Put in one place they are `gap` apart, also after turning one by a and moving it by

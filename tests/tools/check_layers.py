@@ -64,6 +64,7 @@ LIBRARIES = [
     ("**/cuda*.h", ["**.cu", "**.cuh"]),
     ("**/png*.h", ["gpu/picture/*_png.c"]),
     ("**/cub/**", ["**.cu", "**.cuh"]),
+    ("**/nvtx3/**", ["gpu/backend/cuda/*"]),
     ("**/epoxy/**", ["**_gl.c", "gpu/backend/gl/*"]),
     ("**/EGL/**", ["**_gl.c", "gpu/backend/gl/*"]),
     ("**/GL/**", ["**_gl.c", "gpu/backend/gl/*"]),

@@ -1,4 +1,4 @@
-/* answer.c - a step's result, made of the contacts of its pairs. */
+/* answer.c - makes a step's result from the contacts of its pairs. */
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
@@ -26,11 +26,11 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
                    device->budget.limit ? ", with a limit set" : "");
 }
 
-/* What the contacts of a step need together. */
+/* Totals over the contacts of a step. */
 struct totals {
     size_t contacts;
     uint64_t entries, spans;
-    ct_entry_arrays *only; /* of the only contact of the only pair: they become the result's without a copy */
+    ct_entry_arrays *only; /* of the only contact of the only pair: the result takes them over without a copy */
 };
 
 static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
+
+/* Up to this many steps are set up and answered one after the other, each by all threads where it is worth it. */
+enum { FEW_STEPS = 8 };
 
 struct step_state {
     size_t first_pair, n_pairs;
@@ -16,10 +18,12 @@ struct step_state {
 struct batch {
     ct_device *device;
     ct_workspace *workspace;
+    ct_plan_pair_fn plan_pair; /* the method's */
     ct_step *steps;
     struct step_state *states;
     ct_pair_task *pairs;
     const uint32_t *order; /* of the pairs that are not spread */
+    bool is_wide;          /* more than FEW_STEPS: steps are spread over the threads, not the work of one */
 };
 
 /* ---- bodies and pairs ---- */
@@ -42,7 +46,10 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
     }
     ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
                       &step->error);
-    state->broadphase = ct_now() - uploaded;
+    double paired = ct_now();
+    state->broadphase = paired - uploaded;
+    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, NULL);
+    state->upload += ct_now() - paired;
 }
 
 static bool reserve_pairs(ct_workspace *workspace, size_t n) {
@@ -71,7 +78,7 @@ static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) 
         pair->stiffness = scene->settings.stiffness;
         pair->is_alone = scene->broad.n_pairs == 1;
         ct_error why = {0};
-        if (ct_cpu_plan_pair(batch->device, &scene->settings, pair, &why)) {
+        if (batch->plan_pair(batch->device, &scene->settings, pair, &why)) {
             ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
                     why.message);
             return 0;
@@ -174,9 +181,6 @@ static void drop_answers(struct batch *batch, size_t n_pairs) {
         ct_arena_reset(&batch->workspace->workers[w].answers, &batch->device->answers);
 }
 
-/* Steps below this number are set up and answered on one thread. */
-enum { FEW_STEPS = 8 };
-
 /* From pairs to answers. If the pair list does not fit, the steps are computed in two halves, so that one scene's list
  * does not fail the others. */
 static void compute(struct batch *batch, uint32_t n_steps) {
@@ -214,12 +218,13 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
-void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
-    struct batch batch = {.device = device, .steps = steps};
+void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair) {
+    struct batch batch = {.device = device, .steps = steps, .plan_pair = plan_pair, .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
-        ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(device, &steps[i], device->pool);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
 
 /* ---- vertices to the lattice ---- */
@@ -22,12 +23,35 @@ static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_thread_scratch *driver = ct_pair_driver(context);
     int b = i >= context->vertex_chunks[0];
     if (b) i -= context->vertex_chunks[0];
+    if (context->lists_vertices[b]) return;
     const ct_body *body = context->pair->body[b];
     size_t first = (size_t)i * CT_PAIR_VERTEX_CHUNK, last = first + CT_PAIR_VERTEX_CHUNK;
     if (last > context->vertices[b]) last = context->vertices[b];
     context->device->kernels->snap->snap(&context->pair->window, positions_of(body), pose_of(body), first, last,
                                          context->is_sparse ? NULL : driver->coords[b].data,
                                          context->pair->drawing ? NULL : driver->cells[b].data);
+}
+
+/* The vertices of the near clusters alone. On one thread: clusters share vertices. */
+static void snap_near(ct_pair_context *context, int b) {
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_body *body = context->pair->body[b];
+    const ct_clusters *clusters = body->resident->clusters;
+    for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
+        const ct_triangle_run run = context->runs[b][r];
+        const uint32_t first = clusters->first_vertex[run.first / CT_CLUSTER_TRIANGLES];
+        const uint32_t end = clusters->first_vertex[(run.end + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES];
+        context->device->kernels->snap->snap_list(
+            &context->pair->window, positions_of(body), pose_of(body), clusters->vertices + first, end - first,
+            context->is_sparse ? NULL : driver->coords[b].data, context->pair->drawing ? NULL : driver->cells[b].data);
+    }
+}
+
+static void snap_bodies(ct_pair_context *context) {
+    for (int b = 0; b < 2; b++)
+        if (context->lists_vertices[b]) snap_near(context, b);
+    if (!context->lists_vertices[0] || !context->lists_vertices[1])
+        ct_pair_parallel_for(context, ct_all_vertex_chunks(context), snap_chunk);
 }
 
 static uint64_t sample_count(const ct_bin_plan *plan) {
@@ -37,12 +61,16 @@ static uint64_t sample_count(const ct_bin_plan *plan) {
     return n;
 }
 
+static uint64_t snapped_vertices(const ct_pair_context *context, int b) {
+    return context->lists_vertices[b] ? context->near[b].n_vertices : context->vertices[b];
+}
+
 /* With far fewer samples than vertices, few triangles are kept, and writing the coordinates of all vertices would cost
  * more than everything else. Not where several threads work on the pair: two could write one vertex at the same time.
  */
 static bool is_sparse(const ct_pair_context *context) {
     return !context->is_spread && context->pair->plan.is_uniform &&
-           8 * sample_count(&context->pair->plan) < (uint64_t)context->vertices[0] + context->vertices[1];
+           8 * sample_count(&context->pair->plan) < snapped_vertices(context, 0) + snapped_vertices(context, 1);
 }
 
 /* ---- triangles to bins ---- */
@@ -60,9 +88,9 @@ static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
         b = 1 - b;
     }
     const ct_snapped_body *snapped = &context->snapped[b];
-    uint32_t first = i * CT_PAIR_TRIANGLE_CHUNK, last = first + CT_PAIR_TRIANGLE_CHUNK;
-    if (last > snapped->n_triangles) last = snapped->n_triangles;
-    if (!kernels->bin->cull(scratch, &device->budget, snapped, first, last, pair->plan.is_uniform)) {
+    const uint32_t first = context->chunk_runs[b][i], end = context->chunk_runs[b][i + 1];
+    if (!kernels->bin->cull(scratch, &device->budget, snapped, context->runs[b] + first, end - first,
+                            pair->plan.is_uniform)) {
         context->has_failed = true;
         return;
     }
@@ -79,7 +107,7 @@ static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
 
 static void snap_and_bin(ct_pair_context *context) {
     context->is_sparse = is_sparse(context);
-    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), snap_chunk);
+    snap_bodies(context);
     ct_pair_parallel_for(context, ct_all_triangle_chunks(context), bin_chunk);
 }
 
@@ -101,12 +129,12 @@ void ct_cpu_plan_draw_regions(ct_pair_task *pair, ct_drawing *drawing) {
         const ct_tile *tile = &pair->tiles[w].tile;
         const ct_bin bin = ct_bin_at(&pair->plan, first), last = ct_bin_at(&pair->plan, end - 1);
         const int32_t rows = last.first_row + last.rows - bin.first_row;
-        drawing->tiles[drawing->n_tiles++] = (ct_draw_region){.columns = tile->n_u,
-                                                              .first_row = bin.first_row,
-                                                              .rows = rows,
-                                                              .first_ray = (int32_t)drawing->n_rays,
-                                                              .shift_u = tile->shift_u,
-                                                              .shift_v = tile->shift_v};
+        drawing->regions[drawing->n_regions++] = (ct_draw_region){.columns = tile->n_u,
+                                                                  .first_row = bin.first_row,
+                                                                  .rows = rows,
+                                                                  .first_ray = (int32_t)drawing->n_rays,
+                                                                  .shift_u = tile->shift_u,
+                                                                  .shift_v = tile->shift_v};
         pair->first_ray[w] = (int64_t)drawing->n_rays - (int64_t)bin.first_row * tile->n_u;
         drawing->n_rays += (uint32_t)rows * (uint32_t)tile->n_u;
     }
@@ -216,6 +244,36 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
 
 /* ---- the whole ---- */
 
+/* Finds what may matter of body b and cuts its triangles into chunks. False: out of memory. */
+static bool find_near(ct_pair_context *context, int b) {
+    const ct_pair_task *pair = context->pair;
+    const ct_mesh *mesh = pair->body[b]->mesh;
+    const ct_clusters *clusters = pair->body[b]->resident->clusters;
+    ct_buffer *memory = &ct_pair_driver(context)->runs[b];
+    const size_t most = clusters ? clusters->n : mesh->n_triangles / CT_PAIR_TRIANGLE_CHUNK + 1; /* runs, and chunks */
+    if (!ct_buffer_reserve(memory, &context->device->budget,
+                           most * sizeof(ct_triangle_run) + (most + 1) * sizeof(uint32_t), 0, false))
+        return false;
+    ct_triangle_run *runs = memory->data;
+    uint32_t *chunk_runs = (uint32_t *)(runs + most), chunks = 0, triangles = 0;
+    context->near[b] = ct_cpu_find_near(pair, b, CT_PAIR_TRIANGLE_CHUNK, runs);
+    for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
+        const uint32_t n = runs[r].end - runs[r].first;
+        if (chunks == 0 || triangles + n > CT_PAIR_TRIANGLE_CHUNK) {
+            chunk_runs[chunks++] = r;
+            triangles = 0;
+        }
+        triangles += n;
+    }
+    chunk_runs[chunks] = context->near[b].n_runs;
+    context->runs[b] = runs;
+    context->chunk_runs[b] = chunk_runs;
+    context->triangle_chunks[b] = chunks;
+    /* Reading vertices from a list takes about twice as long as reading all in a row. */
+    context->lists_vertices[b] = clusters && 2 * context->near[b].n_vertices < mesh->n_vertices;
+    return true;
+}
+
 static bool reserve_chunks(ct_pair_context *context) {
     ct_thread_scratch *driver = ct_pair_driver(context);
     const size_t n = ct_all_triangle_chunks(context);
@@ -239,7 +297,7 @@ static bool prepare(ct_pair_context *context) {
         context->vertices[b] = mesh->n_vertices;
         context->options.triangles[b] = mesh->triangles;
         context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
-        context->triangle_chunks[b] = (mesh->n_triangles + CT_PAIR_TRIANGLE_CHUNK - 1) / CT_PAIR_TRIANGLE_CHUNK;
+        if (!find_near(context, b)) return false;
         /* Zeroed: SIMD code multiplies the coordinates of vertices without a sum by 0, so they must be initialised. */
         if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_padded_vertices(context, b) * sizeof(ct_coords),
                                0, true) ||
@@ -275,7 +333,7 @@ static void draw_bins(ct_pair_context *context) {
     uint32_t most = pair->plan.n_bins;
     for (pair->first_bin = 0; pair->first_bin < pair->plan.n_bins && !context->has_failed;) {
         ct_draw_region regions[3];
-        ct_drawing drawing = {.tiles = regions};
+        ct_drawing drawing = {.regions = regions};
         uint32_t left = pair->plan.n_bins - pair->first_bin;
         pair->end_bin = pair->first_bin + (left < most ? left : most);
         double start = ct_now();
@@ -322,7 +380,7 @@ void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     if (!prepare(&context)) {
         context.has_failed = true;
     } else if (pair->drawing) { /* already drawn; finishing needs the vertices' coordinates once more */
-        ct_pair_parallel_for(&context, ct_all_vertex_chunks(&context), snap_chunk);
+        snap_bodies(&context);
         binned = ct_now();
         ct_pair_parallel_for(&context, pair->plan.n_bins, compute_bin);
     } else {

@@ -1,4 +1,4 @@
-/* cpu.c - the CPU backend: its device and the bodies on it; batch.c runs the batches. */
+/* cpu.c - the CPU backend's device and bodies; batch.c runs its batches. */
 #include "gpu/backend/cpu/cpu.h"
 
 #include <stdio.h>
@@ -24,8 +24,8 @@ static void destroy(ct_device **handle) {
 }
 
 static size_t count(const ct_engine_options *options, ct_error *error) {
-    bool draws;
-    return ct_rasterizer_choose(options->rasterizer, &draws, error) ? 0 : 1;
+    bool uses_gl;
+    return ct_rasterizer_choose(options->rasterizer, &uses_gl, error) ? 0 : 1;
 }
 
 static ct_status create(const ct_engine_options *options, size_t index, ct_device **out, ct_error *error) {
@@ -42,11 +42,11 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     device->threads = threads;
     device->kernels = kernels;
     device->budget.limit = options->max_scratch_bytes;
-    bool draws;
-    ct_status status = ct_rasterizer_choose(options->rasterizer, &draws, error);
+    bool uses_gl;
+    ct_status status = ct_rasterizer_choose(options->rasterizer, &uses_gl, error);
     if (!status) status = ct_workspaces_create(device, error);
     if (!status) status = ct_pool_create(threads, &device->pool, error);
-    if (!status && draws) status = ct_cpu_gl_open(device, error);
+    if (!status && uses_gl) status = ct_cpu_gl_open(device, error);
     if (status) destroy(&device);
     *out = device;
     return status;
@@ -105,6 +105,12 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices", mesh->n_vertices);
     }
     if (!rigid) memcpy(resident->positions, mesh->positions, bytes);
+    ct_status status = ct_cpu_attach_clusters(body, resident, error);
+    if (status) {
+        free(resident->positions);
+        free(resident);
+        return status;
+    }
     body->resident = resident;
     device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
     return CT_OK;
@@ -114,6 +120,7 @@ static void body_destroy(ct_device *device, ct_body *body) {
     (void)device;
     if (!body->resident) return;
     free(body->resident->positions);
+    free(body->resident->boxes);
     free(body->resident);
     body->resident = NULL;
 }

@@ -38,17 +38,21 @@ void ct_kernels_list(char *names, size_t size); /* those that this processor run
 
 /* A body's state. */
 struct ct_resident {
-    float *positions; /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid body, whose
-                         mesh has them */
+    float *positions;            /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid
+                                    body, whose mesh has them */
+    const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
+    ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
+    bool is_stale;               /* boxes are those of older positions */
     /* While a step's updates are applied: */
     ct_box next_box;     /* box of the checked positions that are not applied yet */
     size_t updates_left; /* updates of this body still to be applied */
+    bool has_moved;      /* rigid: an applied update changed its pose */
 };
 
 /* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
     /* A pair on its lattice, for the thread that drives the pair: */
-    ct_buffer coords[2], cells[2], chunk_memory, compacted;
+    ct_buffer coords[2], cells[2], runs[2], chunk_memory, compacted;
     ct_binned_chunk *chunks;
     size_t n_chunks;       /* that have memory of their own, which is freed in the end */
     ct_patches patches[2]; /* for OpenGL: made by this thread, of bodies drawn first, and second */
@@ -108,7 +112,8 @@ typedef struct ct_workspace {
     uint64_t next_pair;
     ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
     ct_buffer regions;         /* of a drawing of several pairs */
-    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: for exclusive use; it computes nothing */
+    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
+                                  not computing */
 } ct_workspace;
 
 /* Draws a batch's patches. As ct_raster_gl_draw. */
@@ -132,8 +137,8 @@ struct ct_device {
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free one. Large batches and small ones keep to different workspaces where they can, so that only one
- * workspace holds a large batch's scratch. */
+/* Waits for a free workspace. Large batches and small ones keep to different workspaces where they can, so that only
+ * one workspace holds a large batch's scratch. */
 ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large);
 void ct_workspace_release(ct_workspace *workspace);
 /* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
@@ -150,17 +155,34 @@ void ct_cpu_gl_close(ct_device *device);                      /* harmless after 
 void ct_cpu_gl_release(ct_workspace *workspace);              /* gives back the workspace's buffers */
 const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driver's name; "" without one */
 
-/* upload.c: applies the updates of a step or refuses them all; brings the boxes up to date. */
+/* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
+ * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 
-/* ldi.c: plans the views, bins and contacts of a pair. LIMIT_EXCEEDED, OUT_OF_RANGE: see ct_view_plan. */
-ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
-                           ct_error *error);
+/* near_cpu.c: */
+/* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
+ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
+/* Refits stale cluster boxes of the bodies in a step's pairs where that is worth it; pool: NULL on a thread of the
+ * pool. */
+void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool);
+/* The box of a rigid body. */
+void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
+/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters, or whose
+ * boxes are stale: all of it, in runs. */
+ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
+
+/* Plans a pair whose bodies are set: its window, tiles, bins, span rule, contacts and cost. What a method that casts
+ * rays brings of its own. */
+typedef ct_status (*ct_plan_pair_fn)(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                                     ct_error *error);
+
+/* batch.c: runs steps whose method casts the rays that plan_pair plans; see ct_method_run. */
+void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair);
 
 /* compute_pair.c: computes one pair, on the calling worker alone or spread over the pool. If OpenGL draws: from
  * pair->drawing, which then holds all of the pair's bins, or else by drawings of its own, on worker 0 or spread. */
 void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
-/* Frees what the answer of a pair holds outside arenas. */
+/* Frees the memory of a pair's contacts that is not in arenas. */
 void ct_cpu_clear_pair(ct_pair_task *pair);
 /* Gives the pair's bins [first_bin, end_bin) their regions (3 at most) and rays in a drawing that has n_regions and
  * n_rays so far. */
@@ -174,8 +196,8 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing);
 /* Computes pairs[order[0..n-1]], many of them per drawing. */
 void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint32_t *order, uint32_t n, bool is_spread);
 
-/* answer.c: makes a step's result of its pairs, whose entries it may take. On failure the step has its error and no
- * result. */
+/* answer.c: makes a step's result from its pairs and may take over their entries. On failure the step has its error and
+ * no result. */
 void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs);
 
 #endif

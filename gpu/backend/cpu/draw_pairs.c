@@ -1,4 +1,5 @@
-/* drawn.c - pairs whose views OpenGL draws: many small ones in one drawing. */
+/* draw_pairs.c - computes pairs whose views OpenGL draws. Many small pairs share one drawing, as each drawing has a
+ * fixed cost. */
 #include <stdatomic.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -9,7 +10,7 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing) {
     for (uint32_t w = 0; w < device->threads; w++)
         for (int order = 0; order < 2; order++) parts[order][w] = &workspace->workers[w].patches[order];
     ct_error error = {0};
-    ct_status status = CT_OUT_OF_MEMORY; /* no drawing: the patches did not fit */
+    ct_status status = CT_OUT_OF_MEMORY; /* without a drawing: the patches did not fit */
     if (drawing) {
         drawing->parts[0] = parts[0];
         drawing->parts[1] = parts[1];
@@ -27,7 +28,8 @@ ct_status ct_cpu_draw(ct_workspace *workspace, ct_drawing *drawing) {
     return status;
 }
 
-struct group {
+/* Pairs order[0..n-1], which share a drawing. */
+struct drawing_group {
     ct_workspace *workspace;
     ct_pair_task *pairs;
     const uint32_t *order;
@@ -36,7 +38,7 @@ struct group {
     atomic_bool has_failed;
 };
 
-static void for_each(struct group *group, ct_pool_fn task) {
+static void for_each_pair(struct drawing_group *group, ct_pool_fn task) {
     if (group->is_spread)
         ct_pool_run(group->workspace->device->pool, group->n, task, group);
     else
@@ -44,7 +46,7 @@ static void for_each(struct group *group, ct_pool_fn task) {
 }
 
 static void make_patches(void *context, uint32_t i, uint32_t worker) {
-    struct group *group = context;
+    struct drawing_group *group = context;
     ct_pair_task *pair = &group->pairs[group->order[i]];
     double start = ct_now();
     if (!group->has_failed && !ct_cpu_make_patches(group->workspace, pair, worker, 3 * i)) group->has_failed = true;
@@ -52,56 +54,57 @@ static void make_patches(void *context, uint32_t i, uint32_t worker) {
 }
 
 static void compute_drawn_pair(void *context, uint32_t i, uint32_t worker) {
-    struct group *group = context;
+    struct drawing_group *group = context;
     ct_cpu_compute_pair(group->workspace, &group->pairs[group->order[i]], worker, false);
 }
 
-static uint64_t rays_of(const ct_pair_task *pair) {
+static uint64_t count_rays(const ct_pair_task *pair) {
     uint64_t n = 0;
     for (int w = 0; w < 3; w++) n += (uint64_t)pair->tiles[w].tile.n_u * (uint64_t)pair->tiles[w].tile.n_v;
     return n;
 }
 
-/* Computes several pairs with one drawing. False: it does not fit; nothing was done. */
-static bool draw_together(struct group *group) {
+/* Computes all pairs of the group with one drawing. False: it does not fit OpenGL's limits or memory; nothing was
+ * computed. */
+static bool compute_group(struct drawing_group *group) {
     ct_workspace *workspace = group->workspace;
     if (!ct_buffer_reserve(&workspace->regions, &workspace->device->budget, 3 * group->n * sizeof(ct_draw_region), 0,
                            false))
         return false;
-    ct_drawing drawing = {.tiles = workspace->regions.data};
+    ct_drawing drawing = {.regions = workspace->regions.data};
     for (uint32_t i = 0; i < group->n; i++) {
         ct_pair_task *pair = &group->pairs[group->order[i]];
         pair->first_bin = 0;
         pair->end_bin = pair->plan.n_bins;
         ct_cpu_plan_draw_regions(pair, &drawing);
     }
-    for_each(group, make_patches);
+    for_each_pair(group, make_patches);
     double start = ct_now();
     ct_status status = ct_cpu_draw(workspace, group->has_failed ? NULL : &drawing);
-    double share = (ct_now() - start) / group->n;
+    const double seconds_per_pair = (ct_now() - start) / group->n;
     for (uint32_t i = 0; i < group->n; i++) {
         ct_pair_task *pair = &group->pairs[group->order[i]];
-        pair->seconds[CT_PHASE_RASTER] += share;
+        pair->seconds[CT_PHASE_RASTER] += seconds_per_pair;
         if (status == CT_DEVICE_ERROR) pair->status = status;
         if (!status) pair->drawing = &drawing;
     }
-    if (!status) for_each(group, compute_drawn_pair);
+    if (!status) for_each_pair(group, compute_drawn_pair);
     for (uint32_t i = 0; i < group->n; i++) group->pairs[group->order[i]].drawing = NULL;
     return !status || status == CT_DEVICE_ERROR;
 }
 
 void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint32_t *order, uint32_t n,
                        bool is_spread) {
-    enum { MOST_RAYS = 1 << 22 }; /* per drawing: 50 MB of list heads and winding numbers */
+    enum { MAX_RAYS = 1 << 22 }; /* per drawing of several pairs: 50 MB of list heads and winding numbers */
     for (uint32_t first = 0, end; first < n; first = end) {
         uint64_t rays = 0;
         for (end = first; end < n; end++) {
-            rays += rays_of(&pairs[order[end]]);
-            if (end > first && rays > MOST_RAYS) break;
+            rays += count_rays(&pairs[order[end]]);
+            if (end > first && rays > MAX_RAYS) break;
         }
-        struct group group = {
+        struct drawing_group group = {
             .workspace = workspace, .pairs = pairs, .order = order + first, .n = end - first, .is_spread = is_spread};
-        if (group.n > 1 && draw_together(&group)) continue;
+        if (group.n > 1 && compute_group(&group)) continue;
         for (uint32_t i = first; i < end; i++) ct_cpu_compute_pair(workspace, &pairs[order[i]], 0, false);
     }
 }

@@ -1,4 +1,4 @@
-/* finish_pair.c - the end of a pair on the CPU: sums to contacts with volumes, entries and frames. */
+/* finish_pair.c - the CPU's contact stage for a pair: turns its sums into contacts with volumes, entries and frames. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,23 +18,24 @@ void ct_cpu_clear_pair(ct_pair_task *pair) {
 struct chunk {
     int body;
     size_t first, end; /* vertices, whole CT_VERTEX_BLOCKs */
-    ct_sum_parts parts;
+    ct_partial_sums partial;
 };
 
 static struct chunk chunk_of(const ct_pair_context *context, uint32_t i) {
     const int b = i >= context->vertex_chunks[0];
     const size_t first = (size_t)(b ? i - context->vertex_chunks[0] : i) * CT_PAIR_VERTEX_CHUNK;
     const size_t end = first + CT_PAIR_VERTEX_CHUNK, padded = ct_padded_vertices(context, b);
-    return (struct chunk){b, first, end < padded ? end : padded,
-                          (ct_sum_parts){context->parts, context->n_parts, b, ct_pair_driver(context)->coords[b].data}};
+    const ct_partial_sums partial = {context->partial_sums, context->n_partial_sums, b,
+                                     ct_pair_driver(context)->coords[b].data};
+    return (struct chunk){b, first, end < padded ? end : padded, partial};
 }
 
 static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     const ct_pair_context *context = argument;
     const struct chunk c = chunk_of(context, i);
-    for (uint32_t p = 0; p < context->n_parts; p++) {
-        const ct_contact_sums *sums = context->parts[p];
+    for (uint32_t p = 0; p < context->n_partial_sums; p++) {
+        const ct_contact_sums *sums = context->partial_sums[p];
         uint8_t *touched = sums->touched[c.body];
         for (size_t v = c.first; v < c.end; v += CT_VERTEX_GROUP)
             for (int w = 0; touched[v / CT_VERTEX_GROUP] && w < 3; w++)
@@ -43,16 +44,16 @@ static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     }
 }
 
-static void sum_chunk(void *argument, uint32_t i, uint32_t worker) {
+static void reduce_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     const ct_pair_context *context = argument;
     const struct chunk c = chunk_of(context, i);
     ct_compacted_chunk *to = &context->compacted[i];
     memset(to, 0, sizeof *to);
-    to->count = context->device->kernels->compact->sum_parts(&c.parts, c.first, c.end, &to->moments);
+    to->count = context->device->kernels->compact->reduce_sums(&c.partial, c.first, c.end, &to->moments);
 }
 
-/* Needs the contact's normal, and the arrays of entries. */
+/* Needs the contact's normal and its arrays of entries. */
 static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     const ct_pair_context *context = argument;
@@ -61,9 +62,9 @@ static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_entry_scaling scaling = {.units = ct_frame_units(&pair->window),
                                       .contact = &context->contact->contact,
                                       .has_normal = context->has_normal,
-                                      .scale = ct_barycentre_scale(&pair->window),
+                                      .barycentre_scale = ct_barycentre_scale(&pair->window),
                                       .pressure = -pair->stiffness * context->contact->contact.volume};
-    context->device->kernels->compact->write_entries(&c.parts, c.first, c.end, &scaling,
+    context->device->kernels->compact->write_entries(&c.partial, c.first, c.end, &scaling,
                                                      &context->compacted[i].barycentre, &context->contact->entries,
                                                      context->compacted[i].first, context->compacted[i].count);
 }
@@ -74,13 +75,13 @@ static uint32_t first_chunk_of(const ct_pair_context *context, int body) {
     return body ? context->vertex_chunks[0] : 0;
 }
 
-/* Counts the entries, and computes the 6-vectors and the normal. */
-static void sum_and_count(ct_pair_context *context) {
+/* Adds up the threads' sums, counts the entries, and computes the 6-vectors and the normal. */
+static void reduce_sums(ct_pair_context *context) {
     const ct_pair_task *pair = context->pair;
     ct_contact *contact = &context->contact->contact;
     const ct_weight_units units = ct_frame_units(&pair->window);
     size_t entries = 0;
-    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), sum_chunk);
+    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), reduce_chunk);
     for (int b = 0; b < 2; b++) {
         const ct_body *body = pair->body[b];
         ct_compacted_chunk *part = context->compacted + first_chunk_of(context, b);
@@ -116,7 +117,7 @@ static bool make_entry_arrays(ct_pair_context *context) {
 
 static void make_entries_and_frame(ct_pair_context *context) {
     const ct_window *window = &context->pair->window;
-    sum_and_count(context);
+    reduce_sums(context);
     if (!make_entry_arrays(context)) {
         context->has_failed = true;
         clear_sums(context);
@@ -133,7 +134,8 @@ static void make_entries_and_frame(ct_pair_context *context) {
     ct_frame_finish(window, side, context->has_normal, ct_barycentre_scale(window), &context->contact->contact);
 }
 
-/* Copies the spans that the driver kept, which are all of contact 0 (a pair that keeps spans is not spread). */
+/* Copies the spans that the driver thread kept. It has all of them, because a pair that keeps spans is not spread, and
+ * they all belong to contact 0. */
 static bool keep_spans(ct_pair_context *context) {
     ct_thread_scratch *driver = ct_pair_driver(context);
     const ct_span_scratch *kept = &driver->span;
@@ -147,12 +149,12 @@ static bool keep_spans(ct_pair_context *context) {
     return true;
 }
 
-/* Finishes contact number c, whose parts are set. */
+/* Turns context->partial_sums into contact number c. */
 static void finish_contact(ct_pair_context *context, uint32_t c) {
     ct_pair_task *pair = context->pair;
     int64_t length[3] = {0, 0, 0};
-    for (uint32_t p = 0; p < context->n_parts; p++)
-        for (int k = 0; k < 3; k++) length[k] += context->parts[p]->length[k];
+    for (uint32_t p = 0; p < context->n_partial_sums; p++)
+        for (int k = 0; k < 3; k++) length[k] += context->partial_sums[p]->length[k];
     context->contact = &pair->contacts[c];
     *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
     context->contact->is_found = ct_frame_volumes(&pair->window, length, &context->contact->contact);
@@ -165,15 +167,16 @@ static void finish_contact(ct_pair_context *context, uint32_t c) {
 
 /* ---- a pair ---- */
 
-/* Ends the workers' part in the pair: takes their counts, and returns how many took part. */
-static uint32_t collect_workers(ct_pair_context *context, ct_thread_scratch **took_part) {
+/* Finds the threads that hold sums of the pair, adds their counters to the pair's, and frees them for the next pair.
+ * Returns their number. */
+static uint32_t collect_contributors(ct_pair_context *context, ct_thread_scratch **contributors) {
     ct_pair_task *pair = context->pair;
     uint32_t n = 0;
     for (uint32_t w = context->first_worker; w < context->end_worker; w++) {
         ct_thread_scratch *worker = &context->workspace->workers[w];
         if (worker->sums_pair != pair->number) continue;
         worker->sums_pair = 0;
-        took_part[n++] = worker;
+        contributors[n++] = worker;
         pair->rays += worker->rays_cast;
         pair->fragments += worker->fragments;
         pair->seconds[CT_PHASE_RASTER] += worker->raster_seconds;
@@ -184,9 +187,10 @@ static uint32_t collect_workers(ct_pair_context *context, ct_thread_scratch **to
 
 void ct_pair_finish(ct_pair_context *context) {
     ct_pair_task *pair = context->pair;
-    ct_thread_scratch *took_part[CT_MAX_THREADS];
-    context->n_parts = collect_workers(context, took_part);
-    if (!context->has_failed && context->n_parts) {
+    ct_thread_scratch *contributors[CT_MAX_THREADS];
+    const uint32_t n = collect_contributors(context, contributors);
+    context->n_partial_sums = n;
+    if (!context->has_failed && n) {
         pair->contacts = ct_arena_alloc(&ct_pair_driver(context)->answers, &context->device->answers,
                                         pair->n_contacts * sizeof *pair->contacts);
         if (pair->contacts)
@@ -194,8 +198,8 @@ void ct_pair_finish(ct_pair_context *context) {
         else
             context->has_failed = true;
     }
-    for (uint32_t c = 0; c < pair->n_contacts && context->n_parts; c++) {
-        for (uint32_t p = 0; p < context->n_parts; p++) context->parts[p] = &took_part[p]->sums[c];
+    for (uint32_t c = 0; c < pair->n_contacts && n; c++) {
+        for (uint32_t p = 0; p < n; p++) context->partial_sums[p] = &contributors[p]->sums[c];
         if (context->has_failed)
             clear_sums(context);
         else

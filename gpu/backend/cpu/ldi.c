@@ -1,4 +1,5 @@
-/* ldi.c - how the layered depth image plans a pair on the CPU: three uniform views, one contact (Faure 2008). */
+/* ldi.c - the method LDI on the CPU: three uniform views per pair, one contact (Faure 2008). */
+#include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/mesh/mesh.h"
 
@@ -12,14 +13,21 @@ enum { BIN_COLUMNS = 1024 };
  * beside the triangle are tested. */
 enum { DRAWN_BIN_SAMPLES = 2048 };
 
+/* Meshes so small that the estimate need not know how much of them is near. */
+enum { FEW_TRIANGLES = 4096 };
+
 /* Estimate in ns. Only the choice between one thread and several depends on it. */
 static double cost_of(const ct_pair_task *pair) {
-    double triangles = (double)pair->body[0]->mesh->n_triangles + pair->body[1]->mesh->n_triangles, samples = 0;
+    double triangles = 0, samples = 0;
+    for (int b = 0; b < 2; b++) {
+        const uint32_t all = pair->body[b]->mesh->n_triangles;
+        triangles += all < FEW_TRIANGLES ? all : (double)ct_cpu_find_near(pair, b, UINT32_MAX, NULL).n_triangles;
+    }
     for (int w = 0; w < 3; w++) samples += (double)pair->tiles[w].tile.n_u * pair->tiles[w].tile.n_v;
     return 2000 + 12 * triangles + 12 * samples;
 }
 
-ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     ct_status status = ct_view_plan(&pair->body[0]->box, &pair->body[1]->box, settings, &pair->window, error);
     if (status) return status;
@@ -29,4 +37,8 @@ ct_status ct_cpu_plan_pair(const ct_device *device, const ct_scene_settings *set
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);
     return CT_OK;
+}
+
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
+    ct_cpu_run_rays(device, steps, n_steps, plan_pair);
 }

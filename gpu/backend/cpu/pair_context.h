@@ -1,5 +1,5 @@
-/* pair_context.h - a pair while it is computed: what compute_pair.c, which takes it to sums, and finish_pair.c, which
- * turns the sums into contacts, share. */
+/* pair_context.h - the state of a pair while it is computed, shared by compute_pair.c, which computes its sums, and
+ * finish_pair.c, which turns the sums into contacts. */
 #ifndef CT_PAIR_CONTEXT_H
 #define CT_PAIR_CONTEXT_H
 
@@ -26,17 +26,21 @@ typedef struct ct_pair_context {
     bool is_spread;
     uint32_t first_worker, end_worker; /* the workers that may take part; others may be busy with other pairs */
     bool is_sparse;                    /* coordinates are written of the corners of kept triangles only */
+    bool lists_vertices[2];            /* vertices are snapped cluster by cluster: few of the body's matter */
     ct_snapped_body snapped[2];
+    ct_near near[2];                /* what may matter of each body */
+    const ct_triangle_run *runs[2]; /* its triangles, [near.n_runs] */
+    const uint32_t *chunk_runs[2];  /* first run of each chunk of triangles, [triangle_chunks + 1] */
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     ct_span_options options;
     int first_body;         /* rasterised first: the finer one, which limits best where the other matters */
     atomic_bool has_failed; /* out of memory, unless status says otherwise */
     ct_status status;
     uint32_t region; /* of the first of the pair's regions, when patches are made */
-    /* After the bins, for the contact that is being finished: */
+    /* In the contact stage, for the current contact: */
     ct_pair_contact *contact;
-    ct_contact_sums *parts[CT_MAX_THREADS]; /* its sums in the threads that took part */
-    uint32_t n_parts;
+    ct_contact_sums *partial_sums[CT_MAX_THREADS]; /* its sums, one set per thread that computed spans */
+    uint32_t n_partial_sums;
     ct_compacted_chunk *compacted; /* per chunk, body 0's first */
     int has_normal;
 } ct_pair_context;

@@ -14,10 +14,13 @@ static ct_status check_finite(const ct_device *device, ct_body *body, const ct_u
     return ct_update_name_offender(u, error);
 }
 
-static void apply(ct_body *body, const ct_update *u) {
+/* False: the body is where it was. */
+static bool apply(ct_body *body, const ct_update *u) {
     if (u->kind == CT_UPDATE_POSE) {
+        const bool has_moved = memcmp(body->pose, u->pose, sizeof body->pose) != 0;
         memcpy(body->pose, u->pose, sizeof body->pose);
-        return;
+        body->resident->has_moved |= has_moved;
+        return body->resident->has_moved;
     }
     float *positions = body->resident->positions;
     uint64_t row = 0;
@@ -37,21 +40,20 @@ static void apply(ct_body *body, const ct_update *u) {
         else
             for (uint64_t k = 0; k < u->count; k++) ct_update_row(u, k, positions + 3 * k);
     }
+    return true;
 }
 
-/* The box of a body whose updates have all been applied, and the volume of a deformable one. `last`: the last update.
- * The one pass over the triangles of a body that moved. */
-static void measure(const ct_device *device, ct_body *body, const ct_update *last) {
+/* The box and the volume of a deformable body whose updates have all been applied; `last` is the last of them. */
+static void measure_deformed(const ct_device *device, ct_body *body, const ct_update *last) {
+    struct ct_resident *resident = body->resident;
     const ct_mesh *mesh = body->mesh;
-    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    resident->is_stale = resident->boxes != NULL;
     if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32)
-        body->box = body->resident->next_box;
+        body->box = resident->next_box;
     else
-        device->kernels->snap->box(is_rigid ? mesh->positions : body->resident->positions, mesh->n_vertices,
-                                   is_rigid ? body->pose : NULL, &body->box);
-    if (!is_rigid)
-        body->volume = device->kernels->volume->signed_volume(body->resident->positions, mesh->triangles,
-                                                              mesh->n_triangles, &body->box);
+        device->kernels->snap->box(resident->positions, mesh->n_vertices, NULL, &body->box);
+    body->volume =
+        device->kernels->volume->signed_volume(resident->positions, mesh->triangles, mesh->n_triangles, &body->box);
 }
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
@@ -65,8 +67,14 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        apply(body, u);
-        if (--body->resident->updates_left == 0) measure(device, body, u);
+        const bool has_moved = apply(body, u);
+        if (--body->resident->updates_left) continue; /* box and volume are needed after the last update */
+        if (body->kind == CT_BODY_RIGID) {
+            if (has_moved) ct_cpu_posed_box(device, body, &body->box);
+            body->resident->has_moved = false;
+        } else {
+            measure_deformed(device, body, u);
+        }
     }
     return CT_OK;
 }

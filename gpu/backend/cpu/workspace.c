@@ -1,4 +1,5 @@
-/* workspace.c - the scratch of the batches that run at the same time, and which batch uses which. */
+/* workspace.c - scratch for the batches that run at the same time, and its assignment to them: acquire, release and
+ * exclusive use. */
 #include <stdlib.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -6,31 +7,33 @@
 
 /* ---- scratch ---- */
 
-/* Everything that a worker keeps for its next pair. Its sums are all zero. */
-static void free_scratch(ct_device *device, ct_thread_scratch *w) {
-    for (size_t k = 0; k < w->n_chunks; k++) ct_binned_chunk_free(&w->chunks[k], &device->budget);
-    ct_bin_scratch_free(&w->binning, &device->budget);
-    w->chunks = NULL;
-    w->n_chunks = 0;
-    ct_buffer *buffers[] = {&w->coords[0],
-                            &w->coords[1],
-                            &w->cells[0],
-                            &w->cells[1],
-                            &w->chunk_memory,
-                            &w->patches[0].memory,
-                            &w->patches[1].memory,
-                            &w->rays.head_memory,
-                            &w->rays.fragment_memory,
-                            &w->rays.winding_memory,
-                            &w->span.ray,
-                            &w->span.spans,
-                            &w->span.covers,
-                            &w->compacted,
-                            &w->sums_memory,
-                            &w->gradient_memory[0],
-                            &w->gradient_memory[1],
-                            &w->touched_memory[0],
-                            &w->touched_memory[1]};
+/* Frees the memory that a thread keeps for later pairs. Its sums must all be zero. */
+static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
+    for (size_t k = 0; k < scratch->n_chunks; k++) ct_binned_chunk_free(&scratch->chunks[k], &device->budget);
+    ct_bin_scratch_free(&scratch->binning, &device->budget);
+    scratch->chunks = NULL;
+    scratch->n_chunks = 0;
+    ct_buffer *buffers[] = {&scratch->coords[0],
+                            &scratch->coords[1],
+                            &scratch->cells[0],
+                            &scratch->cells[1],
+                            &scratch->runs[0],
+                            &scratch->runs[1],
+                            &scratch->chunk_memory,
+                            &scratch->patches[0].memory,
+                            &scratch->patches[1].memory,
+                            &scratch->rays.head_memory,
+                            &scratch->rays.fragment_memory,
+                            &scratch->rays.winding_memory,
+                            &scratch->span.ray,
+                            &scratch->span.spans,
+                            &scratch->span.covers,
+                            &scratch->compacted,
+                            &scratch->sums_memory,
+                            &scratch->gradient_memory[0],
+                            &scratch->gradient_memory[1],
+                            &scratch->touched_memory[0],
+                            &scratch->touched_memory[1]};
     for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
 }
 
@@ -38,7 +41,7 @@ void ct_workspaces_free_scratch(ct_device *device) {
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         ct_workspace *workspace = &device->workspaces[i];
         for (uint32_t w = 0; workspace->workers && w < device->threads; w++) {
-            free_scratch(device, &workspace->workers[w]);
+            free_thread_scratch(device, &workspace->workers[w]);
             if (!workspace->is_taken) ct_arena_free(&workspace->workers[w].answers, &device->answers);
         }
         ct_cpu_gl_release(workspace);
@@ -68,9 +71,9 @@ void ct_workspaces_destroy(ct_device *device) {
     pthread_mutex_destroy(&device->mutex);
 }
 
-/* ---- which batch uses which ---- */
+/* ---- assignment to batches ---- */
 
-/* Needs the mutex. NULL: all are taken, or a batch waits for exclusive use and goes first. */
+/* Call it with the mutex locked. NULL: all are taken, or a batch waits for exclusive use, which has priority. */
 static ct_workspace *find_free(ct_device *device, bool is_large) {
     ct_workspace *found = NULL;
     if (device->exclusive) return NULL;
@@ -99,7 +102,7 @@ void ct_workspace_release(ct_workspace *workspace) {
     pthread_mutex_unlock(&device->mutex);
 }
 
-/* Needs the mutex. Of several that wait, the first to check wins. */
+/* Call it with the mutex locked. Of several waiting batches, the one that checks first gets exclusive use. */
 static bool can_be_exclusive(const ct_device *device) {
     if (device->exclusive) return false;
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)

@@ -1,8 +1,9 @@
-/* answer.cu - results of a batch that has been computed, from what the device wrote into the host's memory. */
+/* answer.cu - makes the results of a batch from what its kernels wrote into pinned memory. */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
-/* In the order of contacts and, within one, of views, rays and depth. */
-static int by_ray_and_depth(const void *a, const void *b) {
+/* Sorts spans by contact, view, ray and depth. */
+static int compare_spans(const void *a, const void *b) {
     const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
     if (x->body[0] != y->body[0]) return x->body[0] < y->body[0] ? -1 : 1;
     if (x->body[1] != y->body[1]) return x->body[1] < y->body[1] ? -1 : 1;
@@ -11,8 +12,8 @@ static int by_ray_and_depth(const void *a, const void *b) {
     return (x->lower > y->lower) - (x->lower < y->lower);
 }
 
-/* Why the first pair without a window has none, as the host works it out. */
-static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
+/* The error of a step with a pair that has no window. The host plans the window again, for its message. */
+static void refuse_step(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
     const ct_scene *scene = step->scene;
     const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
                                 scene->bodies[totals->body[1] - sent->first_body]};
@@ -25,21 +26,22 @@ static void refuse(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_tot
                 bodies[0]->id, bodies[1]->id);
 }
 
-struct spans {
+/* The spans that belong to no contact yet. */
+struct span_cursor {
     const ct_gpu_span *at, *end;
 };
 
-/* Those of one pair, which come next. */
-static uint64_t count_spans(const spans *s, const ct_gpu_contact *found) {
+/* The spans of a contact, which are the next ones. */
+static uint64_t count_spans(const span_cursor *s, const ct_gpu_contact *found) {
     const ct_gpu_span *p = s->at;
     while (p < s->end && p->body[0] == found->body[0] && p->body[1] == found->body[1]) p++;
     return (uint64_t)(p - s->at);
 }
 
-static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals,
-                   spans *shown) {
+static void answer_step(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent,
+                        const ct_gpu_step_totals *totals, span_cursor *cursor) {
     if (totals->refused != CT_GPU_NONE) {
-        refuse(step, sent, totals);
+        refuse_step(step, sent, totals);
         return;
     }
     step->scene->broad.box_tests = totals->box_tests;
@@ -50,12 +52,12 @@ static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *se
     for (uint64_t i = 0; i < totals->n_contacts; i++) {
         n_entries += contacts[i].contact.count[0] + contacts[i].contact.count[1];
         if (!(step->want & CT_WANT_SPANS)) continue;
-        const spans rest = {shown->at + n_spans, shown->end};
+        const span_cursor rest = {cursor->at + n_spans, cursor->end};
         n_spans += contacts[i].contact.n_spans = count_spans(&rest, &contacts[i]);
     }
     ct_result *r = ct_result_new(step->want, totals->n_contacts, n_entries, n_spans, NULL, &step->error);
     if (!r) {
-        shown->at += n_spans;
+        cursor->at += n_spans;
         return;
     }
     r->method = step->scene->settings.method;
@@ -69,7 +71,7 @@ static void answer(ct_workspace *workspace, ct_step *step, const ct_gpu_step *se
         if (r->vertices)
             ct_result_entries(r, c, &contacts[i].units, step->scene->settings.stiffness,
                               vertices + contacts[i].first_entry, sums + contacts[i].first_entry);
-        for (uint64_t k = 0; r->spans && k < c->n_spans; k++) r->spans[c->first_span + k] = shown->at++->span;
+        for (uint64_t k = 0; r->spans && k < c->n_spans; k++) r->spans[c->first_span + k] = cursor->at++->span;
     }
     step->result = r;
 }
@@ -91,17 +93,18 @@ static void share_times(ct_device *device, ct_workspace *workspace, double downl
 }
 
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {
+    const ct_trace_range range("results");
     const double start = ct_gpu_now();
     ct_step **steps = (ct_step **)workspace->members.data;
     const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
     const ct_gpu_step_totals *totals = (const ct_gpu_step_totals *)(counts + 1);
     const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data;
     ct_gpu_span *spans_host = (ct_gpu_span *)workspace->spans.host;
-    spans shown = {spans_host, spans_host + counts->spans};
-    if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, by_ray_and_depth);
+    span_cursor cursor = {spans_host, spans_host + counts->spans};
+    if (counts->spans > 1) qsort(spans_host, counts->spans, sizeof *spans_host, compare_spans);
     uint64_t entries = 0;
     for (uint64_t i = 0; i < workspace->members.n; i++) {
-        answer(workspace, steps[i], &sent[i], &totals[i], &shown);
+        answer_step(workspace, steps[i], &sent[i], &totals[i], &cursor);
         if (steps[i]->result) entries += steps[i]->result->n_entries;
     }
     device->downloaded += sizeof *counts + batch->n_steps * sizeof *totals + counts->contacts * sizeof(ct_gpu_contact) +

@@ -1,12 +1,11 @@
-/* body.cu - what is resident: meshes, one copy for all bodies that have it, each body's own state, and the tables of
- * scenes. */
+/* body.cu - what stays on the device between steps: meshes, one copy for all bodies that share it; each body's own
+ * state; and the tables of scenes. */
 #include "gpu/backend/cuda/device.cuh"
 
-static void drop(ct_device *device, ct_mesh_copy **link) {
+static void free_mesh(ct_device *device, ct_mesh_copy **link) {
     ct_mesh_copy *copy = *link;
     *link = copy->next;
-    device->mesh_bytes -= copy->bytes;
-    ct_gpu_free(device, copy->memory, copy->bytes);
+    ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
     free(copy);
 }
 
@@ -17,7 +16,7 @@ bool ct_gpu_evict_meshes(ct_device *device) {
         if ((*link)->users) {
             link = &(*link)->next;
         } else {
-            drop(device, link);
+            free_mesh(device, link);
             any = true;
         }
     }
@@ -31,7 +30,7 @@ void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh) {
     ct_mesh_get_info(mesh, &info);
     for (ct_mesh_copy **link = &device->meshes; *link; link = &(*link)->next)
         if (!(*link)->users && !strcmp((*link)->hash, info.hash)) {
-            drop(device, link);
+            free_mesh(device, link);
             return;
         }
 }
@@ -45,7 +44,7 @@ uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash) {
 
 void ct_gpu_free_meshes(ct_device *device) {
     ct_guard guard(device);
-    while (device->meshes) drop(device, &device->meshes);
+    while (device->meshes) free_mesh(device, &device->meshes);
 }
 
 static bool copy_in(ct_device *device, void *to, const void *from, uint64_t bytes) {
@@ -69,44 +68,76 @@ static ct_status no_memory(const ct_device *device, const ct_body *body, const c
                    (unsigned long long)bytes, (unsigned long long)device->used, (unsigned long long)device->limit);
 }
 
-/* The mesh's copy, with one user more. */
-static ct_mesh_copy *find_or_copy(ct_device *device, const ct_body *body, ct_error *error) {
-    ct_guard guard(device);
-    ct_mesh_info info;
-    ct_mesh_get_info(body->mesh, &info);
+/* Under the mutex. NULL: the device has no copy. */
+static ct_mesh_copy *find_copy(const ct_device *device, const char *hash) {
     for (ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
-        if (!strcmp(copy->hash, info.hash)) {
-            copy->users++;
-            return copy;
-        }
-    const uint64_t position_bytes = (info.vertices * 12 + 15) / 16 * 16,
-                   bytes = ct_gpu_rounded(position_bytes + info.triangles * 12);
-    ct_mesh_copy *copy = (ct_mesh_copy *)calloc(1, sizeof *copy);
-    if (!copy) {
-        ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for a mesh");
-        return NULL;
-    }
-    copy->memory = ct_gpu_alloc(device, bytes, NULL);
-    if (!copy->memory) {
-        no_memory(device, body, "the mesh", bytes, error);
-        free(copy);
-        return NULL;
-    }
+        if (!strcmp(copy->hash, hash)) return copy;
+    return NULL;
+}
+
+/* Under the mutex: waits until another thread has uploaded the mesh. False: it could not. */
+static bool wait_for_upload(ct_device *device, ct_mesh_copy *copy) {
+    copy->users++;
+    while (copy->state == CT_MESH_UPLOADING) pthread_cond_wait(&device->mesh_ready, &device->mutex);
+    if (copy->state == CT_MESH_READY) return true;
+    if (--copy->users == 0) free(copy); /* it is in no list */
+    return false;
+}
+
+/* Allocates and uploads without the mutex, so that steps and other uploads go on meanwhile. */
+static bool upload_mesh(ct_device *device, const ct_mesh *mesh, const ct_mesh_info *info, ct_mesh_copy *copy) {
+    const uint64_t position_bytes = (info->vertices * 12 + 15) / 16 * 16;
+    copy->memory = ct_gpu_alloc(device, copy->bytes, CT_MEMORY_MESHES, NULL);
+    if (!copy->memory) return false;
     copy->triangles = (uint32_t *)((char *)copy->memory + position_bytes);
-    if (!copy_in(device, copy->memory, ct_mesh_positions(body->mesh), info.vertices * 12) ||
-        !copy_in(device, copy->triangles, ct_mesh_triangles(body->mesh), info.triangles * 12) || !wait(device)) {
-        ct_gpu_free(device, copy->memory, bytes);
-        free(copy);
-        ct_gpu_lost(device, error);
-        return NULL;
+    if (copy_in(device, copy->memory, ct_mesh_positions(mesh), info->vertices * 12) &&
+        copy_in(device, copy->triangles, ct_mesh_triangles(mesh), info->triangles * 12) && wait(device))
+        return true;
+    ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
+    return false;
+}
+
+/* Tells the threads that wait for this upload how it ended. A failed copy leaves the list. */
+static void finish_upload(ct_device *device, ct_mesh_copy *copy, bool ok) {
+    ct_guard guard(device);
+    copy->state = ok ? CT_MESH_READY : CT_MESH_FAILED;
+    pthread_cond_broadcast(&device->mesh_ready);
+    if (ok) return;
+    ct_mesh_copy **link = &device->meshes;
+    while (*link != copy) link = &(*link)->next;
+    *link = copy->next;
+    if (--copy->users == 0) free(copy);
+}
+
+/* The mesh's copy, with one more user. */
+static ct_mesh_copy *find_or_upload(ct_device *device, const ct_body *body, const ct_mesh_info *info, ct_error *error) {
+    const uint64_t bytes = ct_gpu_rounded((info->vertices * 12 + 15) / 16 * 16 + info->triangles * 12);
+    ct_mesh_copy *copy;
+    {
+        ct_guard guard(device);
+        copy = find_copy(device, info->hash);
+        if (copy) {
+            if (wait_for_upload(device, copy)) return copy;
+            no_memory(device, body, "the mesh", bytes, error);
+            return NULL;
+        }
+        copy = (ct_mesh_copy *)calloc(1, sizeof *copy);
+        if (!copy) {
+            ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for a mesh");
+            return NULL;
+        }
+        memcpy(copy->hash, info->hash, sizeof copy->hash);
+        copy->state = CT_MESH_UPLOADING;
+        copy->bytes = bytes;
+        copy->users = 1;
+        copy->next = device->meshes;
+        device->meshes = copy;
     }
-    memcpy(copy->hash, info.hash, sizeof copy->hash);
-    copy->bytes = bytes;
-    copy->users = 1;
-    copy->next = device->meshes;
-    device->meshes = copy;
-    device->mesh_bytes += bytes;
-    return copy;
+    const bool ok = upload_mesh(device, body->mesh, info, copy);
+    finish_upload(device, copy, ok);
+    if (ok) return copy;
+    no_memory(device, body, "the mesh", bytes, error);
+    return NULL;
 }
 
 static ct_box box_of(const ct_body *body, const float *positions, uint64_t n) {
@@ -144,11 +175,27 @@ static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float
     return state;
 }
 
-static void give_up(ct_device *device, ct_resident *resident) {
+static void free_resident(ct_device *device, ct_resident *resident) {
+    ct_gpu_free(device, resident->body, resident->bytes, CT_MEMORY_BODIES);
     ct_guard guard(device);
-    if (resident->mesh) resident->mesh->users--;
-    ct_gpu_free(device, resident->body, resident->bytes);
+    resident->mesh->users--;
     free(resident);
+}
+
+/* Allocates and uploads a body's own state. */
+static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_info *info, ct_resident *resident,
+                             ct_error *error) {
+    const uint64_t own = body->kind == CT_BODY_RIGID ? 0 : info->vertices * 12;
+    resident->n_vertices = (uint32_t)info->vertices;
+    resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
+    resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, CT_MEMORY_BODIES, NULL);
+    if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);
+    body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
+    float *positions = (float *)(resident->body + 1);
+    const ct_gpu_body state = state_of(body, resident->mesh, positions, info);
+    const bool ok = copy_in(device, resident->body, &state, sizeof state) &&
+                    (!own || copy_in(device, positions, ct_mesh_positions(body->mesh), own));
+    return wait(device) && ok ? CT_OK : ct_gpu_lost(device, error); /* the wait is for `state` too */
 }
 
 ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error) {
@@ -156,43 +203,27 @@ ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error) 
     if (!ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device")) return ct_gpu_lost(device, error);
     ct_resident *resident = (ct_resident *)calloc(1, sizeof *resident);
     if (!resident) return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for a body");
+    ct_mesh_info info;
     ct_error why = {};
-    resident->mesh = find_or_copy(device, body, &why);
+    ct_mesh_get_info(body->mesh, &info);
+    resident->mesh = find_or_upload(device, body, &info, &why);
     if (!resident->mesh) {
         free(resident);
-        if (error) *error = why;
-        return why.status;
+    } else if (upload_body(device, body, &info, resident, &why)) {
+        free_resident(device, resident);
+    } else {
+        body->device_bytes = resident->bytes;
+        body->resident = resident;
+        return CT_OK;
     }
-    ct_mesh_info info;
-    ct_mesh_get_info(body->mesh, &info);
-    const uint64_t own = body->kind == CT_BODY_RIGID ? 0 : info.vertices * 12;
-    resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
-    resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, NULL);
-    if (!resident->body) {
-        ct_status status = no_memory(device, body, "the state", resident->bytes, error);
-        give_up(device, resident);
-        return status;
-    }
-    body->box = box_of(body, ct_mesh_positions(body->mesh), info.vertices);
-    float *positions = (float *)(resident->body + 1);
-    const ct_gpu_body state = state_of(body, resident->mesh, positions, &info);
-    ct_guard guard(device); /* of the set-up stream */
-    if (!copy_in(device, resident->body, &state, sizeof state) ||
-        (own && !copy_in(device, positions, ct_mesh_positions(body->mesh), own)) || !wait(device)) {
-        give_up(device, resident);
-        return ct_gpu_lost(device, error);
-    }
-    device->body_bytes += resident->bytes;
-    body->device_bytes = resident->bytes;
-    body->resident = resident;
-    return CT_OK;
+    if (error) *error = why;
+    return why.status;
 }
 
 void ct_gpu_body_destroy(ct_device *device, ct_body *body) {
     if (!body->resident) return;
     ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device");
-    device->body_bytes -= body->resident->bytes;
-    give_up(device, body->resident);
+    free_resident(device, body->resident);
     body->resident = NULL;
 }
 
@@ -200,8 +231,7 @@ void ct_gpu_body_destroy(ct_device *device, ct_body *body) {
 
 static void free_table(ct_device *device, ct_scene *scene) {
     ct_scene_table *table = scene->table;
-    device->body_bytes -= table->bytes;
-    ct_gpu_free(device, table->memory, table->bytes);
+    ct_gpu_free(device, table->memory, table->bytes, CT_MEMORY_BODIES);
     memset(table, 0, sizeof *table);
     scene->table_bytes = 0;
 }
@@ -214,9 +244,8 @@ bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene) {
     if (need <= table->bytes) return true;
     free_table(device, scene);
     const uint64_t bytes = ct_gpu_rounded(need + need / 4);
-    table->memory = (ct_gpu_body **)ct_gpu_alloc(device, bytes, NULL);
+    table->memory = (ct_gpu_body **)ct_gpu_alloc(device, bytes, CT_MEMORY_BODIES, NULL);
     if (!table->memory) return false;
-    device->body_bytes += bytes;
     scene->table_bytes = table->bytes = bytes;
     return true;
 }
@@ -231,10 +260,7 @@ void ct_gpu_scene_forget(ct_device *device, ct_scene *scene) {
 
 ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error) {
     if (device->lost) return ct_gpu_lost(device, error);
-    ct_mesh_info info;
-    ct_mesh_get_info(body->mesh, &info);
-    const uint64_t bytes = info.vertices * 12;
-    ct_guard guard(device); /* of the set-up stream */
+    const uint64_t bytes = (uint64_t)body->resident->n_vertices * 12;
     device->downloaded += bytes;
     const bool ok =
         ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device") &&

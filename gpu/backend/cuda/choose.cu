@@ -1,4 +1,4 @@
-/* choose.cu - which devices the options ask for, and why none can be used. */
+/* choose.cu - finds the devices that the options name, or the reason why none of them can be used. */
 #include "gpu/backend/cuda/choose.cuh"
 
 /* The oldest compute capability that this build has code for. */
@@ -25,7 +25,7 @@ static bool fail(ct_error *error, ct_status status, const char *field, const cha
     return false;
 }
 
-/* How many devices there are. */
+/* The number of devices that the driver sees. */
 static bool count_devices(int *n, ct_error *error) {
     int driver = 0, runtime = 0;
     cudaDriverGetVersion(&driver);
@@ -52,7 +52,7 @@ static bool count_devices(int *n, ct_error *error) {
     return true;
 }
 
-static bool parse(const char *text, int n_found, ct_choice *choice, ct_error *error) {
+static bool parse_devices(const char *text, int n_found, ct_choice *choice, ct_error *error) {
     choice->n = 0;
     if (!text || !*text || !strcmp(text, "all")) {
         for (int i = 0; i < n_found; i++) choice->ordinal[choice->n++] = i;
@@ -83,7 +83,7 @@ static bool can_run(int ordinal, ct_error *error) {
     const cudaError_t status = cudaGetDeviceProperties(&properties, ordinal);
     cudaGetLastError();
     if (status)
-        return fail(error, CT_UNSUPPORTED, "devices", "device %d tells nothing of itself: %s: %s", ordinal,
+        return fail(error, CT_UNSUPPORTED, "devices", "device %d has no readable properties: %s: %s", ordinal,
                     cudaGetErrorName(status), cudaGetErrorString(status));
     if (properties.major * 10 + properties.minor < oldest_built())
         return fail(error, CT_UNSUPPORTED, "devices",
@@ -104,14 +104,14 @@ bool ct_gpu_choose(const ct_engine_options *options, ct_choice *choice, ct_error
                     "this build has a CPU in place of a GPU, for tests: \"auto\" does not take it");
 #endif
     int n_found = 0;
-    if (!count_devices(&n_found, error) || !parse(options->devices, n_found, choice, error)) return false;
+    if (!count_devices(&n_found, error) || !parse_devices(options->devices, n_found, choice, error)) return false;
     const bool all = !options->devices || !*options->devices || !strcmp(options->devices, "all");
     int kept = 0;
     ct_error why = {};
     for (int i = 0; i < choice->n; i++) {
         if (can_run(choice->ordinal[i], &why)) {
             choice->ordinal[kept++] = choice->ordinal[i];
-        } else if (!(any && all)) { /* what was asked for by name has to be there */
+        } else if (!(any && all)) { /* a device that was named has to work */
             choice->n = 0;
             break;
         }

@@ -1,9 +1,9 @@
-/* cuda.cuh - how device code is written here, for every .cu file: with nvcc it is CUDA, with g++ and CT_CUDA_SHIM the
- * same source runs on the CPU (shim.cuh), for tests on machines without a GPU.
+/* cuda.cuh - the dialect of all device code here, for every .cu file. nvcc compiles it as CUDA. With CT_CUDA_SHIM g++
+ * compiles the same source for the CPU (shim.cuh), for tests on machines without a GPU.
  *
- * A kernel is written in phases. What each thread of a block does between two barriers stands in one CT_THREADS; what
- * stands outside is the same for the whole block; what threads tell each other lies in CT_SHARED arrays. So no barrier
- * can be divergent, and what may race is told from where it stands.
+ * A kernel consists of phases. Code inside CT_THREADS runs on every thread of a block between two barriers; code
+ * outside computes the same on all threads; threads share data in CT_SHARED arrays. So every barrier is reached by all
+ * threads, and the text shows which accesses may race.
  */
 #ifndef CT_CUDA_CUH
 #define CT_CUDA_CUH
@@ -34,7 +34,9 @@ static_assert(CT_BLOCK == 64 || CT_BLOCK == 256, "a power of 4, for ct_block_sca
 
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void
-#define CT_SHARED __shared__
+/* The same, with registers bounded so that a multiprocessor holds at least so many blocks of it. */
+#define CT_KERNEL_RESIDENT(blocks) static __global__ void __launch_bounds__(CT_BLOCK, blocks)
+#define CT_SHARED                  __shared__
 
 /* A kernel by its name. A file with kernels lists them all, for load.cu, and ends the list with CT_KERNELS_END. */
 struct ct_kernel_entry {
@@ -53,23 +55,23 @@ struct ct_kernel_entry {
 #define CT_THREADS(t) for (unsigned t = threadIdx.x, ct_once = 1; ct_once; ct_once = 0)
 #define CT_BARRIER()  __syncthreads()
 
-/* Spreads i = 0 .. n - 1 over the whole grid, in no order. `continue` is allowed, `break` is not. */
+/* A loop over i = 0 .. n - 1 by all threads of the grid, in no order. `continue` is allowed, `break` is not. */
 #define CT_FOR(i, n)                                                                                                   \
     for (uint64_t i = (uint64_t)blockIdx.x * CT_BLOCK + threadIdx.x; i < (n); i += (uint64_t)gridDim.x * CT_BLOCK)
 
-/* Threads of the same warp that are here together and hold the same key, the caller among them. */
+/* The mask of the warp's threads that are active here and hold the same key, the caller among them. */
 CT_DEVICE unsigned ct_peers(uint64_t key) {
     return __match_any_sync(__activemask(), (unsigned long long)key);
 }
 
-/* Takes the next place of a list that many threads add to: those of a warp that are here together take theirs by one
- * addition. Others may be here for another list: nothing says that a compiler keeps two calls apart. */
+/* The next index of a list that many threads append to. The active threads of a warp take their indices by one
+ * addition; only threads with the same counter, as a compiler may merge two calls. */
 CT_DEVICE uint64_t ct_append_index(uint64_t *counter) {
-    const unsigned here = ct_peers((uint64_t)(uintptr_t)counter), workspace = threadIdx.x & 31;
-    const int first = __ffs((int)here) - 1;
-    unsigned long long place = 0;
-    if ((int)workspace == first) place = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(here));
-    return __shfl_sync(here, place, first) + (unsigned)__popc(here & ((1u << workspace) - 1));
+    const unsigned peers = ct_peers((uint64_t)(uintptr_t)counter), lane = threadIdx.x & 31;
+    const int first = __ffs((int)peers) - 1;
+    unsigned long long index = 0;
+    if ((int)lane == first) index = atomicAdd((unsigned long long *)counter, (unsigned long long)__popc(peers));
+    return __shfl_sync(peers, index, first) + (unsigned)__popc(peers & ((1u << lane) - 1));
 }
 
 CT_DEVICE unsigned ct_warp_lane(void) {
@@ -81,13 +83,13 @@ CT_DEVICE int ct_first_peer(unsigned peers) {
 CT_DEVICE unsigned ct_count_peers(unsigned peers) {
     return (unsigned)__popc(peers);
 }
-/* Sums of what peers have, for the first of them: each has that of itself and those after it, up to the next whose sum
- * it has not; with every round twice as many. */
+/* Sums *a and *b over the peers, for the first of them. A tree in list order: after round k a thread has the sum of
+ * itself and the 2^k - 1 peers after it, and `next` is the peer that follows these. */
 CT_DEVICE void ct_sum_peers(unsigned peers, int64_t *a, int64_t *b) {
-    const unsigned workspace = ct_warp_lane(), after = peers & ~1u << workspace;
+    const unsigned lane = ct_warp_lane(), after = peers & ~1u << lane;
     int next = after ? ct_first_peer(after) : -1;
     for (unsigned n = ct_count_peers(peers), d = 1; d < n; d *= 2) {
-        const int from = next < 0 ? (int)workspace : next;
+        const int from = next < 0 ? (int)lane : next;
         const int64_t more_a = __shfl_sync(peers, (long long)*a, from),
                       more_b = __shfl_sync(peers, (long long)*b, from);
         const int then = __shfl_sync(peers, next, from);
@@ -98,10 +100,10 @@ CT_DEVICE void ct_sum_peers(unsigned peers, int64_t *a, int64_t *b) {
     }
 }
 
-/* c = 0 .. n - 1, each by one whole block. */
+/* A loop over c = 0 .. n - 1, each by one whole block. */
 #define CT_EACH_BLOCK(c, n) for (uint64_t c = CT_BLOCK_INDEX; c < (n); c += CT_GRID_SIZE)
 
-/* What stands there now, while others may change it by atomic operations. */
+/* Loads a word that other threads may change by atomic operations. */
 CT_DEVICE uint32_t ct_peek(const uint32_t *at) {
 #ifdef CT_CUDA_SHIM
     return __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -110,7 +112,7 @@ CT_DEVICE uint32_t ct_peek(const uint32_t *at) {
 #endif
 }
 
-/* Additions whose order does not matter, and so no bit of the result does. */
+/* Integer atomics: their order does not change a bit of the result. */
 CT_DEVICE uint64_t ct_atomic_add(uint64_t *to, uint64_t x) {
     return atomicAdd((unsigned long long *)to, (unsigned long long)x);
 }

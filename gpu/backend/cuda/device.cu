@@ -1,4 +1,5 @@
-/* device.cu - the CUDA backend: opening a device, what is told of it, and how it is lost. */
+/* device.cu - the CUDA backend's table of functions: opens a device, tells facts about it, and records how it was lost.
+ */
 #include "gpu/backend/cuda/choose.cuh"
 #include "gpu/backend/cuda/interop.cuh"
 
@@ -38,10 +39,10 @@ CT_KERNEL probe(uint32_t *out) {
 
 const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe), CT_KERNELS_END};
 
-/* Does a kernel run, and is what it writes right? */
-static bool runs(ct_device *device, ct_error *error) {
+/* Runs a first kernel and checks what it writes. */
+static bool run_probe(ct_device *device, ct_error *error) {
     ct_gpu_pinned memory = {NULL, NULL, 0};
-    bool ok = ct_gpu_reserve_pinned(device, &memory, CT_BLOCK * sizeof(uint32_t));
+    bool ok = ct_gpu_reserve_pinned(device, NULL, &memory, CT_BLOCK * sizeof(uint32_t));
     if (ok) {
         memset(memory.host, 0, memory.bytes);
         device->launches += CT_LAUNCH(probe, 1, device->setup, (uint32_t *)memory.device);
@@ -54,13 +55,13 @@ static bool runs(ct_device *device, ct_error *error) {
                     device->name, ((uint32_t *)memory.host)[i], i * i + 1);
             ok = false;
         }
-    if (memory.host) cudaFreeHost(memory.host);
+    ct_gpu_free_pinned(device, &memory);
     if (!ok && device->lost) ct_gpu_lost(device, error);
     if (!ok && !device->lost) ct_fail(error, CT_OUT_OF_MEMORY, "device", "no pinned memory for a first kernel");
     return ok;
 }
 
-/* Below this there is not even room for a small scene. */
+/* With less free memory than this no step but the smallest would run. */
 static const uint64_t LEAST_MEMORY = (uint64_t)64 << 20;
 
 static bool set_budget(ct_device *device, const ct_engine_options *options, ct_error *error) {
@@ -80,10 +81,12 @@ static bool set_budget(ct_device *device, const ct_engine_options *options, ct_e
     }
     device->limit = options->max_device_bytes ? options->max_device_bytes : free / 10 * 9;
     device->scratch_limit = options->max_scratch_bytes;
-    return true;
+    if (ct_gpu_keep_in_pool(device)) return true;
+    ct_gpu_lost(device, error);
+    return false;
 }
 
-static bool open_lane(ct_device *device, ct_workspace *workspace) {
+static bool open_workspace(ct_device *device, ct_workspace *workspace) {
     if (!ct_gpu_ok(device, cudaStreamCreateWithFlags(&workspace->stream, cudaStreamNonBlocking), "making a stream"))
         return false;
     for (cudaEvent_t &event : workspace->events)
@@ -99,6 +102,8 @@ static void destroy(ct_device **handle) {
     for (ct_workspace &workspace : device->workspaces) ct_gpu_free_workspace(device, &workspace);
     ct_gpu_gl_close(device);
     if (device->setup) cudaStreamDestroy(device->setup);
+    ct_gpu_close_pool(device);
+    pthread_cond_destroy(&device->mesh_ready);
     pthread_cond_destroy(&device->workspace_free);
     pthread_mutex_destroy(&device->mutex);
     free(device);
@@ -120,6 +125,7 @@ static ct_device *new_device(int ordinal) {
     pthread_mutex_init(&device->mutex, &recursive);
     pthread_mutexattr_destroy(&recursive);
     pthread_cond_init(&device->workspace_free, NULL);
+    pthread_cond_init(&device->mesh_ready, NULL);
     return device;
 }
 
@@ -141,12 +147,13 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
         device->grid = 8 * (unsigned)properties.multiProcessorCount;
     }
     ok = ok && ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device") &&
-         ct_gpu_ok(device, cudaStreamCreateWithFlags(&device->setup, cudaStreamNonBlocking), "making a stream");
-    for (ct_workspace &workspace : device->workspaces) ok = ok && open_lane(device, &workspace);
+         ct_gpu_ok(device, cudaStreamCreateWithFlags(&device->setup, cudaStreamNonBlocking), "making a stream") &&
+         ct_gpu_open_pool(device);
+    for (ct_workspace &workspace : device->workspaces) ok = ok && open_workspace(device, &workspace);
     if (!ok)
         ct_gpu_lost(device, &why);
-    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) && runs(device, &why) &&
-             (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
+    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) &&
+             run_probe(device, &why) && (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
         *out = device;
     if (*out) return CT_OK;
     destroy(&device);

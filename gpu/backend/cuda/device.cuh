@@ -1,5 +1,5 @@
-/* device.cuh - the CUDA backend's host side: a device with what is resident on it, and its workspaces, each of which
- * runs one batch at a time on a stream of its own. */
+/* device.cuh - the host side of the CUDA backend: a device, what is resident on it, and its workspaces. A workspace
+ * runs one batch at a time, on its own stream. */
 #ifndef CT_CUDA_DEVICE_CUH
 #define CT_CUDA_DEVICE_CUH
 
@@ -34,19 +34,22 @@ struct ct_gpu_pinned {
     uint64_t bytes;
 };
 
-/* A list on the host that is kept for the next batch. */
+/* A growing array on the host. Its memory is kept for the next batch. */
 struct ct_host_list {
     void *data;
     uint64_t n, capacity; /* elements */
 };
 
-/* A mesh's one copy on the device. */
+enum ct_mesh_state { CT_MESH_UPLOADING, CT_MESH_READY, CT_MESH_FAILED };
+
+/* The one copy of a mesh on the device. */
 struct ct_mesh_copy {
     char hash[33];
+    ct_mesh_state state;
     void *memory; /* positions, then triangles */
     uint32_t *triangles;
     uint64_t bytes;
-    uint32_t users; /* bodies; with none it stays until memory is short or it is forgotten */
+    uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
 };
 
@@ -54,6 +57,10 @@ struct ct_resident {
     ct_mesh_copy *mesh;
     ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
     uint64_t bytes;
+    uint32_t n_vertices;
+    /* While a step is staged: */
+    size_t updates_left;          /* updates of this body in the step that are not staged yet */
+    const ct_update *last_update; /* of them */
 };
 
 /* The list of a scene's bodies and its ignored pairs, sent when they change; see ct_gpu_step.bodies. */
@@ -69,7 +76,7 @@ struct ct_stale_table {
     uint64_t first, n; /* words */
 };
 
-/* A buffer of OpenGL's that CUDA uses as well. */
+/* An OpenGL buffer that is registered with CUDA. */
 struct ct_gpu_shared {
     cudaGraphicsResource_t resource;
     uint64_t bytes;
@@ -77,46 +84,58 @@ struct ct_gpu_shared {
 
 struct ct_workspace {
     bool busy;
-    bool is_clean;    /* rays, pages and their table are all zero */
-    bool is_blank;    /* what OpenGL draws into is empty */
-    ct_raster_gl *gl; /* NULL: kernels rasterise */
+    bool is_clean;    /* rays, sums and their page table are all zero */
+    bool gl_is_clean; /* OpenGL's lists of fragments are empty */
+    ct_raster_gl *gl; /* NULL: CUDA rasterises */
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
-    cudaEvent_t events[CT_PHASES]; /* the beginning, and the end of each phase but the last */
+    cudaEvent_t events[CT_PHASES]; /* the begin of each phase; the last phase runs on the host */
     ct_gpu_capacity capacity;
-    /* What is sent, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write, ct_gpu_position_write
-     * and uint32_t. Whose it is: ct_body * of box_updates and pose_writes, ct_step * of steps. Scene tables that
-     * changed: their words, and a ct_stale_table for each. */
+    /* What steps send, as lists of ct_gpu_step, ct_gpu_crowd, ct_gpu_box_update, ct_gpu_pose_write,
+     * ct_gpu_position_write and uint32_t. Beside them, in the same order: moved_bodies (ct_body *) of box_updates,
+     * posed_bodies (ct_body *) of pose_writes, members (ct_step *) of steps. Scene tables that changed: their words,
+     * and a ct_stale_table for each. */
     ct_host_list steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
         words, stale_tables;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
-    ct_gpu_crowd crowd_end; /* what would be first of the next */
-    ct_gpu_pinned tables_staging, rows_staging;
-    ct_gpu_buffer tables, rows;
-    /* Scratch, see ct_batch: */
-    ct_gpu_buffer small, pairs, rays, chunks, page_table, pages, fragments, large_triangles, entries;
-    ct_gpu_pinned head, contacts, out_entries, spans;
+    ct_gpu_crowd crowd_end; /* the offsets that the next crowd begins at */
+    /* What is sent, the tables of ct_batch, and what the device writes for the host; also as arrays of all of them. */
+    union {
+        struct {
+            ct_gpu_buffer tables, rows, small, pairs, rays, chunks, page_table, pages, fragments, large_triangles,
+                entries;
+        };
+        ct_gpu_buffer buffers[11];
+    };
+    union {
+        struct {
+            ct_gpu_pinned tables_staging, rows_staging, head, contacts, out_entries, spans;
+        };
+        ct_gpu_pinned pinned[6];
+    };
 };
 
-/* What a batch lacked, for a message. */
+/* The table that could not grow, for an error message. */
 struct ct_gpu_need {
     const char *what;
     uint64_t bytes;
-    uint64_t most; /* 0, or all that there can be of it, whatever the memory */
+    uint64_t most; /* 0, or the largest size of such a table whatever the memory */
 };
 
 struct ct_device {
     int ordinal;
     unsigned grid; /* blocks of a launch */
     char name[96];
-    pthread_mutex_t mutex; /* recursive: of meshes, memory and workspaces */
-    pthread_cond_t workspace_free;
+    pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and who has which workspace */
+    pthread_cond_t workspace_free, mesh_ready;
     ct_mesh_copy *meshes;
-    ct_gl_context *gl; /* on the same GPU; NULL: kernels rasterise */
-    cudaStream_t setup;
+    ct_gl_context *gl;          /* on the same GPU; NULL: CUDA rasterises */
+    cudaStream_t setup;         /* uploads of meshes and bodies */
+    cudaStream_t memory_stream; /* allocations and frees of the pool */
+    cudaMemPool_t pool;         /* NULL: the device has none */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
-    uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: none of its own */
+    uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: the budget is the only limit */
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
     std::atomic<bool> lost;
     char lost_reason[128]; /* written before lost is set */
@@ -124,7 +143,7 @@ struct ct_device {
 
 /* ---- device.cu ---- */
 
-/* False, and the device is lost, if `error` is one. */
+/* False if `error` is one; the device is lost then. */
 bool ct_gpu_ok(ct_device *device, cudaError_t error, const char *what);
 void ct_gpu_lose(ct_device *device, const char *why);
 ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of a lost device */
@@ -139,7 +158,7 @@ ct_status ct_gpu_load_kernels(const ct_device *device, ct_error *error);
 
 /* ---- memory.cu ---- */
 
-struct ct_guard { /* holds the device's mutex */
+struct ct_guard { /* locks the device's mutex for a scope */
     ct_device *device;
     explicit ct_guard(ct_device *d) : device(d) {
         pthread_mutex_lock(&d->mutex);
@@ -149,26 +168,36 @@ struct ct_guard { /* holds the device's mutex */
     }
 };
 
-/* The driver gives memory in pieces; this many bytes it takes for so many. */
+/* Bytes that the driver takes for an allocation of so many. */
 uint64_t ct_gpu_rounded(uint64_t bytes);
 
-/* NULL: over the budget, or there is none left, even after dropping what nobody uses (`mine`, which may be NULL, is the
- * workspace whose scratch is in use); or the device is lost. */
-void *ct_gpu_alloc(ct_device *device, uint64_t bytes, const ct_workspace *mine);
-void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes);
+/* What memory is counted as. Scratch has a limit of its own besides the budget. */
+enum ct_memory_kind { CT_MEMORY_SCRATCH, CT_MEMORY_MESHES, CT_MEMORY_BODIES };
 
-/* The same for memory of a workspace's scratch that something else than cudaMalloc gives: only counts it. */
-bool ct_gpu_take(ct_device *device, uint64_t bytes, const ct_workspace *mine);
-void ct_gpu_give(ct_device *device, uint64_t bytes);
+bool ct_gpu_open_pool(ct_device *device);    /* false: the device is lost */
+bool ct_gpu_keep_in_pool(ct_device *device); /* after the budget is known; false: the device is lost */
+void ct_gpu_trim_pool(ct_device *device);    /* gives what the pool has unused back to the driver, for OpenGL */
+void ct_gpu_close_pool(ct_device *device);
 
-/* Makes room, and some more where there is; what was in the buffer is gone if it had to grow. */
+/* Device memory that any stream may use. NULL: over the budget or none left, even after freeing meshes and workspaces
+ * that nobody uses, or the device is lost. `mine`, which may be NULL, is a workspace whose scratch is in use. */
+void *ct_gpu_alloc(ct_device *device, uint64_t bytes, ct_memory_kind kind, const ct_workspace *mine);
+void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes, ct_memory_kind kind);
+
+/* Counts scratch that OpenGL allocates. False: over the budget. */
+bool ct_gpu_reserve_foreign(ct_device *device, uint64_t bytes, const ct_workspace *mine);
+void ct_gpu_return_foreign(ct_device *device, uint64_t bytes);
+
+/* Grows a buffer to at least so many bytes; its content is lost if it grows. Pinned memory counts as scratch too.
+ * False: no memory, or the device is lost. */
 bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes);
-bool ct_gpu_reserve_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes);
-void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all that a workspace keeps */
-void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace);
+bool ct_gpu_reserve_pinned(ct_device *device, const ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes);
+void ct_gpu_free_pinned(ct_device *device, ct_gpu_pinned *pinned);
+void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all memory of a workspace that is not in use */
+void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace); /* and its stream, events and lists */
 
-/* Room for n more elements of `size` bytes after those there are; NULL: no memory. */
-void *ct_host_add(ct_host_list *list, uint64_t n, size_t size);
+/* Appends n elements of `size` bytes. Returns the first of them; NULL: no memory. */
+void *ct_host_append(ct_host_list *list, uint64_t n, size_t size);
 
 /* ---- body.cu ---- */
 
@@ -178,25 +207,25 @@ ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *o
 void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash);
 void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);
-/* Room for a scene's table. False: no memory, or lost. */
+/* Allocates a scene's table. False: no memory, or the device is lost. */
 bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene);
-bool ct_gpu_evict_meshes(ct_device *device); /* those without users; false: there were none */
+bool ct_gpu_evict_meshes(ct_device *device); /* frees meshes without users; false: there is none */
 void ct_gpu_free_meshes(ct_device *device);
 
 /* ---- stage.cu ---- */
 
 enum ct_staged { CT_STAGED, CT_STAGED_NOTHING, CT_STAGE_NO_MEMORY };
 
-/* Puts together what a batch of these steps needs; refuses those that send numbers that are not finite. With
- * `updates` unset, what they send has been applied before. */
+/* Assembles the tables of a batch of these steps. A step that sends a number which is not finite gets its error and is
+ * left out. Without `updates` the steps' updates are on the device already. */
 ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool updates);
 
-/* Copies it to the device. False: no memory, or lost. */
+/* Copies them to the device. False: no memory, or the device is lost. */
 bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
 
 /* ---- answer.cu ---- */
 
-/* Results of the workspace's batch, which has been computed. */
+/* Makes the results of a batch that has been computed. */
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch);
 
 #endif

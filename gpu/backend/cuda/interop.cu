@@ -1,4 +1,4 @@
-/* interop.cu - buffers that OpenGL and CUDA share, and who has them when. */
+/* interop.cu - buffers that OpenGL and CUDA share, and which of the two may use them when. */
 #include "gpu/backend/cuda/interop.cuh"
 
 #ifdef CT_HAVE_EGL
@@ -11,21 +11,21 @@ extern "C" {
 /* As in cuda_gl_interop.h, which wants OpenGL's headers. */
 extern "C" {
 enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
-cudaError_t CUDARTAPI cudaGLGetDevices(unsigned *n, int *devices, unsigned room, enum cudaGLDeviceList list);
+cudaError_t CUDARTAPI cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, enum cudaGLDeviceList list);
 cudaError_t CUDARTAPI cudaGraphicsGLRegisterBuffer(struct cudaGraphicsResource **resource, unsigned buffer,
                                                    unsigned flags);
 }
 #endif
 
-/* The first thing that went wrong inside OpenGL's context. It is told once outside, as all is that takes the device's
- * mutex: who holds that may be waiting for the context. */
-struct trouble {
+/* The first error while a thread holds OpenGL's context. The thread reports it after leaving the context: reporting
+ * takes the device's mutex, whose holder may be waiting for the context. */
+struct first_error {
     cudaError_t code;
     const char *what;
     ct_error error; /* of OpenGL's */
 };
 
-static bool try_cuda(trouble *t, cudaError_t code, const char *what) {
+static bool try_cuda(first_error *t, cudaError_t code, const char *what) {
     if (code == cudaSuccess) return true;
     if (t->code == cudaSuccess) {
         t->code = code;
@@ -34,8 +34,8 @@ static bool try_cuda(trouble *t, cudaError_t code, const char *what) {
     return false;
 }
 
-/* False, and the device is lost, if there was any. */
-static bool settle(ct_device *device, const trouble *t) {
+/* Reports the error. False: there is one, and the device is lost. */
+static bool report(ct_device *device, const first_error *t) {
     if (t->error.status) ct_gpu_lose(device, t->error.message);
     return ct_gpu_ok(device, t->code, t->what) && !t->error.status;
 }
@@ -44,47 +44,48 @@ static bool settle(ct_device *device, const trouble *t) {
 
 static const uint64_t LEAST = 4096; /* bytes */
 
-static void free_inside(ct_workspace *workspace, int which, trouble *t) {
+static void free_inside(ct_workspace *workspace, int which, first_error *t) {
     ct_gpu_shared *shared = &workspace->shared[which];
     cudaGraphicsResource_t resource = shared->resource;
     unsigned none;
     shared->resource = NULL;
-    if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "taking back a buffer from CUDA");
-    ct_raster_gl_share(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
+    if (resource) try_cuda(t, cudaGraphicsUnregisterResource(resource), "unregistering an OpenGL buffer");
+    ct_raster_gl_replace_buffer(workspace->gl, (ct_gl_buffer)which, 0, &none, NULL);
 }
 
 /* Buffers first to end - 1. False: the device is lost. */
 static bool free_buffers(ct_device *device, ct_workspace *workspace, int first, int end) {
-    trouble t = {cudaSuccess, "", {}};
+    first_error t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         for (int i = first; i < end; i++) free_inside(workspace, i, &t);
         ct_gl_leave(device->gl);
     }
     for (int i = first; i < end; i++) {
-        if (workspace->shared[i].bytes) ct_gpu_give(device, workspace->shared[i].bytes);
+        if (workspace->shared[i].bytes) ct_gpu_return_foreign(device, workspace->shared[i].bytes);
         workspace->shared[i].bytes = 0;
     }
-    return settle(device, &t);
+    return report(device, &t);
 }
 
-/* Room for so many bytes, and some more where there is; what was in the buffer is gone if it had to grow. */
+/* Grows a buffer to at least so many bytes; its content is lost if it grows. */
 static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which, uint64_t bytes) {
     ct_gpu_shared *shared = &workspace->shared[which];
     if (bytes <= shared->bytes) return true;
-    const uint64_t reach = ct_raster_gl_reach(workspace->gl);
+    const uint64_t reach = ct_raster_gl_max_buffer_bytes(workspace->gl);
     if (bytes > reach) return false;
     if (!free_buffers(device, workspace, which, which + 1)) return false;
     uint64_t more = bytes + bytes / 4;
     if (more > reach) more = reach;
-    if (!ct_gpu_take(device, more, workspace)) {
+    if (!ct_gpu_reserve_foreign(device, more, workspace)) {
         more = bytes;
-        if (!ct_gpu_take(device, more, workspace)) return false;
+        if (!ct_gpu_reserve_foreign(device, more, workspace)) return false;
     }
+    ct_gpu_trim_pool(device);
     bool has = false;
-    trouble t = {cudaSuccess, "", {}};
+    first_error t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         unsigned name = 0;
-        has = ct_raster_gl_share(workspace->gl, which, more, &name, &t.error) == CT_OK &&
+        has = ct_raster_gl_replace_buffer(workspace->gl, which, more, &name, &t.error) == CT_OK &&
               try_cuda(&t, cudaGraphicsGLRegisterBuffer(&shared->resource, name, 0), "sharing a buffer with OpenGL");
         if (!has) free_inside(workspace, which, &t);
         ct_gl_leave(device->gl);
@@ -92,26 +93,26 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gl_buffer which,
     if (has)
         shared->bytes = more;
     else
-        ct_gpu_give(device, more);
-    if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) workspace->is_blank = false;
-    if (t.error.status == CT_OUT_OF_MEMORY || t.code == cudaErrorMemoryAllocation) { /* as if the budget were smaller */
+        ct_gpu_return_foreign(device, more);
+    if (which == CT_GL_HEADS || which == CT_GL_WINDINGS) workspace->gl_is_clean = false;
+    if (t.error.status == CT_OUT_OF_MEMORY || t.code == cudaErrorMemoryAllocation) { /* as with a smaller budget */
         cudaGetLastError();
         return false;
     }
-    return settle(device, &t) && has;
+    return report(device, &t) && has;
 }
 
 void ct_gpu_gl_free(ct_device *device, ct_workspace *workspace) {
     if (!workspace->gl) return;
     free_buffers(device, workspace, 0, CT_GL_BUFFERS);
-    workspace->is_blank = false;
+    workspace->gl_is_clean = false;
 }
 
 static uint32_t commands_for(uint64_t patches) {
     return (uint32_t)(patches / CT_COMMAND_PATCHES + 1);
 }
-static_assert((CT_GL_MOST_REACH / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
-              "commands need never grow");
+static_assert((CT_GL_MAX_BUFFER_BYTES / sizeof(ct_patch) / CT_COMMAND_PATCHES + 1) * sizeof(ct_draw_command) <= LEAST,
+              "the buffer of commands never grows");
 
 bool ct_gpu_gl_reserve(ct_device *device, ct_workspace *workspace) {
     bool ok = true;
@@ -123,7 +124,7 @@ static bool grow_for(ct_device *device, ct_workspace *workspace, ct_gl_buffer wh
                      ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    n->most = bytes > ct_raster_gl_reach(workspace->gl) ? ct_raster_gl_reach(workspace->gl) : 0;
+    n->most = bytes > ct_raster_gl_max_buffer_bytes(workspace->gl) ? ct_raster_gl_max_buffer_bytes(workspace->gl) : 0;
     return grow(device, workspace, which, bytes);
 }
 
@@ -164,95 +165,96 @@ void ct_gpu_gl_limit(const ct_workspace *workspace, ct_gpu_capacity *capacity) {
 
 /* ---- a drawing ---- */
 
-static void *pointer_to(ct_workspace *workspace, ct_gl_buffer which, trouble *t) {
+static void *pointer_to(ct_workspace *workspace, ct_gl_buffer which, first_error *t) {
     void *at = NULL;
     size_t bytes = 0;
     if (t->code == cudaSuccess)
         try_cuda(t, cudaGraphicsResourceGetMappedPointer(&at, &bytes, workspace->shared[which].resource),
-                 "reaching a buffer of OpenGL's");
+                 "asking for the address of an OpenGL buffer");
     return at;
 }
 
-/* CUDA has these buffers from here on; what OpenGL was given before is done by then. */
-static bool begin(ct_workspace *workspace, const ct_gl_buffer *which, int n, trouble *t) {
+/* Maps buffers: CUDA may use them after OpenGL has finished its commands. */
+static bool map_buffers(ct_workspace *workspace, const ct_gl_buffer *which, int n, first_error *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
     for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
-    return try_cuda(t, cudaGraphicsMapResources(n, resources, workspace->stream), "taking buffers from OpenGL");
+    return try_cuda(t, cudaGraphicsMapResources(n, resources, workspace->stream), "mapping OpenGL buffers");
 }
 
-/* OpenGL has them again, when what the stream was given is done. */
-static void end(ct_workspace *workspace, const ct_gl_buffer *which, int n, trouble *t) {
+/* Unmaps buffers: OpenGL may use them after the stream has finished its work. */
+static void unmap_buffers(ct_workspace *workspace, const ct_gl_buffer *which, int n, first_error *t) {
     cudaGraphicsResource_t resources[CT_GL_BUFFERS];
     for (int i = 0; i < n; i++) resources[i] = workspace->shared[which[i]].resource;
-    try_cuda(t, cudaGraphicsUnmapResources(n, resources, workspace->stream), "giving buffers back to OpenGL");
+    try_cuda(t, cudaGraphicsUnmapResources(n, resources, workspace->stream), "unmapping OpenGL buffers");
 }
 
-/* Empties what OpenGL draws into, which it is left as but by a batch that was cut short. */
-static void blank(ct_workspace *workspace, trouble *t) {
+/* Empties OpenGL's lists of fragments. A finished batch leaves them empty; new memory and a batch with a shortage do
+ * not. */
+static void clear_lists(ct_workspace *workspace, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS};
-    if (workspace->is_blank || !begin(workspace, which, 2, t)) return;
+    if (workspace->gl_is_clean || !map_buffers(workspace, which, 2, t)) return;
     for (int i = 0; i < 2; i++) {
         void *at = pointer_to(workspace, which[i], t);
         if (at)
             try_cuda(t, cudaMemsetAsync(at, i ? 0 : 0xff, workspace->shared[which[i]].bytes, workspace->stream),
                      "clearing a buffer of OpenGL's");
     }
-    end(workspace, which, 2, t);
+    unmap_buffers(workspace, which, 2, t);
 }
 
-static unsigned make_patches(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, trouble *t) {
+static unsigned make_patches(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_PATCHES, CT_GL_REGIONS, CT_GL_COMMANDS, CT_GL_COUNTER};
     unsigned n = 0;
-    if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
+    if (t->code != cudaSuccess || !map_buffers(workspace, which, 4, t)) return 0;
     b->patches = (ct_patch *)pointer_to(workspace, CT_GL_PATCHES, t);
     b->draw_regions = (ct_draw_region *)pointer_to(workspace, CT_GL_REGIONS, t);
     b->draw_commands = (ct_draw_command *)pointer_to(workspace, CT_GL_COMMANDS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
     b->n_draw_commands = commands_for(b->capacity.patches);
     if (t->code == cudaSuccess) n = ct_cuda_make_patches(b, device->grid, workspace->stream);
-    end(workspace, which, 4, t);
+    unmap_buffers(workspace, which, 4, t);
     return n;
 }
 
-static unsigned read_drawn(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, trouble *t) {
+static unsigned read_drawn(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS, CT_GL_FRAGMENTS, CT_GL_COUNTER};
     unsigned n = 0;
-    if (t->code != cudaSuccess || !begin(workspace, which, 4, t)) return 0;
+    if (t->code != cudaSuccess || !map_buffers(workspace, which, 4, t)) return 0;
     b->drawn_heads = (uint32_t *)pointer_to(workspace, CT_GL_HEADS, t);
     b->drawn_windings = (int32_t(*)[2])pointer_to(workspace, CT_GL_WINDINGS, t);
     b->drawn_fragments = (ct_linked_fragment *)pointer_to(workspace, CT_GL_FRAGMENTS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
     if (t->code == cudaSuccess) n = ct_cuda_read_drawn(b, device->grid, workspace->stream);
-    end(workspace, which, 4, t);
+    unmap_buffers(workspace, which, 4, t);
     return n;
 }
 
 bool ct_gpu_gl_draw(ct_device *device, ct_workspace *workspace, const ct_batch *batch, unsigned *launches) {
     ct_draw_tables b = {};
     static_cast<ct_raster_tables &>(b) = *batch;
-    trouble t = {cudaSuccess, "", {}};
+    first_error t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
-        blank(workspace, &t);
+        clear_lists(workspace, &t);
         *launches += make_patches(device, workspace, &b, &t);
-        workspace->is_blank =
+        workspace->gl_is_clean =
             t.code == cudaSuccess && ct_raster_gl_draw_shared(workspace->gl, b.n_draw_commands,
                                                               (uint32_t)b.capacity.fragments, &t.error) == CT_OK;
-        if (workspace->is_blank) *launches += read_drawn(device, workspace, &b, &t);
+        if (workspace->gl_is_clean) *launches += read_drawn(device, workspace, &b, &t);
         ct_gl_leave(device->gl);
     }
-    return settle(device, &t);
+    return report(device, &t);
 }
 
 /* ---- opening ---- */
 
-/* Does CUDA, too, say that the context is on this device? */
-static ct_status same_gpu(ct_device *device, ct_error *error) {
+/* Checks that CUDA, too, says that the context is on this device. */
+static ct_status check_same_gpu(ct_device *device, ct_error *error) {
     unsigned n = 0;
     int found[CT_MAX_DEVICES];
     ct_status status = ct_gl_enter(device->gl, error);
     if (status) return status;
     const cudaError_t code = cudaGLGetDevices(&n, found, CT_MAX_DEVICES, cudaGLDeviceListAll);
-    cudaGetLastError(); /* an answer like any other */
+    cudaGetLastError(); /* "none" is an answer, not an error of a later call */
     ct_gl_leave(device->gl);
     for (unsigned i = 0; i < n && code == cudaSuccess; i++)
         if (found[i] == device->ordinal) return CT_OK;
@@ -268,15 +270,15 @@ static ct_status same_gpu(ct_device *device, ct_error *error) {
                    facts->device, facts->renderer, device->ordinal, device->name, what);
 }
 
-/* What CUDA writes OpenGL has to read. */
-static bool shares(ct_device *device, ct_workspace *workspace, uint32_t *read, trouble *t) {
+/* CUDA writes a word into a shared buffer and OpenGL reads it. */
+static bool write_and_read(ct_device *device, ct_workspace *workspace, uint32_t *read, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_COUNTER};
     if (ct_gl_enter(device->gl, &t->error)) return false;
-    if (begin(workspace, which, 1, t)) {
+    if (map_buffers(workspace, which, 1, t)) {
         void *at = pointer_to(workspace, CT_GL_COUNTER, t);
         if (at)
             try_cuda(t, cudaMemsetAsync(at, 0xc7, sizeof *read, workspace->stream), "writing to a buffer of OpenGL's");
-        end(workspace, which, 1, t);
+        unmap_buffers(workspace, which, 1, t);
     }
     const bool ok = t->code == cudaSuccess &&
                     ct_raster_gl_read(workspace->gl, CT_GL_COUNTER, sizeof *read, read, &t->error) == CT_OK;
@@ -284,11 +286,11 @@ static bool shares(ct_device *device, ct_workspace *workspace, uint32_t *read, t
     return ok;
 }
 
-static ct_status prove(ct_device *device, ct_workspace *workspace, ct_error *error) {
-    trouble t = {cudaSuccess, "", {}};
+static ct_status test_sharing(ct_device *device, ct_workspace *workspace, ct_error *error) {
+    first_error t = {cudaSuccess, "", {}};
     uint32_t read = 0;
-    const bool has = ct_gpu_gl_reserve(device, workspace), ok = has && shares(device, workspace, &read, &t);
-    if (!settle(device, &t) || device->lost)
+    const bool has = ct_gpu_gl_reserve(device, workspace), ok = has && write_and_read(device, workspace, &read, &t);
+    if (!report(device, &t) || device->lost)
         return ct_fail(error, CT_UNSUPPORTED, "rasterizer",
                        "CUDA and OpenGL do not share memory on device %d, %s: %s. Use a newer driver, or the native "
                        "rasterizer",
@@ -306,15 +308,15 @@ static ct_status prove(ct_device *device, ct_workspace *workspace, ct_error *err
 
 ct_status ct_gpu_gl_open(ct_device *device, ct_error *error) {
 #ifdef CT_CUDA_SHIM
-    const ct_gl_choice choice = {CT_GL_ANY, CT_GL_ANY}; /* the CPU is no EGL device of CUDA's */
+    const ct_gl_choice choice = {CT_GL_ANY, CT_GL_ANY}; /* the CPU is not one of CUDA's EGL devices */
 #else
     const ct_gl_choice choice = {CT_GL_ANY, device->ordinal};
 #endif
     ct_status status = ct_gl_context_create(&choice, &device->gl, error);
-    if (!status) status = same_gpu(device, error);
+    if (!status) status = check_same_gpu(device, error);
     for (ct_workspace &workspace : device->workspaces) {
         if (!status) status = ct_raster_gl_create(device->gl, &workspace.gl, error);
-        if (!status) status = prove(device, &workspace, error);
+        if (!status) status = test_sharing(device, &workspace, error);
     }
     return status;
 }

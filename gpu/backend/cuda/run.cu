@@ -1,8 +1,7 @@
-/* run.cu - a batch on a workspace: sends it, launches all that computes it, waits once. Where a list was too short it
- * makes room and computes again; where there is no room to be had it takes the batch in parts, so that one scene's need
- * fails no other. */
-#include "gpu/backend/cuda/backend_cuda.h"
+/* run.cu - runs a batch on a workspace: sends it, launches all stages, waits once. After a shortage it grows the tables
+ * and launches again. If they cannot grow it halves the batch, so that the scene that needs too much fails alone. */
 #include "gpu/backend/cuda/interop.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
 /* ---- workspaces ---- */
 
@@ -24,7 +23,8 @@ static void release_workspace(ct_device *device, ct_workspace *workspace) {
     pthread_cond_broadcast(&device->workspace_free);
 }
 
-/* Gives the workspace up and comes back with it when no other runs; they keep nothing. */
+/* Waits until no other batch runs, then acquires all workspaces and frees their scratch. It releases its own while it
+ * waits, as two threads that wait here would wait for each other. */
 static void acquire_all_workspaces(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
     workspace->busy = false;
@@ -161,7 +161,7 @@ static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_b
            ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
            ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
            ct_gpu_reserve(device, workspace, &workspace->chunks, SLACK) &&
-           ct_gpu_reserve_pinned(device, &workspace->head,
+           ct_gpu_reserve_pinned(device, workspace, &workspace->head,
                                  sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
                                      b->n_box_updates * (sizeof(ct_box) + sizeof(double)));
 }
@@ -173,10 +173,11 @@ static bool grow(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buff
     return ct_gpu_reserve(device, workspace, buffer, bytes);
 }
 
-static bool grow_pinned(ct_device *device, ct_gpu_pinned *pinned, uint64_t bytes, const char *what, ct_gpu_need *n) {
+static bool grow_pinned(ct_device *device, const ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes,
+                        const char *what, ct_gpu_need *n) {
     n->what = what;
     n->bytes = bytes;
-    return ct_gpu_reserve_pinned(device, pinned, bytes);
+    return ct_gpu_reserve_pinned(device, workspace, pinned, bytes);
 }
 
 static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
@@ -204,62 +205,97 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
                   ct_large_triangle_count(c->large_triangles) * sizeof(ct_gpu_large_triangle), "large triangles", n);
     if (shortage & CT_SHORT_ENTRIES)
         ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n) &&
-             grow_pinned(device, &workspace->out_entries, c->entries * ENTRY_BYTES, "the sparse gradient on the host",
-                         n);
+             grow_pinned(device, workspace, &workspace->out_entries, c->entries * ENTRY_BYTES,
+                         "the sparse gradient on the host", n);
     if (shortage & CT_SHORT_CONTACTS)
-        ok = ok &&
-             grow_pinned(device, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact), "contacts on the host", n);
+        ok = ok && grow_pinned(device, workspace, &workspace->contacts, c->contacts * sizeof(ct_gpu_contact),
+                               "contacts on the host", n);
     if (shortage & CT_SHORT_SPANS)
-        ok = ok && grow_pinned(device, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
+        ok = ok &&
+             grow_pinned(device, workspace, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans on the host", n);
     return ok && (!workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
 }
 
 /* ---- computing ---- */
 
-static bool stamp(ct_device *device, ct_workspace *workspace, int event) {
-    return ct_gpu_ok(device, cudaEventRecord(workspace->events[event], workspace->stream), "taking the time");
+/* Event p marks the end of phase p - 1 and the beginning of phase p. */
+static bool record_phase(ct_device *device, ct_workspace *workspace, int event) {
+    return ct_gpu_ok(device, cudaEventRecord(workspace->events[event], workspace->stream), "recording an event");
 }
 
 static bool clear(ct_device *device, ct_workspace *workspace, void *memory, uint64_t bytes) {
     return !bytes || ct_gpu_ok(device, cudaMemsetAsync(memory, 0, bytes, workspace->stream), "clearing memory");
 }
 
-/* Rays, sums of vertices and the table of their pages are left as they were found: all zero. But not by a batch that
- * was cut short, and not in memory that is new. */
+/* Clears rays, sums and their page table. A finished batch leaves them zero; new memory and a batch with a shortage do
+ * not. */
 static bool clear_scratch(ct_device *device, ct_workspace *workspace) {
     return clear(device, workspace, workspace->rays.data, workspace->rays.bytes) &&
            clear(device, workspace, workspace->page_table.data, workspace->page_table.bytes) &&
            clear(device, workspace, workspace->pages.data, workspace->pages.bytes);
 }
 
-static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+/* The first tables of the small buffer (lay_out), and the refused pairs. */
+static bool clear_counts(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    return clear(device, workspace, workspace->small.data,
+                 CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
+           clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
+}
+
+/* ---- stages: each launches its kernels and marks the end of its phase ---- */
+
+static bool launch_update(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("update bodies");
+    if (b->n_box_updates) device->launches += ct_cuda_update_bodies(b, device->grid, workspace->stream);
+    return record_phase(device, workspace, CT_PHASE_UPLOAD + 1);
+}
+
+static bool launch_broad_phase(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("broad phase");
+    device->launches += ct_cuda_build_crowds(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_find_pairs(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_plan(b, device->grid, workspace->stream);
+    return record_phase(device, workspace, CT_PHASE_BROADPHASE + 1);
+}
+
+static bool launch_raster(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("raster");
     unsigned n = 0;
-    bool ok = clear(device, workspace, workspace->small.data,
-                    CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
-              clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
-    n += ct_cuda_build_crowds(b, device->grid, workspace->stream);
-    n += ct_cuda_find_pairs(b, device->grid, workspace->stream);
-    n += ct_cuda_plan(b, device->grid, workspace->stream);
-    ok = ok && stamp(device, workspace, 2);
+    bool ok = true;
     if (workspace->gl)
-        ok = ok && ct_gpu_gl_draw(device, workspace, b, &n);
+        ok = ct_gpu_gl_draw(device, workspace, b, &n);
     else
-        n += ct_cuda_raster(b, device->grid, workspace->stream);
-    ok = ok && stamp(device, workspace, 3);
-    n += ct_cuda_spans(b, device->grid, workspace->stream);
-    ok = ok && stamp(device, workspace, 4);
-    n += ct_cuda_answer(b, device->grid, workspace->stream);
-    ok = ok && stamp(device, workspace, 5);
+        n = ct_cuda_raster(b, device->grid, workspace->stream);
     device->launches += n;
-    return ok && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
+    return ok && record_phase(device, workspace, CT_PHASE_RASTER + 1);
+}
+
+static bool launch_spans(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("spans");
+    device->launches += ct_cuda_spans(b, device->grid, workspace->stream);
+    return record_phase(device, workspace, CT_PHASE_SPAN + 1);
+}
+
+static bool launch_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("answer");
+    device->launches += ct_cuda_answer(b, device->grid, workspace->stream);
+    return record_phase(device, workspace, CT_PHASE_CONTACT + 1);
+}
+
+/* All stages after the update of the bodies. */
+static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    return clear_counts(device, workspace, b) && launch_broad_phase(device, workspace, b) &&
+           launch_raster(device, workspace, b) && launch_spans(device, workspace, b) &&
+           launch_answer(device, workspace, b) && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
 static bool wait(ct_device *device, ct_workspace *workspace) {
+    const ct_trace_range range("wait");
     return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), "computing a batch");
 }
 
-/* The state on the host follows that on the device. */
-static void note_applied(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+/* Copies the boxes and poses that the device now has to the bodies on the host. */
+static void copy_state_to_host(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     ct_body **moved = (ct_body **)workspace->moved_bodies.data, **posed = (ct_body **)workspace->posed_bodies.data;
     const ct_box *boxes = (const ct_box *)((const char *)workspace->head.host + sizeof(ct_gpu_counts) +
                                            b->n_steps * sizeof(ct_gpu_step_totals));
@@ -273,20 +309,22 @@ static void note_applied(ct_device *device, ct_workspace *workspace, const ct_ba
     device->downloaded += b->n_box_updates * (sizeof(ct_box) + sizeof(double));
 }
 
-/* True: the workspace has what answers are made of. `applied`: what the steps send is in place. */
+/* Computes the batch. False: no memory for what *n says, or the device is lost. Sets *applied once the steps' updates
+ * are written, after which they must not be sent again. */
 static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, bool *applied, ct_gpu_need *n) {
     n->what = "what it sends";
     n->bytes = workspace->tables_staging.bytes + workspace->rows_staging.bytes;
-    if (!stamp(device, workspace, 0) || !ct_gpu_send(device, workspace, b) || !reserve_known(device, workspace, b))
+    if (!record_phase(device, workspace, CT_PHASE_UPLOAD) || !ct_gpu_send(device, workspace, b) ||
+        !reserve_known(device, workspace, b))
         return false;
     lay_out(workspace, b);
-    if (b->n_box_updates) device->launches += ct_cuda_update_bodies(b, device->grid, workspace->stream);
-    if (!stamp(device, workspace, 1) || (!workspace->is_clean && !clear_scratch(device, workspace))) return false;
+    if (!launch_update(device, workspace, b) || (!workspace->is_clean && !clear_scratch(device, workspace)))
+        return false;
     workspace->is_clean = false;
     for (;;) {
         if (!launch(device, workspace, b) || !wait(device, workspace)) return false;
         const ct_gpu_counts *counts = (const ct_gpu_counts *)workspace->head.host;
-        if (!*applied) note_applied(device, workspace, b);
+        if (!*applied) copy_state_to_host(device, workspace, b);
         *applied = true;
         const uint32_t shortage = ct_gpu_shortage(counts, &workspace->capacity);
         if (!shortage) break;
@@ -336,12 +374,12 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
         ct_gpu_answer(device, workspace, &batch);
         return;
     }
-    wait(device, workspace); /* nothing of it is left behind */
+    wait(device, workspace); /* before its memory is used for anything else */
     if (device->lost) {
         fail_all(device, steps, n_steps);
         return;
     }
-    /* Those that were refused are done with. */
+    /* Steps that were refused have their errors already. */
     ct_step **left = (ct_step **)malloc(n_steps * sizeof *left);
     size_t n_left = 0;
     for (size_t i = 0; left && i < n_steps; i++)
@@ -353,7 +391,7 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
         run_part(device, workspace, left, n_left / 2, applied, alone);
         run_part(device, workspace, left + n_left / 2, n_left - n_left / 2, applied, alone);
     } else if (n_left == 1 && !alone) {
-        /* What it lacked may be what others work with or keep: it gets all there is. */
+        /* Other workspaces may hold the memory that is missing. */
         acquire_all_workspaces(device, workspace);
         run_part(device, workspace, left, 1, applied, true);
         release_other_workspaces(device, workspace);

@@ -1,29 +1,33 @@
-/* shim.cuh - CUDA's runtime and language as far as this backend uses them, on the CPU, for tests where there is no GPU,
- * under the sanitizers.
+/* shim.cuh - the part of CUDA's runtime and language that this backend uses, on the CPU: for tests without a GPU, under
+ * the sanitizers.
  *
- * What a stream is given runs when it is synchronised, not before, so a host that reads too early or reuses a staging
- * buffer too soon shows. Device memory is inaccessible but while a stream runs, each allocation ends at a guard page,
- * and new memory is full of garbage.
+ * A stream's work runs when the stream is synchronised, not before, so a host that reads too early or reuses a staging
+ * buffer too soon fails its test. Device memory is accessible only while a stream runs. Each allocation ends at a guard
+ * page, and new memory is filled with a pattern.
  *
- * A block's threads are fibers (shim_block.cu): they meet at barriers, and those of a warp at its intrinsics. A barrier
- * that some of a block pass by, or a shuffle with a thread that is elsewhere, ends the process and says where. Blocks
- * run on two multiprocessors, which are threads. ThreadSanitizer sees each thread of a grid as one of its own and so
- * shows their races, in shared memory and in the device's.
+ * A block's threads are fibers (shim_block.cu). They meet at barriers, and the threads of a warp at its intrinsics. A
+ * barrier that only a part of a block reaches, or a shuffle with a thread that is elsewhere, ends the process with the
+ * place. Blocks run on two multiprocessors, which are threads of the host. ThreadSanitizer sees each thread of a grid
+ * as one of its own, so it finds races in shared memory and in device memory.
  *
- * A buffer of OpenGL's has such memory beside it, which only streams may touch and only while it is mapped: its content
- * goes there and back. Where a stream and OpenGL have to wait for each other the stream is run.
+ * A buffer of OpenGL's has a copy in device memory, accessible while it is mapped; mapping and unmapping copy its
+ * content. Where CUDA makes a stream and OpenGL wait for each other, the shim runs the stream.
  *
- * The environment sets the scene (read at every call, so that a test may change it):
- *   CT_SHIM_DEVICES=1        how many devices there are
- *   CT_SHIM_MEMORY=<bytes>   memory of each, 4 GiB if not given
- *   CT_SHIM_USED=<bytes>     how much of it others have taken
- *   CT_SHIM_DRIVER=13000     the driver's version; 0: no driver
+ * Environment variables, read at every call, so that a test may change them:
+ *   CT_SHIM_DEVICES=1        number of devices
+ *   CT_SHIM_MEMORY=<bytes>   memory of each, default 4 GiB
+ *   CT_SHIM_USED=<bytes>     how much of it other processes use
+ *   CT_SHIM_DRIVER=13000     version of the driver; 0: no driver
  *   CT_SHIM_CAPABILITY=90    compute capability of the devices
- *   CT_SHIM_FAIL=<function>:<n>:<code>  the n-th call from now on of that function (e.g. cudaMalloc; or "launch", whose
- *                            failure shows at the next synchronisation) gives that error code. Codes from 700 on stick.
- *   CT_SHIM_GL_DEVICE=<n>    which device OpenGL draws on, -1: none; the current one if not given
- *   CT_SHIM_ORDER=<number>   thread k of a block runs as k ^ number; unless it is 0, blocks run backwards, and of those
- *                            of a warp that are at one __activemask some are told only of some, by chance
+ *   CT_SHIM_POOLS=0          the devices have no memory pools
+ *   CT_SHIM_MAX_THREADS=<n>  threads that a block of any kernel may have, default 1024
+ *   CT_SHIM_FAIL=<function>:<n>[+]:<code>
+ *                            the n-th call of that function from now on, with + also every later one, returns the error
+ *                            code; a "launch" returns it at the next synchronisation. After a code from 700 on every
+ *                            call of any function returns it.
+ *   CT_SHIM_GL_DEVICE=<n>    device on which OpenGL draws, -1: none; default: the current one
+ *   CT_SHIM_ORDER=<number>   thread k of a block runs as k ^ number; unless it is 0, blocks run in falling order, and
+ *                            __activemask splits the threads of a warp that reach it into random parts
  */
 #ifndef CT_SHIM_CUH
 #define CT_SHIM_CUH
@@ -36,15 +40,16 @@
 
 #define __global__
 #define __device__
-/* A multiprocessor is a thread of the host, and its blocks' threads are fibers. */
+#define __launch_bounds__(...)
+/* A multiprocessor is a thread of the host; all fibers of its block share its thread-local variables. */
 #define __shared__ static thread_local
 #define CT_UNROLL
 
-/* Of the thread that runs. */
-struct ct_shim_place {
+/* The indices of the device thread that runs. */
+struct ct_shim_index {
     unsigned thread, block, grid;
 };
-extern thread_local ct_shim_place ct_shim_at;
+extern thread_local ct_shim_index ct_shim_at;
 
 struct ct_shim_x {
     unsigned x;
@@ -94,6 +99,25 @@ struct cudaFuncAttributes {
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
+enum cudaDeviceAttr { cudaDevAttrMemoryPoolsSupported = 115 };
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+typedef struct ct_shim_pool *cudaMemPool_t;
+enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+struct cudaMemPoolProps {
+    cudaMemAllocationType allocType;
+    struct {
+        cudaMemLocationType type;
+        int id;
+    } location;
+};
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t least);
+cudaError_t cudaMallocFromPoolAsync(void **memory, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 cudaError_t ct_shim_malloc(void **memory, size_t size);
 cudaError_t cudaFree(void *memory);
 cudaError_t ct_shim_host_alloc(void **memory, size_t size, unsigned flags);
@@ -111,7 +135,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 typedef struct ct_shim_resource *cudaGraphicsResource_t;
 enum cudaGLDeviceList { cudaGLDeviceListAll = 1 };
-cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned room, cudaGLDeviceList list);
+cudaError_t cudaGLGetDevices(unsigned *n, int *devices, unsigned capacity, cudaGLDeviceList list);
 cudaError_t cudaGraphicsGLRegisterBuffer(cudaGraphicsResource_t *resource, unsigned buffer, unsigned flags);
 cudaError_t cudaGraphicsUnregisterResource(cudaGraphicsResource_t resource);
 cudaError_t cudaGraphicsMapResources(int n, cudaGraphicsResource_t *resources, cudaStream_t stream);
@@ -130,7 +154,7 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 
 /* ---- launches ---- */
 
-/* Runs the kernel for every thread of a grid, before it returns. */
+/* Runs the kernel on every thread of a grid before it returns. */
 void ct_shim_run(unsigned grid, unsigned order, const std::function<void()> &kernel);
 void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel);
 
@@ -167,7 +191,8 @@ static inline int __ffs(int x) {
 static inline int __popc(unsigned x) {
     return __builtin_popcount(x);
 }
-/* Orders what came before it on one thread and what comes after it on another that has seen the first one's. */
+/* Orders memory as CUDA's does: what precedes it on one thread comes before what follows it on a thread that saw a
+ * later write of the first. */
 static inline void __threadfence(void) {
     static char fence;
     __atomic_fetch_add(&fence, 0, __ATOMIC_ACQ_REL);

@@ -1,9 +1,9 @@
-/* shim_block.cu - how the shim runs a grid: two multiprocessors, each a thread of the host that takes every other
- * block; a block's threads are fibers, which take turns where they wait for each other. See shim.cuh.
+/* shim_block.cu - runs a grid for the shim. Two multiprocessors, each a thread of the host, run every other block. The
+ * threads of a block are fibers, which switch where they wait for each other. See shim.cuh.
  *
- * ThreadSanitizer is told of fibers as if they were threads, and of nothing that orders them but barriers, fences, and
- * the beginning and end of a launch: a race between any two threads of a grid shows, as long as their blocks run on
- * different multiprocessors or are the same. So nothing here that a fiber and its scheduler share may be instrumented.
+ * ThreadSanitizer treats each fiber as a thread, and only barriers, fences and the begin and end of a launch order
+ * them. So a race between two threads of a grid is found if they share a block or if their blocks run on different
+ * multiprocessors. Code that a fiber and its scheduler share must not be instrumented: it would order them.
  */
 #ifdef CT_CUDA_SHIM
 #include "gpu/backend/cuda/cuda.cuh"
@@ -33,19 +33,20 @@
 #endif
 #ifdef CT_TELL_TSAN
 #include <sanitizer/tsan_interface.h>
-#define UNSEEN __attribute__((noinline, no_sanitize("thread")))
+#define UNINSTRUMENTED __attribute__((noinline, no_sanitize("thread")))
 #else
-#define UNSEEN
+#define UNINSTRUMENTED
 #define __tsan_acquire(object) ((void)(object))
 #define __tsan_release(object) ((void)(object))
 #endif
 
-thread_local ct_shim_place ct_shim_at;
+thread_local ct_shim_index ct_shim_at;
 
 /* ---- fibers ---- */
 
-/* Keeps what a called function must preserve on the stack it leaves, and goes on where the other was left. */
-extern "C" void ct_shim_swap(void **leave, void *go_on);
+/* Pushes the registers that a function must preserve onto the current stack, saves its top in *from, and continues on
+ * stack `to`. */
+extern "C" void ct_shim_swap(void **from, void *to);
 #if defined(__x86_64__)
 asm(".text\n"
     ".type ct_shim_swap, @function\n"
@@ -56,7 +57,7 @@ asm(".text\n"
     "  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp\n"
     "  ret\n"
     ".size ct_shim_swap, . - ct_shim_swap\n");
-enum { SWAP_WORDS = 8, SWAP_RETURN = 6 }; /* what a new stack begins with, and where in it to go */
+enum { SWAP_WORDS = 8, SWAP_RETURN = 6 }; /* words of a new stack, and the one that holds the return address */
 #elif defined(__aarch64__)
 asm(".text\n"
     ".type ct_shim_swap, %function\n"
@@ -88,7 +89,7 @@ asm(".text\n"
     ".size ct_shim_swap, . - ct_shim_swap\n");
 enum { SWAP_WORDS = 20, SWAP_RETURN = 11 };
 #else
-#error "CUDA=shim knows x86-64 and aarch64 only: how is a stack left for another?"
+#error "CUDA=shim supports x86-64 and aarch64 only: ct_shim_swap is written in assembler"
 #endif
 
 namespace {
@@ -99,21 +100,21 @@ enum : size_t { STACK = 128 << 10, GUARD = 64 << 10 };
 struct fiber {
     void *stack; /* lowest address */
     size_t size;
-    void *left;      /* where it was left */
-    void *sanitizer; /* what ThreadSanitizer knows it by */
+    void *top;       /* of its stack, where it does not run */
+    void *sanitizer; /* ThreadSanitizer's handle */
 };
 
-/* What a thread of a block waits for. */
-enum waits { READY, DONE, AT_BARRIER, AT_ACTIVE, AT_MATCH, AT_SHUFFLE };
+/* Whether a thread of a block runs, or what it waits for. */
+enum fiber_state { READY, DONE, AT_BARRIER, AT_ACTIVE, AT_MATCH, AT_SHUFFLE };
 
 struct lane {
     fiber self;
-    waits now;
+    fiber_state state;
     const char *file; /* where it waits */
     int line;
-    unsigned mask;  /* it waits with these of its warp; or what AT_ACTIVE and AT_MATCH give */
-    int from;       /* AT_SHUFFLE: whose value it wants */
-    uint64_t value; /* AT_MATCH, AT_SHUFFLE: its own; then what AT_SHUFFLE gives */
+    unsigned mask;  /* threads of the warp that it waits with; then the result of AT_ACTIVE and AT_MATCH */
+    int from;       /* AT_SHUFFLE: the lane whose value it reads */
+    uint64_t value; /* AT_MATCH, AT_SHUFFLE: its own; then the result of AT_SHUFFLE */
 };
 
 struct multiprocessor {
@@ -122,18 +123,18 @@ struct multiprocessor {
     lane *running;
     const std::function<void()> *kernel;
     unsigned order;      /* CT_SHIM_ORDER */
-    uint64_t dice;       /* who of those at a place are there together; unless order is 0 */
+    uint64_t random;     /* splits the threads that reach an __activemask; unused if order is 0 */
     unsigned n_barriers; /* passed */
-    /* What ThreadSanitizer knows barriers by, in turn, and the launch. That is the host's, who hands it over: through
-     * a multiprocessor's own, blocks of one could come to be ordered with those of the other. */
+    /* Objects that order memory for ThreadSanitizer: two barriers, used in turn, and the begin and end of the launch.
+     * The latter belong to the launch: objects of a multiprocessor would order its blocks with those of the other. */
     char barrier[2], *begun, *ended;
 };
 
 thread_local multiprocessor *mine;
 
-/* ---- turns ---- */
+/* ---- switching ---- */
 
-UNSEEN void swap(fiber *from, fiber *to) {
+UNINSTRUMENTED void swap(fiber *from, fiber *to) {
 #ifdef CT_TELL_ASAN
     void *kept = nullptr;
     __sanitizer_start_switch_fiber(&kept, to->stack, to->size);
@@ -141,31 +142,31 @@ UNSEEN void swap(fiber *from, fiber *to) {
 #ifdef CT_TELL_TSAN
     __tsan_switch_to_fiber(to->sanitizer, __tsan_switch_to_fiber_no_sync);
 #endif
-    ct_shim_swap(&from->left, to->left);
+    ct_shim_swap(&from->top, to->top);
 #ifdef CT_TELL_ASAN
     __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
 #endif
 }
 
-UNSEEN fiber *enter(multiprocessor *m, lane *l) {
+UNINSTRUMENTED fiber *enter(multiprocessor *m, lane *l) {
     m->running = l;
     ct_shim_at.thread = (unsigned)(l - m->lanes);
     return &l->self;
 }
 
-/* From a thread that waits or is done to the next of its warp that is ready, or to the scheduler. */
-UNSEEN void leave(multiprocessor *m, lane *self) {
+/* Switches from a thread that waits or is done to the next ready thread of its warp, or to the scheduler. */
+UNINSTRUMENTED void switch_away(multiprocessor *m, lane *self) {
     const unsigned t = (unsigned)(self - m->lanes), flip = m->order % WARP;
     fiber *next = &m->host;
     for (unsigned k = (t % WARP ^ flip) + 1; k < WARP && next == &m->host; k++) {
         lane *l = &m->lanes[t / WARP * WARP + (k ^ flip)];
-        if (l->now == READY) next = enter(m, l);
+        if (l->state == READY) next = enter(m, l);
     }
     swap(&self->self, next);
 }
 
-/* The life of a thread's fiber: the same kernel for one block after another, then another kernel. */
-UNSEEN void live() {
+/* A fiber runs the kernel once for each block, one launch after another. */
+UNINSTRUMENTED void run_fiber() {
 #ifdef CT_TELL_ASAN
     __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
@@ -175,45 +176,45 @@ UNSEEN void live() {
         __tsan_acquire(m->begun);
         (*m->kernel)();
         __tsan_release(m->ended);
-        self->now = DONE;
-        leave(m, self);
+        self->state = DONE;
+        switch_away(m, self);
     }
 }
 
-UNSEEN lane *wait(waits what, const char *file, int line) {
+UNINSTRUMENTED lane *wait(fiber_state what, const char *file, int line) {
     lane *self = mine->running;
     self->file = file;
     self->line = line;
-    self->now = what;
-    leave(mine, self);
+    self->state = what;
+    switch_away(mine, self);
     return self;
 }
 
-UNSEEN const char *name(waits what) {
+UNINSTRUMENTED const char *name(fiber_state what) {
     return what == AT_BARRIER  ? "__syncthreads"
            : what == AT_ACTIVE ? "__activemask"
            : what == AT_MATCH  ? "__match_any_sync"
                                : "__shfl_sync";
 }
 
-[[noreturn]] UNSEEN void give_up(const multiprocessor *m, const lane *l, const char *why) {
+[[noreturn]] UNINSTRUMENTED void abort_at(const multiprocessor *m, const lane *l, const char *why) {
     fprintf(stderr, "CUDA shim: %s:%d: thread %d of block %u, at %s: %s\n", l->file, l->line, (int)(l - m->lanes),
-            ct_shim_at.block, name(l->now), why);
+            ct_shim_at.block, name(l->state), why);
     abort();
 }
 
-UNSEEN bool is_at_one_place(const lane *a, const lane *b) {
-    return a->now == b->now && a->line == b->line && a->file == b->file;
+UNINSTRUMENTED bool wait_together(const lane *a, const lane *b) {
+    return a->state == b->state && a->line == b->line && a->file == b->file;
 }
 
-/* Have all come that a lane of a warp waits for? */
-UNSEEN bool have_all_come(const lane *warp, const lane *l) {
+/* Whether all threads that a lane waits for have arrived. */
+UNINSTRUMENTED bool all_have_arrived(const lane *warp, const lane *l) {
     for (unsigned k = 0; k < WARP; k++)
-        if (l->mask >> k & 1 && !(is_at_one_place(&warp[k], l) && warp[k].mask == l->mask)) return false;
+        if (l->mask >> k & 1 && !(wait_together(&warp[k], l) && warp[k].mask == l->mask)) return false;
     return true;
 }
 
-UNSEEN void match(lane *warp, unsigned mask) {
+UNINSTRUMENTED void match(lane *warp, unsigned mask) {
     unsigned same[WARP];
     for (unsigned k = 0; k < WARP; k++) {
         same[k] = 0;
@@ -223,110 +224,110 @@ UNSEEN void match(lane *warp, unsigned mask) {
     for (unsigned k = 0; k < WARP; k++) {
         if (!(mask >> k & 1)) continue;
         warp[k].mask = same[k];
-        warp[k].now = READY;
+        warp[k].state = READY;
     }
 }
 
-UNSEEN void shuffle(const multiprocessor *m, lane *warp, unsigned mask) {
+UNINSTRUMENTED void shuffle(const multiprocessor *m, lane *warp, unsigned mask) {
     uint64_t given[WARP];
     for (unsigned k = 0; k < WARP; k++) {
         if (!(mask >> k & 1)) continue;
         const unsigned from = (unsigned)warp[k].from % WARP;
-        if (!(mask >> from & 1)) give_up(m, &warp[k], "it wants the value of a thread that its mask leaves out");
+        if (!(mask >> from & 1)) abort_at(m, &warp[k], "it reads the value of a thread that is not in its mask");
         given[k] = warp[from].value;
     }
     for (unsigned k = 0; k < WARP; k++) {
         if (!(mask >> k & 1)) continue;
         warp[k].value = given[k];
-        warp[k].now = READY;
+        warp[k].state = READY;
     }
 }
 
-/* Those of a warp that are at one place, or by the dice some of them, go on together. */
-UNSEEN void activate(multiprocessor *m, lane *warp, const lane *first) {
-    const lane place = *first;
+/* Resumes the threads of a warp that wait at the same __activemask, or a random part of them, with a common mask. */
+UNINSTRUMENTED void resume_active(multiprocessor *m, lane *warp, const lane *first) {
+    const lane at = *first;
     unsigned mask = 0;
     for (unsigned k = 0; k < WARP; k++) {
-        if (!is_at_one_place(&warp[k], &place)) continue;
-        m->dice = m->dice * 6364136223846793005u + 1442695040888963407u;
-        const bool stays = m->order && m->dice >> 62 == 0;
+        if (!wait_together(&warp[k], &at)) continue;
+        m->random = m->random * 6364136223846793005u + 1442695040888963407u;
+        const bool stays = m->order && m->random >> 62 == 0;
         if (&warp[k] == first || !stays) mask |= 1u << k;
     }
     for (unsigned k = 0; k < WARP; k++) {
         if (!(mask >> k & 1)) continue;
         warp[k].mask = mask;
-        warp[k].now = READY;
+        warp[k].state = READY;
     }
 }
 
-/* With no thread of a warp ready: lets some go on. False: none can. */
-UNSEEN bool go_on(multiprocessor *m, lane *warp) {
+/* With no thread of a warp ready: resumes threads that wait at an intrinsic. False: none can resume. */
+UNINSTRUMENTED bool resume_warp(multiprocessor *m, lane *warp) {
     for (unsigned k = 0; k < WARP; k++) {
         lane *l = &warp[k];
-        if (l->now != AT_MATCH && l->now != AT_SHUFFLE) continue;
-        if (!(l->mask >> k & 1)) give_up(m, l, "its mask leaves it out");
-        if (!have_all_come(warp, l)) continue;
-        if (l->now == AT_MATCH)
+        if (l->state != AT_MATCH && l->state != AT_SHUFFLE) continue;
+        if (!(l->mask >> k & 1)) abort_at(m, l, "its mask does not contain it");
+        if (!all_have_arrived(warp, l)) continue;
+        if (l->state == AT_MATCH)
             match(warp, l->mask);
         else
             shuffle(m, warp, l->mask);
         return true;
     }
     for (unsigned k = 0; k < WARP; k++)
-        if (warp[k].now == AT_ACTIVE) {
-            activate(m, warp, &warp[k]);
+        if (warp[k].state == AT_ACTIVE) {
+            resume_active(m, warp, &warp[k]);
             return true;
         }
     return false;
 }
 
-/* With all threads done or waiting for others: opens the barrier. False: they are done. */
-UNSEEN bool open_barrier(multiprocessor *m) {
+/* With all threads done or at a barrier: opens the barrier. False: all are done. */
+UNINSTRUMENTED bool open_barrier(multiprocessor *m) {
     const lane *first = nullptr;
     for (lane &l : m->lanes) {
-        if (l.now == DONE) continue;
-        if (l.now != AT_BARRIER) give_up(m, &l, "it waits for threads that do not come");
-        if (first && !is_at_one_place(first, &l)) give_up(m, &l, "others wait at another barrier");
+        if (l.state == DONE) continue;
+        if (l.state != AT_BARRIER) abort_at(m, &l, "it waits for threads that do not come");
+        if (first && !wait_together(first, &l)) abort_at(m, &l, "others wait at another barrier");
         if (!first) first = &l;
     }
     if (!first) return false;
     m->n_barriers++;
     for (lane &l : m->lanes)
-        if (l.now == AT_BARRIER) l.now = READY;
+        if (l.state == AT_BARRIER) l.state = READY;
     return true;
 }
 
-UNSEEN void run_block(multiprocessor *m, unsigned block) {
+UNINSTRUMENTED void run_block(multiprocessor *m, unsigned block) {
     ct_shim_at.block = block;
-    for (lane &l : m->lanes) l.now = READY;
+    for (lane &l : m->lanes) l.state = READY;
     do {
         for (unsigned w = 0; w < WARPS; w++) {
             const unsigned first = (w ^ m->order / WARP % WARPS) * WARP;
             do {
                 for (unsigned k = 0; k < WARP; k++) {
                     lane *l = &m->lanes[first + (k ^ m->order % WARP)];
-                    if (l->now == READY) swap(&m->host, enter(m, l));
+                    if (l->state == READY) swap(&m->host, enter(m, l));
                 }
-            } while (go_on(m, &m->lanes[first]));
+            } while (resume_warp(m, &m->lanes[first]));
         }
     } while (open_barrier(m));
 }
 
 /* ---- multiprocessors ---- */
 
-/* A stack as ct_shim_swap leaves one, from which it goes to live(). */
+/* Makes a stack as ct_shim_swap leaves one, which returns into run_fiber(). */
 void begin(fiber *f, char *stack) {
     f->stack = stack;
     f->size = STACK;
     void **top = (void **)(stack + STACK) - SWAP_WORDS;
-    top[SWAP_RETURN] = (void *)live;
-    f->left = top;
+    top[SWAP_RETURN] = (void *)run_fiber;
+    f->top = top;
 #ifdef CT_TELL_TSAN
     f->sanitizer = __tsan_create_fiber(0);
 #endif
 }
 
-/* The multiprocessors of one thread of the host that synchronises streams. */
+/* The multiprocessors that run the grids of one host thread. */
 class grid_runner {
   public:
     grid_runner() {
@@ -389,7 +390,7 @@ class grid_runner {
         for (lane &l : mine->lanes) __tsan_destroy_fiber(l.self.sanitizer);
 #endif
 #ifdef CT_TELL_ASAN
-        __asan_unpoison_memory_region(stacks, CT_BLOCK * each); /* what the fibers still had on them */
+        __asan_unpoison_memory_region(stacks, CT_BLOCK * each); /* frames of the fibers */
 #endif
         munmap(stacks, CT_BLOCK * each);
         free(mine);
@@ -405,12 +406,12 @@ class grid_runner {
 #endif
     }
 
-    UNSEEN void run_blocks(unsigned index) {
+    UNINSTRUMENTED void run_blocks(unsigned index) {
         mine->kernel = kernel;
         mine->begun = &begun;
         mine->ended = &ended;
         mine->order = order;
-        mine->dice = order;
+        mine->random = order;
         ct_shim_at.grid = grid;
         for (unsigned b = index; b < grid; b += MULTIPROCESSORS) run_block(mine, order ? grid - 1 - b : b);
     }
@@ -423,26 +424,26 @@ void ct_shim_run(unsigned grid, unsigned order, const std::function<void()> &ker
     runner.run(grid, order, kernel);
 }
 
-/* ---- what threads do together ---- */
+/* ---- barriers and intrinsics ---- */
 
-UNSEEN void ct_shim_barrier(const char *file, int line) {
+UNINSTRUMENTED void ct_shim_barrier(const char *file, int line) {
     char *object = &mine->barrier[mine->n_barriers & 1];
     __tsan_release(object);
     wait(AT_BARRIER, file, line);
     __tsan_acquire(object);
 }
 
-UNSEEN unsigned ct_shim_active(const char *file, int line) {
+UNINSTRUMENTED unsigned ct_shim_active(const char *file, int line) {
     return wait(AT_ACTIVE, file, line)->mask;
 }
 
-UNSEEN unsigned ct_shim_match(unsigned mask, uint64_t key, const char *file, int line) {
+UNINSTRUMENTED unsigned ct_shim_match(unsigned mask, uint64_t key, const char *file, int line) {
     mine->running->mask = mask;
     mine->running->value = key;
     return wait(AT_MATCH, file, line)->mask;
 }
 
-UNSEEN uint64_t ct_shim_shuffle(unsigned mask, uint64_t value, int from, const char *file, int line) {
+UNINSTRUMENTED uint64_t ct_shim_shuffle(unsigned mask, uint64_t value, int from, const char *file, int line) {
     mine->running->mask = mask;
     mine->running->value = value;
     mine->running->from = from;

@@ -1,46 +1,48 @@
-/* stage.cu - what a batch sends to its device, put together in pinned memory: a line for each scene, and of lists of
- * bodies, positions and poses what changed. Numbers are looked at on the way, so a step that sends one that is not
- * finite is refused before anything of it has left the host. */
+/* stage.cu - assembles what a batch sends to its device, in pinned memory: one ct_gpu_step for each scene, and the
+ * bodies, positions and poses that changed. It checks the numbers while it copies them: a step that sends one which is
+ * not finite is refused, and nothing of it is sent. */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/backend/cuda/trace.cuh"
 
 extern "C" {
 #include "gpu/scene/rows.h"
 }
 
-/* Where the lists end: a step that is refused is taken out again. */
-struct mark {
+/* The lengths of the lists, to truncate them to when a step is refused. */
+struct list_lengths {
     uint64_t steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
         words, stale_tables, rows, chunks;
     uint32_t bodies;
     ct_gpu_crowd crowd_end;
 };
 
-static mark mark_of(const ct_workspace *l) {
-    return {l->steps.n,        l->crowds.n,       l->box_updates.n,  l->pose_writes.n, l->position_writes.n,
-            l->indices.n,      l->moved_bodies.n, l->posed_bodies.n, l->members.n,     l->words.n,
-            l->stale_tables.n, l->n_rows,         l->n_box_chunks,   l->n_bodies,      l->crowd_end};
+static list_lengths lengths_of(const ct_workspace *workspace) {
+    return {workspace->steps.n,           workspace->crowds.n,  workspace->box_updates.n,  workspace->pose_writes.n,
+            workspace->position_writes.n, workspace->indices.n, workspace->moved_bodies.n, workspace->posed_bodies.n,
+            workspace->members.n,         workspace->words.n,   workspace->stale_tables.n, workspace->n_rows,
+            workspace->n_box_chunks,      workspace->n_bodies,  workspace->crowd_end};
 }
 
-static void back_to(ct_workspace *l, const mark *m) {
-    l->steps.n = m->steps;
-    l->crowds.n = m->crowds;
-    l->box_updates.n = m->box_updates;
-    l->pose_writes.n = m->pose_writes;
-    l->position_writes.n = m->position_writes;
-    l->indices.n = m->indices;
-    l->moved_bodies.n = m->moved_bodies;
-    l->posed_bodies.n = m->posed_bodies;
-    l->members.n = m->members;
-    l->words.n = m->words;
-    l->stale_tables.n = m->stale_tables;
-    l->n_rows = m->rows;
-    l->n_box_chunks = m->chunks;
-    l->n_bodies = m->bodies;
-    l->crowd_end = m->crowd_end;
+static void truncate_to(ct_workspace *workspace, const list_lengths *m) {
+    workspace->steps.n = m->steps;
+    workspace->crowds.n = m->crowds;
+    workspace->box_updates.n = m->box_updates;
+    workspace->pose_writes.n = m->pose_writes;
+    workspace->position_writes.n = m->position_writes;
+    workspace->indices.n = m->indices;
+    workspace->moved_bodies.n = m->moved_bodies;
+    workspace->posed_bodies.n = m->posed_bodies;
+    workspace->members.n = m->members;
+    workspace->words.n = m->words;
+    workspace->stale_tables.n = m->stale_tables;
+    workspace->n_rows = m->rows;
+    workspace->n_box_chunks = m->chunks;
+    workspace->n_bodies = m->bodies;
+    workspace->crowd_end = m->crowd_end;
 }
 
-template <class T> static bool add(ct_host_list *list, const T &value) {
-    void *at = ct_host_add(list, 1, sizeof value);
+template <class T> static bool append(ct_host_list *list, const T &value) {
+    void *at = ct_host_append(list, 1, sizeof value);
     if (at) memcpy(at, &value, sizeof value);
     return at;
 }
@@ -55,8 +57,8 @@ static bool is_finite(const float *p, uint64_t n) {
     return !bad;
 }
 
-/* All rows of an update, one after the other; false: a number is not finite. A block stays in the cache between being
- * copied and being looked at. */
+/* Copies all rows of an update. False: a number is not finite. A block of 1,024 rows is 12 KiB, which stays in the L1
+ * cache between the copy and the check. */
 static bool copy_rows(float *to, const ct_update *u) {
     enum { ROWS = 1024 };
     bool ok = true;
@@ -71,7 +73,7 @@ static bool copy_rows(float *to, const ct_update *u) {
     return ok;
 }
 
-/* No vertex twice, told from the order. */
+/* Rising vertices: none comes twice. */
 static bool is_rising(const ct_update *u) {
     uint64_t end = 0;
     const uint64_t pair = u->kind == CT_UPDATE_RANGES ? 2 : 1;
@@ -83,33 +85,34 @@ static bool is_rising(const ct_update *u) {
     return true;
 }
 
-/* What came of putting an update into the lists. */
+/* How adding an update to the lists ended. */
 enum outcome { DONE, NOT_FINITE, NO_MEMORY };
 
 static float *positions_of(const ct_body *body) {
     return (float *)(body->resident->body + 1);
 }
 
-/* Vertices in rising order. Ranges of a few vertices each are sent as indices, which are fewer bytes. */
-static outcome add_rising(ct_workspace *l, const ct_body *body, const ct_update *u) {
-    float *rows = (float *)l->rows_staging.host + 3 * l->n_rows;
+/* An update with rising vertices. Ranges of less than 8 vertices on average are sent as indices, which take fewer
+ * bytes. */
+static outcome add_rising(ct_workspace *workspace, const ct_body *body, const ct_update *u) {
+    float *rows = (float *)workspace->rows_staging.host + 3 * workspace->n_rows;
     if (!copy_rows(rows, u)) return NOT_FINITE;
     if (u->count == 0) return DONE;
-    ct_gpu_position_write w = {positions_of(body), l->n_rows, 0, CT_GPU_NONE};
+    ct_gpu_position_write w = {positions_of(body), workspace->n_rows, 0, CT_GPU_NONE};
     const bool by_range = u->kind == CT_UPDATE_RANGES && u->count >= 8 * (u->n_indices / 2);
     if (u->kind == CT_UPDATE_POSITIONS) {
-        if (!add(&l->position_writes, w)) return NO_MEMORY;
+        if (!append(&workspace->position_writes, w)) return NO_MEMORY;
     } else if (by_range) {
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
             const uint32_t n = ct_update_index(u, i + 1);
             w.first_vertex = ct_update_index(u, i);
-            if (n && !add(&l->position_writes, w)) return NO_MEMORY;
+            if (n && !append(&workspace->position_writes, w)) return NO_MEMORY;
             w.first_row += n;
         }
     } else {
-        w.first_index = (uint32_t)l->indices.n;
-        uint32_t *to = (uint32_t *)ct_host_add(&l->indices, u->count, sizeof *to);
-        if (!to || !add(&l->position_writes, w)) return NO_MEMORY;
+        w.first_index = (uint32_t)workspace->indices.n;
+        uint32_t *to = (uint32_t *)ct_host_append(&workspace->indices, u->count, sizeof *to);
+        if (!to || !append(&workspace->position_writes, w)) return NO_MEMORY;
         if (u->kind == CT_UPDATE_INDEXED) {
             memcpy(to, u->indices, 4 * u->count);
         } else {
@@ -119,26 +122,26 @@ static outcome add_rising(ct_workspace *l, const ct_body *body, const ct_update 
             }
         }
     }
-    l->n_rows += u->count;
+    workspace->n_rows += u->count;
     return DONE;
 }
 
-/* Takes row k of an update for a vertex, unless a later one has it already. */
-static outcome add_row(ct_workspace *l, const ct_update *u, uint64_t k, uint32_t vertex, uint64_t *taken) {
+/* Adds row k of an update for a vertex, unless a later row was added for it before. */
+static outcome add_row(ct_workspace *workspace, const ct_update *u, uint64_t k, uint32_t vertex, uint64_t *written) {
     float p[3];
     ct_update_row(u, k, p);
     if (!is_finite(p, 3)) return NOT_FINITE;
     const uint64_t bit = (uint64_t)1 << vertex % 64;
-    if (taken[vertex / 64] & bit) return DONE;
-    taken[vertex / 64] |= bit;
-    if (!add(&l->indices, vertex)) return NO_MEMORY;
-    memcpy((float *)l->rows_staging.host + 3 * l->n_rows++, p, sizeof p);
+    if (written[vertex / 64] & bit) return DONE;
+    written[vertex / 64] |= bit;
+    if (!append(&workspace->indices, vertex)) return NO_MEMORY;
+    memcpy((float *)workspace->rows_staging.host + 3 * workspace->n_rows++, p, sizeof p);
     return DONE;
 }
 
-/* All that a step sends of one body, from its last number to the first: what comes later counts. */
-static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body, uint64_t *taken) {
-    ct_gpu_position_write w = {positions_of(body), l->n_rows, 0, (uint32_t)l->indices.n};
+/* Everything that a step sends for one body, from the last row to the first, as the last row for a vertex counts. */
+static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_body *body, uint64_t *written) {
+    ct_gpu_position_write w = {positions_of(body), workspace->n_rows, 0, (uint32_t)workspace->indices.n};
     for (size_t i = step->n_updates; i-- > 0;) {
         const ct_update *u = &step->updates[i];
         if (u->body != body->id) continue;
@@ -147,73 +150,72 @@ static outcome add_any(ct_workspace *l, const ct_step *step, const ct_body *body
             for (uint64_t r = u->n_indices; r > 0; r -= 2) {
                 const uint32_t first = ct_update_index(u, r - 2);
                 for (uint32_t j = ct_update_index(u, r - 1); j-- > 0;)
-                    if (outcome o = add_row(l, u, --k, first + j, taken)) return o;
+                    if (outcome o = add_row(workspace, u, --k, first + j, written)) return o;
             }
         } else {
             while (k-- > 0) {
                 const uint32_t vertex = u->kind == CT_UPDATE_INDEXED ? ct_update_index(u, k) : (uint32_t)k;
-                if (outcome o = add_row(l, u, k, vertex, taken)) return o;
+                if (outcome o = add_row(workspace, u, k, vertex, written)) return o;
             }
         }
     }
-    return l->n_rows == w.first_row || add(&l->position_writes, w) ? DONE : NO_MEMORY;
+    return workspace->n_rows == w.first_row || append(&workspace->position_writes, w) ? DONE : NO_MEMORY;
 }
 
-/* The last of a body's updates in this step has come. */
-static outcome add_body(ct_workspace *l, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
-    ct_mesh_info info;
-    ct_mesh_get_info(body->mesh, &info);
-    ct_gpu_box_update update = {body->resident->body, l->n_box_chunks};
-    if (!add(&l->box_updates, update) || !add(&l->moved_bodies, body)) return NO_MEMORY;
-    l->n_box_chunks += (info.vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
+/* Adds all updates of a body in this step; u is the last of them. */
+static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
+    const uint64_t n_vertices = body->resident->n_vertices;
+    ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks};
+    if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
+    workspace->n_box_chunks += (n_vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
     if (u->kind == CT_UPDATE_POSE) {
         ct_gpu_pose_write pose;
         pose.body = body->resident->body;
         memcpy(pose.pose, u->pose, sizeof pose.pose);
-        return add(&l->pose_writes, pose) && add(&l->posed_bodies, body) ? DONE : NO_MEMORY;
+        return append(&workspace->pose_writes, pose) && append(&workspace->posed_bodies, body) ? DONE : NO_MEMORY;
     }
-    if (is_only && is_rising(u)) return add_rising(l, body, u);
-    uint64_t *taken = (uint64_t *)calloc(info.vertices / 64 + 1, sizeof *taken);
-    outcome o = taken ? add_any(l, step, body, taken) : NO_MEMORY;
-    free(taken);
+    if (is_only && is_rising(u)) return add_rising(workspace, body, u);
+    uint64_t *written = (uint64_t *)calloc(n_vertices / 64 + 1, sizeof *written);
+    outcome o = written ? add_any(workspace, step, body, written) : NO_MEMORY;
+    free(written);
     return o;
 }
 
-static outcome add_updates(ct_workspace *l, const ct_step *step) {
-    for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left++;
+static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
+    for (size_t i = 0; i < step->n_updates; i++) {
+        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
+        resident->updates_left++;
+        resident->last_update = &step->updates[i];
+    }
     outcome o = DONE;
     for (size_t i = 0; i < step->n_updates && !o; i++) {
-        const ct_update *u = &step->updates[i];
-        ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        if (body->updates_left == 0) continue; /* taken with an earlier one */
-        const bool is_only = body->updates_left == 1;
-        body->updates_left = 0;
-        const ct_update *last = u;
-        for (size_t k = i; k < step->n_updates; k++)
-            if (step->updates[k].body == u->body) last = &step->updates[k];
-        o = add_body(l, step, body, last, is_only);
+        ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
+        ct_resident *resident = body->resident;
+        if (resident->updates_left == 0) continue; /* added with the body's first update */
+        const bool is_only = resident->updates_left == 1;
+        resident->updates_left = 0;
+        o = add_body(workspace, step, body, resident->last_update, is_only);
     }
     for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->updates_left = 0;
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left = 0;
     return o;
 }
 
-/* Bodies and ignored pairs, if the device has others of this scene. */
-static bool add_table(ct_device *device, ct_workspace *l, ct_scene *scene) {
-    const ct_stale_table stale = {scene, l->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
+/* Adds a scene's table of bodies and ignored pairs, if the device has an older version. */
+static bool add_scene_table(ct_device *device, ct_workspace *workspace, ct_scene *scene) {
+    const ct_stale_table stale = {scene, workspace->words.n, scene->n_bodies + (uint64_t)scene->n_ignored};
     if (!stale.n || (scene->table && scene->table->version == scene->version)) return true;
     ct_scene_refresh(scene);
-    uint64_t *words = (uint64_t *)ct_host_add(&l->words, stale.n, sizeof *words);
-    if (!words || !add(&l->stale_tables, stale) || !ct_gpu_reserve_table(device, scene)) return false;
+    uint64_t *words = (uint64_t *)ct_host_append(&workspace->words, stale.n, sizeof *words);
+    if (!words || !append(&workspace->stale_tables, stale) || !ct_gpu_reserve_table(device, scene)) return false;
     for (uint32_t i = 0; i < scene->n_bodies; i++) memcpy(words++, &scene->bodies[i]->resident->body, sizeof *words);
     if (scene->n_ignored) memcpy(words, scene->ignored, scene->n_ignored * sizeof *words);
     return true;
 }
 
-static bool add_crowd(ct_workspace *l, uint32_t n_bodies) {
-    ct_gpu_crowd crowd = l->crowd_end, *end = &l->crowd_end;
-    crowd.step = (uint32_t)l->steps.n;
+static bool add_crowd(ct_workspace *workspace, uint32_t n_bodies) {
+    ct_gpu_crowd crowd = workspace->crowd_end, *end = &workspace->crowd_end;
+    crowd.step = (uint32_t)workspace->steps.n;
     crowd.root_level = 1;
     while (crowd.root_level < CT_BVH_MAX_LEVELS - 1 && ct_bvh_level_size(n_bodies, crowd.root_level) > CT_BVH_MAX_ROOTS)
         crowd.root_level++;
@@ -225,107 +227,113 @@ static bool add_crowd(ct_workspace *l, uint32_t n_bodies) {
     end->first_test_chunk +=
         (uint32_t)ct_bvh_level_size(n_bodies, crowd.root_level) * ((n_bodies + CT_BLOCK - 1) / CT_BLOCK);
     end->first_key += n_bodies;
-    return add(&l->crowds, crowd);
+    return append(&workspace->crowds, crowd);
 }
 
-static bool add_scene(ct_device *device, ct_workspace *l, ct_step *step) {
+static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step) {
     ct_scene *scene = step->scene;
     ct_gpu_step s;
     memset(&s, 0, sizeof s);
-    s.first_body = l->n_bodies;
+    s.first_body = workspace->n_bodies;
     s.n_bodies = scene->n_bodies;
     s.n_ignored = (uint32_t)scene->n_ignored;
     s.want = step->want;
     memcpy(s.resolution, scene->settings.resolution, sizeof s.resolution);
     s.pixel_size = scene->settings.pixel_size;
-    if (!add_table(device, l, scene)) return false;
+    if (!add_scene_table(device, workspace, scene)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
-    if (ct_gpu_is_crowd(&s) && !add_crowd(l, s.n_bodies)) return false;
-    l->n_bodies += s.n_bodies;
-    return add(&l->steps, s) && add(&l->members, step);
+    if (ct_gpu_is_crowd(&s) && !add_crowd(workspace, s.n_bodies)) return false;
+    workspace->n_bodies += s.n_bodies;
+    return append(&workspace->steps, s) && append(&workspace->members, step);
 }
 
-ct_staged ct_gpu_stage(ct_device *device, ct_workspace *l, ct_step *const *steps, size_t n_steps, bool updates) {
-    const mark nothing = {};
-    back_to(l, &nothing);
+ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                       bool updates) {
+    const ct_trace_range range("stage updates");
+    const list_lengths nothing = {};
+    truncate_to(workspace, &nothing);
     uint64_t rows = 0;
     for (size_t i = 0; i < n_steps && updates; i++)
         for (size_t u = 0; u < steps[i]->n_updates; u++)
             if (steps[i]->updates[u].kind != CT_UPDATE_POSE) rows += steps[i]->updates[u].count;
-    if (!ct_gpu_reserve_pinned(device, &l->rows_staging, 12 * rows)) return CT_STAGE_NO_MEMORY;
+    if (!ct_gpu_reserve_pinned(device, workspace, &workspace->rows_staging, 12 * rows)) return CT_STAGE_NO_MEMORY;
     for (size_t i = 0; i < n_steps; i++) {
-        const mark before = mark_of(l);
-        const outcome o = updates ? add_updates(l, steps[i]) : DONE;
+        const list_lengths before = lengths_of(workspace);
+        const outcome o = updates ? add_updates(workspace, steps[i]) : DONE;
         if (o == NOT_FINITE) {
             for (size_t u = 0; u < steps[i]->n_updates && !steps[i]->error.status; u++)
                 if (steps[i]->updates[u].kind != CT_UPDATE_POSE)
                     ct_update_name_offender(&steps[i]->updates[u], &steps[i]->error);
-            back_to(l, &before);
-        } else if (o == NO_MEMORY || !add_scene(device, l, steps[i])) {
+            truncate_to(workspace, &before);
+        } else if (o == NO_MEMORY || !add_scene(device, workspace, steps[i])) {
             return CT_STAGE_NO_MEMORY;
         }
     }
-    return l->members.n ? CT_STAGED : CT_STAGED_NOTHING;
+    return workspace->members.n ? CT_STAGED : CT_STAGED_NOTHING;
 }
 
-/* Puts a list into the tables' staging memory, or finds how long they get. */
-template <class T> static const T *put(const ct_host_list *list, ct_workspace *l, uint64_t *at, bool write) {
+/* Copies a list into the staging memory, at the next multiple of 16 bytes; without `write` it only advances *at.
+ * Returns where the list will be on the device. */
+template <class T> static const T *put(const ct_host_list *list, ct_workspace *workspace, uint64_t *at, bool write) {
     *at = (*at + 15) / 16 * 16;
     const uint64_t first = *at;
     *at += list->n * sizeof(T);
-    if (write && list->n) memcpy((char *)l->tables_staging.host + first, list->data, list->n * sizeof(T));
-    return write ? (const T *)((const char *)l->tables.data + first) : NULL;
+    if (write && list->n) memcpy((char *)workspace->tables_staging.host + first, list->data, list->n * sizeof(T));
+    return write ? (const T *)((const char *)workspace->tables.data + first) : NULL;
 }
 
-static uint64_t put_tables(ct_workspace *l, ct_batch *b, bool write) {
+static uint64_t put_tables(ct_workspace *workspace, ct_batch *b, bool write) {
     uint64_t at = 0;
-    b->steps = put<ct_gpu_step>(&l->steps, l, &at, write);
-    b->crowds = put<ct_gpu_crowd>(&l->crowds, l, &at, write);
-    b->box_updates = put<ct_gpu_box_update>(&l->box_updates, l, &at, write);
-    b->pose_writes = put<ct_gpu_pose_write>(&l->pose_writes, l, &at, write);
-    b->position_writes = put<ct_gpu_position_write>(&l->position_writes, l, &at, write);
-    b->indices = put<uint32_t>(&l->indices, l, &at, write);
+    b->steps = put<ct_gpu_step>(&workspace->steps, workspace, &at, write);
+    b->crowds = put<ct_gpu_crowd>(&workspace->crowds, workspace, &at, write);
+    b->box_updates = put<ct_gpu_box_update>(&workspace->box_updates, workspace, &at, write);
+    b->pose_writes = put<ct_gpu_pose_write>(&workspace->pose_writes, workspace, &at, write);
+    b->position_writes = put<ct_gpu_position_write>(&workspace->position_writes, workspace, &at, write);
+    b->indices = put<uint32_t>(&workspace->indices, workspace, &at, write);
     return at;
 }
 
-static bool copy(ct_device *device, ct_workspace *l, void *to, const void *from, uint64_t bytes) {
+static bool copy(ct_device *device, ct_workspace *workspace, void *to, const void *from, uint64_t bytes) {
     if (!bytes) return true;
     device->uploaded += bytes;
-    return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, l->stream), "sending a batch");
+    return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, workspace->stream),
+                     "sending a batch");
 }
 
-/* Each straight to where it stays, from so many bytes into the staging memory on. */
-static bool copy_scene_tables(ct_device *device, ct_workspace *l, uint64_t at) {
-    const ct_stale_table *stale = (const ct_stale_table *)l->stale_tables.data;
-    uint64_t *words = (uint64_t *)((char *)l->tables_staging.host + at);
-    if (l->words.n) memcpy(words, l->words.data, 8 * l->words.n);
-    for (uint64_t i = 0; i < l->stale_tables.n; i++) {
+/* Copies the scene tables that changed from the staging memory, from byte `at` on, to their places on the device. */
+static bool copy_scene_tables(ct_device *device, ct_workspace *workspace, uint64_t at) {
+    const ct_stale_table *stale = (const ct_stale_table *)workspace->stale_tables.data;
+    uint64_t *words = (uint64_t *)((char *)workspace->tables_staging.host + at);
+    if (workspace->words.n) memcpy(words, workspace->words.data, 8 * workspace->words.n);
+    for (uint64_t i = 0; i < workspace->stale_tables.n; i++) {
         ct_scene *scene = stale[i].scene;
-        if (!copy(device, l, scene->table->memory, words + stale[i].first, 8 * stale[i].n)) return false;
+        if (!copy(device, workspace, scene->table->memory, words + stale[i].first, 8 * stale[i].n)) return false;
         scene->table->version = scene->version;
     }
     return true;
 }
 
-bool ct_gpu_send(ct_device *device, ct_workspace *l, ct_batch *b) {
-    const uint64_t bytes = put_tables(l, b, false), fresh_at = (bytes + 7) / 8 * 8;
-    if (!ct_gpu_reserve_pinned(device, &l->tables_staging, fresh_at + 8 * l->words.n) ||
-        !ct_gpu_reserve(device, l, &l->tables, bytes) || !ct_gpu_reserve(device, l, &l->rows, 12 * l->n_rows))
+bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
+    const uint64_t bytes = put_tables(workspace, b, false), words_at = (bytes + 7) / 8 * 8;
+    if (!ct_gpu_reserve_pinned(device, workspace, &workspace->tables_staging, words_at + 8 * workspace->words.n) ||
+        !ct_gpu_reserve(device, workspace, &workspace->tables, bytes) ||
+        !ct_gpu_reserve(device, workspace, &workspace->rows, 12 * workspace->n_rows))
         return false;
-    put_tables(l, b, true);
-    b->rows = (const float *)l->rows.data;
-    b->n_rows = l->n_rows;
-    b->n_box_chunks = l->n_box_chunks;
-    b->n_steps = (uint32_t)l->steps.n;
-    b->n_bodies = l->n_bodies;
-    b->n_box_updates = (uint32_t)l->box_updates.n;
-    b->n_pose_writes = (uint32_t)l->pose_writes.n;
-    b->n_position_writes = (uint32_t)l->position_writes.n;
-    b->n_crowds = (uint32_t)l->crowds.n;
-    b->n_runs = l->crowd_end.first_run;
-    b->n_keys = l->crowd_end.first_key;
-    b->n_test_chunks = l->crowd_end.first_test_chunk;
-    b->n_nodes = l->crowd_end.first_node[0];
-    return copy_scene_tables(device, l, fresh_at) && copy(device, l, l->tables.data, l->tables_staging.host, bytes) &&
-           copy(device, l, l->rows.data, l->rows_staging.host, 12 * l->n_rows);
+    put_tables(workspace, b, true);
+    b->rows = (const float *)workspace->rows.data;
+    b->n_rows = workspace->n_rows;
+    b->n_box_chunks = workspace->n_box_chunks;
+    b->n_steps = (uint32_t)workspace->steps.n;
+    b->n_bodies = workspace->n_bodies;
+    b->n_box_updates = (uint32_t)workspace->box_updates.n;
+    b->n_pose_writes = (uint32_t)workspace->pose_writes.n;
+    b->n_position_writes = (uint32_t)workspace->position_writes.n;
+    b->n_crowds = (uint32_t)workspace->crowds.n;
+    b->n_runs = workspace->crowd_end.first_run;
+    b->n_keys = workspace->crowd_end.first_key;
+    b->n_test_chunks = workspace->crowd_end.first_test_chunk;
+    b->n_nodes = workspace->crowd_end.first_node[0];
+    return copy_scene_tables(device, workspace, words_at) &&
+           copy(device, workspace, workspace->tables.data, workspace->tables_staging.host, bytes) &&
+           copy(device, workspace, workspace->rows.data, workspace->rows_staging.host, 12 * workspace->n_rows);
 }

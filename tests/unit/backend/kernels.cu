@@ -1,5 +1,5 @@
-/* kernels.cu - for test_collective_cuda.c: kernels that use collective operations and have known results, and kernels
- * that use them wrongly. */
+/* kernels.cu - kernels for test_collective_cuda.c: collective operations with known answers, and kernels that use them
+ * wrongly. */
 #include "gpu/backend/cuda/collective.cuh"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ namespace {
 enum : unsigned { GRID = 5, N = 1000, KEYS = 7 };
 
 struct answers {
-    uint64_t n_places, n_left_out, sum[2 * KEYS], first[N], total;
-    uint32_t places[N], done, blocks_seen;
+    uint64_t n_appended, n_left_out, sum[2 * KEYS], first[N], total;
+    uint32_t appended[N], finished_blocks, blocks_seen;
     uint64_t by_block[GRID];
 };
 
@@ -19,16 +19,16 @@ CT_DEVICE uint64_t value_of(uint64_t i) {
     return i * i % 97;
 }
 
-CT_KERNEL places(answers *a) {
+CT_KERNEL append(answers *a) {
     CT_FOR(i, (uint64_t)N) {
         if (i % 3 == 1) /* not all of a warp */
             ct_append_index(&a->n_left_out);
         else
-            a->places[ct_append_index(&a->n_places)] = (uint32_t)i;
+            a->appended[ct_append_index(&a->n_appended)] = (uint32_t)i;
     }
 }
 
-/* Threads with equal keys are peers; the first peer adds the sums of the group, of i << 32 and of -1. */
+/* Sums per key: the values i << 32, and -1 for each thread. */
 CT_KERNEL sums(answers *a) {
     CT_FOR(i, (uint64_t)N) {
         if (i % 5 == 2) continue;
@@ -46,7 +46,7 @@ CT_KERNEL scan(answers *a) {
     CT_THREADS(t) {
         if (t == 0) a->by_block[CT_BLOCK_INDEX] = CT_BLOCK_INDEX + 1;
     }
-    if (!ct_is_last_block(&a->done)) return;
+    if (!ct_is_last_block(&a->finished_blocks)) return;
     const uint64_t total = ct_scan((uint64_t)N, [&](uint64_t i) { return value_of(i); },
                                    [&](uint64_t i, uint64_t before) { a->first[i] = before; });
     CT_THREADS(t) {
@@ -78,7 +78,7 @@ CT_KERNEL counts_without_a_fence(answers *a) {
     CT_THREADS(t) {
         if (t == 0) {
             a->by_block[CT_BLOCK_INDEX] = 1;
-            last = atomicAdd(&a->done, 1u) == CT_GRID_SIZE - 1;
+            last = atomicAdd(&a->finished_blocks, 1u) == CT_GRID_SIZE - 1;
         }
     }
     CT_BARRIER();
@@ -141,23 +141,23 @@ bool expect(const char *what, uint64_t got, uint64_t expected) {
 }
 
 bool is_right(const answers *a) {
-    uint64_t sum[2 * KEYS] = {0}, before = 0, n_places = 0;
-    bool ok = true, taken[N] = {false};
+    uint64_t sum[2 * KEYS] = {0}, before = 0, n_appended = 0;
+    bool ok = true, used[N] = {false};
     for (uint64_t i = 0; i < N; i++) {
         const uint64_t key = (i * i % 97) % KEYS;
-        n_places += i % 3 != 1;
+        n_appended += i % 3 != 1;
         ok = expect("first", a->first[i], before) && ok;
         before += i * i % 97;
         if (i % 5 == 2) continue;
         sum[2 * key] += i << 32;
         sum[2 * key + 1]--;
     }
-    ok = expect("places", a->n_places, n_places) && expect("left out", a->n_left_out, N - n_places) &&
+    ok = expect("appended", a->n_appended, n_appended) && expect("left out", a->n_left_out, N - n_appended) &&
          expect("total", a->total, before) && expect("blocks seen by the last", a->blocks_seen, GRID) && ok;
-    for (uint64_t i = 0; i < n_places && ok; i++) {
-        ok = expect("an index appended twice, or by a thread that appends none",
-                    taken[a->places[i]] || a->places[i] % 3 == 1, 0);
-        taken[a->places[i]] = true;
+    for (uint64_t i = 0; i < n_appended && ok; i++) {
+        ok = expect("an index used twice, or by a thread that appends nothing",
+                    used[a->appended[i]] || a->appended[i] % 3 == 1, 0);
+        used[a->appended[i]] = true;
     }
     for (unsigned k = 0; k < 2 * KEYS; k++) ok = expect("sum", a->sum[k], sum[k]) && ok;
     return ok;
@@ -174,7 +174,7 @@ extern "C" bool kernels_are_right(void) {
     answers *a, *device;
     cudaStream_t stream;
     if (!open(&a, &device, &stream)) return false;
-    unsigned n = CT_LAUNCH(places, GRID, stream, device);
+    unsigned n = CT_LAUNCH(append, GRID, stream, device);
     n += CT_LAUNCH(sums, GRID, stream, device);
     n += CT_LAUNCH(scan, GRID, stream, device);
     TRY(cudaGetLastError());
@@ -183,7 +183,7 @@ extern "C" bool kernels_are_right(void) {
     return close(a, stream) && ok;
 }
 
-/* Runs one that does it wrong, by its name; false: there is none. */
+/* Runs the wrong kernel of that name. False: there is none. */
 extern "C" bool kernels_run_wrong(const char *name) {
 #ifdef CT_CUDA_SHIM
     answers *a, *device;

@@ -1,5 +1,5 @@
-/* shim.h - engines on the CUDA backend whose kernels the CPU runs, with devices that environment variables describe,
- * and a pair of bodies to step; for the tests of that backend's host side. */
+/* shim.h - for tests of the CUDA backend's host side: engines whose kernels the shim runs, on devices that environment
+ * variables describe, and a pair of bodies to step. */
 #ifndef BACKEND_SHIM_H
 #define BACKEND_SHIM_H
 
@@ -19,8 +19,8 @@ static void set(const char *name, const char *value) {
         unsetenv(name);
 }
 
-/* Every test begins in the same world. */
-static int plain_world(void **state) {
+/* Every test begins without any of the shim's variables. */
+static int default_devices(void **state) {
     (void)state;
     static const char *const names[] = {
         "CT_SHIM_DEVICES", "CT_SHIM_MEMORY",      "CT_SHIM_USED",  "CT_SHIM_DRIVER",     "CT_SHIM_FAIL",
@@ -62,7 +62,7 @@ static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
     return stage;
 }
 
-/* What the CPU backend gives for it. */
+/* The hash of the pair's answer from the CPU backend. */
 static void reference(uint32_t resolution, char hex[33]) {
     ct_engine *engine = stage_engine(1, NULL);
     struct stage stage = open_pair(engine, resolution);

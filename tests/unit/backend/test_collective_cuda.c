@@ -1,6 +1,6 @@
-/* test_collective_cuda.c - collective operations of GPU threads (append indices, warp sums, prefix sums, last block),
- * on a GPU or on the shim; and that the shim detects wrong use: races under ThreadSanitizer, and in every build
- * barriers and shuffles that some threads do not reach. */
+/* test_collective_cuda.c - the collective operations of a block and a warp (appending to lists, sums, prefix sums, the
+ * last block), on a GPU where there is one or on the shim. And that the shim finds wrong kernels: races with
+ * ThreadSanitizer, barriers and shuffles that some threads do not reach in every build. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@ static void test_right(void **state) {
 
 #ifdef CT_CUDA_SHIM
 
-/* Runs one in a process of its own. Returns its exit code, or minus the signal that ended it. */
+/* Runs a wrong kernel in its own process. Returns its exit code, or minus the signal that ended it. */
 static int run_wrong(const char *name, char *said, size_t size) {
     char command[4096];
     snprintf(command, sizeof command, "exec '%s' %s 2>&1", self, name);

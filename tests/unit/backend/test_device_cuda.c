@@ -1,5 +1,5 @@
-/* test_device_cuda.c - the CUDA backend's host side, on the shim: choice of devices, resident memory, transfers,
- * launches, and every failure. Skipped in builds without CUDA=shim. */
+/* test_device_cuda.c - the CUDA backend's host side, on the shim: which devices can be opened and why not, what is
+ * resident, what is copied and launched, and every failure. Needs a build with CUDA=shim; skipped in others. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -113,7 +113,7 @@ static void test_first_kernel_fails(void **state) {
     expect_refused(&options, CT_DEVICE_ERROR, "device", "running a first kernel");
     set("CT_SHIM_FAIL", "cudaStreamCreateWithFlags:2:1");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "making a stream");
-    set("CT_SHIM_FAIL", "cudaHostAlloc:1:2");
+    set("CT_SHIM_FAIL", "cudaHostAlloc:1+:2");
     expect_refused(&options, CT_OUT_OF_MEMORY, "device", "pinned memory");
 }
 
@@ -203,7 +203,7 @@ static void test_memory_comes_back(void **state) {
             assert_int_equal(ct_scene_add_body(scene, i ? same : mesh, &options, &ids[i], NULL), CT_OK);
         }
         ct_engine_facts facts = facts_of(engine);
-        /* One copy of the mesh; positions of the two that are deformable. */
+        /* One copy of the mesh, and the positions of the two deformable bodies. */
         assert_in_range(facts.memory_meshes, mesh_bytes, mesh_bytes + 512);
         assert_int_equal(ct_engine_mesh_bytes(engine, info.hash), facts.memory_meshes);
         assert_in_range(facts.memory_bodies, 2 * 12 * (uint64_t)ball.n_vertices,
@@ -211,13 +211,13 @@ static void test_memory_comes_back(void **state) {
         assert_in_range(facts.memory_used, facts.memory_meshes + facts.memory_bodies,
                         facts.memory_meshes + facts.memory_bodies + facts.scratch_bytes);
         assert_int_equal(ct_scene_device_bytes(scene), facts.memory_bodies);
-        ct_step step = {.scene = scene}; /* brings the list of its bodies */
+        ct_step step = {.scene = scene}; /* sends the list of its bodies */
         assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
         ct_result_free(&step.result);
         assert_int_equal(ct_scene_device_bytes(scene), facts_of(engine).memory_bodies);
         assert_in_range(ct_scene_device_bytes(scene), facts.memory_bodies + 3 * 8, facts.memory_bodies + 512);
         assert_true(ct_scene_bytes(scene) > ct_scene_device_bytes(scene));
-        ct_engine_forget_mesh(engine, mesh); /* is in use */
+        ct_engine_forget_mesh(engine, mesh); /* in use: stays */
         assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes);
         assert_int_equal(ct_scene_remove_body(scene, ids[2], NULL), CT_OK);
         assert_in_range(facts_of(engine).memory_bodies, 12 * (uint64_t)ball.n_vertices,
@@ -225,7 +225,7 @@ static void test_memory_comes_back(void **state) {
         assert_int_equal(ct_scene_device_bytes(scene), facts_of(engine).memory_bodies);
         ct_scene_destroy(&scene);
         assert_int_equal(facts_of(engine).memory_bodies, 0);
-        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for the next body of this mesh */
+        assert_int_equal(facts_of(engine).memory_meshes, facts.memory_meshes); /* kept for the next body */
         if (round == 1) {
             ct_engine_forget_mesh(engine, same);
             assert_int_equal(facts_of(engine).memory_meshes, 0);
@@ -239,7 +239,7 @@ static void test_memory_comes_back(void **state) {
     ct_engine_destroy(&engine);
 }
 
-static void test_unused_meshes_make_way(void **state) {
+static void test_unused_meshes_are_evicted(void **state) {
     (void)state;
     ct_engine_options options = cuda_options();
     options.max_device_bytes = 300000;
@@ -274,7 +274,32 @@ static void test_unused_meshes_make_way(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* ---- transfers and launches ---- */
+/* Pinned memory is the device's to read and write, and counts as scratch. */
+static void test_pinned_memory_is_counted(void **state) {
+    (void)state;
+    ct_engine *engine = open_plain();
+    struct stage stage = open_pair(engine, 60);
+    uint64_t scratch[2];
+    for (int spans = 0; spans < 2; spans++) {
+        ct_result *result = stage_step(&stage, NULL, 0, spans ? CT_WANT_SPANS : 0);
+        scratch[spans] = facts_of(engine).scratch_bytes;
+        if (spans) assert_true(scratch[1] >= scratch[0] + result->n_spans * sizeof(ct_span));
+        ct_result_free(&result);
+    }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    char expected[33];
+    reference(20, expected);
+    set("CT_SHIM_POOLS", "0"); /* the same without memory pools */
+    engine = open_plain();
+    stage = open_pair(engine, 20);
+    expect_hash(&stage, expected);
+    stage_close(&stage);
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- copies and launches ---- */
 
 static void test_only_what_changed_is_sent(void **state) {
     (void)state;
@@ -309,8 +334,8 @@ static void test_only_what_changed_is_sent(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* The list of a scene's bodies and ignored pairs is sent when one comes or goes, and not otherwise. */
-static void test_lists_stay(void **state) {
+/* The list of a scene's bodies and ignored pairs is sent only after it changed. */
+static void test_scene_tables_are_sent_once(void **state) {
     (void)state;
     enum { N = 150 };
     ct_engine *engine = open_plain();
@@ -376,7 +401,7 @@ static void test_launches(void **state) {
         assert_int_equal(ct_engine_run(engine, steps, n), CT_OK);
         ct_engine_facts after = facts_of(engine);
         for (size_t i = 0; i < n; i++) ct_result_free(&steps[i].result);
-        if (round == 0) { /* lists grow, and each time all is computed again */
+        if (round == 0) { /* tables grow, and the batch runs again each time */
             assert_true(after.reruns > before.reruns && after.reruns < before.reruns + 8);
         } else {
             assert_int_equal(after.reruns, before.reruns);
@@ -437,7 +462,7 @@ static void test_budgets(void **state) {
     assert_true(passed > 4 && failed > 4);
 }
 
-/* One step of a batch needs more than there is: the others have their answers. */
+/* One step of a batch needs more memory than there is; the others are answered. */
 static void test_one_of_a_batch(void **state) {
     (void)state;
     enum { N = 7 };
@@ -466,9 +491,8 @@ static void test_one_of_a_batch(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* A body of many vertices overlaps many small ones, each in one corner of it: memory of the sums grows with the
- * vertices near the overlaps, not with the body. */
-static void test_sums_of_what_was_met(void **state) {
+/* A large body meets many small ones, each at a few of its vertices: only pages of sums that are used take memory. */
+static void test_sums_are_sparse(void **state) {
     (void)state;
     enum { N = 60 };
     struct shape large = shape_icosphere(10, 6), small = shape_icosphere(0.3, 1);
@@ -507,14 +531,15 @@ static void test_sums_of_what_was_met(void **state) {
     shape_free(&small);
 }
 
-/* Each allocation in turn is the one that fails. */
+/* Each allocation fails in turn. */
 static void test_allocations_fail(void **state) {
     (void)state;
-    static const char *const names[] = {"cudaMalloc", "cudaHostAlloc"};
+    static const char *const names[] = {"cudaMallocFromPoolAsync", "cudaMalloc", "cudaHostAlloc"};
     char expected[33], hex[33];
     reference(20, expected);
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < 3; f++)
         for (int nth = 1; nth < 16; nth++) {
+            set("CT_SHIM_POOLS", f == 1 ? "0" : NULL);
             ct_engine *engine = open_plain();
             struct stage stage = open_pair(engine, 20);
             char fail_at[64];
@@ -576,7 +601,7 @@ static void test_lost(void **state) {
         ct_engine_destroy(&engine);
         set("CT_SHIM_FAIL", NULL);
     }
-    /* A body that is being brought over. */
+    /* While a body is uploaded. */
     ct_engine *engine = open_plain();
     struct stage stage = open_pair(engine, 8);
     set("CT_SHIM_FAIL", "cudaMemcpyAsync:2:719");
@@ -593,7 +618,7 @@ static void test_lost(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* ---- two lanes ---- */
+/* ---- several batches at a time ---- */
 
 struct runner {
     ct_engine *engine;
@@ -614,12 +639,12 @@ static void *run_steps(void *argument) {
     return NULL;
 }
 
-static void test_two_lanes(void **state) {
+static void test_concurrent_batches(void **state) {
     (void)state;
     char expected[2][33];
     reference(30, expected[0]);
     reference(11, expected[1]);
-    for (int tight = 0; tight < 2; tight++) { /* tight: one at a time fits, so they have to wait for each other */
+    for (int tight = 0; tight < 2; tight++) { /* tight: one batch at a time fits, so they wait for each other */
         ct_engine_options options = cuda_options();
         if (tight) options.max_device_bytes = 3500000;
         ct_engine *engine = open_engine(&options);
@@ -637,10 +662,79 @@ static void test_two_lanes(void **state) {
     }
 }
 
+/* Threads that add and remove bodies of one mesh, which the first of them uploads, while others step. */
+struct uploader {
+    ct_engine *engine;
+    ct_mesh *mesh;
+    int failed;
+};
+
+static void *add_bodies(void *argument) {
+    struct uploader *u = argument;
+    ct_scene_settings settings = stage_resolution(4);
+    for (int i = 0; i < 6; i++) {
+        ct_scene *scene = NULL;
+        ct_body_options options;
+        ct_body_options_init(&options);
+        uint32_t id;
+        if (ct_scene_create(u->engine, &settings, &scene, NULL) != CT_OK) {
+            u->failed++;
+            continue;
+        }
+        options.kind = i % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        u->failed += ct_scene_add_body(scene, u->mesh, &options, &id, NULL) != CT_OK;
+        ct_scene_destroy(&scene);
+        ct_engine_forget_mesh(u->engine, u->mesh);
+    }
+    return NULL;
+}
+
+static void test_uploads_beside_steps(void **state) {
+    (void)state;
+    enum { UPLOADERS = 3 };
+    char expected[33];
+    reference(11, expected);
+    ct_engine *engine = open_plain();
+    struct shape ball = shape_icosphere(2, 4);
+    struct runner runner = {engine, open_pair(engine, 11), expected, 0};
+    struct uploader uploaders[UPLOADERS];
+    pthread_t threads[UPLOADERS + 1];
+    ct_mesh *mesh = shape_to_mesh(&ball, NULL);
+    assert_int_equal(pthread_create(&threads[UPLOADERS], NULL, run_steps, &runner), 0);
+    for (int i = 0; i < UPLOADERS; i++) {
+        uploaders[i] = (struct uploader){engine, mesh, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, add_bodies, &uploaders[i]), 0);
+    }
+    for (int i = 0; i <= UPLOADERS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < UPLOADERS; i++) assert_int_equal(uploaders[i].failed, 0);
+    assert_int_equal(runner.wrong, 0);
+    /* No upload gets memory: threads that wait for it fail too, and nothing stays behind. */
+    ct_engine_forget_mesh(engine, mesh);
+    const uint64_t used = facts_of(engine).memory_used;
+    set("CT_SHIM_FAIL", "cudaMallocFromPoolAsync:1+:2");
+    for (int i = 0; i < UPLOADERS; i++) {
+        uploaders[i].failed = 0;
+        assert_int_equal(pthread_create(&threads[i], NULL, add_bodies, &uploaders[i]), 0);
+    }
+    for (int i = 0; i < UPLOADERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(uploaders[i].failed, 6);
+    }
+    set("CT_SHIM_FAIL", NULL);
+    assert_true(facts_of(engine).memory_used <= used); /* scratch of idle workspaces may be freed */
+    assert_false(facts_of(engine).lost);
+    expect_hash(&runner.stage, expected);
+    stage_close(&runner.stage);
+    assert_int_equal(facts_of(engine).memory_bodies, 0);
+    ct_mesh_release(&mesh);
+    shape_free(&ball);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
-#define TEST(f) cmocka_unit_test_setup(f, plain_world)
+#define TEST(f) cmocka_unit_test_setup(f, default_devices)
 #define ONE_THREAD(f)                                                                                                  \
-    { #f, UNIT_RACES_ONLY ? unit_left_out : f, plain_world, NULL, NULL }
+    { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
     const struct CMUnitTest tests[] = {
         ONE_THREAD(test_missing_parts),
         ONE_THREAD(test_auto_is_not_the_shim),
@@ -651,16 +745,18 @@ int main(void) {
         TEST(test_any_order_of_threads),
         ONE_THREAD(test_every_initial_winding),
         ONE_THREAD(test_memory_comes_back),
-        ONE_THREAD(test_unused_meshes_make_way),
+        ONE_THREAD(test_unused_meshes_are_evicted),
+        ONE_THREAD(test_pinned_memory_is_counted),
         ONE_THREAD(test_only_what_changed_is_sent),
-        TEST(test_lists_stay),
+        TEST(test_scene_tables_are_sent_once),
         ONE_THREAD(test_launches),
         ONE_THREAD(test_budgets),
         TEST(test_one_of_a_batch),
-        ONE_THREAD(test_sums_of_what_was_met),
+        ONE_THREAD(test_sums_are_sparse),
         ONE_THREAD(test_allocations_fail),
         TEST(test_lost),
-        TEST(test_two_lanes),
+        TEST(test_concurrent_batches),
+        TEST(test_uploads_beside_steps),
     };
     return cmocka_run_group_tests_name("cuda device", tests, NULL, NULL);
 }

@@ -20,14 +20,14 @@ static struct {
     uint32_t most_rays, most_fragments;
     ct_status fails;
     int drawings, refused;
-    uint32_t most_tiles; /* in one drawing */
+    uint32_t max_regions; /* in one drawing */
     struct software memory;
 } fake;
 
 static ct_status draw_fake(ct_workspace *workspace, ct_drawing *d, ct_error *error) {
     (void)workspace;
     fake.drawings++;
-    if (d->n_tiles > fake.most_tiles) fake.most_tiles = d->n_tiles;
+    if (d->n_regions > fake.max_regions) fake.max_regions = d->n_regions;
     if (fake.fails) return ct_fail(error, fake.fails, "rasterizer", "the test makes it fail");
     software_draw(&fake.memory, d);
     if ((fake.most_rays && d->n_rays > fake.most_rays) ||
@@ -100,7 +100,7 @@ static void test_together(void **state) {
     for (uint32_t threads = 1; threads <= 3; threads++) {
         compare(threads, 24, 0, 0);
         assert_int_equal(fake.drawings, 1); /* of all scenes */
-        assert_int_equal(fake.most_tiles, 3 * SCENES);
+        assert_int_equal(fake.max_regions, 3 * SCENES);
     }
 }
 
@@ -115,7 +115,7 @@ static void test_parts(void **state) {
     (void)state;
     compare(2, 40, 3 * 40 * 40, 0); /* all but the first have more rays than that */
     assert_true(fake.refused > 0 && fake.drawings > SCENES);
-    compare(2, 90, 1600, 0); /* a band has nearly as many */
+    compare(2, 90, 1600, 0); /* a row of bins has nearly as many */
     assert_true(fake.refused > 2 && fake.drawings > 12 * SCENES);
     compare(1, 90, 0, 9000);
     assert_true(fake.refused > 2 && fake.drawings > 2 * SCENES);

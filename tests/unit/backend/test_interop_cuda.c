@@ -1,7 +1,7 @@
-/* test_interop_cuda.c - OpenGL as the CUDA backend's rasteriser, on the shim and any OpenGL driver: choice of the GPU,
- * shared memory, transfers and launches of a step, too little memory, and every failure.
- * (tests/consistency/test_backends.c tests that the bits are the same.) Skipped in builds without CUDA=shim or EGL, and
- * without OpenGL 4.5. */
+/* test_interop_cuda.c - OpenGL as the CUDA backend's rasteriser, on the shim and the machine's OpenGL: both must be on
+ * the same GPU and share memory; what a step copies and launches; too little memory; every failure. The bits of every
+ * scene are tests/consistency/test_backends.c's. Needs a build with CUDA=shim and EGL, and EGL with OpenGL 4.5; skipped
+ * in others. */
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -47,7 +47,7 @@ static void expect_no_egl(ct_status status, const char *part) {
     expect_refused(&options, status, "rasterizer", part);
 }
 
-/* ---- which GPU, and whether they share memory ---- */
+/* ---- the same GPU, shared memory ---- */
 
 static void test_the_same_gpu(void **state) {
     (void)state;
@@ -75,9 +75,9 @@ static void test_memory_that_is_not_shared(void **state) {
         {"cudaGraphicsGLRegisterBuffer:1:999",
          "sharing a buffer with OpenGL. Use a newer driver, or the native rasterizer"},
         {"cudaGraphicsGLRegisterBuffer:9:1", "while sharing a buffer with OpenGL"},
-        {"cudaGraphicsMapResources:1:999", "while taking buffers from OpenGL"},
-        {"cudaGraphicsResourceGetMappedPointer:1:1", "while reaching a buffer of OpenGL's"},
-        {"cudaGraphicsUnmapResources:1:999", "while giving buffers back to OpenGL"}};
+        {"cudaGraphicsMapResources:1:999", "while mapping OpenGL buffers"},
+        {"cudaGraphicsResourceGetMappedPointer:1:1", "while asking for the address of an OpenGL buffer"},
+        {"cudaGraphicsUnmapResources:1:999", "while unmapping OpenGL buffers"}};
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         set("CT_SHIM_FAIL", failures[i][0]);
         expect_no_egl(CT_UNSUPPORTED, failures[i][1]);
@@ -107,9 +107,9 @@ static void test_any_order_of_threads(void **state) {
     }
 }
 
-/* More views than fit side by side in the framebuffer; each shows two thin crossed bars in a window as large as the
- * bars are long. */
-static void test_views_over_each_other(void **state) {
+/* Views that do not fit into the picture side by side: two thin bars that cross, in a window as large as they are long.
+ */
+static void test_overlapping_draw_regions(void **state) {
     (void)state;
     NEED_EGL();
     struct shape bar = shape_box(2, 0.01, 0.1);
@@ -143,11 +143,10 @@ static void test_views_over_each_other(void **state) {
     shape_free(&bar);
 }
 
-/* ---- transfers and launches ---- */
+/* ---- copies and launches ---- */
 
-/* Drawing data never pass through the host: a step transfers as many bytes as without OpenGL, and keeps as many
- * crossings.
- */
+/* Nothing of a drawing passes through the host: a step copies as many bytes as without OpenGL, and keeps as many
+ * crossings. */
 static void test_traffic(void **state) {
     (void)state;
     NEED_EGL();
@@ -239,7 +238,7 @@ static void test_lost(void **state) {
     }
 }
 
-/* ---- two lanes ---- */
+/* ---- several batches at a time ---- */
 
 struct runner {
     ct_engine *engine;
@@ -260,14 +259,14 @@ static void *run_steps(void *argument) {
     return NULL;
 }
 
-static void test_two_lanes(void **state) {
+static void test_concurrent_batches(void **state) {
     (void)state;
     NEED_EGL();
     enum { RUNNERS = 3 };
     char expected[2][33];
     reference(30, expected[0]);
     reference(11, expected[1]);
-    for (int tight = 0; tight < 2; tight++) { /* tight: one at a time fits, so each takes the other's buffers away */
+    for (int tight = 0; tight < 2; tight++) { /* tight: one batch at a time fits, so each frees the other's buffers */
         ct_engine_options options = options_for("egl");
         if (tight) options.max_device_bytes = 5000000;
         ct_engine *engine = open_engine(&options);
@@ -287,18 +286,18 @@ static void test_two_lanes(void **state) {
 }
 
 int main(void) {
-#define TEST(f) cmocka_unit_test_setup(f, plain_world)
+#define TEST(f) cmocka_unit_test_setup(f, default_devices)
 #define ONE_THREAD(f)                                                                                                  \
-    { #f, UNIT_RACES_ONLY ? unit_left_out : f, plain_world, NULL, NULL }
+    { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
     const struct CMUnitTest tests[] = {
         ONE_THREAD(test_the_same_gpu),
         ONE_THREAD(test_memory_that_is_not_shared),
         ONE_THREAD(test_any_order_of_threads),
-        ONE_THREAD(test_views_over_each_other),
+        ONE_THREAD(test_overlapping_draw_regions),
         ONE_THREAD(test_traffic),
         ONE_THREAD(test_budgets),
         TEST(test_lost),
-        TEST(test_two_lanes),
+        TEST(test_concurrent_batches),
     };
     return cmocka_run_group_tests_name("cuda and OpenGL", tests, find_egl, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_crowds.c - scenes of many bodies on the CUDA backend, alone and with small scenes in one batch: the same pairs
- * in the same order as on the CPU, with few box tests and launches. Skipped without a CUDA backend. */
+/* test_crowds.c - scenes of many bodies on the CUDA backend: the same pairs in the same order as on the CPU, with few
+ * box tests and launches, also in a batch with small scenes. Skipped where there is no CUDA backend. */
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { N = 1000, SIZES = 6 };
 
-static ct_engine *engines[2]; /* the CPU's, and CUDA's */
+static ct_engine *engines[2]; /* CPU, CUDA */
 
 static int open_engines(void **state) {
     (void)state;
@@ -78,8 +78,8 @@ static void close_crowd(crowd *c) {
     free(c->poses);
 }
 
-/* Where body k is: its middle. */
-static void put(crowd *c, uint32_t k, double x, double y, double z) {
+/* Moves the centre of body k. */
+static void move_body(crowd *c, uint32_t k, double x, double y, double z) {
     const double at[3] = {x, y, z};
     for (int i = 0; i < 3; i++) c->poses[k].pose[4 * i + 3] = at[i];
 }
@@ -110,7 +110,7 @@ static uint64_t compare(crowd *const *crowds, size_t n, uint32_t want) {
 
 /* ---- few tests ---- */
 
-static void few_tests(const char *name, crowd *c, uint64_t at_most) {
+static void expect_few_tests(const char *name, crowd *c, uint64_t at_most) {
     ct_engine_facts before, after;
     ct_engine_get_facts(engines[1], 0, &before);
     const uint64_t pairs = compare(&c, 1, 0), tests = c->scenes[1]->broad.box_tests;
@@ -122,13 +122,13 @@ static void few_tests(const char *name, crowd *c, uint64_t at_most) {
 
 static void test_few_box_tests(void **state) {
     (void)state;
-    if (!engines[1] || UNIT_RACES_ONLY) skip(); /* batches of fewer pairs run the same kernels */
+    if (!engines[1] || UNIT_RACES_ONLY) skip(); /* test_random_batches runs the same kernels with fewer pairs */
     ct_mesh *unit = cuboid(1, 1, 1), *ground = cuboid(1000, 1000, 2);
     ct_body_options options;
     ct_body_options_init(&options);
     crowd c = open_crowd(N);
     for (uint32_t k = 0; k < N; k++) add_body(&c, k, k ? unit : ground, &options);
-    uint32_t order[N]; /* neighbours in space are none in the scene's list */
+    uint32_t order[N]; /* neighbours in space are far apart in the scene's list */
     uint64_t rng = 11;
     for (uint32_t k = 0; k < N; k++) order[k] = k;
     for (uint32_t k = N - 1; k > 1; k--) {
@@ -136,29 +136,29 @@ static void test_few_box_tests(void **state) {
         order[k] = order[other];
         order[other] = swap;
     }
-    put(&c, 0, 0, 0, -1e5);
+    move_body(&c, 0, 0, 0, -1e5);
     for (int axis = 0; axis < 3; axis++) {
         for (uint32_t k = 1; k < N; k++) {
             double at[3] = {0, 0, 0};
             at[axis] = 0.95 * order[k];
-            put(&c, k, at[0], at[1], at[2]);
+            move_body(&c, k, at[0], at[1], at[2]);
         }
-        few_tests("stack", &c, 20000);
+        expect_few_tests("stack", &c, 20000);
         for (uint32_t k = 1; k < N; k++) {
             double at[3] = {0, 0, 0};
             at[(axis + 1) % 3] = 0.95 * (order[k] % 32);
             at[(axis + 2) % 3] = 0.95 * (order[k] / 32);
-            put(&c, k, at[0], at[1], at[2]);
+            move_body(&c, k, at[0], at[1], at[2]);
         }
-        few_tests("plane", &c, 40000);
+        expect_few_tests("plane", &c, 40000);
     }
     for (uint32_t k = 1; k < N; k++)
-        put(&c, k, 0.9 * (order[k] % 10), 0.9 * (order[k] / 10 % 10), 0.9 * (order[k] / 100));
-    few_tests("pile", &c, 80000);
-    put(&c, 0, 5, 5, -1.1); /* under the lowest of them */
-    few_tests("pile on a ground", &c, 80000);
-    put(&c, 1, 1e6, 1e6, 1e6);
-    few_tests("pile on a ground and a lost body", &c, 80000);
+        move_body(&c, k, 0.9 * (order[k] % 10), 0.9 * (order[k] / 10 % 10), 0.9 * (order[k] / 100));
+    expect_few_tests("pile", &c, 80000);
+    move_body(&c, 0, 5, 5, -1.1); /* under the lowest of them */
+    expect_few_tests("pile on a ground", &c, 80000);
+    move_body(&c, 1, 1e6, 1e6, 1e6);
+    expect_few_tests("pile on a ground and a lost body", &c, 80000);
     close_crowd(&c);
     ct_mesh_release(&unit);
     ct_mesh_release(&ground);
@@ -188,9 +188,9 @@ static void scatter(crowd *c, uint64_t *rng, double dense, bool lattice) {
         double at[3];
         for (int i = 0; i < 3; i++) {
             at[i] = shape_uniform(rng, 0, reach);
-            if (lattice) at[i] = floor(at[i]); /* touching boxes, and many in one place */
+            if (lattice) at[i] = floor(at[i]); /* boxes that touch, and several at one point */
         }
-        put(c, k, at[0], at[1], at[2]);
+        move_body(c, k, at[0], at[1], at[2]);
     }
 }
 
@@ -210,7 +210,7 @@ static void test_random_batches(void **state) {
             list[i] = &crowds[(i + round) % SCENES];
             scatter(list[i], &rng, round % 2 ? 0.1 : 0.5, round % 3 == 0);
         }
-        setenv("CT_SHIM_ORDER", round % 2 ? "85" : "0", 1); /* where the CPU stands in for a GPU: of its threads */
+        setenv("CT_SHIM_ORDER", round % 2 ? "85" : "0", 1); /* on the shim: another order of threads */
         pairs += compare(list, SCENES, round ? 0 : CT_WANT_ALL);
     }
     unsetenv("CT_SHIM_ORDER");
@@ -220,8 +220,8 @@ static void test_random_batches(void **state) {
     for (int i = 0; i < SIZES; i++) ct_mesh_release(&meshes[i]);
 }
 
-/* All bodies have the same position: sorting cannot separate them, and all pairs overlap. */
-static void test_one_place(void **state) {
+/* All bodies at one point have the same key on the curve, and each meets all others. */
+static void test_one_point(void **state) {
     (void)state;
     if (!engines[1] || UNIT_RACES_ONLY) skip();
     ct_mesh *unit = cuboid(1, 1, 1);
@@ -230,10 +230,10 @@ static void test_one_place(void **state) {
     crowd c = open_crowd(131), *list = &c;
     for (uint32_t k = 0; k < c.n; k++) {
         add_body(&c, k, unit, &options);
-        put(&c, k, 3, 4, 5);
+        move_body(&c, k, 3, 4, 5);
     }
     assert_int_equal(compare(&list, 1, 0), 131 * 130 / 2);
-    /* The last ones go, and the scene is no crowd any longer. */
+    /* Without its last bodies the scene is no crowd. */
     while (c.n > 127) {
         const uint32_t gone = c.ids[--c.n];
         for (int e = 0; e < 2; e++) assert_int_equal(ct_scene_remove_body(c.scenes[e], gone, NULL), CT_OK);
@@ -247,7 +247,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_few_box_tests),
         cmocka_unit_test(test_random_batches),
-        cmocka_unit_test(test_one_place),
+        cmocka_unit_test(test_one_point),
     };
     return cmocka_run_group_tests_name("crowds", tests, open_engines, close_engines);
 }

@@ -56,12 +56,12 @@ static double at(const ct_window *window, const struct side *s, size_t k, int ax
     return window->axis[axis].origin + s->coords[s->vertices[k]][axis] * window->axis[axis].unit;
 }
 
-static double tile(const ct_window *window, int w) {
+static double ray_area(const ct_window *window, int w) {
     return window->axis[(w + 1) % 3].pitch * window->axis[(w + 2) % 3].pitch;
 }
 
 static double gradient(const ct_window *window, const struct side *s, size_t k, int w) {
-    return (double)s->sums[k][w] / (double)CT_WEIGHT_ONE * tile(window, w);
+    return (double)s->sums[k][w] / (double)CT_WEIGHT_ONE * ray_area(window, w);
 }
 
 static double dot(const double a[3], const double b[3]) {
@@ -143,7 +143,7 @@ static void test_against_plain_sums(void **state) {
             for (int i = 0; i < 6; i++)
                 assert_close(c.generalized_gradient[s][i], six[i], 1e-13 * strength * (i < 3 ? 1 : reach));
         }
-        for (int i = 0; i < 3; i++) /* Newton, to the last bit where the tiles' sums are exact */
+        for (int i = 0; i < 3; i++) /* Newton, to the last bit where the rays' sums are exact */
             assert_true(c.generalized_gradient[0][i] == -c.generalized_gradient[1][i]);
         double n = sqrt(dot(c.generalized_gradient[0], c.generalized_gradient[0]));
         for (int i = 0; i < 3; i++) assert_close(c.normal[i], -c.generalized_gradient[0][i] / n, 1e-15);

@@ -102,7 +102,7 @@ static void test_memory_per_triangle(void **state) {
     ct_mesh *mesh = accept(&torus);
     ct_mesh_info info;
     ct_mesh_get_info(mesh, &info);
-    assert_true(info.bytes <= 18 * info.triangles + 256);
+    assert_true(info.bytes <= 22 * info.triangles + 256);
     ct_mesh_release(&mesh);
     shape_free(&torus);
 }

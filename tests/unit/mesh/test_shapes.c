@@ -70,10 +70,34 @@ static void test_bolt_and_nut(void **state) {
     assert_true(nut < 0.9 * (hexagon - pi * 0.82 * 0.82) && nut > 0.9 * (hexagon - pi * 1.02 * 1.02));
 }
 
+static void test_slab(void **state) {
+    (void)state;
+    assert_float_equal(check(shape_slab(2, 0.5, 0, 0, 1), 8, 12, NULL), 2, 1e-12);
+    assert_float_equal(check(shape_slab(2, 0.5, 0.1, 1, 2), 18, 32, NULL), 2, 1e-6);
+    assert_float_equal(check(shape_slab(32, 1, 0.1, 3, 39), 3200, 6396, NULL), 1024, 1e-3);
+    assert_float_equal(check(shape_slab(32, 1, 0.1, 3, 315), 199712, 399420, NULL), 1024, 1e-3);
+}
+
+/* The top is where shape_slab_top says, and there are waves. */
+static void test_slab_top(void **state) {
+    (void)state;
+    struct shape slab = shape_slab(32, 1, 0.1, 3, 39);
+    double highest = 0;
+    for (uint32_t v = 0; v < slab.n_vertices; v++) {
+        const float *p = slab.positions + 3 * (size_t)v;
+        double top = shape_slab_top(32, 0.1, 3, (double)p[0], (double)p[1]), z = (double)p[2];
+        assert_float_equal(z, v < slab.n_vertices / 2 ? top : -1, 1e-6);
+        if (z > highest) highest = z;
+    }
+    assert_true(highest > 0.09 && highest <= 0.1000001);
+    shape_free(&slab);
+}
+
 static void test_same_everywhere(void **state) {
     (void)state;
     check(shape_torus(1, 0.3, 40, 20), 800, 1600, "30392c8e5503165fb024be4fff6f3852");
     check(shape_blob(1, 4, 0.4, 7), 2562, 5120, "b7579c7823929b31d6af297b36527d71");
+    check(shape_slab(32, 1, 0.1, 3, 39), 3200, 6396, "7cab6262abadde1bfcbea46dcce0c8fd");
     check(shape_bolt(1, 0.2, 0.3, 2, 24, 12), 24 * 25 + 2, 2 * 24 * 25, "af51fb0310d6f64a1d2e4c1c84b876c7");
     uint64_t rng = 42;
     assert_true(shape_random(&rng) == 0xbdd732262feb6e95u); /* splitmix64's own sequence */
@@ -118,8 +142,12 @@ static void test_poses_are_rotations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flat_faced),          cmocka_unit_test(test_round),
-        cmocka_unit_test(test_bolt_and_nut),        cmocka_unit_test(test_same_everywhere),
+        cmocka_unit_test(test_flat_faced),
+        cmocka_unit_test(test_round),
+        cmocka_unit_test(test_bolt_and_nut),
+        cmocka_unit_test(test_slab),
+        cmocka_unit_test(test_slab_top),
+        cmocka_unit_test(test_same_everywhere),
         cmocka_unit_test(test_poses_are_rotations),
     };
     return cmocka_run_group_tests_name("shapes", tests, NULL, NULL);

@@ -63,8 +63,8 @@ static void over_nothing(void **state) {
 /* In pictures of any size, with something behind that must stay. */
 static void stays_inside(void **state) {
     (void)state;
-    for (uint32_t w = CT_SNAPSHOT_LEAST; w < 100; w += 7)
-        for (uint32_t h = CT_SNAPSHOT_LEAST; h < 100; h += 9) {
+    for (uint32_t w = CT_SNAPSHOT_MIN_SIDE; w < 100; w += 7)
+        for (uint32_t h = CT_SNAPSHOT_MIN_SIDE; h < 100; h += 9) {
             size_t size = (size_t)w * h * 4;
             uint8_t *pixels = malloc(size + 64);
             memset(pixels, 7, size + 64);

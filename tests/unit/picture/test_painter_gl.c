@@ -152,7 +152,7 @@ static void samples_where_they_are(void **state) {
             if (outside) assert_true(p[0] == 255 && p[1] == 255 && p[2] == 255);
             gap += inside && !is_red;
         }
-    assert_true(red > 0.7 * 80 * 80 && red < 82 * 82 && gap > 100); /* 4 x 4 tiles with gaps */
+    assert_true(red > 0.7 * 80 * 80 && red < 82 * 82 && gap > 100); /* 4 x 4 squares with gaps */
     free(pixels);
     stage_close(&stage);
     shape_free(&cube);

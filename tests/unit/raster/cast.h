@@ -139,7 +139,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
             assert_true(n_chunks < 400);
-            ok = how->set->bin->cull(&scratch, &budget, &snapped[b], t, end, true) &&
+            ok = how->set->bin->cull(&scratch, &budget, &snapped[b], &(ct_triangle_run){t, end}, 1, true) &&
                  how->set->bin->bin(&chunks[n_chunks++], &scratch, &budget, &snapped[b], window, &plan, !how->entries);
         }
     }

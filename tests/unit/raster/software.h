@@ -35,20 +35,21 @@ static inline void software_put(struct software *memory, ct_drawing *d, uint32_t
 
 /* Tests one sample with nothing but the patch's fields, as patch_fragment.glsl does. */
 static inline void software_sample(struct software *memory, ct_drawing *d, const ct_patch *p,
-                                   const ct_draw_region *tile, int32_t row, int32_t column, int second) {
+                                   const ct_draw_region *region, int32_t row, int32_t column, int second) {
     const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
     int sign = p->flags & CT_PATCH_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
     const int32_t bb[3] = {sign * b[0], sign * b[1], b[2]}, cc[3] = {sign * c[0], sign * c[1], c[2]};
     ct_triangle_setup s;
     memset(&s, 0, sizeof s);
-    assert_int_equal(ct_make_setup(&s, a, bb, cc, 0, 1, 2, ct_sample_coord(column, tile->shift_u) - p->x0,
-                                   ct_sample_coord(row, tile->shift_v) - p->y0, 0, 0),
+    assert_int_equal(ct_make_setup(&s, a, bb, cc, 0, 1, 2, ct_sample_coord(column, region->shift_u) - p->x0,
+                                   ct_sample_coord(row, region->shift_v) - p->y0, 0, 0),
                      1);
     assert_int_equal(s.ccw, sign);
     assert_true(s.inverse == p->inverse);
     for (int k = 0; k < 3; k++) assert_int_equal(ct_edge_inside(&s, k), p->flags >> k & 1);
     if (!ct_covers(&s, s.edge[0], s.edge[1], s.edge[2])) return;
-    uint32_t body = p->tag >> 31, ray = (uint32_t)(tile->first_ray + (row - tile->first_row) * tile->columns + column);
+    uint32_t body = p->tag >> 31,
+             ray = (uint32_t)(region->first_ray + (row - region->first_row) * region->columns + column);
     assert_true(ray < d->n_rays);
     if (p->flags & CT_PATCH_BEFORE)
         d->winding[ray][body] -= sign;
@@ -71,14 +72,14 @@ static inline void software_draw(struct software *memory, ct_drawing *d) {
             uint64_t samples = 0;
             for (size_t k = 0; k < part->n; k++) {
                 const ct_patch *p = &patches[k];
-                assert_true(p->tile < d->n_tiles);
-                const ct_draw_region *tile = &d->tiles[p->tile];
-                assert_true(p->u0 < p->u1 && p->u1 <= tile->columns);
-                assert_true(p->v0 >= tile->first_row && p->v0 < p->v1 && p->v1 <= tile->first_row + tile->rows);
+                assert_true(p->region < d->n_regions);
+                const ct_draw_region *region = &d->regions[p->region];
+                assert_true(p->u0 < p->u1 && p->u1 <= region->columns);
+                assert_true(p->v0 >= region->first_row && p->v0 < p->v1 && p->v1 <= region->first_row + region->rows);
                 samples += (uint64_t)(p->u1 - p->u0) * (uint64_t)(p->v1 - p->v0);
                 for (int32_t row = p->v0; row < p->v1; row++)
                     for (int32_t column = p->u0; column < p->u1; column++)
-                        software_sample(memory, d, p, tile, row, column, order);
+                        software_sample(memory, d, p, region, row, column, order);
             }
             assert_int_equal(samples, part->samples);
         }

@@ -1,5 +1,5 @@
 /* test_raster.c - rasterising against exact rational arithmetic: coverage, depth and weights. The crossings of a closed
- * surface sum to 0 on every ray; the division of the work into bands and threads changes no bit. */
+ * surface sum to 0 on every ray; the division of the work into bins and threads changes no bit. */
 #include <math.h>
 
 #include "tests/unit/raster/cast.h"
@@ -355,8 +355,8 @@ static void test_long_rows(void **state) {
     cast_body_free(&body);
 }
 
-/* Where a corner is of no triangle that was kept, nobody may have found out. */
-static void test_only_what_is_kept_is_looked_at(void **state) {
+/* Binning reads only the corners of triangles that culling kept, the padding of the lists included. */
+static void test_reads_only_kept_triangles(void **state) {
     (void)state;
     const int32_t n[3] = {20, 20, 20}, shift[3] = {10, 10, 10}; /* an eighth of the sphere */
     const ct_window window = cast_window(n, shift);
@@ -372,14 +372,15 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
         uint32_t first = 0; /* one that no ray meets, far from those that some do */
         while (body.coords[s->triangles[3 * first]][0] > -8000 || body.coords[s->triangles[3 * first]][1] > -8000)
             first++;
-        const ct_snapped_body placed = {
+        const ct_snapped_body snapped = {
             (const ct_coords *)body.coords, body.cells, s->triangles, s->n_triangles, 0, {0}};
         ct_budget budget = {.limit = 0};
         ct_bin_scratch scratch;
         ct_binned_chunk bin;
         memset(&scratch, 0, sizeof scratch);
         memset(&bin, 0, sizeof bin);
-        assert_true(cast_sets[set].bin->cull(&scratch, &budget, &placed, first, s->n_triangles, true));
+        assert_true(
+            cast_sets[set].bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){first, s->n_triangles}, 1, true));
         bool *known = calloc(s->n_vertices, sizeof *known);
         for (int list = 0; list < CT_KEPT_LISTS; list++)
             for (uint32_t i = 0; i < 3 * scratch.n_kept[list]; i++)
@@ -391,7 +392,7 @@ static void test_only_what_is_kept_is_looked_at(void **state) {
             for (uint32_t i = scratch.n_kept[list]; i % 4; i++, beyond++)
                 for (int c = 0; c < 3; c++) assert_true(known[s->triangles[3 * scratch.kept[list][i] + (uint32_t)c]]);
         assert_true(beyond > 0);
-        assert_true(cast_sets[set].bin->bin(&bin, &scratch, &budget, &placed, &window, &plan, true));
+        assert_true(cast_sets[set].bin->bin(&bin, &scratch, &budget, &snapped, &window, &plan, true));
         free(known);
         ct_binned_chunk_free(&bin, &budget);
         ct_bin_scratch_free(&scratch, &budget);
@@ -473,7 +474,8 @@ static void test_tiles(void **state) {
         ct_bin_scratch scratch = {{0}};
         ct_binned_chunk chunk = {{0}};
         ct_ray_lists rays = {{0}};
-        assert_true(set->bin->cull(&scratch, &budget, &snapped, 0, snapped.n_triangles, plan.is_uniform));
+        assert_true(set->bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){0, snapped.n_triangles}, 1,
+                                   plan.is_uniform));
         assert_true(set->bin->bin(&chunk, &scratch, &budget, &snapped, &window, &plan, true));
         for (uint32_t b = 0; b < plan.n_bins; b++) {
             assert_true(set->raster->raster(&rays, &budget, &window, &plan, b, &chunk, 1));
@@ -525,7 +527,7 @@ int main(void) {
                                        cmocka_unit_test(test_narrow_and_wide_agree),
                                        cmocka_unit_test(test_too_little_memory),
                                        cmocka_unit_test(test_long_rows),
-                                       cmocka_unit_test(test_only_what_is_kept_is_looked_at),
+                                       cmocka_unit_test(test_reads_only_kept_triangles),
                                        cmocka_unit_test(test_bins),
                                        cmocka_unit_test(test_tiles)};
     return cmocka_run_group_tests_name("raster", tests, NULL, NULL);

@@ -44,7 +44,8 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
                                        .n_triangles = s->n_triangles,
                                        .body = b};
         for (int w = 0; w < 3; w++) snapped[b].initial[w] = (uint8_t)cast_initial(&bodies[b], w);
-        assert_true(cast_sets[set].bin->cull(&binning, &budget, &snapped[b], 0, s->n_triangles, true));
+        assert_true(
+            cast_sets[set].bin->cull(&binning, &budget, &snapped[b], &(ct_triangle_run){0, s->n_triangles}, 1, true));
         assert_true(cast_sets[set].bin->bin(&chunks[i], &binning, &budget, &snapped[b], window, &plan, crossings));
     }
     const ct_span_options options = {.triangles = {bodies[0].shape.triangles, bodies[1].shape.triangles}};

@@ -18,10 +18,12 @@ static void find_sets(void) {
 #endif
 }
 
-static ct_span_rule rule = CT_SPAN_OF_PAIR; /* what run uses */
+/* Used by run() and the reference. */
+static ct_span_rule rule = CT_SPAN_OF_PAIR;
 static int64_t ray_area = 1;
+static uint32_t contact = 0; /* of CONTACTS */
 
-enum { TRIANGLES = 4096, VERTICES = 130, A = 0, B = 1, IN = 1, OUT = 0 };
+enum { CONTACTS = 2, TRIANGLES = 4096, VERTICES = 130, A = 0, B = 1, IN = 1, OUT = 0 };
 
 /* One ray's crossings, each on a triangle of its own. */
 struct ray {
@@ -57,11 +59,22 @@ struct outcome {
     bool ok;
 };
 
+/* The sums of a contact that the options do not name. */
+static void assert_other_is_untouched(const ct_contact_sums *sums, int view) {
+    for (int b = 0; b < 2; b++) {
+        for (int w = 0; w < 3; w++)
+            for (uint32_t v = 0; v < VERTICES; v++) assert_int_equal(sums->gradient[b][w][v], 0);
+        for (uint32_t g = 0; g <= VERTICES / CT_VERTEX_GROUP; g++) assert_int_equal(sums->touched[b][g], 0);
+    }
+    for (int w = 0; w < 3; w++) assert_int_equal(sums->length[w], w == view ? 1000 : 0);
+}
+
 /* `seed` shuffles the lists and picks the body rasterised first; 0 leaves them. Rays are those of a row of view `view`,
  * the last of three rows. */
 static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_rays, int view, uint64_t seed,
                           bool keep, size_t limit, bool listed) {
-    static uint8_t touched[2][VERTICES / CT_VERTEX_GROUP + 1];
+    static uint8_t touched[2][VERTICES / CT_VERTEX_GROUP + 1], other_touched[2][VERTICES / CT_VERTEX_GROUP + 1];
+    static int64_t other_gradient[2][3][VERTICES];
     struct outcome out;
     int first_body = (int)(seed % 2);
     memset(&out, 0, sizeof out);
@@ -103,15 +116,21 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
         lists.winding = NULL;
         lists.initial[0] = lists.initial[1] = CT_INITIAL_FROM_BALANCE;
     }
-    ct_contact_sums sums = {.touched = {touched[0], touched[1]}};
+    ct_contact_sums sums[CONTACTS], *own = &sums[contact], *other = &sums[!contact];
+    *own = (ct_contact_sums){.touched = {touched[0], touched[1]}};
+    *other = (ct_contact_sums){.touched = {other_touched[0], other_touched[1]}};
     for (int b = 0; b < 2; b++)
-        for (int w = 0; w < 3; w++) sums.gradient[b][w] = out.gradient[b][w];
-    sums.length[view] = 1000; /* added to */
-    const ct_span_options options = {{triangles[0], triangles[1]}, rule, 0, keep};
+        for (int w = 0; w < 3; w++) {
+            own->gradient[b][w] = out.gradient[b][w];
+            other->gradient[b][w] = other_gradient[b][w];
+        }
+    own->length[view] = other->length[view] = 1000; /* added to */
+    const ct_span_options options = {{triangles[0], triangles[1]}, rule, contact, keep};
     ct_span_scratch scratch = {{0}};
     ct_budget budget = {.limit = limit};
-    out.ok = set->span(&lists, &options, &sums, &scratch, &budget);
-    memcpy(out.length, sums.length, sizeof out.length);
+    out.ok = set->span(&lists, &options, sums, &scratch, &budget);
+    assert_other_is_untouched(other, view);
+    memcpy(out.length, own->length, sizeof out.length);
     out.length[view] -= 1000;
     out.n_spans = scratch.n_spans;
     if (scratch.n_spans) {
@@ -133,21 +152,33 @@ static struct outcome run(const ct_span_cpu *set, const struct ray *rays, int n_
 
 /* ---- the same, by counting ---- */
 
-/* Between two depths next to each other nothing crosses: a stretch is in the span set if both winding numbers, counted
- * from scratch, are positive. At a depth, leaving comes first and is a (possibly empty) stretch of its own. */
-static int inside(const struct ray *ray, int body, uint32_t upto_key) {
+/* Between two depths next to each other nothing crosses: a stretch belongs to a span if the winding numbers, counted
+ * from scratch, satisfy the rule. At a depth, leaving comes first and is a (possibly empty) stretch of its own. */
+static int winding_upto(const struct ray *ray, int body, uint32_t key) {
     int winding = ray->winding[body];
     for (uint32_t k = 0; k < ray->n; k++)
-        if (ray->f[k].tag >> 31 == (uint32_t)body && ray->f[k].key <= upto_key) winding += ray->f[k].key & 1 ? 1 : -1;
-    return winding > 0;
+        if (ray->f[k].tag >> 31 == (uint32_t)body && ray->f[k].key <= key) winding += ray->f[k].key & 1 ? 1 : -1;
+    return winding;
 }
 
-/* The crossing of a body at that key which took its winding over the border, by order of (l1, l2, tag). */
+/* The winding number from which on the rule counts the body. */
+static int threshold(void) {
+    return rule == CT_SPAN_OF_SELF ? 2 : 1;
+}
+
+static bool is_covered(const struct ray *ray, int body, uint32_t key) {
+    return winding_upto(ray, body, key) >= threshold();
+}
+
+static bool is_in_span(const struct ray *ray, uint32_t key) {
+    return is_covered(ray, A, key) && (rule == CT_SPAN_OF_SELF || is_covered(ray, B, key));
+}
+
+/* The crossing of a body at that key which took its winding number over the threshold, by order of (l1, l2, tag). */
 static const ct_fragment *border(const struct ray *ray, int body, uint32_t key) {
-    int winding = ray->winding[body], sign = key & 1 ? 1 : -1;
-    for (uint32_t k = 0; k < ray->n; k++)
-        if (ray->f[k].tag >> 31 == (uint32_t)body && ray->f[k].key < key) winding += ray->f[k].key & 1 ? 1 : -1;
-    uint32_t wanted = (uint32_t)(sign > 0 ? -winding : winding - 1); /* crossings before it */
+    const int before = winding_upto(ray, body, key - 1);
+    /* The number of coincident crossings in front of it. */
+    const uint32_t wanted = (uint32_t)(key & 1 ? threshold() - 1 - before : before - threshold());
     for (uint32_t k = 0; k < ray->n; k++) {
         const ct_fragment *f = &ray->f[k];
         if (f->tag >> 31 != (uint32_t)body || f->key != key) continue;
@@ -162,7 +193,7 @@ static const ct_fragment *border(const struct ray *ray, int body, uint32_t key) 
 
 static void add_end(const struct ray *ray, struct outcome *out, int view, uint32_t key, uint32_t before_key, int sign) {
     bool crossed[2];
-    for (int b = 0; b < 2; b++) crossed[b] = inside(ray, b, before_key) != inside(ray, b, key);
+    for (int b = 0; b < 2; b++) crossed[b] = is_covered(ray, b, before_key) != is_covered(ray, b, key);
     for (int b = 0; b < 2; b++) {
         if (!crossed[b]) continue;
         const ct_fragment *f = border(ray, b, key);
@@ -170,9 +201,9 @@ static void add_end(const struct ray *ray, struct outcome *out, int view, uint32
         int64_t whole = crossed[!b] ? CT_WEIGHT_ONE / 2 : CT_WEIGHT_ONE;
         int64_t l1 = crossed[!b] ? (int64_t)f->l1 / 2 : f->l1, l2 = crossed[!b] ? (int64_t)f->l2 / 2 : f->l2;
         const uint32_t *corner = triangles[b] + 3 * (f->tag & 0x7fffffff);
-        out->gradient[b][view][corner[0]] += sign * (whole - l1 - l2);
-        out->gradient[b][view][corner[1]] += sign * l1;
-        out->gradient[b][view][corner[2]] += sign * l2;
+        out->gradient[b][view][corner[0]] += ray_area * sign * (whole - l1 - l2);
+        out->gradient[b][view][corner[1]] += ray_area * sign * l1;
+        out->gradient[b][view][corner[2]] += ray_area * sign * l2;
     }
 }
 
@@ -195,11 +226,11 @@ static struct outcome reference(const struct ray *rays, int n_rays, int view) {
         for (uint32_t k = 0; k < ray->n; k++) {
             uint32_t key = keys[k].key;
             if (key == last) continue;
-            bool was = inside(ray, A, last) && inside(ray, B, last), is = inside(ray, A, key) && inside(ray, B, key);
+            bool was = is_in_span(ray, last), is = is_in_span(ray, key);
             if (was != is) add_end(ray, &out, view, key, last, is ? -1 : 1);
             if (is && !was) start = ct_fragment_depth(key);
             if (was && !is) {
-                out.length[view] += ct_fragment_depth(key) - start;
+                out.length[view] += ray_area * (ct_fragment_depth(key) - start);
                 out.n_spans++;
             }
             last = key;
@@ -242,7 +273,7 @@ static void check(const struct ray *rays, int n_rays) {
                     assert_int_equal(o.spans[i].v, 2 * 12 + 1);
                     length += o.spans[i].upper - o.spans[i].lower;
                 }
-                assert_int_equal(length, o.length[view]);
+                assert_int_equal(ray_area * length, o.length[view]);
                 for (int w = 0; w < 3; w++)
                     for (uint32_t v = 0; v < VERTICES; v++) sum += o.gradient[0][w][v] + o.gradient[1][w][v];
                 assert_int_equal(sum, 0); /* what one end gives the other takes */
@@ -257,8 +288,7 @@ static void check(const struct ray *rays, int n_rays) {
     }
 }
 
-/* ---- hand-made rays
- * -------------------------------------------------------------------------------------------------- */
+/* ---- hand-made rays ---- */
 
 static const uint32_t THIRD = 1u << 28;
 
@@ -318,7 +348,7 @@ static void test_hand_made(void **state) {
     expect("A(-268435456 B(-268435456 )A268435456 )B268435456", 536870912, 1, ENDS({-268435456, 268435456, 0}));
 }
 
-static void test_shares(void **state) {
+static void test_shared_ends(void **state) {
     (void)state;
     struct ray ray = {0};
     cross(&ray, A, IN, 0, 3, 5);
@@ -438,14 +468,142 @@ static void test_too_little_memory(void **state) {
     free(ray.f);
 }
 
+/* ---- a body with itself ---- */
+
+/* Spans are where the winding number is at least 2. */
+static void test_self_hand_made(void **state) {
+    (void)state;
+    rule = CT_SPAN_OF_SELF;
+    expect("A(0 )A10", 0, 0, NULL);
+    expect("A(0 )A5 A(5 )A9", 0, 0, NULL); /* two parts that touch */
+    expect("A(0 A(2 )A6 )A9", 4, 1, ENDS({2, 6, 0}));
+    expect("A(0 A(1 A(2 )A5 )A7 )A9", 6, 1, ENDS({1, 7, 0})); /* 3 in the middle: inner walls bound nothing */
+    expect("A(0 A(1 A(2 A(3 )A4 )A5 )A6 )A9", 5, 1, ENDS({1, 6, 0}));
+    expect("A(0 A(0 )A8 )A8", 8, 1, ENDS({0, 8, 0})); /* two copies: the ends coincide */
+    expect("A(0 A(0 A(0 A(0 )A8 )A8 )A8 )A8", 8, 1, ENDS({0, 8, 0}));
+    expect("A(0 A(2 )A6 A(6 )A8 )A9", 6, 2, ENDS({2, 6, 0}, {6, 8, 0})); /* leaves and enters at one depth */
+    expect("A(0 )A5 A(5 A(5 )A9 )A12", 4, 1, ENDS({5, 9, 0}));
+    expect("A(0 A(3 )A3 )A9", 0, 0, NULL); /* at 3 it leaves before it enters */
+    expect("A(0 A(1 )A2 A(3 )A4 )A5", 2, 2, ENDS({1, 2, 0}, {3, 4, 0}));
+    expect(")A0 A(4 A(5 )A6", 0, 0, NULL);  /* inside out: -1, 0, 1, 0 */
+    struct ray ray = ray_of("A(2 )A6 )A9"); /* starts inside: 1 */
+    ray.winding[A] = 1;
+    check(&ray, 1); /* counted, and from the balance */
+    struct outcome o = run(sets[0], &ray, 1, 0, 0, false, 0, true);
+    assert_int_equal(o.length[0], 4);
+    free(ray.f);
+    ray = ray_of("A(0 A(1 A(2 )A5 )A7"); /* starts at -1 */
+    ray.winding[A] = -1;
+    check(&ray, 1);
+    o = run(sets[0], &ray, 1, 0, 0, false, 0, true);
+    assert_int_equal(o.length[0], 3);
+    free(ray.f);
+}
+
+/* A ray of body A with an initial winding number of -1, 0 or 1, as its window begins where the body does; the crossings
+ * close the body. Few depths make coincident crossings. */
+static struct ray random_self_ray(uint64_t *rng, uint32_t n, int32_t depths, int *max_winding) {
+    struct ray ray = {.winding = {(int32_t)(shape_random(rng) % 3) - 1, 0}};
+    int balance = ray.winding[A];
+    for (uint32_t k = 0; k < n; k++) {
+        const int in = balance < 0 || (balance < 4 && shape_random(rng) % 2); /* 4 at most, in this order */
+        const uint32_t l1 = (uint32_t)(shape_random(rng) % 3), l2 = (uint32_t)(shape_random(rng) % 2);
+        cross(&ray, A, in, (int32_t)(shape_random(rng) % (uint64_t)depths), l1, l2);
+        balance += in ? 1 : -1;
+    }
+    for (; balance; balance += balance > 0 ? -1 : 1) cross(&ray, A, balance > 0 ? OUT : IN, depths, 1, 2);
+    for (uint32_t k = 0; k < ray.n; k++) {
+        const int winding = winding_upto(&ray, A, ray.f[k].key);
+        if (winding > *max_winding) *max_winding = winding;
+    }
+    return ray;
+}
+
+static void test_self_random_rays(void **state) {
+    (void)state;
+    rule = CT_SPAN_OF_SELF;
+    uint64_t rng = 23;
+    enum { RAYS = 5 };
+    int max_winding = 0;
+    checked_listed = 0;
+    for (int round = 0; round < 300; round++) {
+        struct ray rays[RAYS];
+        for (int i = 0; i < RAYS; i++)
+            rays[i] = random_self_ray(&rng, (uint32_t)(shape_random(&rng) % (round % 3 ? 9 : 50)),
+                                      (const int32_t[]){3, 20, 1 << 27}[round % 3], &max_winding);
+        check(rays, RAYS);
+        for (int i = 0; i < RAYS; i++) free(rays[i].f);
+    }
+    assert_true(max_winding >= 4 && checked_listed > 100);
+}
+
+/* ---- ray areas and contacts ---- */
+
+/* With rays of three times the area, sums are exactly three times as large. */
+static void test_ray_area(void **state) {
+    (void)state;
+    uint64_t rng = 24;
+    for (int round = 0; round < 60; round++) {
+        rule = round % 2 ? CT_SPAN_OF_SELF : CT_SPAN_OF_PAIR;
+        int max_winding = 0;
+        struct ray ray =
+            rule == CT_SPAN_OF_SELF ? random_self_ray(&rng, 12, 20, &max_winding) : random_ray(&rng, 12, 20, false);
+        for (int s = 0; s < n_sets; s++) {
+            const struct outcome one = run(sets[s], &ray, 1, round % 3, 0, false, 0, false);
+            ray_area = 3;
+            const struct outcome three = run(sets[s], &ray, 1, round % 3, 0, false, 0, false);
+            ray_area = 1;
+            for (int w = 0; w < 3; w++) {
+                assert_int_equal(three.length[w], 3 * one.length[w]);
+                for (int b = 0; b < 2; b++)
+                    for (uint32_t v = 0; v < VERTICES; v++)
+                        assert_int_equal(three.gradient[b][w][v], 3 * one.gradient[b][w][v]);
+            }
+        }
+        ray_area = 3;
+        check(&ray, 1);
+        ray_area = 1;
+        free(ray.f);
+    }
+}
+
+/* Sums of contact 1 are what those of contact 0 would be; run() checks that the other contact's stay as they were. */
+static void test_contact_index(void **state) {
+    (void)state;
+    struct ray ray = ray_of("A(0 B(3 )A10 )B12");
+    for (int s = 0; s < n_sets; s++) {
+        contact = 0;
+        const struct outcome first = run(sets[s], &ray, 1, 2, 0, false, 0, false);
+        contact = 1;
+        const struct outcome second = run(sets[s], &ray, 1, 2, 0, false, 0, false);
+        assert_int_equal(second.length[2], 7);
+        assert_memory_equal(second.length, first.length, sizeof first.length);
+        assert_memory_equal(second.gradient, first.gradient, sizeof first.gradient);
+    }
+    check(&ray, 1);
+    free(ray.f);
+}
+
+static int reset(void **state) {
+    (void)state;
+    rule = CT_SPAN_OF_PAIR;
+    ray_area = 1;
+    contact = 0;
+    return 0;
+}
+
 int main(void) {
     find_sets();
     make_triangles();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hand_made),
-                                       cmocka_unit_test(test_shares),
-                                       cmocka_unit_test(test_winding_before_the_window),
-                                       cmocka_unit_test(test_random_rays),
-                                       cmocka_unit_test(test_long_rays),
-                                       cmocka_unit_test(test_too_little_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_hand_made, reset),
+                                       cmocka_unit_test_setup(test_shared_ends, reset),
+                                       cmocka_unit_test_setup(test_winding_before_the_window, reset),
+                                       cmocka_unit_test_setup(test_random_rays, reset),
+                                       cmocka_unit_test_setup(test_long_rays, reset),
+                                       cmocka_unit_test_setup(test_too_little_memory, reset),
+                                       cmocka_unit_test_setup(test_self_hand_made, reset),
+                                       cmocka_unit_test_setup(test_self_random_rays, reset),
+                                       cmocka_unit_test_setup(test_ray_area, reset),
+                                       cmocka_unit_test_setup(test_contact_index, reset)};
     return cmocka_run_group_tests_name("span", tests, NULL, NULL);
 }

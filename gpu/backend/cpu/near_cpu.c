@@ -1,0 +1,103 @@
+/* near_cpu.c - cluster trees of the CPU's bodies: attached to bodies, refitted where bodies deform, and searched for
+ * what may matter to a pair. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/base/fail.h"
+#include "gpu/mesh/clusters.h"
+#include "gpu/mesh/mesh.h"
+#include "gpu/view/winding_k.h"
+
+ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error) {
+    if (body->mesh->n_triangles < CT_CLUSTERED_TRIANGLES) return CT_OK;
+    resident->clusters = ct_mesh_clusters(body->mesh, error);
+    if (!resident->clusters) return CT_OUT_OF_MEMORY;
+    if (body->kind == CT_BODY_RIGID) return CT_OK;
+    const size_t bytes = resident->clusters->n_nodes * sizeof *resident->boxes;
+    resident->boxes = malloc(bytes);
+    if (!resident->boxes)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for %zu bytes of cluster boxes", bytes);
+    resident->is_stale = true;
+    return CT_OK;
+}
+
+/* ---- deformable bodies ---- */
+
+/* Clusters that one task refits: about 20,000 vertices. */
+enum { REFIT_CHUNK = 256 };
+
+struct refit {
+    const ct_snap_cpu *snap;
+    ct_resident *resident;
+};
+
+static void refit_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const struct refit *refit = argument;
+    ct_resident *resident = refit->resident;
+    const uint32_t first = i * REFIT_CHUNK, end = first + REFIT_CHUNK, n = resident->clusters->n;
+    refit->snap->refit(resident->clusters, resident->positions, first, end < n ? end : n, resident->boxes);
+}
+
+/* Finding the near clusters saves nothing if most are near, but refitting costs as much as culling a third of the
+ * triangles. So a deformable body is refitted only for a pair in which little of its box overlaps the other's. */
+static bool is_worth_refitting(const ct_box *body, const ct_box *other) {
+    double part = 4; /* refit below a quarter of the volume */
+    for (int k = 0; k < 3; k++) {
+        const double size = body->hi[k] - body->lo[k];
+        if (size > 0) part *= (fmin(body->hi[k], other->hi[k]) - fmax(body->lo[k], other->lo[k])) / size;
+    }
+    return part < 1;
+}
+
+void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool) {
+    const ct_scene *scene = step->scene;
+    for (size_t p = 0; !step->error.status && p < scene->broad.n_pairs; p++) {
+        const ct_body *body[2] = {scene->bodies[scene->broad.pairs[p].a], scene->bodies[scene->broad.pairs[p].b]};
+        for (int b = 0; b < 2; b++) {
+            struct refit refit = {device->kernels->snap, body[b]->resident};
+            ct_resident *resident = refit.resident;
+            if (!resident->is_stale || !is_worth_refitting(&body[b]->box, &body[1 - b]->box)) continue;
+            const uint32_t chunks = (resident->clusters->n + REFIT_CHUNK - 1) / REFIT_CHUNK;
+            ct_pool_run(chunks > 1 ? pool : NULL, chunks, refit_chunk, &refit);
+            ct_clusters_refit_tree(resident->clusters, resident->boxes);
+            resident->is_stale = false;
+        }
+    }
+}
+
+/* ---- queries ---- */
+
+void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box) {
+    /* Below this many vertices one pass over all of them is faster than six searches. */
+    enum { FEW_VERTICES = 2048 };
+    const ct_clusters *clusters = body->resident->clusters;
+    const ct_mesh *mesh = body->mesh;
+    if (clusters && clusters->has_all_vertices && mesh->n_vertices > FEW_VERTICES)
+        ct_posed_box(clusters, mesh->positions, body->pose, box);
+    else
+        device->kernels->snap->box(mesh->positions, mesh->n_vertices, body->pose, box);
+}
+
+ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs) {
+    const ct_body *body = pair->body[b];
+    const ct_resident *resident = body->resident;
+    const ct_mesh *mesh = body->mesh;
+    if (!resident->clusters || resident->is_stale) {
+        uint32_t n_runs = 0;
+        for (uint32_t first = 0; runs && first < mesh->n_triangles; first += max_run, n_runs++) {
+            const uint32_t left = mesh->n_triangles - first;
+            runs[n_runs] = (ct_triangle_run){first, first + (left < max_run ? left : max_run)};
+        }
+        return (ct_near){n_runs, 0, mesh->n_triangles, mesh->n_vertices};
+    }
+    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    ct_near_body near = {.clusters = resident->clusters,
+                         .boxes = is_rigid ? resident->clusters->rest : resident->boxes,
+                         .pose = is_rigid ? body->pose : NULL,
+                         .n_triangles = mesh->n_triangles};
+    for (int w = 0; w < 3; w++)
+        near.initial[w] = (uint8_t)ct_find_initial_winding(&body->box, &pair->body[1 - b]->box, w);
+    return ct_find_near(&near, &pair->window, pair->plan.is_uniform, max_run, runs);
+}

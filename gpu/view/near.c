@@ -1,0 +1,196 @@
+/* near.c - walks cluster trees. */
+#include "gpu/view/near.h"
+
+#include <math.h>
+
+#include "gpu/view/winding_k.h"
+
+/* A node's children and where they end. */
+struct children {
+    uint32_t first, end;
+};
+
+static struct children children_of(const ct_clusters *c, uint32_t level, uint32_t node) {
+    const uint32_t first = c->level[level - 1] + (node - c->level[level]) * CT_CLUSTER_FAN;
+    const uint32_t end = first + CT_CLUSTER_FAN;
+    return (struct children){first, end < c->level[level] ? end : c->level[level]};
+}
+
+/* ---- the window ---- */
+
+/* Along an axis, in m: a box that ends at or before `beside_lo`, or begins at or after `beside_hi`, has no sample of
+ * the views that the axis spans; one that ends before `lo` is in front of the depths of the view along it, one that
+ * begins after `hi` behind them. Widened by two lattice units, more than snapping moves a vertex, and by the rounding
+ * of the limits themselves. */
+struct axis_limits {
+    double beside_lo, beside_hi, lo, hi;
+};
+
+struct query {
+    const ct_near_body *body;
+    struct axis_limits axis[3];
+    double size[3][3]; /* |R| */
+    double slack[3];   /* bounds the rounding of posed coordinates */
+    ct_triangle_run *runs;
+    ct_near near;
+    uint32_t max_run, last_first, last_end; /* the last run */
+};
+
+static struct axis_limits limits_of(const ct_lattice *a, bool is_uniform) {
+    const double margin = 2 * a->unit + 0x1p-48 * (fabs(a->origin) + a->n * a->pitch);
+    const double lo = a->origin + a->lo * a->unit - margin, hi = a->origin + a->hi * a->unit + margin;
+    if (!is_uniform) return (struct axis_limits){lo, hi, lo, hi};
+    return (struct axis_limits){a->origin + 0.5 * a->pitch - margin, a->origin + (a->n - 0.5) * a->pitch + margin, lo,
+                                hi};
+}
+
+/* World box of a node, rounded outwards. */
+static void world_box(const struct query *q, const ct_cluster_box *box, double lo[3], double hi[3]) {
+    const double *pose = q->body->pose;
+    for (int k = 0; k < 3; k++) {
+        if (!pose) {
+            lo[k] = (double)box->lo[k];
+            hi[k] = (double)box->hi[k];
+            continue;
+        }
+        const double *row = pose + 4 * k;
+        double middle = row[3], half = 0;
+        for (int j = 0; j < 3; j++) {
+            middle += row[j] * (0.5 * ((double)box->lo[j] + (double)box->hi[j]));
+            half += q->size[k][j] * (0.5 * ((double)box->hi[j] - (double)box->lo[j]));
+        }
+        lo[k] = middle - half - q->slack[k];
+        hi[k] = middle + half + q->slack[k];
+    }
+}
+
+static bool may_matter(const struct query *q, const ct_cluster_box *box) {
+    double lo[3], hi[3];
+    bool is_beside[3], bounds_no_span[3];
+    world_box(q, box, lo, hi);
+    for (int k = 0; k < 3; k++) {
+        const struct axis_limits *a = &q->axis[k];
+        is_beside[k] = hi[k] <= a->beside_lo || lo[k] >= a->beside_hi;
+        bounds_no_span[k] = lo[k] > a->hi || (hi[k] < a->lo && q->body->initial[k] == CT_INITIAL_FROM_BALANCE);
+    }
+    for (int w = 0; w < 3; w++)
+        if (!is_beside[ct_view_u(w)] && !is_beside[ct_view_v(w)] && !bounds_no_span[w]) return true;
+    return false;
+}
+
+static void add_cluster(struct query *q, uint32_t cluster) {
+    const ct_clusters *c = q->body->clusters;
+    const uint32_t first = cluster * CT_CLUSTER_TRIANGLES, all = q->body->n_triangles;
+    const uint32_t end = all - first < CT_CLUSTER_TRIANGLES ? all : first + CT_CLUSTER_TRIANGLES;
+    const bool continues = q->near.n_runs && q->last_end == first && end - q->last_first <= q->max_run;
+    q->near.n_clusters++;
+    q->near.n_triangles += end - first;
+    q->near.n_vertices += c->first_vertex[cluster + 1] - c->first_vertex[cluster];
+    q->last_end = end;
+    if (!continues) {
+        q->near.n_runs++;
+        q->last_first = first;
+    }
+    if (!q->runs) return;
+    if (!continues) q->runs[q->near.n_runs - 1].first = first;
+    q->runs[q->near.n_runs - 1].end = end;
+}
+
+static void visit(struct query *q, uint32_t level, uint32_t node) {
+    if (!may_matter(q, &q->body->boxes[node])) return;
+    if (level == 0) {
+        add_cluster(q, node);
+        return;
+    }
+    const struct children children = children_of(q->body->clusters, level, node);
+    for (uint32_t i = children.first; i < children.end; i++) visit(q, level - 1, i);
+}
+
+ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
+                     ct_triangle_run *runs) {
+    struct query q = {.body = body, .runs = runs, .max_run = max_run};
+    const ct_clusters *c = body->clusters;
+    const uint32_t root = c->n_nodes - 1;
+    for (int k = 0; k < 3; k++) {
+        q.axis[k] = limits_of(&window->axis[k], is_uniform);
+        if (!body->pose) continue;
+        const double *row = body->pose + 4 * k;
+        const ct_cluster_box *all = &body->boxes[root];
+        double most = fabs(row[3]);
+        for (int j = 0; j < 3; j++) {
+            q.size[k][j] = fabs(row[j]);
+            most += fabs(row[j]) * fmax(fabs((double)all->lo[j]), fabs((double)all->hi[j]));
+        }
+        q.slack[k] = 0x1p-48 * most; /* sixteen roundings of the largest partial sum */
+    }
+    visit(&q, c->n_levels - 1, root);
+    return q.near;
+}
+
+/* ---- the box of a posed body ---- */
+
+/* Searches the largest value of sign * (row . p + t) over all vertices, where row is one of a pose's. */
+struct extreme {
+    const ct_clusters *clusters;
+    const float *positions;
+    const double *row;
+    double sign, slack, best;
+};
+
+/* An upper bound of the value over a node. */
+static double bound_of(const struct extreme *e, const ct_cluster_box *box) {
+    double sum = e->sign * e->row[3];
+    for (int j = 0; j < 3; j++) {
+        const double r = e->sign * e->row[j];
+        sum += r > 0 ? r * (double)box->hi[j] : r * (double)box->lo[j];
+    }
+    return sum + e->slack;
+}
+
+static void search_cluster(struct extreme *e, uint32_t cluster) {
+    const ct_clusters *c = e->clusters;
+    for (uint32_t i = c->first_vertex[cluster]; i < c->first_vertex[cluster + 1]; i++) {
+        const float *p = e->positions + 3 * (size_t)c->vertices[i];
+        const double value = e->sign * ct_pose_coord(e->row, p[0], p[1], p[2]);
+        if (value > e->best) e->best = value;
+    }
+}
+
+/* Children with the largest bounds come first, so that the others are rarely searched. */
+static void search(struct extreme *e, uint32_t level, uint32_t node) {
+    if (level == 0) {
+        search_cluster(e, node);
+        return;
+    }
+    const struct children children = children_of(e->clusters, level, node);
+    double bound[CT_CLUSTER_FAN];
+    uint32_t order[CT_CLUSTER_FAN], n = 0;
+    for (uint32_t i = children.first; i < children.end; i++, n++) {
+        const double b = bound_of(e, &e->clusters->rest[i]);
+        uint32_t at = n;
+        for (; at > 0 && bound[at - 1] < b; at--) {
+            bound[at] = bound[at - 1];
+            order[at] = order[at - 1];
+        }
+        bound[at] = b;
+        order[at] = i;
+    }
+    for (uint32_t i = 0; i < n && bound[i] >= e->best; i++) search(e, level - 1, order[i]);
+}
+
+void ct_posed_box(const ct_clusters *clusters, const float *positions, const double pose[12], ct_box *box) {
+    const uint32_t root = clusters->n_nodes - 1;
+    const ct_cluster_box *all = &clusters->rest[root];
+    for (int k = 0; k < 3; k++) {
+        struct extreme e = {.clusters = clusters, .positions = positions, .row = pose + 4 * k, .sign = 1};
+        double most = fabs(e.row[3]);
+        for (int j = 0; j < 3; j++) most += fabs(e.row[j]) * fmax(fabs((double)all->lo[j]), fabs((double)all->hi[j]));
+        e.slack = 0x1p-48 * most;
+        for (int side = 0; side < 2; side++) {
+            e.sign = side ? 1 : -1;
+            e.best = -INFINITY;
+            search(&e, clusters->n_levels - 1, root);
+            *(side ? &box->hi[k] : &box->lo[k]) = e.sign * e.best;
+        }
+    }
+}

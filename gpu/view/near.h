@@ -1,0 +1,43 @@
+/* near.h - the part of a body that can matter to a pair: the clusters that lie in its window, found in the body's
+ * cluster tree; and the box of a posed body, from the same tree. */
+#ifndef CT_NEAR_H
+#define CT_NEAR_H
+
+#include <stdbool.h>
+
+#include "gpu/base/box.h"
+#include "gpu/mesh/clusters.h"
+#include "gpu/view/view_k.h"
+
+/* Consecutive triangles [first, end). */
+typedef struct ct_triangle_run {
+    uint32_t first, end;
+} ct_triangle_run;
+
+/* A body as the tree sees it. */
+typedef struct ct_near_body {
+    const ct_clusters *clusters;
+    const ct_cluster_box *boxes; /* [n_nodes], current */
+    const double *pose;          /* row-major 3x4; NULL: the boxes are in the world's frame */
+    uint8_t initial[3];          /* ct_initial_winding of the view along each axis */
+    uint32_t n_triangles;
+} ct_near_body;
+
+typedef struct ct_near {
+    uint32_t n_runs, n_clusters;
+    uint64_t n_triangles, n_vertices; /* vertices are counted once per cluster */
+} ct_near;
+
+/* Finds the clusters that may hold a triangle which matters in some view: one that is not beside the window, not behind
+ * its depths, and not in front of them where the initial winding number follows from the balance. Every triangle that
+ * the raster stage would keep is in one of them, so leaving the others out changes no bit. Writes them as runs in
+ * rising order, [clusters->n] at most, none longer than max_run triangles (a multiple of CT_CLUSTER_TRIANGLES); runs
+ * may be NULL. is_uniform: the samples are those of the window's lattice. */
+ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
+                     ct_triangle_run *runs);
+
+/* The smallest box around a posed body: the same bits as ct_snap_cpu.box over all its vertices. positions: rest
+ * positions, [vertices][3]; clusters->has_all_vertices is set. */
+void ct_posed_box(const ct_clusters *clusters, const float *positions, const double pose[12], ct_box *box);
+
+#endif
