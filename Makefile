@@ -280,14 +280,14 @@ $(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)
 
 # What a program needs to use the library out of the build folder: a header folder and a .pc file that points at it.
 # libzmq's own .pc is not required: Debian's names archives, for static linking, that Debian does not have.
-HEADERS := client_c/contactd.h proto/errors.h
+HEADERS := client_c/contactd.h proto/errors.h proto/warnings.h
 PC_FILE  = printf '%s\n' 'Name: contactd' 'Description: Client of contactd, the contact computation service' \
            'Version: $(VERSION)' 'Cflags: -I$(1)' 'Libs: -L$(2)$(3) -lcontactd' \
            'Libs.private: -lzmq -lstdc++ -lpthread -lm'
 $(B)/contactd.pc: $(HEADERS) Makefile
 	@mkdir -p $(B)/include
 	@cp $(HEADERS) $(B)/include
-	@sed -i 's,"proto/errors.h","errors.h",' $(B)/include/contactd.h
+	@sed -i 's,"proto/\(errors\|warnings\).h","\1.h",' $(B)/include/contactd.h
 	@$(call PC_FILE,$(abspath $(B))/include,$(abspath $(B)), -Wl$(comma)-rpath$(comma)$(abspath $(B))) > $@
 
 # A unit test links everything, so it may look inside whatever it tests.

@@ -96,6 +96,8 @@ typedef struct ctc_step {
     wire_message answer;
     contactd_contact *contacts;
     uint32_t cap_contacts;
+    contactd_warning *warnings;
+    uint32_t cap_warnings;
     void *aligned[6]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;

@@ -19,6 +19,12 @@ const char *contactd_code_name(contactd_code code) {
 const char *contactd_code_text(contactd_code code) {
     return wire_code_text((int)code);
 }
+const char *contactd_warning_name(contactd_warning_code code) {
+    return wire_warning_name((int)code);
+}
+const char *contactd_warning_text(contactd_warning_code code) {
+    return wire_warning_text((int)code);
+}
 const char *contactd_phase_name(int phase) {
     return phase >= 0 && phase < WIRE_TIMINGS ? wire_timing_names[phase] : "";
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "proto/errors.h"
+#include "proto/warnings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -290,6 +291,18 @@ typedef struct contactd_contact {
 enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
 
+/* A condition of a deformable body under which its contacts mean little. BODY_INVERTED: its signed volume is below
+ * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. Given by every step's
+ * result while the condition lasts. A newer server may send codes that this version does not know. */
+typedef struct contactd_warning {
+    contactd_warning_code code;
+    contactd_body body;
+    double value; /* m^3: the body's signed volume */
+} contactd_warning;
+
+const char *contactd_warning_name(contactd_warning_code code); /* "BODY_INVERTED" */
+const char *contactd_warning_text(contactd_warning_code code);
+
 typedef struct contactd_result {
     uint32_t n_contacts; /* in rising order of their bodies on the server */
     const contactd_contact *contacts;
@@ -297,6 +310,8 @@ typedef struct contactd_result {
     uint64_t pairs, rays, fragments;
     double timings_us[CONTACTD_PHASES]; /* the engine's are summed over its threads */
     double latency_us;                  /* from submission to the answer's arrival here */
+    uint32_t n_warnings;                /* in rising order of their bodies on the server */
+    const contactd_warning *warnings;
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

@@ -31,6 +31,12 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     if (!ok ||
         (r->n_contacts && !ctc_grow32(&step->contacts, r->n_contacts - 1, &step->cap_contacts, sizeof *step->contacts)))
         return false;
+    if (r->n_warnings && !ctc_grow32(&step->warnings, r->n_warnings - 1, &step->cap_warnings, sizeof *step->warnings))
+        return false;
+    for (uint32_t i = 0; i < r->n_warnings; i++)
+        step->warnings[i] = (contactd_warning){.code = r->warnings[i].code,
+                                               .body = ctc_body_of(scene, r->warnings[i].body),
+                                               .value = r->warnings[i].value};
     for (uint32_t i = 0; i < r->n_contacts; i++) {
         const wire_contact *from = &r->contacts[i];
         contactd_contact *to = &step->contacts[i];
@@ -64,6 +70,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .pairs = r->pairs,
                                      .rays = r->rays,
                                      .fragments = r->fragments,
+                                     .n_warnings = r->n_warnings,
+                                     .warnings = step->warnings,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
     return true;

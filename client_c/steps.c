@@ -32,6 +32,7 @@ static void step_free(ctc_step **step) {
     wire_scratch_free(&(*step)->scratch);
     for (size_t i = 0; i < sizeof(*step)->aligned / sizeof *(*step)->aligned; i++) free((*step)->aligned[i]);
     free((*step)->contacts);
+    free((*step)->warnings);
     free((*step)->updates);
     free((*step)->storage);
     free((*step)->large);

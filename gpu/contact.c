@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/picture/picture.h"
+#include "gpu/scene/warnings.h"
 
 enum { ENGINE_COOKIE = 0xe9913001 };
 
@@ -162,6 +163,11 @@ static void mark_completed(ct_step *step, const ct_method_row *row) {
     step->result->quality = 1;
 }
 
+static void add_warnings(ct_step *step) {
+    ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
+    if (step->result && ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
+}
+
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     if (n_steps == 0) return CT_OK;
     const size_t device = steps[0].scene->device;
@@ -178,6 +184,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_status first = CT_OK;
     for (size_t i = 0; i < n_steps; i++) {
         mark_completed(&steps[i], ct_method_row_of(steps[i].scene->settings.method, NULL));
+        add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
     }
     return first;
@@ -193,6 +200,7 @@ void ct_result_free(ct_result **handle) {
     free(result->forces);
     free(result->spans);
     free(result->points);
+    free(result->warnings);
     free(result);
     *handle = NULL;
 }

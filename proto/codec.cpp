@@ -29,6 +29,12 @@ static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_
                   int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX),
               "codec.h and contactd.fbs differ in an enum");
 
+#define CHECK_WARNING(name, number, text)                                                                              \
+    static_assert(int(fb::WarningCode_##name) == number, "contactd.fbs and warnings.h differ in " #name);
+CONTACTD_WARNING_MAP(CHECK_WARNING)
+#define COUNT_WARNING(name, number, text) +1
+static_assert(0 CONTACTD_WARNING_MAP(COUNT_WARNING) == int(fb::WarningCode_MAX), "warnings.h lacks a code");
+
 #define CHECK_METHOD(name, number, text)                                                                               \
     static_assert(int(fb::Method_##name) == number, "codec.h and contactd.fbs differ in method " text);
 WIRE_METHOD_MAP(CHECK_METHOD)
@@ -81,6 +87,24 @@ extern "C" wire_method wire_method_find(const char *name) {
     return WIRE_METHOD_NONE;
 }
 
+static const struct {
+    int code;
+    const char *name, *text;
+} warnings[] = {
+#define WARNING_ROW(name, number, text) {number, #name, text},
+    CONTACTD_WARNING_MAP(WARNING_ROW)};
+
+extern "C" const char *wire_warning_name(int code) {
+    for (const auto &row : warnings)
+        if (row.code == code) return row.name;
+    return "UNKNOWN";
+}
+extern "C" const char *wire_warning_text(int code) {
+    for (const auto &row : warnings)
+        if (row.code == code) return row.text;
+    return "a warning that this version does not know";
+}
+
 extern "C" size_t wire_dtype_size(wire_dtype dtype) {
     static const uint8_t sizes[] = {0, 4, 8, 4, 1};
     return unsigned(dtype) < sizeof sizes ? sizes[dtype] : 0;
@@ -104,6 +128,7 @@ extern "C" void wire_scratch_free(wire_scratch **scratch) {
     if (!scratch || !*scratch) return;
     free((*scratch)->header.data);
     free((*scratch)->items.data);
+    free((*scratch)->warnings.data);
     free(*scratch);
     *scratch = nullptr;
 }

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "errors.h"
+#include "warnings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,7 +58,7 @@ typedef enum wire_type {
 const char *wire_type_name(wire_type type); /* "Step" */
 
 /* Strings are NUL-terminated UTF-8 without NUL inside (decoding checks); NULL encodes as absent and absent decodes as "".
- * A code or method that this build does not know decodes as its number, so that a newer peer's can be reported. */
+ * A code, warning or method that this build does not know decodes as its number, so that a newer peer's can be reported. */
 
 typedef struct wire_hello { uint16_t version, min_version; const char *client; uint32_t lease_ms; } wire_hello;
 typedef struct wire_welcome {
@@ -164,6 +165,9 @@ typedef struct wire_contact {
     double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
     uint64_t first[2], count[2], first_span, n_spans;
 } wire_contact;
+const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
+const char *wire_warning_text(int code);
+typedef struct wire_warning { contactd_warning_code code; uint32_t body; double value; } wire_warning;
 enum { WIRE_TIMINGS = 7 }; /* queue, upload, broadphase, raster, span, contact, download */
 extern const char *const wire_timing_names[WIRE_TIMINGS];
 typedef struct wire_step_result {
@@ -175,6 +179,7 @@ typedef struct wire_step_result {
     uint64_t pairs, rays, fragments;
     double timings_us[WIRE_TIMINGS];
     bool cached;
+    const wire_warning *warnings; uint32_t n_warnings;
 } wire_step_result;
 
 typedef struct wire_device {

@@ -90,8 +90,8 @@ struct Decoder {
     }
 
     // Room for the elements of a decoded vector.
-    template <class T> T *items(size_t n) {
-        if (scratch->items.reserve(n * sizeof(T))) return static_cast<T *>(scratch->items.data);
+    template <class T> T *items(size_t n, WireBuffer &buffer) {
+        if (buffer.reserve(n * sizeof(T))) return static_cast<T *>(buffer.data);
         fail(CONTACTD_OUT_OF_MEMORY, "", "no memory for %zu elements", n);
         return nullptr;
     }
@@ -208,10 +208,15 @@ struct Decoder {
     // Every element of a vector of tables, each with its place in messages.
     template <class In, class Out, class Read>
     bool each(const flatbuffers::Vector<Offset<In>> *in, const char *name, const Out **out, uint32_t *n, Read read) {
+        return each(in, name, out, n, read, scratch->items);
+    }
+    template <class In, class Out, class Read>
+    bool each(const flatbuffers::Vector<Offset<In>> *in, const char *name, const Out **out, uint32_t *n, Read read,
+              WireBuffer &buffer) {
         *n = in ? in->size() : 0;
         *out = nullptr;
         if (*n == 0) return true;
-        Out *to = items<Out>(*n);
+        Out *to = items<Out>(*n, buffer);
         if (!to) return false;
         list = name;
         for (index = 0; index < *n; index++)
@@ -230,6 +235,13 @@ struct Decoder {
         out->tolerance = in->tolerance();
         return each(in->updates(), "updates", &out->updates, &out->n_updates,
                     [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); });
+    }
+
+    static bool warning(const fb::Warning *in, wire_warning *out) {
+        set_number(&out->code, in->code());
+        out->body = in->body();
+        out->value = in->value();
+        return true;
     }
 
     bool step_result(const fb::StepResult *in, wire_step_result *out) {
@@ -264,7 +276,8 @@ struct Decoder {
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
         return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
-                    [this, n, s](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, o); });
+                    [this, n, s](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, o); }) &&
+               each(in->warnings(), "warnings", &out->warnings, &out->n_warnings, warning, scratch->warnings);
     }
 
     bool device(const fb::Device *in, wire_device *out) {

@@ -2,6 +2,8 @@
 #ifndef CONTACTD_CODEC_ENCODE_HPP
 #define CONTACTD_CODEC_ENCODE_HPP
 
+#include <algorithm>
+
 #include "proto/codec_memory.hpp"
 
 namespace {
@@ -136,7 +138,8 @@ struct Encoder {
         case WIRE_STEP:
             return n + 448 * size_t(m.u.step.n_updates);
         case WIRE_STEP_RESULT:
-            return n + 640 * size_t(m.u.step_result.n_contacts) + text_bytes(m.u.step_result.backend);
+            return n + 640 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
+                   text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
@@ -209,6 +212,10 @@ struct Encoder {
                                  c.count[1], c.first_span, c.n_spans);
     }
 
+    Offset<fb::Warning> warning(const wire_warning &w) {
+        return fb::CreateWarning(*fbb, fb::WarningCode(number(w.code)), w.body, w.value);
+    }
+
     // items was reserved for n offsets
     template <class In, class Out>
     Offset<flatbuffers::Vector<Offset<Out>>> each(const In *in, size_t n, Offset<Out> (Encoder::*write)(const In &)) {
@@ -224,9 +231,11 @@ struct Encoder {
         for (int i = 0; i < 6; i++) arrays[i] = array(*from[i]);
         auto backend = text(r.backend);
         auto timings = numbers(r.timings_us, WIRE_TIMINGS);
+        Offset<flatbuffers::Vector<Offset<fb::Warning>>> warnings;
+        if (r.n_warnings) warnings = each(r.warnings, r.n_warnings, &Encoder::warning);
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
-                                    r.fragments, timings, r.cached)
+                                    r.fragments, timings, r.cached, warnings)
             .Union();
     }
 
@@ -375,7 +384,7 @@ size_t list_length(const wire_message &m) {
     case WIRE_STEP:
         return m.u.step.n_updates;
     case WIRE_STEP_RESULT:
-        return m.u.step_result.n_contacts;
+        return std::max(m.u.step_result.n_contacts, m.u.step_result.n_warnings);
     case WIRE_STATUS:
         return m.u.status.n_devices;
     default:

@@ -48,6 +48,15 @@ static void print_json(const side sides[2], const contactd_result *result) {
     json_text("method", result->method);
     json_text("backend", result->backend);
     json_count("rays", result->rays);
+    json_open("warnings", '[');
+    for (uint32_t i = 0; i < result->n_warnings; i++) {
+        json_open(NULL, '{');
+        json_text("code", contactd_warning_name(result->warnings[i].code));
+        json_count("body", result->warnings[i].body);
+        json_number("volume", result->warnings[i].value);
+        json_close('}');
+    }
+    json_close(']');
     json_open("timings_us", '{');
     for (int p = 0; p < CONTACTD_PHASES; p++) json_number(contactd_phase_name(p), result->timings_us[p]);
     json_close('}');
@@ -64,6 +73,14 @@ static void print_json(const side sides[2], const contactd_result *result) {
     }
     json_close(']');
     json_close('}');
+}
+
+static void print_warnings(const contactd_result *result) {
+    for (uint32_t i = 0; i < result->n_warnings; i++) {
+        const contactd_warning *w = &result->warnings[i];
+        fprintf(stderr, "contactctl: warning: body %u: %s: %s (%.9g m^3)\n", w->body, contactd_warning_name(w->code),
+                contactd_warning_text(w->code), w->value);
+    }
 }
 
 static void print_table(const side sides[2], const contactd_result *result) {
@@ -112,6 +129,7 @@ static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings,
         print_json(sides, result);
     else
         print_table(sides, result);
+    if (!ctl->json) print_warnings(result);
     return EXIT_OK;
 }
 

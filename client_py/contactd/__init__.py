@@ -18,8 +18,8 @@ from . import errors
 from ._link import VERSION as __version__
 from .client import Client, Mesh, connect
 from .errors import ContactdError, ErrorCode, UnreachableError
-from .result import Contact, StepResult
+from .result import Contact, StepResult, StepWarning
 from .scene import Body, Future, Scene
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "ErrorCode", "Future", "Mesh", "Scene", "StepResult",
-           "UnreachableError", "connect", "errors", "__version__"]
+           "StepWarning", "UnreachableError", "connect", "errors", "__version__"]

@@ -6,6 +6,7 @@ matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
@@ -209,6 +210,24 @@ class Contact:
         return f"<Contact of {a} and {b}: volume {self.volume:.6g}>"
 
 
+@dataclass(frozen=True, slots=True)
+class StepWarning:
+    """A condition of a deformable body under which its contacts mean little.
+
+    Given by every step's result while the condition lasts: BODY_INVERTED for a signed volume below minus 1e-6 of the
+    mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0.
+
+    Attributes:
+        code: "BODY_INVERTED" or "BODY_COLLAPSED"; "WARNING_" and its number for one that only a newer server knows.
+        body: the body.
+        value: its signed volume, m^3.
+    """
+
+    code: str
+    body: "Body"
+    value: float
+
+
 class StepResult:
     """The answer to one step.
 
@@ -224,6 +243,12 @@ class StepResult:
         self._answer, self._by_id = answer, by_id
         self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
         self.contacts: list[Contact] = [Contact(self, table) for table in answer.body["contacts"] or ()]
+
+    @property
+    def warnings(self) -> list[StepWarning]:
+        """Conditions of bodies as they are after this step's updates, in rising order of the bodies on the server."""
+        return [StepWarning(_warning_name(w["code"]), self._body(w["body"]), w["value"])
+                for w in self._answer.body["warnings"] or ()]
 
     @property
     def timings(self) -> dict[str, float]:
@@ -291,6 +316,13 @@ class StepResult:
 
     def __repr__(self) -> str:
         return f"<StepResult {self.sequence} of {self.scene}: {len(self.contacts)} contacts>"
+
+
+def _warning_name(code: int) -> str:
+    try:
+        return ENUMS["WarningCode"](code).name
+    except ValueError:
+        return f"WARNING_{code}"
 
 
 def _not_asked(want: int, name: str) -> Exception:

@@ -373,6 +373,43 @@ typedef enum ct_ended {
     CT_ENDED_COMPLETED = 0, /* everything asked for was computed */
 } ct_ended;
 
+/* A condition of a body under which its contacts mean nothing or less than they seem to.
+ *
+ * A deformable body's signed volume is the volume that its surface encloses, counted negative where the surface is
+ * inside out. A mesh has a positive one when it is created, but positions sent later may mirror the body, turn part of
+ * it inside out or flatten it. An inverted body has no contacts, and a collapsed one hardly any. A body that is partly
+ * inverted, but whose signed volume is above CT_COLLAPSED_FRACTION of its rest volume, gives no warning. Nor do rigid
+ * bodies: their poses are rotations.
+ *
+ * Both conditions leave a margin around 0, so that the rounding of a flat body's positions to float32 does not decide
+ * between the two.
+ *
+ * name, number, text. Numbers are never reused. */
+#define CT_WARNING_MAP(X)                                                                                              \
+    X(BODY_INVERTED, 1, "the body is inside out: its signed volume is negative")                                       \
+    X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")
+
+typedef enum ct_warning_code {
+    CT_WARNING_NONE = 0,
+#define CT_WARNING_ENUM(name, number, text) CT_WARNING_##name = number,
+    CT_WARNING_MAP(CT_WARNING_ENUM)
+#undef CT_WARNING_ENUM
+} ct_warning_code;
+
+/* 1, of the rest volume (ct_mesh_info.volume): BODY_INVERTED is a signed volume below minus this fraction, and
+ * BODY_COLLAPSED one that lies from minus this fraction to this fraction. */
+#define CT_COLLAPSED_FRACTION 1e-6
+
+const char *ct_warning_name(ct_warning_code code); /* "BODY_INVERTED"; "unknown" for a number that is none */
+const char *ct_warning_text(ct_warning_code code);
+
+/* Given by every step's result while the condition lasts. */
+typedef struct ct_warning {
+    ct_warning_code code;
+    uint32_t body; /* handle */
+    double value;  /* m^3: the body's signed volume, exact but for the rounding of each triangle's share to double */
+} ct_warning;
+
 typedef struct ct_result {
     size_t n_contacts;
     ct_contact *contacts; /* in rising order of (body[0], body[1], index) */
@@ -393,6 +430,8 @@ typedef struct ct_result {
     uint64_t rays;      /* ray samples cast */
     uint64_t fragments; /* ray-triangle crossings kept, which are those that can bound a span: a measure of work */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */
+    size_t n_warnings;
+    ct_warning *warnings; /* [n_warnings], in rising order of body, at most one of each body; NULL if there is none */
 } ct_result;
 
 void ct_result_free(ct_result **result); /* nulls; NULL is allowed */

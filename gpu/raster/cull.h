@@ -52,8 +52,7 @@ enum { IN_VIEW = 1, SEVERAL = 8 };
 static inline cells8 dropped_marks(const ct_snapped_body *snapped) {
     cells8 dropped = {0};
     for (int w = 0; w < 3; w++)
-        dropped[w] = dropped[4 + w] =
-            (int16_t)(CT_CELL_AFTER | (ct_drops_front(snapped, w) ? CT_CELL_BEFORE : 0));
+        dropped[w] = dropped[4 + w] = (int16_t)(CT_CELL_AFTER | (ct_drops_front(snapped, w) ? CT_CELL_BEFORE : 0));
     return dropped;
 }
 

@@ -199,6 +199,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     ct_body_options_init(&identity);
     memcpy(body->pose, o->kind == CT_BODY_RIGID ? o->pose : identity.pose, sizeof body->pose);
     body->mesh = ct_mesh_retain(mesh);
+    body->volume = mesh->volume;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_status status = scene->engine->backend->body_create(device->device, body, error);
     if (status) {
@@ -243,6 +244,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     scene->n_ignored = kept;
     scene->ignored_stale = true;
     scene->version++;
+    scene->n_warnings -= body->condition != CT_WARNING_NONE;
     free_body(scene, body);
     return CT_OK;
 }

@@ -18,6 +18,8 @@ typedef struct ct_body {
     uint32_t group, mask;
     double pose[12];              /* rigid: the current pose; deformable: identity */
     ct_box box;                   /* world, of the current state */
+    double volume;                /* m^3, deformable: signed volume of the current positions, set by the backend */
+    ct_warning_code condition;    /* of the volume; NONE for a rigid body */
     struct ct_resident *resident; /* the backend's state of the body */
     uint64_t device_bytes;        /* bytes of the device's own memory, without the mesh; 0 if the device has none */
 } ct_body;
@@ -40,6 +42,7 @@ struct ct_scene {
     uint32_t first_free; /* no slot below it is free */
     ct_body **bodies;    /* [n_bodies], in rising order of id, which is the order of contacts */
     uint32_t n_bodies, body_capacity;
+    uint32_t n_warnings; /* bodies whose condition is not NONE */
 
     uint64_t *ignored_ids; /* [n_ignored] ct_pair_key of two ids */
     size_t n_ignored, ignored_capacity;

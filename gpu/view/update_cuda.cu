@@ -41,6 +41,7 @@ CT_KERNEL write_positions_and_poses(const ct_resident_tables b) {
     CT_FOR(i, 12 * (uint64_t)b.n_pose_writes)
     b.pose_writes[i / 12].body->pose[i % 12] = b.pose_writes[i / 12].pose[i % 12];
     CT_FOR(i, 6 * (uint64_t)b.n_box_updates) b.box_updates[i / 6].body->box[i % 6] = i % 6 < 3 ? UINT64_MAX : 0;
+    CT_FOR(i, b.n_box_updates) b.box_updates[i].body->volume_high = b.box_updates[i].body->volume_low = 0;
 }
 
 /* The least and the largest coordinates of some vertices, as ct_order_key. */
@@ -94,5 +95,6 @@ const ct_kernel_entry ct_update_kernels[] = {CT_KERNEL_ENTRY(write_positions_and
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(write_positions_and_poses, grid, stream, *tables);
     n += CT_LAUNCH(compute_boxes, grid, stream, *tables);
+    if (tables->n_box_updates > tables->n_pose_writes) n += ct_cuda_sum_volumes(tables, grid, stream);
     return n;
 }

@@ -283,6 +283,18 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     json_out_object_end(out);
 }
 
+static void warnings(json_out *out, const ct_result *result) {
+    json_out_array(out, "warnings");
+    for (size_t i = 0; i < result->n_warnings && out->state == JSON_OUT_OK; i++) {
+        json_out_object(out, NULL);
+        json_out_string(out, "code", ct_warning_name(result->warnings[i].code));
+        json_out_integer(out, "body", result->warnings[i].body);
+        json_out_number(out, "volume", result->warnings[i].value);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
 void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend) {
     json_out_object(out, NULL);
     json_out_integer(out, "scene", scene);
@@ -295,6 +307,7 @@ void answer_step(json_out *out, uint64_t scene, const ct_result *result, double 
     json_out_integer(out, "pairs", result->pairs);
     json_out_integer(out, "rays", result->rays);
     json_out_integer(out, "fragments", result->fragments);
+    warnings(out, result);
     timings(out, "timings_us", queue_seconds, result->seconds, 1);
     json_out_object_end(out);
 }

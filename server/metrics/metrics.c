@@ -11,7 +11,7 @@
 /* Upper bounds of the buckets, from a tiny step's phases to a stalled queue. */
 static const double bounds[] = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
                                 1e-2, 2.5e-2, 5e-2,   0.1,  0.25, 0.5,    1.0,  2.5,  10.0};
-enum { N_BOUNDS = sizeof bounds / sizeof bounds[0], N_CODES = 32 };
+enum { N_BOUNDS = sizeof bounds / sizeof bounds[0], N_CODES = 32, N_WARNINGS = 16 };
 
 static const char *const phase_names[METRICS_PHASES] = {"queue", "upload",  "broadphase", "raster",
                                                         "span",  "contact", "download"};
@@ -34,6 +34,7 @@ struct metrics {
     atomic_uint_fast64_t counters[METRICS_N_COUNTERS];
     atomic_uint_fast64_t gauges[METRICS_N_GAUGES]; /* a double's bits */
     atomic_uint_fast64_t errors[N_CODES];
+    atomic_uint_fast64_t warnings[N_WARNINGS];
     histogram phases[METRICS_PHASES];
     sizes batches[2]; /* by lane */
 };
@@ -65,6 +66,10 @@ uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter) 
 
 void metrics_count_error(metrics *metrics, contactd_code code) {
     if (code != CONTACTD_OK && (unsigned)code < N_CODES) add(&metrics->errors[code], 1);
+}
+
+void metrics_count_warning(metrics *metrics, ct_warning_code code) {
+    if ((unsigned)code < N_WARNINGS) add(&metrics->warnings[code], 1);
 }
 
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value) {
@@ -124,6 +129,19 @@ static void write_errors(const metrics *metrics, FILE *out) {
     for (size_t i = 1; i < sizeof codes / sizeof codes[0]; i++) {
         fprintf(out, "contactd_errors_total{code=\"%s\"} %" PRIu64 "\n", codes[i].name,
                 value_of(&metrics->errors[codes[i].number]));
+    }
+}
+
+static void write_warnings(const metrics *metrics, FILE *out) {
+    static const ct_warning_code codes[] = {
+#define CODE(name, number, text) CT_WARNING_##name,
+        CT_WARNING_MAP(CODE)
+#undef CODE
+    };
+    head(out, "contactd_step_warnings_total", "counter", "Warnings of steps: one for each body and step concerned");
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        fprintf(out, "contactd_step_warnings_total{code=\"%s\"} %" PRIu64 "\n", ct_warning_name(codes[i]),
+                value_of(&metrics->warnings[codes[i]]));
     }
 }
 
@@ -210,6 +228,7 @@ char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_
     }
     write_devices(devices, n_devices, out);
     write_errors(metrics, out);
+    write_warnings(metrics, out);
     write_phases(metrics, out);
     write_batches(metrics, out);
     bool failed = ferror(out) != 0;

@@ -77,6 +77,7 @@ void metrics_free(metrics **metrics);
 void metrics_add(metrics *metrics, metrics_counter counter, uint64_t amount);
 void metrics_count_error(metrics *metrics,
                          contactd_code code); /* contactd_errors_total{code="..."}; OK is not counted */
+void metrics_count_warning(metrics *metrics, ct_warning_code code); /* contactd_step_warnings_total{code="..."} */
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */

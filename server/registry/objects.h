@@ -58,6 +58,8 @@ struct scene {
     uint64_t triangles;               /* [runner] of all bodies */
     double size_m[2];                 /* [runner] diagonals of the largest bodies that it had, the largest first */
     size_t device;                    /* [fixed] that it lies on */
+    ct_warning *warnings;             /* [runner] of the last step that had a result, [n_warnings] */
+    size_t n_warnings, room_warnings; /* [runner] */
 
     command *first, *last; /* [scheduler] waiting, in order */
     command *stepping;     /* [scheduler] the step that runs now */

@@ -77,6 +77,7 @@ void scene_release(scene **scene) {
     ct_scene_destroy(&gone->engine);
     session_release(&gone->owner);
     free(gone->uses);
+    free(gone->warnings);
     free(gone);
 }
 

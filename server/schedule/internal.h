@@ -1,5 +1,5 @@
 /* internal.h - the scheduler itself, for its own files: schedule.c (the door), turns.c (what runs next), worker.c (what
- * runs), commands.c (what a command does), probe.c (readiness). */
+ * runs), commands.c (what a command does), warn.c (warnings of steps), probe.c (readiness). */
 #ifndef SERVER_SCHEDULE_INTERNAL_H
 #define SERVER_SCHEDULE_INTERNAL_H
 
@@ -44,6 +44,13 @@ typedef struct runner {
     size_t n_steps;
 } runner;
 
+/* Limits how many lines the warnings of steps take in the log. */
+typedef struct warning_log {
+    atomic_uint_fast64_t begin_ns; /* of the present window of time; 0: there was none yet */
+    atomic_uint_fast64_t lines;    /* asked for in this window */
+    atomic_uint_fast64_t left_out; /* since it was last said how many */
+} warning_log;
+
 struct scheduler {
     ct_engine *engine;              /* [fixed] */
     const char *backend;            /* [fixed] as requested */
@@ -55,6 +62,7 @@ struct scheduler {
     registry *registry;             /* [fixed] */
     metrics *metrics;               /* [fixed] */
     session *nobody;                /* [fixed] stands for what comes without a session */
+    warning_log warning_log;        /* any thread */
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t idle;  /* drain: something ended */
@@ -91,6 +99,10 @@ void command_run(scheduler *scheduler, command *command);
 /* Drops the scene's bodies and engine state, and its place in the registry. By the runner, after sequence_clear. */
 void command_close_scene(scheduler *scheduler, scene *scene);
 void command_object(const command *command, char object[96]);
+
+/* warn.c; by the runner */
+/* Counts the warnings of a step's result, and logs those that differ from the scene's step before. */
+void scheduler_note_warnings(scheduler *scheduler, scene *scene, const ct_result *result);
 
 /* probe.c */
 /* Runs a step whose volume is known on the device. In the place of a batch. False: reason says what is wrong. */

@@ -33,7 +33,8 @@ static uint64_t result_bytes(const ct_result *result) {
     uint64_t per_entry =
         sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) + (result->forces ? 24 : 0);
     return sizeof *result + result->n_contacts * sizeof(ct_contact) + result->n_entries * per_entry +
-           result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point);
+           result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
+           result->n_warnings * sizeof(ct_warning);
 }
 
 static double count_step(metrics *metrics, const step_answer *answer) {
@@ -67,6 +68,7 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
     command->error = answer->error;
     double cost = answer->result ? count_step(scheduler->metrics, answer) : 0;
+    if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
     scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s, command->in.step.sequence,
                     command->submitted_ns);
     answer->cost_s = cost;

@@ -7,7 +7,7 @@
 
 /* From so many on an answer is encoded ahead: about 150 us of work. Gradients and forces are sent from where they lie.
  */
-enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16 };
+enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
 static void copy_contact(wire_contact *to, const ct_contact *from) {
     *to = (wire_contact){
@@ -44,6 +44,14 @@ static bool copy_spans(const ct_result *result, wire_step_result *out, void **bl
     out->span_axes = (wire_array){WIRE_U8, n, axes};
     *block = points;
     return true;
+}
+
+static void copy_warnings(wire_warning *to, const ct_result *result) {
+    for (size_t i = 0; i < result->n_warnings; i++) {
+        to[i] = (wire_warning){.code = (contactd_warning_code)result->warnings[i].code,
+                               .body = result->warnings[i].body,
+                               .value = result->warnings[i].value};
+    }
 }
 
 /* With the contacts, which *room holds room for, and the spans, which are the caller's to free: both grow or are made
@@ -84,14 +92,26 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i]);
     out->contacts = *contacts;
     if (result->n_spans && !copy_spans(result, out, spans)) return false;
-    return encode_with(encoder, request, WIRE_STEP_RESULT, message, encoded);
+    wire_warning *warnings = NULL;
+    if (result->n_warnings) {
+        warnings = malloc(result->n_warnings * sizeof *warnings);
+        if (!warnings) return false;
+        copy_warnings(warnings, result);
+    }
+    out->warnings = warnings;
+    out->n_warnings = (uint32_t)result->n_warnings;
+    bool ok = encode_with(encoder, request, WIRE_STEP_RESULT, message, encoded);
+    free(warnings);
+    return ok;
 }
 
 void reply_step_ahead(request *request) {
     const command *command = &request->command;
     const step_answer *answer = command->superseded ? NULL : command->out.step.answer;
     const ct_result *result = answer ? step_answer_result(answer) : NULL;
-    if (!result || (result->n_contacts < MANY_CONTACTS && result->n_spans < MANY_SPANS)) return;
+    if (!result ||
+        (result->n_contacts < MANY_CONTACTS && result->n_spans < MANY_SPANS && result->n_warnings < MANY_WARNINGS))
+        return;
     parcel *parcel = parcel_new(command->out.step.answer, NULL, NULL);
     if (!parcel) return;
     wire_contact *contacts = NULL;

@@ -42,6 +42,7 @@ class FakeServer:
         self.lease_ms = 30000
         self.vertices = 8
         self.by_hand: list[dict] | None = None  # the contacts of every step, see _result_by_hand
+        self.warnings: list[dict] = []  # of every step
         self._handles = itertools.count(100)
         self._context = zmq.Context()
         self.port = free_port()
@@ -111,8 +112,8 @@ class FakeServer:
             raise Refusal(ErrorCode.STATE_LOST, field="session")
         if kind == "Ping":
             return "Pong", {"nonce": body["nonce"]}
-        if kind == "RegisterMesh":
-            return "MeshInfo", {"mesh": next(self._handles), "hash": "0" * 32, "vertices": self.vertices,
+        if kind in ("RegisterMesh", "GetMesh"):
+            return "MeshInfo", {"mesh": body.get("mesh") or next(self._handles), "hash": "0" * 32, "vertices": self.vertices,
                                 "triangles": 12, "volume": 1.0}
         if kind == "OpenScene":
             scene = next(self._handles)
@@ -149,8 +150,9 @@ class FakeServer:
             return self._result_by_hand(body)
         volume = float(sum(b.sum() for b in scene.bodies.values()))
         contact = {"body_a": 1, "body_b": 2, "volume": volume, "volumes": (volume,) * 3}
-        return "StepResult", {"scene": body["scene"], "sequence": body["sequence"], "contacts": [contact], "method": 1,
-                              "backend": "fake", "timings_us": (1.0,) * 7}
+        answer = {"scene": body["scene"], "sequence": body["sequence"], "contacts": [contact], "method": 1,
+                  "backend": "fake", "timings_us": (1.0,) * 7}
+        return "StepResult", answer | ({"warnings": self.warnings} if self.warnings else {})
 
     def _result_by_hand(self, body: dict):
         """Six entries, of the vertices 0 1 1 2 3 0; a contact takes what its first_* and count_* say."""

@@ -48,6 +48,23 @@ def test_boxes_are_exact(client):
     assert 0 < sum(result.timings.values()) < result.latency * 8
 
 
+def test_warnings(client):
+    vertices, triangles = UNIT_BOX
+    vertices = np.asarray(vertices, np.float32)
+    mesh = client.register_mesh(vertices, triangles)
+    scene = client.open_scene(resolution=8)
+    scene.add_body(mesh, pose=np.eye(4))
+    soft = [scene.add_body(mesh) for _ in range(2)]
+    assert scene.step().warnings == []
+    result = scene.step(positions={soft[0]: vertices * [1, 1, -1], soft[1]: vertices * [1, 0, 1]})
+    assert result.warnings == [contactd.StepWarning("BODY_INVERTED", soft[0], -1.0),
+                               contactd.StepWarning("BODY_COLLAPSED", soft[1], 0.0)]
+    with pytest.raises(errors.NonFiniteError):
+        scene.step(positions={soft[0]: np.where(vertices > 0, np.nan, vertices)})
+    assert [w.code for w in scene.step().warnings] == ["BODY_INVERTED", "BODY_COLLAPSED"]
+    assert scene.step(positions={soft[0]: vertices}).warnings == [contactd.StepWarning("BODY_COLLAPSED", soft[1], 0.0)]
+
+
 def test_apart_and_touching(client):
     scene, a, b = two_boxes(client)
     for shift in (1.0, 1.5, -1.0, 100.0):

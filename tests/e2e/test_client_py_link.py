@@ -61,6 +61,13 @@ def test_step_and_pipeline(client):
     assert [f.result().sequence for f in futures] == list(range(2, 102))
 
 
+def test_warnings_that_only_a_newer_server_knows(client, fake):
+    scene, a, b = scene_of_two(client)
+    fake.warnings = [{"code": 77, "body": 1, "value": 0.5}, {"code": 1, "body": 2, "value": -2.0}]
+    assert scene.step().warnings == [contactd.StepWarning("WARNING_77", a, 0.5),
+                                     contactd.StepWarning("BODY_INVERTED", b, -2.0)]
+
+
 def test_several_contacts_of_a_pair_and_of_a_body_with_itself(client, fake):
     """What a body with itself has on both sides is added up; a pair's contacts are all there."""
     scene, a, b = scene_of_two(client)

@@ -12,6 +12,7 @@ import contactd
 import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, ROOT, SLOW, free_port
+from fake_server import FakeServer
 from geometry import UNIT_BOX, icosphere, moved
 
 OK, USAGE, REFUSED, UNREACHABLE, SERVER = 0, 2, 3, 4, 5
@@ -47,10 +48,30 @@ def box(tmp_path):
     return off(tmp_path / "box.off", UNIT_BOX)
 
 
+def test_contact_warnings(binaries, box):
+    """Bodies of this command are rigid, so no real server warns of them yet: one that is made to."""
+    fake = FakeServer()
+    fake.warnings = [{"code": 1, "body": 2, "value": -0.25}, {"code": 77, "body": 1, "value": 0.5}]
+    try:
+        command = [str(binaries / "contactctl"), "--server", fake.address, "contact", box, box]
+        table = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
+        assert table.returncode == OK and "BODY_INVERTED" not in table.stdout, table.stderr
+        first, second = table.stderr.splitlines()
+        assert first.startswith("contactctl: warning: body 2: BODY_INVERTED: the body is inside out") and "-0.25 m^3" in first
+        assert second.startswith("contactctl: warning: body 1: UNKNOWN: ")
+        done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=60 * SLOW)
+        assert done.returncode == OK and done.stderr == ""
+        assert json.loads(done.stdout)["warnings"] == [{"code": "BODY_INVERTED", "body": 2, "volume": -0.25},
+                                                       {"code": "UNKNOWN", "body": 1, "volume": 0.5}]
+    finally:
+        fake.close()
+
+
 def test_contact(ctl, box):
     out = json.loads(ctl("contact", box, box, "--pose-b", pose_text(moved(0.25, 0.5, 0.75)), "-o", "json", "--resolution", 32))
     assert out["method"] == "ldi" and out["backend"] == "cpu" and out["rays"] == 3 * 32 * 32
     assert set(out["timings_us"]) >= {"queue", "raster", "span", "contact"}
+    assert out["warnings"] == []
     (contact,) = out["contacts"]
     assert contact["volume"] == pytest.approx(0.75 * 0.5 * 0.25, rel=1e-6) and len(contact["volumes"]) == 3
     assert contact["error_bound"] is None and contact["error_estimate"] == pytest.approx(0, abs=1e-9)

@@ -293,6 +293,35 @@ def test_steps_that_are_wrong(api, pair, body, status, code, field):
     assert api.post(f"{scene}/step", {}, 200)["contacts"] == before  # a refused step has changed nothing
 
 
+def test_warnings(api, pair):
+    scene, a, _ = pair
+    corners = box()[0]
+
+    def step(*updates) -> list:
+        answer = api("POST", f"{scene}/step", {"updates": list(updates)})
+        assert answer.status == 200, answer.body
+        return answer.json["warnings"]
+
+    def counted(code: str) -> int:
+        text = api("GET", "/metrics").body.decode()
+        return int(next(line.split()[1] for line in text.splitlines() if line.startswith(
+            f'contactd_step_warnings_total{{code="{code}"}}')))
+
+    before = counted("BODY_INVERTED"), counted("BODY_COLLAPSED")
+    assert step() == []
+    inverted = [{"code": "BODY_INVERTED", "body": a["id"], "volume": -1}]
+    assert step({"body": a["id"], "positions": [[-x, y, z] for x, y, z in corners]}) == inverted
+    assert step() == inverted
+    # What is refused changes nothing.
+    api.refused("POST", f"{scene}/step", 422, "NON_FINITE",
+                {"updates": [{"body": a["id"], "positions": [*corners[:7], [0, 0, 1e300]]}]})
+    assert step() == inverted
+    flat = [{"code": "BODY_COLLAPSED", "body": a["id"], "volume": 0}]
+    assert step({"body": a["id"], "positions": [[x, y, 0.5] for x, y, z in corners]}) == flat
+    assert step({"body": a["id"], "positions": corners}) == []
+    assert (counted("BODY_INVERTED") - before[0], counted("BODY_COLLAPSED") - before[1]) == (3, 1)
+
+
 def test_a_deadline_that_has_passed(api):
     """One microsecond has passed before the request is parsed."""
     scene = api.scene()

@@ -21,6 +21,8 @@ GROUND = [DOOR, "gpu/base/*"]
 STAGE = GROUND + ["gpu/mesh/*"]
 SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*", "server/*.h"]
 
+LISTS = ["proto/errors.h", "proto/warnings.h"]  # of codes, which contactd.h includes
+
 # The first pattern that matches a file decides.
 RULES = [
     ("gpu/include/*", []),
@@ -36,10 +38,10 @@ RULES = [
     ("gpu/picture/*", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
     ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
-    ("client_c/contactctl.c", ["client_c/ctl/*", "proto/errors.h"]),
-    ("client_c/ctl/*", ["client_c/contactd.h", "proto/errors.h"]),
+    ("client_c/contactctl.c", ["client_c/ctl/*"] + LISTS),
+    ("client_c/ctl/*", ["client_c/contactd.h"] + LISTS),
     # A program that uses the library; its bodies are those of the tests.
-    ("client_c/examples/**", ["client_c/contactd.h", "proto/errors.h", "tests/scenes/shapes.h", DOOR]),
+    ("client_c/examples/**", ["client_c/contactd.h", "tests/scenes/shapes.h", DOOR] + LISTS),
     ("client_c/*", ["proto/*.h"]),
     ("server/main.c", SERVER_CORE + ["server/stream/*", "server/http/*"]),
     ("server/stream/**", SERVER_CORE),

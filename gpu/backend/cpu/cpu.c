@@ -99,7 +99,7 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
     bool rigid = body->kind == CT_BODY_RIGID;
     ct_resident *resident = calloc(1, sizeof *resident);
     size_t bytes = (size_t)mesh->n_vertices * 12;
-    if (resident && !rigid) resident->positions = malloc(bytes);
+    if (resident && !rigid) resident->positions = malloc(bytes + CT_VOLUME_PADDING);
     if (!resident || (!rigid && !resident->positions)) {
         free(resident);
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices", mesh->n_vertices);

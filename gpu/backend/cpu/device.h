@@ -11,6 +11,7 @@
 #include "gpu/base/clock.h"
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
+#include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
 #include "gpu/raster/raster_gl.h"
@@ -28,6 +29,7 @@ typedef struct ct_kernels {
     const ct_raster_cpu *raster;
     const ct_span_cpu *span;
     const ct_compact_cpu *compact;
+    const ct_volume_cpu *volume;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
@@ -36,7 +38,8 @@ void ct_kernels_list(char *names, size_t size); /* those that this processor run
 
 /* A body's state. */
 struct ct_resident {
-    float *positions;            /* [n_vertices][3]: deformable, world; NULL for a rigid body, whose mesh has them */
+    float *positions;            /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid
+                                    body, whose mesh has them */
     const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
     ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
     bool is_stale;               /* boxes are those of older positions */

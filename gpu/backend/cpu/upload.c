@@ -1,4 +1,5 @@
-/* upload.c - applies a step's updates to the bodies' state. All numbers are checked before anything is applied. */
+/* upload.c - applies a step's updates to the bodies' state, and measures the bodies that moved. All numbers are checked
+ * before anything is applied. */
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -42,6 +43,19 @@ static bool apply(ct_body *body, const ct_update *u) {
     return true;
 }
 
+/* The box and the volume of a deformable body whose updates have all been applied; `last` is the last of them. */
+static void measure_deformed(const ct_device *device, ct_body *body, const ct_update *last) {
+    struct ct_resident *resident = body->resident;
+    const ct_mesh *mesh = body->mesh;
+    resident->is_stale = resident->boxes != NULL;
+    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32)
+        body->box = resident->next_box;
+    else
+        device->kernels->snap->box(resident->positions, mesh->n_vertices, NULL, &body->box);
+    body->volume =
+        device->kernels->volume->signed_volume(resident->positions, mesh->triangles, mesh->n_triangles, &body->box);
+}
+
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
@@ -54,17 +68,13 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
         const bool has_moved = apply(body, u);
-        if (--body->resident->updates_left) continue; /* the box is needed after the last update */
+        if (--body->resident->updates_left) continue; /* box and volume are needed after the last update */
         if (body->kind == CT_BODY_RIGID) {
             if (has_moved) ct_cpu_posed_box(device, body, &body->box);
             body->resident->has_moved = false;
-            continue;
+        } else {
+            measure_deformed(device, body, u);
         }
-        body->resident->is_stale = body->resident->boxes != NULL;
-        if (u->kind == CT_UPDATE_POSITIONS && u->dtype == CT_F32)
-            body->box = body->resident->next_box;
-        else
-            device->kernels->snap->box(body->resident->positions, body->mesh->n_vertices, NULL, &body->box);
     }
     return CT_OK;
 }

@@ -1,11 +1,12 @@
 /* resident.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send: for
- * the kernels that update bodies (gpu/view/update_cuda.cu) and for all stages after them. */
+ * the kernels that update bodies (gpu/view/update_cuda.cu, volume_cuda.cu) and for all stages after them. */
 #ifndef CT_CUDA_RESIDENT_CUH
 #define CT_CUDA_RESIDENT_CUH
 
 #include "gpu/backend/cuda/counts.cuh"
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
+#include "gpu/mesh/volume_k.h"
 
 struct ct_gpu_body {
     float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
@@ -14,7 +15,8 @@ struct ct_gpu_body {
     uint32_t group, mask;
     uint32_t rigid, unused;
     double pose[12];
-    uint64_t box[6]; /* world, lo then hi, as ct_order_key */
+    uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
+    int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */
 };
 
 /* Integers whose unsigned order is the order of the doubles, so that integer atomics find minima and maxima. */
@@ -43,6 +45,12 @@ CT_FN ct_box ct_gpu_box(const ct_gpu_body *body) {
         box.hi[k] = ct_order_value(body->box[3 + k]);
     }
     return box;
+}
+
+/* m^3, signed: of a deformable body that has been updated. */
+CT_FN double ct_gpu_volume(const ct_gpu_body *body) {
+    const ct_box box = ct_gpu_box(body);
+    return ct_volume_of_sum(body->volume_high, body->volume_low, ct_volume_scale_of(&box).unit);
 }
 
 struct ct_gpu_step {
@@ -102,13 +110,17 @@ struct ct_resident_tables {
     const uint32_t *row_chunk_write, *box_chunk_update;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_box_updates, n_pose_writes, n_position_writes;
-    ct_box *out_boxes; /* [n_box_updates] in the answer (answer.cuh) */
+    ct_box *out_boxes;   /* [n_box_updates] in the answer (answer.cuh) */
+    double *out_volumes; /* [n_box_updates] in the answer; m^3, 0 for a rigid body */
 };
 
 /* Writes what steps send into the bodies and computes the boxes of those that moved. As all launches of stages it
  * returns how many kernels it launched. */
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
-extern const ct_kernel_entry ct_update_kernels[];
+/* The volumes of the deformable bodies that moved, once their boxes are known; ct_cuda_update_bodies launches it. */
+unsigned ct_cuda_sum_volumes(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
+
+extern const ct_kernel_entry ct_update_kernels[], ct_volume_kernels[];
 
 #endif

@@ -151,12 +151,14 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     carve<ct_gpu_counts>(&at, 1);
     b->out_steps = carve<ct_gpu_step_totals>(&at, b->n_steps);
     b->out_boxes = carve<ct_box>(&at, b->n_box_updates);
+    b->out_volumes = carve<double>(&at, b->n_box_updates);
     b->out_contacts = (ct_gpu_contact *)at;
 }
 
-/* Of the answer: counts, steps' totals and boxes. */
+/* Of the answer: counts, steps' totals, boxes and volumes. */
 static uint64_t head_bytes(const ct_batch *b) {
-    return sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) + b->n_box_updates * sizeof(ct_box);
+    return sizeof(ct_gpu_counts) + b->n_steps * sizeof(ct_gpu_step_totals) +
+           b->n_box_updates * (sizeof(ct_box) + sizeof(double));
 }
 
 static uint64_t small_bytes(const ct_batch *b) {
@@ -344,7 +346,11 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     const ct_box *boxes = (const ct_box *)((const char *)workspace->answer_host.host + sizeof(ct_gpu_counts) +
                                            b->n_steps * sizeof(ct_gpu_step_totals));
     const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
-    for (uint32_t i = 0; i < b->n_box_updates; i++) moved[i]->box = boxes[i];
+    const double *volumes = (const double *)(boxes + b->n_box_updates);
+    for (uint32_t i = 0; i < b->n_box_updates; i++) {
+        moved[i]->box = boxes[i];
+        moved[i]->volume = volumes[i];
+    }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
 }
 

@@ -56,6 +56,7 @@ typedef struct fake_server {
     atomic_int slow_ms;      /* before each answer */
     atomic_bool held;        /* no answer until this is taken back */
     atomic_bool skip_number; /* once: expect another sequence number than the client */
+    atomic_bool warn;        /* warn of body 2, and of body 1 by a code that nobody knows */
 
     /* For the test to look at. */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
@@ -174,6 +175,13 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
                                         .backend = "fake",
                                         .cached = cached,
                                         .timings_us = {1, 2, 3, 4, 5, 6, 7}}};
+    static wire_warning warnings[2] = {{.body = (1u << 20) + 1, .value = 0.5},
+                                       {CONTACTD_WARNING_BODY_INVERTED, (1u << 20) + 2, -0.25}};
+    memcpy(&warnings[0].code, &(unsigned){77}, sizeof warnings[0].code);
+    if (atomic_load(&f->warn)) {
+        r.u.step_result.warnings = warnings;
+        r.u.step_result.n_warnings = 2;
+    }
     if (m->u.step.want & 2) {
         r.u.step_result.vertices = (wire_array){WIRE_U32, 3, vertices};
         r.u.step_result.gradient = (wire_array){WIRE_F64, 9, gradient};

@@ -164,6 +164,23 @@ static void results_are_complete(void **state) {
     assert_true(us > 0);
 }
 
+static void warnings_name_bodies(void **state) {
+    world *w = *state;
+    const contactd_result *r;
+    for (int warn = 1; warn >= 0; warn--) {
+        atomic_store(&w->server->warn, warn);
+        ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &r));
+        assert_int_equal(r->n_warnings, 2 * warn);
+        if (!warn) continue;
+        assert_int_equal(r->warnings[0].code, 77);
+        assert_string_equal(contactd_warning_name(r->warnings[0].code), "UNKNOWN");
+        assert_int_equal(r->warnings[1].code, CONTACTD_WARNING_BODY_INVERTED);
+        assert_string_equal(contactd_warning_name(r->warnings[1].code), "BODY_INVERTED");
+        for (int b = 0; b < 2; b++) assert_int_equal(r->warnings[b].body, r->contacts[0].bodies[b]);
+        assert_true(r->warnings[1].value == -0.25);
+    }
+}
+
 /* A body with itself, vertices 0 1 in one part and 1 2 in the other: one array is enough, and both are the same. */
 static void a_body_with_itself(void **state) {
     (void)state;
@@ -517,6 +534,7 @@ static void mistakes_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(results_are_complete),
+        TEST(warnings_name_bodies),
         TEST(a_body_with_itself),
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),

@@ -386,6 +386,12 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(n_spans);
     return NULL;
 }
+static inline const char *differ_warning(const wire_warning *a, const wire_warning *b) {
+    SAME(code);
+    SAME(body);
+    SAME(value);
+    return NULL;
+}
 static inline const char *differ_result(const wire_step_result *a, const wire_step_result *b) {
     SAME(scene);
     SAME(sequence);
@@ -403,6 +409,7 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME(timings_us);
     SAME(cached);
     SAME_LIST(differ_contact, contacts, n_contacts);
+    SAME_LIST(differ_warning, warnings, n_warnings);
     return NULL;
 }
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {

@@ -135,6 +135,15 @@ static void newer_codes_and_methods_keep_their_number(void **state) {
     code = 9;
     memcpy(&m.u.open_scene.settings.method, &code, sizeof code);
     round_trip(&m, 0);
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    wire_warning warning = {.body = 3, .value = -1};
+    memcpy(&warning.code, &(unsigned){77}, sizeof warning.code);
+    m.u.step_result.warnings = &warning;
+    m.u.step_result.n_warnings = 1;
+    round_trip(&m, 0);
+    assert_string_equal(wire_warning_name(77), "UNKNOWN");
+    assert_string_equal(wire_warning_name(CONTACTD_WARNING_BODY_COLLAPSED), "BODY_COLLAPSED");
+    assert_non_null(strstr(wire_warning_text(CONTACTD_WARNING_BODY_INVERTED), "inside out"));
     assert_string_equal(wire_code_name(999), "UNKNOWN");
     assert_string_equal(wire_code_name(-1), "UNKNOWN");
     assert_int_equal(wire_code_http(999), 500);
@@ -203,6 +212,31 @@ static void many_large_arrays(void **state) {
     }
     assert_true(largest_inline <= least);
     free(positions);
+}
+
+/* Beside many contacts and few, with numbers that are left out of the table because they are 0. */
+static void warnings_round_trip(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    wire_warning *warnings = calloc(N, sizeof *warnings);
+    assert_non_null(warnings);
+    for (uint32_t k = 0; k < N; k++)
+        warnings[k] = (wire_warning){.code = k & 1 ? CONTACTD_WARNING_BODY_INVERTED : CONTACTD_WARNING_BODY_COLLAPSED,
+                                     .body = k + 1,
+                                     .value = k & 2 ? 0 : -1.5 - k};
+    for (uint32_t n_contacts = 0; n_contacts <= SAMPLE_CONTACTS; n_contacts++)
+        for (uint32_t n = 0; n <= N; n = 3 * n + 1) {
+            wire_message m = sample_message(&store, WIRE_STEP_RESULT);
+            m.u.step_result.n_contacts = n_contacts;
+            m.u.step_result.warnings = warnings;
+            m.u.step_result.n_warnings = n;
+            round_trip(&m, WIRE_INLINE_BYTES);
+        }
+    wire_message m = sample_message(&store, WIRE_STEP_RESULT); /* the smallest tables that there can be */
+    for (uint32_t k = 0; k < N; k++) warnings[k].value = 0;
+    m.u.step_result = (wire_step_result){.warnings = warnings, .n_warnings = N};
+    round_trip(&m, 0);
+    free(warnings);
 }
 
 /* The header's bound must cover the densest messages: many elements, long and short texts. */
@@ -485,6 +519,7 @@ int main(void) {
         cmocka_unit_test(empty_messages_round_trip),
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),
         cmocka_unit_test(later_fields_round_trip),
+        cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
         cmocka_unit_test(many_large_arrays),
         cmocka_unit_test(many_elements),

@@ -74,7 +74,29 @@ static void every_contact_and_every_part(void **state) {
     json_decref(root);
 }
 
+static void warnings_of_bodies(void **state) {
+    (void)state;
+    ct_warning warnings[] = {{CT_WARNING_BODY_INVERTED, 3, -0.125}, {CT_WARNING_BODY_COLLAPSED, 9, 0}};
+    ct_result result = {.method = CT_METHOD_LDI, .warnings = warnings, .n_warnings = 2};
+    json_t *root = answer_of(&result), *list = json_object_get(root, "warnings");
+    assert_int_equal(json_array_size(list), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *w = json_array_get(list, i);
+        assert_int_equal(json_object_size(w), 3);
+        assert_string_equal(json_string_value(json_object_get(w, "code")), ct_warning_name(warnings[i].code));
+        assert_int_equal(json_integer_value(json_object_get(w, "body")), warnings[i].body);
+        assert_true(json_number_value(json_object_get(w, "volume")) == warnings[i].value);
+    }
+    json_decref(root);
+    result.n_warnings = 0;
+    root = answer_of(&result);
+    assert_true(json_is_array(json_object_get(root, "warnings")));
+    assert_int_equal(json_array_size(json_object_get(root, "warnings")), 0);
+    json_decref(root);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_contact_and_every_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_contact_and_every_part),
+                                       cmocka_unit_test(warnings_of_bodies)};
     return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

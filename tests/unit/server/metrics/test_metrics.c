@@ -42,6 +42,20 @@ static void test_many_threads(void **state) {
     assert_null(metrics);
 }
 
+static void test_warnings(void **state) {
+    (void)state;
+    metrics *metrics = metrics_new();
+    metrics_count_warning(metrics, CT_WARNING_BODY_INVERTED);
+    metrics_count_warning(metrics, CT_WARNING_BODY_INVERTED);
+    metrics_count_warning(metrics, (ct_warning_code)-1);
+    size_t size;
+    char *text = metrics_text(metrics, devices, 2, &size);
+    assert_non_null(strstr(text, "\ncontactd_step_warnings_total{code=\"BODY_INVERTED\"} 2\n"));
+    assert_non_null(strstr(text, "\ncontactd_step_warnings_total{code=\"BODY_COLLAPSED\"} 0\n"));
+    free(text);
+    metrics_free(&metrics);
+}
+
 static void test_buckets_are_cumulative(void **state) {
     (void)state;
     metrics *metrics = metrics_new();
@@ -152,9 +166,13 @@ static void test_exposition_is_well_formed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_threads),      cmocka_unit_test(test_buckets_are_cumulative),
-        cmocka_unit_test(test_values_and_labels), cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_batches),           cmocka_unit_test(test_exposition_is_well_formed),
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_buckets_are_cumulative),
+        cmocka_unit_test(test_values_and_labels),
+        cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_exposition_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

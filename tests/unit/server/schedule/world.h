@@ -18,7 +18,7 @@ typedef struct world {
 } world;
 
 /* With an engine on the CPU; what else it wants of the engine a test arranges before world_start. */
-static world *world_new(void) {
+static inline world *world_new(void) {
     world *world = calloc(1, sizeof *world);
     ct_engine_options options;
     ct_engine_options_init(&options);
@@ -29,7 +29,7 @@ static world *world_new(void) {
 }
 
 /* in_flight: steps of a session, and as many sessions and scenes. */
-static void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64_t window_us) {
+static inline void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64_t window_us) {
     world->metrics = metrics_new();
     registry_limits limits = {1 << 20, 1 << 24, in_flight, in_flight, in_flight, 60000};
     world->registry = registry_new(&limits, world->engine, world->metrics);
@@ -50,7 +50,7 @@ static void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64
 }
 
 /* Leaves nothing behind: what scenes held is given back when the scheduler ends. */
-static void world_free(world *world) {
+static inline void world_free(world *world) {
     scheduler_stop(&world->scheduler);
     registry_totals totals;
     registry_get_totals(world->registry, &totals);
@@ -63,14 +63,14 @@ static void world_free(world *world) {
     free(world);
 }
 
-static uint64_t open_session(world *world) {
+static inline uint64_t open_session(world *world) {
     session_record session;
     server_error error = {0};
     assert_true(registry_open_session(world->registry, "test", 0, &session, &error));
     return session.token;
 }
 
-static uint64_t open_scene(world *world, uint64_t session, uint32_t resolution) {
+static inline uint64_t open_scene(world *world, uint64_t session, uint32_t resolution) {
     command open = {.kind = COMMAND_OPEN, .session = session};
     open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
     assert_true(scheduler_execute(world->scheduler, &open));
@@ -78,7 +78,7 @@ static uint64_t open_scene(world *world, uint64_t session, uint32_t resolution) 
 }
 
 /* A rigid box, shifted along all three axes. */
-static uint32_t add_box(world *world, uint64_t session, uint64_t scene, double shift) {
+static inline uint32_t add_box(world *world, uint64_t session, uint64_t scene, double shift) {
     command add = {.kind = COMMAND_ADD_BODY, .session = session, .scene = scene};
     add.in.add_body.mesh = world->box;
     ct_body_options_init(&add.in.add_body.options);
