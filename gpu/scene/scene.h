@@ -16,13 +16,26 @@ typedef struct ct_body {
     ct_body_kind kind;
     ct_mesh *mesh; /* the body holds one reference */
     uint32_t group, mask;
-    double pose[12];              /* rigid: the current pose; deformable: identity */
-    ct_box box;                   /* world, of the current state */
-    double volume;                /* m^3, deformable: signed volume of the current positions, set by the backend */
-    ct_warning_code condition;    /* of the volume; NONE for a rigid body */
-    struct ct_resident *resident; /* the backend's state of the body */
-    uint64_t device_bytes;        /* bytes of the device's own memory, without the mesh; 0 if the device has none */
+    double pose[12];               /* rigid: the current pose; deformable: identity */
+    ct_box box;                    /* world, of the current state */
+    double volume;                 /* m^3, deformable: signed volume of the current positions, set by the backend */
+    ct_warning_code condition;     /* of the volume; NONE for a rigid body */
+    struct ct_resident *resident;  /* the backend's state of the body */
+    uint64_t device_bytes;         /* bytes of the device's own memory, without the mesh; 0 if the device has none */
+    uint32_t updates_since_volume; /* see ct_body_volume_is_due */
 } ct_body;
+
+/* The signed volume of a deformable body of up to CT_VOLUME_EACH_UPDATE triangles is measured after each step that
+ * updates it, of a larger one after every CT_VOLUME_PERIOD-th: it costs a nanosecond a triangle, which a coarsely
+ * sampled contact of a large body would feel. */
+enum { CT_VOLUME_EACH_UPDATE = 1 << 14, CT_VOLUME_PERIOD = 8 };
+
+/* Counts an update, and tells whether the volume is measured after it. For backends, once per body and step. */
+static inline bool ct_body_volume_is_due(ct_body *body, uint32_t n_triangles) {
+    const bool is_due = n_triangles <= CT_VOLUME_EACH_UPDATE || body->updates_since_volume == 0;
+    body->updates_since_volume = (body->updates_since_volume + 1) % CT_VOLUME_PERIOD;
+    return is_due;
+}
 
 /* A body's handle: its slot + 1 in the low 20 bits, the slot's generation in the high 12. */
 enum { CT_SLOT_BITS = 20, CT_MAX_BODIES = (1 << CT_SLOT_BITS) - 1 };

@@ -52,8 +52,9 @@ static void measure_deformed(const ct_device *device, ct_body *body, const ct_up
         body->box = resident->next_box;
     else
         device->kernels->snap->box(resident->positions, mesh->n_vertices, NULL, &body->box);
-    body->volume =
-        device->kernels->volume->signed_volume(resident->positions, mesh->triangles, mesh->n_triangles, &body->box);
+    if (ct_body_volume_is_due(body, mesh->n_triangles))
+        body->volume =
+            device->kernels->volume->signed_volume(resident->positions, mesh->triangles, mesh->n_triangles, &body->box);
 }
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {

@@ -302,6 +302,28 @@ static void test_names(void **state) {
     assert_string_equal(ct_warning_text((ct_warning_code)77), "unknown");
 }
 
+/* A large body's volume is measured after every eighth of its updates: the first, the ninth and so on. */
+static void check_large(ct_engine *engine) {
+    struct shape large = shape_icosphere(0.5, 5);
+    ct_scene_settings settings = stage_resolution(4);
+    struct stage stage = stage_open(
+        engine, &settings, (struct placed[]){{&large, NULL, CT_BODY_DEFORMABLE}, {&box, NULL, CT_BODY_RIGID}}, 2);
+    ct_warning w = {0};
+    assert_true(large.n_triangles > 1 << 14);
+    assert_int_equal(step_scaled(&stage, 0, &large, 1, 1, 1, &w), 0);
+    for (int i = 1; i < 8; i++) assert_int_equal(step_scaled(&stage, 0, &large, -1, 1, 1, &w), 0);
+    for (int i = 0; i < 8; i++) assert_int_equal(step_scaled(&stage, 0, &large, 1, -1, 1, &w), 1);
+    assert_int_equal(w.code, CT_WARNING_BODY_INVERTED);
+    assert_int_equal(step_scaled(&stage, 0, &large, 1, 1, 1, &w), 0);
+    stage_close(&stage);
+    shape_free(&large);
+}
+
+static void test_large_bodies(void **state) {
+    (void)state;
+    on_every_engine(check_large);
+}
+
 static int setup(void **state) {
     (void)state;
     box = shape_box(1, 1, 1);
@@ -323,6 +345,7 @@ int main(void) {
                                        cmocka_unit_test(test_several),
                                        cmocka_unit_test(test_moved_by_a_failed_step),
                                        cmocka_unit_test(test_same_bits),
+                                       cmocka_unit_test(test_large_bodies),
                                        cmocka_unit_test(test_names)};
     return cmocka_run_group_tests_name("warnings", tests, setup, teardown);
 }
