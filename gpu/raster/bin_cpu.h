@@ -21,7 +21,15 @@ typedef struct ct_snapped_body {
     uint32_t n_triangles;
     uint32_t body;      /* 0 or 1 */
     uint8_t initial[3]; /* ct_initial_winding of the view along each axis */
+    /* Of views that are CT_INITIAL_COUNTED: the initial winding numbers [n_v][n_u] where they are known already
+     * (front_winding.h); NULL: triangles in front of the window are counted. */
+    const int32_t *front_winding[3];
 } ct_snapped_body;
+
+/* Triangles in front of the window's depths need no look in the view along axis w. */
+static inline bool ct_drops_front(const ct_snapped_body *snapped, int w) {
+    return snapped->initial[w] == CT_INITIAL_FROM_BALANCE || snapped->front_winding[w];
+}
 
 /* Crossings of a uniform view that were found while their triangles were binned, bin by bin. */
 typedef struct ct_crossings {

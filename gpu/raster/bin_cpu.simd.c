@@ -146,7 +146,7 @@ static bool bin_tiles(struct bin_output *to, const ct_snapped_body *snapped, con
                 const ct_lattice *depth = &window->axis[w];
                 const bool is_behind = ct_min3(q[0][w], q[1][w], q[2][w]) > depth->hi;
                 const bool is_in_front = ct_max3(q[0][w], q[1][w], q[2][w]) < depth->lo;
-                if (is_behind || (is_in_front && snapped->initial[w] == CT_INITIAL_FROM_BALANCE)) continue;
+                if (is_behind || (is_in_front && ct_drops_front(snapped, w))) continue;
                 append_to_tiles(to, plan, q, t, w);
             }
         }

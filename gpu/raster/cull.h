@@ -53,7 +53,7 @@ static inline cells8 dropped_marks(const ct_snapped_body *snapped) {
     cells8 dropped = {0};
     for (int w = 0; w < 3; w++)
         dropped[w] = dropped[4 + w] =
-            (int16_t)(CT_CELL_AFTER | (snapped->initial[w] == CT_INITIAL_FROM_BALANCE ? CT_CELL_BEFORE : 0));
+            (int16_t)(CT_CELL_AFTER | (ct_drops_front(snapped, w) ? CT_CELL_BEFORE : 0));
     return dropped;
 }
 

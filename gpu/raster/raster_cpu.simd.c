@@ -162,10 +162,24 @@ static bool clear_rays(ct_ray_lists *rays, ct_budget *budget) {
     return true;
 }
 
+/* Copies a body's initial winding numbers where they are known already. */
+static void copy_front_winding(ct_ray_lists *rays, const ct_snapped_body *snapped) {
+    const int32_t *from = snapped->front_winding[rays->view];
+    if (!from) return;
+    const ct_bin *bin = &rays->bin;
+    const size_t across = (size_t)bin->of->tile.n_u;
+    for (int32_t row = 0; row < bin->rows; row++)
+        for (int32_t column = 0; column < bin->columns; column++)
+            rays->winding[(size_t)row * (size_t)bin->columns + (size_t)column][snapped->body] =
+                from[(size_t)(bin->first_row + row) * across + (size_t)(bin->first_column + column)];
+}
+
 static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *window, const ct_bin_plan *plan,
                    uint32_t bin, const ct_binned_chunk *chunks, size_t n_chunks) {
     ct_ray_lists_begin(rays, plan, bin, chunks, n_chunks);
     if (!clear_rays(rays, budget)) return false;
+    for (size_t i = 0; i < n_chunks; i++)
+        if (i == 0 || chunks[i].snapped != chunks[i - 1].snapped) copy_front_winding(rays, chunks[i].snapped);
     rays->fragments = rays->fragment_memory.data;
     struct fragment_writer to = {.rays = rays, .budget = budget, .next = rays->fragments};
     to.end = to.next + rays->fragment_memory.capacity / sizeof *to.next;
@@ -173,7 +187,7 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
         const ct_binned_chunk *chunk = &chunks[i];
         const ct_snapped_body *snapped = chunk->snapped;
         to.is_second = (int32_t)snapped->body != rays->first_body;
-        to.counts_front = snapped->initial[rays->view] == CT_INITIAL_COUNTED;
+        to.counts_front = snapped->initial[rays->view] == CT_INITIAL_COUNTED && !snapped->front_winding[rays->view];
         if (plan->is_uniform) {
             const ct_crossings *crossings = &chunk->crossings[rays->view];
             const uint32_t *offset = crossings->offset + (bin - rays->bin.of->first);

@@ -55,7 +55,7 @@ static struct grid grid_of(const ct_snapped_body *snapped, const ct_window *wind
                                        .bin_shift_u = v4i(t->shift_u),
                                        .bin_shift_v = v4i(t->shift_v),
                                        .tile = tile,
-                                       .drops_in_front = v4i(-(snapped->initial[k] == CT_INITIAL_FROM_BALANCE)),
+                                       .drops_in_front = v4i(-(int32_t)ct_drops_front(snapped, k)),
                                        .next_row = (ct_v4u){} + ((uint64_t)1 << 32 | (uint32_t)t->tile.n_u)};
     }
     return g;

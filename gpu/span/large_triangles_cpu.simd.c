@@ -89,6 +89,7 @@ static bool add_triangles(struct large_bin *bin, const ct_window *window, const 
     const ct_ray_lists *rays = bin->rays;
     size_t n = 0;
     for (size_t i = 0; i < n_chunks; i++) {
+        if (chunks[i].snapped->front_winding[rays->view]) return false; /* rays may begin inside */
         if (plan->is_uniform) {
             const uint32_t *crossing = chunks[i].crossings[rays->view].offset + (number - rays->bin.of->first);
             if (crossing[1] > crossing[0]) return false; /* small triangles cross rays of the bin */

@@ -24,24 +24,29 @@ static struct children children_of(const ct_clusters *c, uint32_t level, uint32_
  * of the limits themselves. */
 struct axis_limits {
     double beside_lo, beside_hi, lo, hi;
+    double begin_hi; /* the depths begin before here */
 };
 
 struct query {
     const ct_near_body *body;
+    bool (*is_wanted)(const struct query *q, const double lo[3], const double hi[3]);
+    int view;     /* for queries about one */
+    bool along_u; /* see ct_find_straddling */
     struct axis_limits axis[3];
     double size[3][3]; /* |R| */
     double slack[3];   /* bounds the rounding of posed coordinates */
     ct_triangle_run *runs;
     ct_near near;
     uint32_t max_run, last_first, last_end; /* the last run */
+    uint32_t max_clusters;                  /* the search ends when it has found as many */
 };
 
 static struct axis_limits limits_of(const ct_lattice *a, bool is_uniform) {
     const double margin = 2 * a->unit + 0x1p-48 * (fabs(a->origin) + a->n * a->pitch);
     const double lo = a->origin + a->lo * a->unit - margin, hi = a->origin + a->hi * a->unit + margin;
-    if (!is_uniform) return (struct axis_limits){lo, hi, lo, hi};
+    if (!is_uniform) return (struct axis_limits){lo, hi, lo, hi, lo + 2 * margin};
     return (struct axis_limits){a->origin + 0.5 * a->pitch - margin, a->origin + (a->n - 0.5) * a->pitch + margin, lo,
-                                hi};
+                                hi, lo + 2 * margin};
 }
 
 /* World box of a node, rounded outwards. */
@@ -64,18 +69,34 @@ static void world_box(const struct query *q, const ct_cluster_box *box, double l
     }
 }
 
-static bool may_matter(const struct query *q, const ct_cluster_box *box) {
-    double lo[3], hi[3];
-    bool is_beside[3], bounds_no_span[3];
-    world_box(q, box, lo, hi);
+static bool is_beside(const struct axis_limits *a, double lo, double hi) {
+    return hi <= a->beside_lo || lo >= a->beside_hi;
+}
+
+static bool may_matter(const struct query *q, const double lo[3], const double hi[3]) {
+    bool beside[3], bounds_no_span[3];
     for (int k = 0; k < 3; k++) {
         const struct axis_limits *a = &q->axis[k];
-        is_beside[k] = hi[k] <= a->beside_lo || lo[k] >= a->beside_hi;
+        beside[k] = is_beside(a, lo[k], hi[k]);
         bounds_no_span[k] = lo[k] > a->hi || (hi[k] < a->lo && q->body->initial[k] == CT_INITIAL_FROM_BALANCE);
     }
     for (int w = 0; w < 3; w++)
-        if (!is_beside[ct_view_u(w)] && !is_beside[ct_view_v(w)] && !bounds_no_span[w]) return true;
+        if (!beside[ct_view_u(w)] && !beside[ct_view_v(w)] && !bounds_no_span[w]) return true;
     return false;
+}
+
+/* Some of the node may be. */
+static bool may_be_in_front(const struct query *q, const double lo[3], const double hi[3]) {
+    const int u = ct_view_u(q->view), v = ct_view_v(q->view);
+    return lo[q->view] < q->axis[q->view].lo && !is_beside(&q->axis[u], lo[u], hi[u]) &&
+           !is_beside(&q->axis[v], lo[v], hi[v]);
+}
+
+static bool may_straddle(const struct query *q, const double lo[3], const double hi[3]) {
+    const int w = q->view, u = ct_view_u(w), v = ct_view_v(w);
+    const int along = q->along_u ? u : v, across = q->along_u ? v : u;
+    return lo[w] <= q->axis[w].begin_hi && hi[w] >= q->axis[w].lo &&
+           !is_beside(&q->axis[across], lo[across], hi[across]) && hi[along] > q->axis[along].beside_lo;
 }
 
 static void add_cluster(struct query *q, uint32_t cluster) {
@@ -97,7 +118,9 @@ static void add_cluster(struct query *q, uint32_t cluster) {
 }
 
 static void visit(struct query *q, uint32_t level, uint32_t node) {
-    if (!may_matter(q, &q->body->boxes[node])) return;
+    double lo[3], hi[3];
+    world_box(q, &q->body->boxes[node], lo, hi);
+    if (q->near.n_clusters >= q->max_clusters || !q->is_wanted(q, lo, hi)) return;
     if (level == 0) {
         add_cluster(q, node);
         return;
@@ -106,16 +129,13 @@ static void visit(struct query *q, uint32_t level, uint32_t node) {
     for (uint32_t i = children.first; i < children.end; i++) visit(q, level - 1, i);
 }
 
-ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
-                     ct_triangle_run *runs) {
-    struct query q = {.body = body, .runs = runs, .max_run = max_run};
-    const ct_clusters *c = body->clusters;
-    const uint32_t root = c->n_nodes - 1;
+static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+    struct query q = {.body = body, .max_run = UINT32_MAX, .max_clusters = UINT32_MAX};
     for (int k = 0; k < 3; k++) {
         q.axis[k] = limits_of(&window->axis[k], is_uniform);
         if (!body->pose) continue;
         const double *row = body->pose + 4 * k;
-        const ct_cluster_box *all = &body->boxes[root];
+        const ct_cluster_box *all = &body->boxes[body->clusters->n_nodes - 1];
         double most = fabs(row[3]);
         for (int j = 0; j < 3; j++) {
             q.size[k][j] = fabs(row[j]);
@@ -123,8 +143,54 @@ ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_
         }
         q.slack[k] = 0x1p-48 * most; /* sixteen roundings of the largest partial sum */
     }
-    visit(&q, c->n_levels - 1, root);
-    return q.near;
+    return q;
+}
+
+static ct_near run_query(struct query *q) {
+    const ct_clusters *c = q->body->clusters;
+    visit(q, c->n_levels - 1, c->n_nodes - 1);
+    return q->near;
+}
+
+ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
+                     ct_triangle_run *runs) {
+    struct query q = begin_query(body, window, is_uniform);
+    q.is_wanted = may_matter;
+    q.max_run = max_run;
+    q.runs = runs;
+    return run_query(&q);
+}
+
+bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view, uint32_t n) {
+    struct query q = begin_query(body, window, true);
+    q.is_wanted = may_be_in_front;
+    q.view = view;
+    q.max_clusters = n;
+    return run_query(&q).n_clusters >= n;
+}
+
+uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window) {
+    /* One level above the clusters, if there is one. */
+    const ct_clusters *c = body->clusters;
+    struct query q = begin_query(body, window, true);
+    uint64_t n = 0;
+    for (uint32_t i = c->level[c->n_levels > 1]; i < c->level[(c->n_levels > 1) + 1]; i++) {
+        double lo[3], hi[3];
+        world_box(&q, &body->boxes[i], lo, hi);
+        n += may_matter(&q, lo, hi);
+    }
+    n *= CT_CLUSTER_TRIANGLES * (c->n_levels > 1 ? CT_CLUSTER_FAN : 1);
+    return n < body->n_triangles ? n : body->n_triangles;
+}
+
+ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,
+                           ct_triangle_run *runs) {
+    struct query q = begin_query(body, window, true);
+    q.is_wanted = may_straddle;
+    q.view = view;
+    q.along_u = along_u;
+    q.runs = runs;
+    return run_query(&q);
 }
 
 /* ---- the box of a posed body ---- */

@@ -36,6 +36,18 @@ typedef struct ct_near {
 ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
                      ct_triangle_run *runs);
 
+/* At least n clusters may lie in front of the window of a uniform view along axis `view`, before its samples: those
+ * that ct_find_near lists for counting winding numbers alone. */
+bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view, uint32_t n);
+
+/* An upper estimate of the triangles that ct_find_near lists for uniform views, without going down to the clusters. */
+uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window);
+
+/* Finds the clusters that may hold a triangle which straddles the begin of the depths of a uniform view along axis
+ * `view`, and lies beyond a sample along u, or v. As ct_find_near otherwise. */
+ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,
+                           ct_triangle_run *runs);
+
 /* The smallest box around a posed body: the same bits as ct_snap_cpu.box over all its vertices. positions: rest
  * positions, [vertices][3]; clusters->has_all_vertices is set. */
 void ct_posed_box(const ct_clusters *clusters, const float *positions, const double pose[12], ct_box *box);

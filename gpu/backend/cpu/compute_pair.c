@@ -6,6 +6,7 @@
 #include "gpu/backend/cpu/pair_context.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/raster/front_winding.h"
 
 /* ---- vertices to the lattice ---- */
 
@@ -32,19 +33,22 @@ static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
                                          context->pair->drawing ? NULL : driver->cells[b].data);
 }
 
+/* The vertices of a run of clusters. */
+static void snap_run(const ct_pair_context *context, int b, ct_triangle_run run, ct_coords *coords, ct_cells *cells) {
+    const ct_body *body = context->pair->body[b];
+    const ct_clusters *clusters = body->resident->clusters;
+    const uint32_t first = clusters->first_vertex[run.first / CT_CLUSTER_TRIANGLES];
+    const uint32_t end = clusters->first_vertex[(run.end + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES];
+    context->device->kernels->snap->snap_list(&context->pair->window, positions_of(body), pose_of(body),
+                                              clusters->vertices + first, end - first, coords, cells);
+}
+
 /* The vertices of the near clusters alone. On one thread: clusters share vertices. */
 static void snap_near(ct_pair_context *context, int b) {
     ct_thread_scratch *driver = ct_pair_driver(context);
-    const ct_body *body = context->pair->body[b];
-    const ct_clusters *clusters = body->resident->clusters;
-    for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
-        const ct_triangle_run run = context->runs[b][r];
-        const uint32_t first = clusters->first_vertex[run.first / CT_CLUSTER_TRIANGLES];
-        const uint32_t end = clusters->first_vertex[(run.end + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES];
-        context->device->kernels->snap->snap_list(
-            &context->pair->window, positions_of(body), pose_of(body), clusters->vertices + first, end - first,
-            context->is_sparse ? NULL : driver->coords[b].data, context->pair->drawing ? NULL : driver->cells[b].data);
-    }
+    for (uint32_t r = 0; r < context->near[b].n_runs; r++)
+        snap_run(context, b, context->runs[b][r], context->is_sparse ? NULL : driver->coords[b].data,
+                 context->pair->drawing ? NULL : driver->cells[b].data);
 }
 
 static void snap_bodies(ct_pair_context *context) {
@@ -244,6 +248,26 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
 
 /* ---- the whole ---- */
 
+/* Lists the triangles of body b that may matter, in runs of at most CT_PAIR_TRIANGLE_CHUNK. Without current cluster
+ * boxes that is all of them. */
+static ct_near list_near(const ct_pair_context *context, int b, ct_triangle_run *runs) {
+    const ct_pair_task *pair = context->pair;
+    ct_near_body body;
+    if (ct_cpu_near_body(pair, b, &body)) {
+        for (int w = 0; w < 3; w++)
+            if (context->snapped[b].front_winding[w]) body.initial[w] = CT_INITIAL_FROM_BALANCE; /* drops the front */
+        return ct_find_near(&body, &pair->window, pair->plan.is_uniform, CT_PAIR_TRIANGLE_CHUNK, runs);
+    }
+    const ct_mesh *mesh = pair->body[b]->mesh;
+    ct_near near = {.n_triangles = mesh->n_triangles, .n_vertices = mesh->n_vertices};
+    for (uint32_t first = 0; first < mesh->n_triangles; first += CT_PAIR_TRIANGLE_CHUNK) {
+        const uint32_t left = mesh->n_triangles - first;
+        runs[near.n_runs++] =
+            (ct_triangle_run){first, first + (left < CT_PAIR_TRIANGLE_CHUNK ? left : CT_PAIR_TRIANGLE_CHUNK)};
+    }
+    return near;
+}
+
 /* Finds what may matter of body b and cuts its triangles into chunks. False: out of memory. */
 static bool find_near(ct_pair_context *context, int b) {
     const ct_pair_task *pair = context->pair;
@@ -256,7 +280,7 @@ static bool find_near(ct_pair_context *context, int b) {
         return false;
     ct_triangle_run *runs = memory->data;
     uint32_t *chunk_runs = (uint32_t *)(runs + most), chunks = 0, triangles = 0;
-    context->near[b] = ct_cpu_find_near(pair, b, CT_PAIR_TRIANGLE_CHUNK, runs);
+    context->near[b] = list_near(context, b, runs);
     for (uint32_t r = 0; r < context->near[b].n_runs; r++) {
         const uint32_t n = runs[r].end - runs[r].first;
         if (chunks == 0 || triangles + n > CT_PAIR_TRIANGLE_CHUNK) {
@@ -265,12 +289,70 @@ static bool find_near(ct_pair_context *context, int b) {
         }
         triangles += n;
     }
+    if (chunks == 0) chunk_runs[chunks++] = 0; /* a body without triangles near may still contain the window */
     chunk_runs[chunks] = context->near[b].n_runs;
     context->runs[b] = runs;
     context->chunk_runs[b] = chunk_runs;
     context->triangle_chunks[b] = chunks;
     /* Reading vertices from a list takes about twice as long as reading all in a row. */
     context->lists_vertices[b] = clusters && 2 * context->near[b].n_vertices < mesh->n_vertices;
+    return true;
+}
+
+/* Counting along one axis may meet far fewer clusters than along the other. */
+static ct_near find_straddling(const ct_near_body *body, const ct_window *window, int w, bool *along_u) {
+    enum { FEW_CLUSTERS = 16 }; /* too few to look for fewer */
+    const ct_near by_u = ct_find_straddling(body, window, w, true, NULL);
+    *along_u = true;
+    if (by_u.n_clusters <= FEW_CLUSTERS) return by_u;
+    const ct_near by_v = ct_find_straddling(body, window, w, false, NULL);
+    *along_u = by_u.n_clusters <= by_v.n_clusters;
+    return *along_u ? by_u : by_v;
+}
+
+/* A cluster costs about four times as much where crossings are counted as where loops are followed. */
+enum { COUNTING_COST = 4 };
+
+/* Computes the initial winding numbers of a view of body b from the loops of its front, if that is faster than counting
+ * the crossings of all that lies in front. False: out of memory. */
+static bool find_view_front_winding(ct_pair_context *context, int b, int w, const ct_near_body *body,
+                                    int32_t *winding) {
+    const ct_window *window = &context->pair->window;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    bool along_u;
+    const ct_near near = find_straddling(body, window, w, &along_u);
+    if (!ct_has_in_front(body, window, w, near.n_clusters / COUNTING_COST)) return true;
+    if (!ct_buffer_reserve(&driver->front_runs, &context->device->budget, near.n_runs * sizeof(ct_triangle_run), 0,
+                           false))
+        return false;
+    ct_triangle_run *runs = driver->front_runs.data;
+    ct_find_straddling(body, window, w, along_u, runs);
+    for (uint32_t r = 0; r < near.n_runs; r++) snap_run(context, b, runs[r], driver->coords[b].data, NULL);
+    const ct_front_loops loops = {.coords = driver->coords[b].data,
+                                  .triangles = context->snapped[b].triangles,
+                                  .runs = runs,
+                                  .n_runs = near.n_runs,
+                                  .along_u = along_u};
+    ct_count_front_winding(&loops, window, w, winding);
+    context->snapped[b].front_winding[w] = winding;
+    return true;
+}
+
+/* False: out of memory. */
+static bool find_front_winding(ct_pair_context *context, int b) {
+    const ct_pair_task *pair = context->pair;
+    ct_near_body body;
+    if (context->device->draw || !pair->plan.is_uniform || !ct_cpu_near_body(pair, b, &body)) return true;
+    size_t first = 0;
+    ct_buffer *memory = &ct_pair_driver(context)->front_winding[b];
+    if (!ct_buffer_reserve(memory, &context->device->budget, sample_count(&pair->plan) * sizeof(int32_t), 0, false))
+        return false;
+    for (int w = 0; w < 3; w++) {
+        if (body.initial[w] == CT_INITIAL_COUNTED &&
+            !find_view_front_winding(context, b, w, &body, (int32_t *)memory->data + first))
+            return false;
+        first += (size_t)pair->tiles[w].tile.n_u * (size_t)pair->tiles[w].tile.n_v;
+    }
     return true;
 }
 
@@ -297,7 +379,6 @@ static bool prepare(ct_pair_context *context) {
         context->vertices[b] = mesh->n_vertices;
         context->options.triangles[b] = mesh->triangles;
         context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
-        if (!find_near(context, b)) return false;
         /* Zeroed: SIMD code multiplies the coordinates of vertices without a sum by 0, so they must be initialised. */
         if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_padded_vertices(context, b) * sizeof(ct_coords),
                                0, true) ||
@@ -311,6 +392,7 @@ static bool prepare(ct_pair_context *context) {
         for (int w = 0; w < 3; w++)
             context->snapped[b].initial[w] =
                 (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
+        if (!find_front_winding(context, b) || !find_near(context, b)) return false;
     }
     if (!ct_buffer_reserve(&driver->compacted, &device->budget,
                            ct_all_vertex_chunks(context) * sizeof(ct_compacted_chunk), 0, false))

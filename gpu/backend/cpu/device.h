@@ -49,7 +49,7 @@ struct ct_resident {
 /* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
     /* A pair on its lattice, for the thread that drives the pair: */
-    ct_buffer coords[2], cells[2], runs[2], chunk_memory, compacted;
+    ct_buffer coords[2], cells[2], runs[2], front_runs, front_winding[2], chunk_memory, compacted;
     ct_binned_chunk *chunks;
     size_t n_chunks;       /* that have memory of their own, which is freed in the end */
     ct_patches patches[2]; /* for OpenGL: made by this thread, of bodies drawn first, and second */
@@ -164,9 +164,10 @@ ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error 
 void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool);
 /* The box of a rigid body. */
 void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
-/* What may matter of body b of a planned pair, as ct_find_near. Of a body without clusters, or whose
- * boxes are stale: all of it, in runs. */
-ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs);
+/* Body b of a planned pair for queries. False: it has no clusters, or its boxes are stale. */
+bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *body);
+/* Triangles that may matter of body b of a planned pair; an estimate. */
+uint64_t ct_cpu_count_near(const ct_pair_task *pair, int b);
 
 /* Plans a pair whose bodies are set: its window, tiles, bins, span rule, contacts and cost. What a method that casts
  * rays brings of its own. */

@@ -21,7 +21,7 @@ static double cost_of(const ct_pair_task *pair) {
     double triangles = 0, samples = 0;
     for (int b = 0; b < 2; b++) {
         const uint32_t all = pair->body[b]->mesh->n_triangles;
-        triangles += all < FEW_TRIANGLES ? all : (double)ct_cpu_find_near(pair, b, UINT32_MAX, NULL).n_triangles;
+        triangles += all < FEW_TRIANGLES ? all : (double)ct_cpu_count_near(pair, b);
     }
     for (int w = 0; w < 3; w++) samples += (double)pair->tiles[w].tile.n_u * pair->tiles[w].tile.n_v;
     return 2000 + 12 * triangles + 12 * samples;

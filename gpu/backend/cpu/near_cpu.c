@@ -80,24 +80,25 @@ void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box)
         device->kernels->snap->box(mesh->positions, mesh->n_vertices, body->pose, box);
 }
 
-ct_near ct_cpu_find_near(const ct_pair_task *pair, int b, uint32_t max_run, ct_triangle_run *runs) {
+bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *near) {
     const ct_body *body = pair->body[b];
     const ct_resident *resident = body->resident;
-    const ct_mesh *mesh = body->mesh;
-    if (!resident->clusters || resident->is_stale) {
-        uint32_t n_runs = 0;
-        for (uint32_t first = 0; runs && first < mesh->n_triangles; first += max_run, n_runs++) {
-            const uint32_t left = mesh->n_triangles - first;
-            runs[n_runs] = (ct_triangle_run){first, first + (left < max_run ? left : max_run)};
-        }
-        return (ct_near){n_runs, 0, mesh->n_triangles, mesh->n_vertices};
-    }
+    if (!resident->clusters || resident->is_stale) return false;
     const bool is_rigid = body->kind == CT_BODY_RIGID;
-    ct_near_body near = {.clusters = resident->clusters,
-                         .boxes = is_rigid ? resident->clusters->rest : resident->boxes,
-                         .pose = is_rigid ? body->pose : NULL,
-                         .n_triangles = mesh->n_triangles};
+    *near = (ct_near_body){.clusters = resident->clusters,
+                           .boxes = is_rigid ? resident->clusters->rest : resident->boxes,
+                           .pose = is_rigid ? body->pose : NULL,
+                           .n_triangles = body->mesh->n_triangles};
     for (int w = 0; w < 3; w++)
-        near.initial[w] = (uint8_t)ct_find_initial_winding(&body->box, &pair->body[1 - b]->box, w);
-    return ct_find_near(&near, &pair->window, pair->plan.is_uniform, max_run, runs);
+        near->initial[w] = (uint8_t)ct_find_initial_winding(&body->box, &pair->body[1 - b]->box, w);
+    return true;
+}
+
+uint64_t ct_cpu_count_near(const ct_pair_task *pair, int b) {
+    ct_near_body near;
+    if (!ct_cpu_near_body(pair, b, &near)) return pair->body[b]->mesh->n_triangles;
+    /* As if loops gave the initial winding numbers (front_winding.h). */
+    for (int w = 0; w < 3; w++)
+        if (near.initial[w] == CT_INITIAL_COUNTED) near.initial[w] = CT_INITIAL_FROM_BALANCE;
+    return ct_estimate_near(&near, &pair->window);
 }
