@@ -129,19 +129,15 @@ CT_KERNEL count_entries(const ct_answer_tables b) {
 
 /* ---- entries ---- */
 
-/* Adds a chunk's sums, `count` wide ones that thread 0 has, to a part's sums from number `first` on. */
-CT_DEVICE void add_wide_sums(const ct_wide *chunk_sums, int count, ct_gpu_part_sums *part, int first) {
-    CT_SHARED ct_wide wides[CT_MOMENT_SUMS > CT_BARYCENTRE_SUMS ? CT_MOMENT_SUMS : CT_BARYCENTRE_SUMS];
+/* Adds the sum of x of all threads to a part's wide sum number k. One number at a time: reducing whole structs of them
+ * would take more than half of the registers that a thread may have. */
+CT_DEVICE void add_wide_sum(ct_wide x, ct_gpu_part_sums *part, int k) {
+    x = ct_block_sum(x);
     CT_THREADS(t) {
-        for (int k = 0; k < count && t == 0; k++) wides[k] = chunk_sums[k];
+        if (t > 0 || x == 0) continue;
+        ct_atomic_sum(&part->high[k], (int64_t)(x >> 32));
+        ct_atomic_sum(&part->low[k], (int64_t)(x & 0xffffffff));
     }
-    CT_BARRIER();
-    CT_THREADS(t) {
-        if (t >= (unsigned)count || wides[t] == 0) continue;
-        ct_atomic_sum(&part->high[first + (int)t], (int64_t)(wides[t] >> 32));
-        ct_atomic_sum(&part->low[first + (int)t], (int64_t)(wides[t] & 0xffffffff));
-    }
-    CT_BARRIER();
 }
 
 /* Writes the entries of each chunk in rising order of vertices, clears the sums and their pages, and sums forces and
@@ -187,11 +183,8 @@ CT_KERNEL compact_gradient(const ct_answer_tables b) {
                 ct_moments_add(&moments, q, b.entry_sums + 3 * e);
             }
         }
-        moments = ct_block_reduce(moments, [](ct_moments x, const ct_moments &y) {
-            ct_moments_join(&x, &y);
-            return x;
-        });
-        add_wide_sums((const ct_wide *)&moments, CT_MOMENT_SUMS, &b.part_sums[at.part], 0);
+        CT_UNROLL
+        for (int k = 0; k < CT_MOMENT_SUMS; k++) add_wide_sum(((const ct_wide *)&moments)[k], &b.part_sums[at.part], k);
     }
 }
 
@@ -259,11 +252,9 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
                             pressure);
             }
         }
-        barycentre = ct_block_reduce(barycentre, [](ct_barycentre x, const ct_barycentre &y) {
-            ct_barycentre_join(&x, &y);
-            return x;
-        });
-        add_wide_sums((const ct_wide *)&barycentre, CT_BARYCENTRE_SUMS, &b.part_sums[at.part], CT_MOMENT_SUMS);
+        CT_UNROLL
+        for (int k = 0; k < CT_BARYCENTRE_SUMS; k++)
+            add_wide_sum(((const ct_wide *)&barycentre)[k], &b.part_sums[at.part], CT_MOMENT_SUMS + k);
     }
 }
 

@@ -52,7 +52,7 @@ CT_DEVICE uint32_t sort_ray(const ct_span_tables &b, uint32_t head, sorted_ray *
 
 /* What all rays of a block share. */
 struct view_context {
-    uint64_t pair, candidate;
+    uint32_t candidate;
     const uint32_t *triangles[2];
     const uint32_t *page_slots[2]; /* of each body's first vertices */
     int axis;
@@ -103,12 +103,12 @@ CT_DEVICE void write_span(const ct_span_tables &b, const view_context *view, uin
     const uint64_t index = ct_append_index(&b.counts->spans);
     if (index >= b.capacity.spans) return;
     ct_gpu_span s;
-    s.candidate = (uint32_t)view->candidate;
+    s.candidate = view->candidate;
     s.view = (uint32_t)view->axis;
     s.ray = ray;
     s.lower = z0;
     s.upper = z1;
-    const ct_window *window = &b.plans[view->pair].window;
+    const ct_window *window = &b.plans[b.candidate_pair[view->candidate]].window;
     const ct_tile tile = ct_uniform_tile(window, view->axis);
     const uint64_t columns = (uint64_t)tile.n_u;
     ct_span_to_world(window, view->axis, ct_tile_u(&tile, (int32_t)(ray % columns)),
@@ -157,7 +157,7 @@ CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, ui
     return total;
 }
 
-/* Four blocks: the compiler takes 70 registers by itself, and with 64 it spills none. */
+/* Four blocks leave 64 registers to a thread. Compiled for sm_90 it spills none then; see to it that this stays so. */
 CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
     CT_SHARED uint32_t links[MAX_SHARED_LINKS * CT_BLOCK];
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
@@ -168,12 +168,11 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
         const ct_gpu_pair *pair = &b.pairs[p];
         const bool is_self = ct_is_self_pair(pair);
         view_context view;
-        view.pair = p;
-        view.candidate = b.candidate_offset[p]; /* LDI: the pair's only one */
+        view.candidate = (uint32_t)b.candidate_offset[p]; /* LDI: the pair's only one */
         view.axis = (int)(index % 3);
         for (int k = 0; k < 2; k++) {
             view.triangles[k] = b.bodies[pair->body[k]]->triangles;
-            view.page_slots[k] = ct_page_slot(b, 2 * view.candidate + (uint64_t)k, 0);
+            view.page_slots[k] = ct_page_slot(b, 2 * (uint64_t)view.candidate + (uint64_t)k, 0);
             view.from_balance[k] = b.plans[p].initial_winding[k][view.axis] == CT_INITIAL_FROM_BALANCE;
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
@@ -198,7 +197,8 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
         length = ct_block_sum(length);
         n_fragments = ct_block_sum(n_fragments);
         CT_THREADS(t) {
-            if (t == 0 && length) ct_atomic_sum(&b.span_length[3 * view.candidate + (uint64_t)view.axis], length);
+            if (t == 0 && length)
+                ct_atomic_sum(&b.span_length[3 * (uint64_t)view.candidate + (uint64_t)view.axis], length);
             if (t == 0 && n_fragments) ct_atomic_add(&b.step_fragments[pair->step], n_fragments);
         }
     }

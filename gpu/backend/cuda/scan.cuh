@@ -131,7 +131,7 @@ CT_DEVICE uint32_t ct_block_prefix_max(uint32_t x) {
 /* Calls store(i, sum of load(k) over all k < i) for every i < n, in one block, and returns the sum of all. T() is zero.
  * What it stores, all threads of the block see afterwards. load must not read what store writes. */
 template <class T, class Load, class Store> CT_DEVICE T ct_scan(uint64_t n, Load load, Store store) {
-    enum { EACH = 4 };
+    enum { EACH = sizeof(T) > sizeof(uint64_t) ? 2 : 4 }; /* more would take too many registers */
     T before = T();
     for (uint64_t base = 0; base < n; base += CT_BLOCK * EACH) {
         T sum[EACH];
