@@ -187,6 +187,7 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
                              ct_error *error) {
     const uint64_t own = body->kind == CT_BODY_RIGID ? 0 : info->vertices * 12;
     resident->n_vertices = (uint32_t)info->vertices;
+    resident->n_triangles = (uint32_t)info->triangles;
     resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
     resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, CT_MEMORY_BODIES, NULL);
     if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);

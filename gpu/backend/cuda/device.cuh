@@ -57,7 +57,7 @@ struct ct_resident {
     ct_mesh_copy *mesh;
     ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
     uint64_t bytes;
-    uint32_t n_vertices;
+    uint32_t n_vertices, n_triangles;
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */

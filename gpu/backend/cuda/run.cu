@@ -2,7 +2,6 @@
  * and launches again. If they cannot grow it halves the batch, so that the scene that needs too much fails alone. */
 #include "gpu/backend/cuda/interop.cuh"
 #include "gpu/backend/cuda/trace.cuh"
-#include "gpu/mesh/mesh.h"
 
 /* ---- workspaces ---- */
 
@@ -350,7 +349,7 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     const double *volumes = (const double *)(boxes + b->n_box_updates);
     for (uint32_t i = 0; i < b->n_box_updates; i++) {
         moved[i]->box = boxes[i];
-        if (ct_body_volume_is_due(moved[i], moved[i]->mesh->n_triangles)) moved[i]->volume = volumes[i];
+        if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles)) moved[i]->volume = volumes[i];
     }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
 }
