@@ -33,7 +33,7 @@ typedef struct ct_clusters {
 
 /* Meshes of at least this many triangles get their tree when they are made, so that their size is known from then on.
  * Of smaller ones all triangles are looked at: searching would cost as much. */
-enum { CT_CLUSTERED_TRIANGLES = 4 * CT_CLUSTER_TRIANGLES };
+enum { CT_CLUSTERED_TRIANGLES = 16 * CT_CLUSTER_TRIANGLES };
 
 /* Made when first asked for, in O(triangles). NULL: OUT_OF_MEMORY. See ct_mesh_slot_get. */
 const ct_clusters *ct_mesh_clusters(ct_mesh *mesh, ct_error *error);

@@ -20,9 +20,10 @@ static inline void sort_coincident(const ct_linked_fragment *fragments, crossing
     if (n > 2 || body_of(c[0]) == body_of(c[1])) heap_sort(fragments, c, n);
 }
 
-/* False: out of memory. scratch->ray has a capacity of at least RAY_BYTES. */
-static bool walk_ray(struct accumulators *to, const ct_ray_lists *rays, size_t ray, ct_span_rule rule,
-                     ct_span_scratch *scratch, ct_budget *budget) {
+/* Walks a ray by a rule that is a constant where this is inlined, so that the rule costs nothing. */
+static inline __attribute__((always_inline)) bool walk_by(ct_span_rule rule, struct accumulators *to,
+                                                          const ct_ray_lists *rays, size_t ray,
+                                                          ct_span_scratch *scratch, ct_budget *budget) {
     const ct_linked_fragment *fragments = rays->fragments;
     crossing *c = scratch->ray.data;
     uint32_t capacity = (uint32_t)(scratch->ray.capacity / sizeof *c);
@@ -51,6 +52,13 @@ static bool walk_ray(struct accumulators *to, const ct_ray_lists *rays, size_t r
             return false;
     }
     return true;
+}
+
+/* False: out of memory. scratch->ray has a capacity of at least RAY_BYTES. */
+static __attribute__((noinline)) bool walk_ray(struct accumulators *to, const ct_ray_lists *rays, size_t ray,
+                                               ct_span_rule rule, ct_span_scratch *scratch, ct_budget *budget) {
+    return rule == CT_SPAN_OF_SELF ? walk_by(CT_SPAN_OF_SELF, to, rays, ray, scratch, budget)
+                                   : walk_by(CT_SPAN_OF_PAIR, to, rays, ray, scratch, budget);
 }
 
 /* ---- large_triangles_cpu.simd.c ---- */
