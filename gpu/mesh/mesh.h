@@ -36,9 +36,9 @@ struct ct_mesh {
     pthread_mutex_t making;          /* held while a slot is made; recursive, because one kind may need another */
 };
 
-/* The mesh's content of this kind, which lives as long as the mesh: made by the first caller, while others who ask for
- * the same mesh wait; found without a lock afterwards. NULL with *error: it could not be made; the next call tries
- * again. On any thread. */
+/* Returns the mesh's content of this kind, which lives as long as the mesh. The first caller makes it while other
+ * callers wait; later it is found without a lock. NULL with *error: it could not be made; the next call tries again. On
+ * any thread. */
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* raster_cuda.cu - triangles to fragments, in a linked list for each ray. One thread tests a small triangle at the
- * samples that its box covers in each view. A large triangle is queued; whole blocks test its tiles in a second kernel,
- * so that a triangle as large as the window does not stall its warp.
+ * samples that its box covers in each view. A large triangle is queued; whole blocks test its squares in a second
+ * kernel, so that a triangle as large as the window does not stall its warp.
  *
  * The lists need one pass, whatever the depth complexity. The span stage sorts them (spans_cuda.cu). */
 #include "gpu/backend/cuda/collective.cuh"
@@ -82,16 +82,16 @@ CT_DEVICE bool raster_small(const ct_raster_tables &b, const snapped_triangle *s
     return any;
 }
 
-CT_DEVICE uint64_t tiles_across(int32_t from, int32_t to) {
-    return ((uint64_t)(to - from) + CT_LARGE_TILE - 1) / CT_LARGE_TILE;
+CT_DEVICE uint64_t squares_across(int32_t from, int32_t to) {
+    return ((uint64_t)(to - from) + CT_LARGE_SQUARE - 1) / CT_LARGE_SQUARE;
 }
 
 CT_DEVICE void queue_large(const ct_raster_tables &b, uint64_t side, uint64_t triangle, int w, rectangle r) {
-    const uint64_t tiles = tiles_across(r.u0, r.u1) * tiles_across(r.v0, r.v1);
-    const uint64_t packed = ct_atomic_add(&b.counts->large_triangles, (uint64_t)1 << CT_LARGE_TILE_BITS | tiles);
+    const uint64_t squares = squares_across(r.u0, r.u1) * squares_across(r.v0, r.v1);
+    const uint64_t packed = ct_atomic_add(&b.counts->large_triangles, (uint64_t)1 << CT_LARGE_SQUARE_BITS | squares);
     const uint64_t index = ct_large_triangle_count(packed);
     if (index >= b.capacity.large_triangles) return;
-    const ct_gpu_large_triangle large = {ct_large_tile_count(packed), (uint32_t)side, (uint32_t)triangle, (uint32_t)w,
+    const ct_gpu_large_triangle large = {ct_large_square_count(packed), (uint32_t)side, (uint32_t)triangle, (uint32_t)w,
                                          0};
     b.large_triangles[index] = large;
 }
@@ -132,28 +132,28 @@ CT_KERNEL raster_triangles(const ct_raster_tables b) {
     }
 }
 
-/* One tile of a large triangle on view w. The caller passes w as a constant, so that arrays which it indexes stay in
+/* One square of a large triangle on view w. The caller passes w as a constant, so that arrays which it indexes stay in
  * registers. */
-CT_DEVICE void raster_tile(const ct_raster_tables &b, const ct_gpu_large_triangle *large, uint64_t index, int w) {
+CT_DEVICE void raster_square(const ct_raster_tables &b, const ct_gpu_large_triangle *large, uint64_t index, int w) {
     const ct_gpu_plan *plan = &b.plans[large->side / 2];
     const ct_gpu_body *body = b.bodies[b.pairs[large->side / 2].body[large->side & 1]];
     const ct_lattice *axis = plan->window.axis;
     snapped_triangle s = snap_triangle(&plan->window, body, large->side, large->triangle);
     const rectangle r = covered_box(&s, plan, w);
-    const uint64_t across = tiles_across(r.u0, r.u1);
-    if (!across) return; /* does not happen: a large triangle has tiles */
-    const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_LARGE_TILE,
-                  v0 = r.v0 + (int32_t)(index / across) * CT_LARGE_TILE;
+    const uint64_t across = squares_across(r.u0, r.u1);
+    if (!across) return; /* does not happen: a large triangle has squares */
+    const int32_t u0 = r.u0 + (int32_t)(index % across) * CT_LARGE_SQUARE,
+                  v0 = r.v0 + (int32_t)(index / across) * CT_LARGE_SQUARE;
     ct_triangle_setup setup;
     if (!make_setup_at(&setup, &s, axis, w, u0, v0)) return;
     const uint64_t first_ray = b.ray_offset[3 * (uint64_t)(large->side / 2) + (uint64_t)w];
     const uint64_t columns = (uint64_t)axis[ct_view_u(w)].n;
     CT_THREADS(t) {
-        const int32_t i = (int32_t)(t % CT_LARGE_TILE);
+        const int32_t i = (int32_t)(t % CT_LARGE_SQUARE);
         bool any = false;
         if (u0 + i >= r.u1) continue;
-        for (int32_t j = (int32_t)(t / CT_LARGE_TILE); j < CT_LARGE_TILE && v0 + j < r.v1;
-             j += (int32_t)(CT_BLOCK / CT_LARGE_TILE)) {
+        for (int32_t j = (int32_t)(t / CT_LARGE_SQUARE); j < CT_LARGE_SQUARE && v0 + j < r.v1;
+             j += (int32_t)(CT_BLOCK / CT_LARGE_SQUARE)) {
             int64_t e[3];
             for (int k = 0; k < 3; k++) e[k] = setup.edge[k] + i * setup.step_u[k] + j * setup.step_v[k];
             if (ct_covers(&setup, e[0], e[1], e[2]))
@@ -167,14 +167,14 @@ CT_DEVICE void raster_tile(const ct_raster_tables &b, const ct_gpu_large_triangl
 CT_KERNEL raster_large(const ct_raster_tables b) {
     if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_large = ct_large_triangle_count(b.counts->large_triangles);
-    const uint64_t n_tiles = ct_large_tile_count(b.counts->large_triangles);
+    const uint64_t n_squares = ct_large_square_count(b.counts->large_triangles);
     if (n_large > b.capacity.large_triangles) return;
-    CT_EACH_BLOCK(tile, n_tiles) {
+    CT_EACH_BLOCK(square, n_squares) {
         const ct_gpu_large_triangle large = b.large_triangles[ct_find_owner(
-            n_large, tile, [&](uint64_t i) { return b.large_triangles[i].first_tile; })];
+            n_large, square, [&](uint64_t i) { return b.large_triangles[i].first_square; })];
         CT_UNROLL
         for (int w = 0; w < 3; w++)
-            if (large.view == (uint32_t)w) raster_tile(b, &large, tile - large.first_tile, w);
+            if (large.view == (uint32_t)w) raster_square(b, &large, square - large.first_square, w);
     }
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_RASTER])) return;
     uint64_t most = 0; /* fragments of one shard */

@@ -26,7 +26,7 @@ struct ct_gpu_counts {
     uint64_t pairs, heavy_rows, candidates, rays, pages;
     uint64_t triangle_chunks, vertex_chunks, ray_chunks, chunks; /* chunks: all of these */
     uint64_t fragments;                                          /* CT_SHARDS times the count of the fullest shard */
-    uint64_t large_triangles; /* count << CT_LARGE_TILE_BITS | all their tiles: one addition counts both */
+    uint64_t large_triangles; /* count << CT_LARGE_SQUARE_BITS | all their squares: one addition counts both */
     uint64_t contacts, entries, spans;
     uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
     uint64_t patches, samples;                      /* for OpenGL to draw, and the samples of all their rectangles */
@@ -34,12 +34,12 @@ struct ct_gpu_counts {
     uint32_t unused;
 };
 
-enum { CT_LARGE_TILE_BITS = 34 };
+enum { CT_LARGE_SQUARE_BITS = 34 };
 CT_FN uint64_t ct_large_triangle_count(uint64_t packed) {
-    return packed >> CT_LARGE_TILE_BITS;
+    return packed >> CT_LARGE_SQUARE_BITS;
 }
-CT_FN uint64_t ct_large_tile_count(uint64_t packed) {
-    return packed & (((uint64_t)1 << CT_LARGE_TILE_BITS) - 1);
+CT_FN uint64_t ct_large_square_count(uint64_t packed) {
+    return packed & (((uint64_t)1 << CT_LARGE_SQUARE_BITS) - 1);
 }
 
 /* Elements that fit into each table. */

@@ -129,7 +129,7 @@ struct ct_device {
     int ordinal;
     unsigned grid; /* blocks of a launch */
     char name[96];
-    pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and who has which workspace */
+    pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and the use of workspaces */
     pthread_cond_t workspace_free, mesh_ready;
     ct_mesh_copy *meshes;
     ct_gl_context *gl;          /* on the same GPU; NULL: CUDA rasterises */
@@ -182,7 +182,7 @@ void ct_gpu_trim_pool(ct_device *device);    /* gives what the pool has unused b
 void ct_gpu_close_pool(ct_device *device);
 
 /* Device memory that any stream may use. NULL: over the budget or none left, even after freeing meshes and workspaces
- * that nobody uses, or the device is lost. `mine`, which may be NULL, is a workspace whose scratch is in use. */
+ * that are unused, or the device is lost. `mine`, which may be NULL, is a workspace whose scratch is in use. */
 void *ct_gpu_alloc(ct_device *device, uint64_t bytes, ct_memory_kind kind, const ct_workspace *mine);
 void ct_gpu_free(ct_device *device, void *memory, uint64_t bytes, ct_memory_kind kind);
 

@@ -47,7 +47,7 @@ static bool has_scratch(const ct_workspace *workspace) {
     return false;
 }
 
-/* Frees what nobody uses: meshes without bodies, or else the scratch of one idle workspace. False: there is none. */
+/* Frees unused memory: meshes without bodies, or else the scratch of one idle workspace. False: there is none. */
 static bool free_something(ct_device *device, const ct_workspace *mine) {
     ct_guard guard(device);
     if (device->lost) return false;

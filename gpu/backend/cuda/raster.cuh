@@ -24,10 +24,10 @@ struct ct_gpu_shard {
     uint64_t n_fragments, unused[15]; /* alone in its cache line */
 };
 
-/* A triangle that covers many samples of a view, in tiles of CT_LARGE_TILE x CT_LARGE_TILE samples. */
-enum { CT_LARGE_TILE = 32 };
+/* A triangle that covers many samples of a view, in squares of CT_LARGE_SQUARE x CT_LARGE_SQUARE samples. */
+enum { CT_LARGE_SQUARE = 32 };
 struct ct_gpu_large_triangle {
-    uint64_t first_tile;
+    uint64_t first_square;
     uint32_t side, triangle, view, unused;
 };
 
