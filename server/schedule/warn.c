@@ -12,7 +12,8 @@
     _Static_assert((int)CT_WARNING_##name == number, "warnings.h and contact.h differ in " #name);
 CONTACTD_WARNING_MAP(CHECK_WARNING)
 #define COUNT_WARNING(name, number, text) +1
-_Static_assert(0 CONTACTD_WARNING_MAP(COUNT_WARNING) == 0 CT_WARNING_MAP(COUNT_WARNING), "warnings.h lacks a code");
+enum { N_NAMED = 0 CONTACTD_WARNING_MAP(COUNT_WARNING), N_WARNINGS = 0 CT_WARNING_MAP(COUNT_WARNING) };
+_Static_assert(N_NAMED == N_WARNINGS, "warnings.h lacks a code");
 
 /* A scene of many bodies that flicker must not fill the disk. */
 enum { LINES = 20, WINDOW_S = 10 };
