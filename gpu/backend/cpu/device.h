@@ -149,7 +149,7 @@ void ct_workspace_end_exclusive(ct_workspace *workspace);
  * exclusive use. */
 void ct_workspaces_free_scratch(ct_device *device);
 
-/* device_gl.c and no_gl.c, for devices that OpenGL draws for: */
+/* device_gl.c and no_opengl.c, for devices that OpenGL draws for: */
 ct_status ct_cpu_gl_open(ct_device *device, ct_error *error); /* after its workspaces were made; sets device->draw */
 void ct_cpu_gl_close(ct_device *device);                      /* harmless after a failed open, and without one */
 void ct_cpu_gl_release(ct_workspace *workspace);              /* gives back the workspace's buffers */

@@ -1,4 +1,4 @@
-/* no_gl.c - device_gl.c's functions in a build without EGL. */
+/* no_opengl.c - device_gl.c's functions in a build without EGL. */
 #include "gpu/backend/cpu/device.h"
 
 #ifndef CT_HAVE_EGL
