@@ -16,6 +16,14 @@ static struct children children_of(const ct_clusters *c, uint32_t level, uint32_
     return (struct children){first, end < c->level[level] ? end : c->level[level]};
 }
 
+/* Bounds the rounding of a row of a pose applied to a point in the box: sixteen roundings of the largest partial sum.
+ */
+static double rounding_of(const double *row, const ct_cluster_box *box) {
+    double most = fabs(row[3]);
+    for (int j = 0; j < 3; j++) most += fabs(row[j]) * fmax(fabs((double)box->lo[j]), fabs((double)box->hi[j]));
+    return 0x1p-48 * most;
+}
+
 /* ---- the window ---- */
 
 /* Along an axis, in m: a box that ends at or before `beside_lo`, or begins at or after `beside_hi`, has no sample of
@@ -135,13 +143,8 @@ static struct query begin_query(const ct_near_body *body, const ct_window *windo
         q.axis[k] = limits_of(&window->axis[k], is_uniform);
         if (!body->pose) continue;
         const double *row = body->pose + 4 * k;
-        const ct_cluster_box *all = &body->boxes[body->clusters->n_nodes - 1];
-        double most = fabs(row[3]);
-        for (int j = 0; j < 3; j++) {
-            q.size[k][j] = fabs(row[j]);
-            most += fabs(row[j]) * fmax(fabs((double)all->lo[j]), fabs((double)all->hi[j]));
-        }
-        q.slack[k] = 0x1p-48 * most; /* sixteen roundings of the largest partial sum */
+        for (int j = 0; j < 3; j++) q.size[k][j] = fabs(row[j]);
+        q.slack[k] = rounding_of(row, &body->boxes[body->clusters->n_nodes - 1]);
     }
     return q;
 }
@@ -249,9 +252,7 @@ void ct_posed_box(const ct_clusters *clusters, const float *positions, const dou
     const ct_cluster_box *all = &clusters->rest[root];
     for (int k = 0; k < 3; k++) {
         struct extreme e = {.clusters = clusters, .positions = positions, .row = pose + 4 * k, .sign = 1};
-        double most = fabs(e.row[3]);
-        for (int j = 0; j < 3; j++) most += fabs(e.row[j]) * fmax(fabs((double)all->lo[j]), fabs((double)all->hi[j]));
-        e.slack = 0x1p-48 * most;
+        e.slack = rounding_of(e.row, all);
         for (int side = 0; side < 2; side++) {
             e.sign = side ? 1 : -1;
             e.best = -INFINITY;

@@ -208,8 +208,9 @@ static void put_box(struct cast_body *body, const struct box *box) {
         }
 }
 
-/* Compares the stages on two boxes on a window of so many samples of 2^shift units, all of whose bins are large; the
- * window ends where they do if it `clips`. Returns the length of their spans. */
+/* Compares the path with the stages on two boxes, in a window of `samples` samples along each axis, 2^shift units
+ * apart, to whose bins the path applies. If `clips`, the window ends where the boxes do. Returns the length of their
+ * spans. */
 static int64_t compare_boxes(const struct box boxes[2], int32_t samples, int32_t shift, bool clips, uint32_t first) {
     const int32_t n[3] = {samples, samples, samples}, shifts[3] = {shift, shift, shift};
     ct_window window = cast_window(n, shifts);
