@@ -31,12 +31,19 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
+/* No setting matters. */
+static ct_status check_nothing(const ct_scene_settings *s, ct_error *error) {
+    (void)s, (void)error;
+    return CT_OK;
+}
+
 /* ---- the table ---- */
 
 /* clang-format off */
 static const ct_method_row rows[] = {
     /* method         name   settings        takes: time budget, tolerance   cpu             cuda               */
     {CT_METHOD_LDI,   "ldi", check_sampling,        false,       false,      ct_cpu_run_ldi, ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_nothing,       false,       false,      ct_cpu_run_exact, NULL},
 };
 /* clang-format on */
 

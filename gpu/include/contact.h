@@ -130,8 +130,9 @@ const uint32_t *ct_mesh_triangles(const ct_mesh *mesh);
 
 /* How contacts are computed. gpu/methods.c is the table of methods, and of the backends that have them. */
 typedef enum ct_method {
-    CT_METHOD_NONE = 0, /* no method */
-    CT_METHOD_LDI = 1,  /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
+    CT_METHOD_NONE = 0,  /* no method */
+    CT_METHOD_LDI = 1,   /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
+    CT_METHOD_EXACT = 2, /* volume and gradient in closed form, from the triangles that cross; no samples */
 } ct_method;
 
 enum { CT_MAX_METHODS = 8 };
@@ -321,16 +322,21 @@ typedef struct ct_contact {
     uint32_t body[2];      /* handles; body[0] <= body[1] */
     uint32_t index;        /* among the contacts of this pair, from 0 */
     double volume;         /* m^3. LDI: the mean of three views */
-    double volumes[3];     /* m^3. LDI: seen along x, y, z */
+    double volumes[3];     /* m^3. LDI: seen along x, y, z; exact: all are volume */
     double error_bound;    /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
-    double error_estimate; /* m^3. LDI: half the spread of the three volumes, an estimate and not a bound */
+    double error_estimate; /* m^3. LDI: half the spread of the three volumes, an estimate and not a bound.
+                              Exact: error_bound */
+
+    uint32_t max_winding; /* largest |winding number| of one body at the other's surface inside it. Above 1 a body
+                             overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
 
     /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */
     double depth;     /* m, volume / area; 0 where area is 0 */
     double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
     double tangents[2][3];             /* unit vectors, orthogonal to the normal and to each other */
-    double center[3];                  /* m, midpoint of the two surfaces' weighted barycentres */
+    double center[3];                  /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
+                                          intersection's centre of gravity */
     double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
                                           origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
 
@@ -431,7 +437,8 @@ typedef struct ct_result {
     double quality;     /* 0..1: how much of its work the method did; 1 if it completed */
     uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes */
     uint64_t rays;      /* ray samples cast */
-    uint64_t fragments; /* ray-triangle crossings kept, which are those that can bound a span: a measure of work */
+    uint64_t fragments; /* a measure of work. LDI: ray-triangle crossings kept, which are those that can bound a span;
+                           exact: pairs of triangles that cross or nearly touch */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */
     size_t n_warnings;
     ct_warning *warnings; /* [n_warnings], in rising order of body, at most one of each body; NULL if there is none */

@@ -18,7 +18,7 @@ struct step_state {
 struct batch {
     ct_device *device;
     ct_workspace *workspace;
-    ct_plan_pair_fn plan_pair; /* the method's */
+    const ct_pair_method *method;
     ct_step *steps;
     struct step_state *states;
     ct_pair_task *pairs;
@@ -48,7 +48,7 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
                       &step->error);
     double paired = ct_now();
     state->broadphase = paired - uploaded;
-    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, NULL);
+    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, batch->method->needs_boxes, NULL);
     state->upload += ct_now() - paired;
 }
 
@@ -78,7 +78,7 @@ static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) 
         pair->stiffness = scene->settings.stiffness;
         pair->is_alone = scene->broad.n_pairs == 1;
         ct_error why = {0};
-        if (batch->plan_pair(batch->device, &scene->settings, pair, &why)) {
+        if (batch->method->plan(batch->device, &scene->settings, pair, &why)) {
             ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
                     why.message);
             return 0;
@@ -109,7 +109,7 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
 
 static void compute_small_pair(void *argument, uint32_t i, uint32_t worker) {
     struct batch *batch = argument;
-    ct_cpu_compute_pair(batch->workspace, &batch->pairs[batch->order[i]], worker, false);
+    batch->method->compute(batch->workspace, &batch->pairs[batch->order[i]], worker, false);
 }
 
 /* ns; below this much work, waking other threads costs more than they save. */
@@ -129,12 +129,12 @@ static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     uint32_t n_small = 0;
     for (size_t i = 0; i < n; i++) {
         if (uses_threads && is_worth_spreading(&batch->pairs[i], total, device->threads))
-            ct_cpu_compute_pair(batch->workspace, &batch->pairs[i], 0, true);
+            batch->method->compute(batch->workspace, &batch->pairs[i], 0, true);
         else
             order[n_small++] = (uint32_t)i;
     }
     batch->order = order;
-    if (device->draw)
+    if (device->draw && batch->method->is_drawn)
         ct_cpu_draw_pairs(batch->workspace, batch->pairs, order, n_small, uses_threads);
     else if (uses_threads)
         ct_pool_run(device->pool, n_small, compute_small_pair, batch);
@@ -156,7 +156,7 @@ static void retry_pairs(struct batch *batch, size_t n) {
         pair->status = CT_OK;
         pair->rays = pair->fragments = 0;
         memset(pair->seconds, 0, sizeof pair->seconds);
-        ct_cpu_compute_pair(batch->workspace, pair, 0, false);
+        batch->method->compute(batch->workspace, pair, 0, false);
     }
     if (is_exclusive) ct_workspace_end_exclusive(batch->workspace);
 }
@@ -218,13 +218,14 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
-void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair) {
-    struct batch batch = {.device = device, .steps = steps, .plan_pair = plan_pair, .is_wide = n_steps > FEW_STEPS};
+void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const ct_pair_method *method) {
+    struct batch batch = {.device = device, .steps = steps, .method = method, .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
         ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
-        for (size_t i = 0; i < n_steps && !batch.is_wide; i++) ct_cpu_refit_clusters(device, &steps[i], device->pool);
+        for (size_t i = 0; i < n_steps && !batch.is_wide; i++)
+            ct_cpu_refit_clusters(device, &steps[i], method->needs_boxes, device->pool);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);
     }

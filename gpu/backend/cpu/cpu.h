@@ -6,6 +6,8 @@
 
 extern const ct_backend ct_backend_cpu;
 
-void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps); /* a ct_method_run */
+/* Each a ct_method_run: */
+void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps);
+void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps);
 
 #endif

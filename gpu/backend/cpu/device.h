@@ -11,6 +11,7 @@
 #include "gpu/base/clock.h"
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
+#include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
@@ -30,6 +31,7 @@ typedef struct ct_kernels {
     const ct_span_cpu *span;
     const ct_compact_cpu *compact;
     const ct_volume_cpu *volume;
+    const ct_exact_cpu *exact;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
@@ -49,6 +51,16 @@ struct ct_resident {
     bool has_moved;      /* rigid: an applied update changed its pose */
 };
 
+/* The method `exact`: one thread's scratch. */
+typedef struct ct_exact_scratch {
+    ct_crossing_lists lists;
+    /* For the thread that drives a pair: */
+    ct_arena arena;          /* until the end of the pair; counted against the device's budget */
+    ct_buffer cluster_pairs; /* ct_cluster_pair */
+    ct_buffer gradient[2];   /* int64_t [vertices][3], zero between pairs */
+    ct_buffer touched[2];    /* a bit per vertex, zero between pairs */
+} ct_exact_scratch;
+
 /* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
     /* A pair on its lattice, for the thread that drives the pair: */
@@ -66,6 +78,7 @@ typedef struct ct_thread_scratch {
     uint64_t sums_pair;    /* number of the pair task that sums belong to; 0: none, and all are zero */
     uint64_t rays_cast, fragments;
     double raster_seconds, span_seconds;
+    ct_exact_scratch exact;
     ct_arena answers; /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 
@@ -162,9 +175,9 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 /* near_cpu.c: */
 /* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
-/* Refits stale cluster boxes of the bodies in a step's pairs where that is worth it; pool: NULL on a thread of the
- * pool. */
-void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool);
+/* Refits stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. always: else only
+ * where LDI gains by it. */
+void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_pool *pool);
 /* The box of a rigid body. */
 void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
 /* Body b of a planned pair for queries. False: it has no clusters, or its boxes are stale. */
@@ -172,13 +185,27 @@ bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *body);
 /* Triangles that may matter of body b of a planned pair; an estimate. */
 uint64_t ct_cpu_count_near(const ct_pair_task *pair, int b);
 
-/* Plans a pair whose bodies are set: its window, tiles, bins, span rule, contacts and cost. What a method that casts
- * rays brings of its own. */
+/* Plans a pair whose bodies are set: its number of contacts and cost, and whatever the method needs. */
 typedef ct_status (*ct_plan_pair_fn)(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                                      ct_error *error);
 
-/* batch.c: runs steps whose method casts the rays that plan_pair plans; see ct_method_run. */
-void ct_cpu_run_rays(ct_device *device, ct_step *steps, size_t n_steps, ct_plan_pair_fn plan_pair);
+/* Computes a planned pair, on the calling worker alone or spread over the pool. */
+typedef void (*ct_compute_pair_fn)(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
+
+/* What a method brings of its own to a batch. */
+typedef struct ct_pair_method {
+    ct_plan_pair_fn plan;
+    ct_compute_pair_fn compute;
+    bool is_drawn;    /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
+    bool needs_boxes; /* cluster boxes of all bodies in pairs are current */
+} ct_pair_method;
+
+/* batch.c: runs steps, pair by pair; see ct_method_run. */
+void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const ct_pair_method *method);
+
+/* A ct_pair_method of methods that cast rays: plan fills the window, tiles, bins, span rule, contacts and cost. */
+#define CT_RAY_METHOD(plan_pair)                                                                                       \
+    { .plan = plan_pair, .compute = ct_cpu_compute_pair, .is_drawn = true }
 
 /* compute_pair.c: computes one pair, on the calling worker alone or spread over the pool. If OpenGL draws: from
  * pair->drawing, which then holds all of the pair's bins, or else by drawings of its own, on worker 0 or spread. */

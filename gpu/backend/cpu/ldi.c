@@ -40,5 +40,6 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
 }
 
 void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
-    ct_cpu_run_rays(device, steps, n_steps, plan_pair);
+    static const ct_pair_method method = CT_RAY_METHOD(plan_pair);
+    ct_cpu_run_pairs(device, steps, n_steps, &method);
 }

@@ -51,14 +51,15 @@ static bool is_worth_refitting(const ct_box *body, const ct_box *other) {
     return part < 1;
 }
 
-void ct_cpu_refit_clusters(ct_device *device, ct_step *step, ct_pool *pool) {
+void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_pool *pool) {
     const ct_scene *scene = step->scene;
     for (size_t p = 0; !step->error.status && p < scene->broad.n_pairs; p++) {
         const ct_body *body[2] = {scene->bodies[scene->broad.pairs[p].a], scene->bodies[scene->broad.pairs[p].b]};
         for (int b = 0; b < 2; b++) {
             struct refit refit = {device->kernels->snap, body[b]->resident};
             ct_resident *resident = refit.resident;
-            if (!resident->is_stale || !is_worth_refitting(&body[b]->box, &body[1 - b]->box)) continue;
+            if (!resident->is_stale) continue;
+            if (!always && !is_worth_refitting(&body[b]->box, &body[1 - b]->box)) continue;
             const uint32_t chunks = (resident->clusters->n + REFIT_CHUNK - 1) / REFIT_CHUNK;
             ct_pool_run(chunks > 1 ? pool : NULL, chunks, refit_chunk, &refit);
             ct_clusters_refit_tree(resident->clusters, resident->boxes);

@@ -1,0 +1,524 @@
+/* exact_pair.c - the method `exact` on the CPU: plans a pair, finds its crossings and winding numbers, and adds up the
+ * parts of both surfaces that lie inside the other body. */
+#include "gpu/backend/cpu/exact_pair.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/cpu.h"
+#include "gpu/mesh/mesh.h"
+
+/* ---- planning ---- */
+
+/* Estimate in ns; only the choice between one thread and several depends on it. */
+static double cost_of(const ct_pair_task *pair) {
+    double triangles = 0;
+    for (int b = 0; b < 2; b++) {
+        const ct_box *own = &pair->body[b]->box, *other = &pair->body[1 - b]->box;
+        double part = 1;
+        for (int k = 0; k < 3; k++) {
+            const double size = own->hi[k] - own->lo[k];
+            if (size > 0) part *= fmin(1, (fmin(own->hi[k], other->hi[k]) - fmax(own->lo[k], other->lo[k])) / size);
+        }
+        triangles += part * pair->body[b]->mesh->n_triangles;
+    }
+    return 5000 + 20 * triangles;
+}
+
+static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                           ct_error *error) {
+    (void)device, (void)settings;
+    for (int b = 0; b < 2; b++)
+        if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
+    pair->n_contacts = 1;
+    pair->cost = cost_of(pair);
+    return CT_OK;
+}
+
+/* ---- memory ---- */
+
+static ct_exact_scratch *driver_of(const ct_exact_pair *exact) {
+    return &exact->workspace->workers[exact->driver].exact;
+}
+
+/* Memory until the end of the pair. NULL: the pair has failed. */
+static void *allocate(ct_exact_pair *exact, size_t bytes) {
+    void *memory = ct_arena_alloc(&driver_of(exact)->arena, &exact->device->budget, bytes ? bytes : 1);
+    if (!memory) exact->has_failed = true;
+    return memory;
+}
+
+static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
+    void *memory = allocate(exact, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
+
+static void for_each(ct_exact_pair *exact, uint32_t n, ct_pool_fn task) {
+    if (exact->has_failed) return;
+    if (exact->is_spread)
+        ct_pool_run(exact->device->pool, n, task, exact);
+    else
+        for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
+}
+
+/* ---- bodies ---- */
+
+static const ct_cluster_box *current_boxes(ct_exact_pair *exact, const ct_body *body, const ct_clusters *clusters) {
+    if (body->kind == CT_BODY_RIGID) return clusters->rest;
+    if (body->resident->boxes && !body->resident->is_stale) return body->resident->boxes;
+    ct_cluster_box *boxes = allocate(exact, clusters->n_nodes * sizeof *boxes);
+    if (!boxes) return NULL;
+    ct_clusters_refit(clusters, body->resident->positions, 0, clusters->n, boxes);
+    ct_clusters_refit_tree(clusters, boxes);
+    return boxes;
+}
+
+static double reach_of(const ct_mesh *mesh) {
+    double reach = 0;
+    for (int k = 0; k < 3; k++) reach = fmax(reach, fmax(fabs(mesh->lo[k]), fabs(mesh->hi[k])));
+    return reach;
+}
+
+static void begin_part(ct_exact_pair *exact, int b) {
+    const ct_body *body = exact->pair->body[b];
+    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    ct_exact_part *part = &exact->part[b];
+    ct_exact_scratch *scratch = driver_of(exact);
+    ct_budget *budget = &exact->device->budget;
+    const ct_topology *topology = ct_mesh_topology(body->mesh, NULL); /* made when the pair was planned */
+    const uint32_t n_clusters = topology->clusters->n, n_vertices = body->mesh->n_vertices;
+    part->body = (ct_exact_body){
+        .topology = topology,
+        .boxes = current_boxes(exact, body, topology->clusters),
+        .positions = is_rigid ? body->mesh->positions : body->resident->positions,
+        .pose = ct_lattice_pose_of(&exact->lattice, is_rigid ? body->pose : NULL, reach_of(body->mesh)),
+        .n_triangles = body->mesh->n_triangles,
+        .placed = allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
+        .placed_as = allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
+    };
+    if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
+                           scratch->gradient[b].capacity, true) ||
+        !ct_buffer_reserve(&scratch->touched[b], budget, (n_vertices + 63) / 64 * sizeof(uint64_t),
+                           scratch->touched[b].capacity, true)) {
+        exact->has_failed = true;
+        return;
+    }
+    part->gradient = (ct_exact_gradient){scratch->gradient[b].data, scratch->touched[b].data, exact->is_spread};
+}
+
+/* ---- placing ---- */
+
+/* Takes a cluster into the body's list, without its coordinates. NULL: out of memory. */
+static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body, uint32_t cluster, bool needs_boxes) {
+    const ct_clusters *clusters = body->topology->clusters;
+    const uint32_t first = clusters->first_vertex[cluster], first_triangle = cluster * CT_CLUSTER_TRIANGLES;
+    const uint32_t left = body->n_triangles - first_triangle;
+    ct_placed_cluster *c = &body->placed[body->n_placed];
+    *c = (ct_placed_cluster){.cluster = cluster,
+                             .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
+                             .n_vertices = clusters->first_vertex[cluster + 1] - first,
+                             .vertices = clusters->vertices + first,
+                             .corners = body->topology->corners + first_triangle};
+    c->points = allocate(exact, c->n_vertices * sizeof *c->points);
+    if (needs_boxes) c->boxes = allocate(exact, 6 * sizeof *c->boxes);
+    if (exact->has_failed) return NULL;
+    body->placed_as[cluster] = ++body->n_placed;
+    return c;
+}
+
+/* Clusters that one task places. */
+enum { PLACE_CHUNK = 16 };
+
+struct chunk {
+    int part;
+    uint32_t first, end;
+};
+
+/* Chunk i of n[0] items of part 0 and n[1] of part 1. */
+static struct chunk chunk_at(uint32_t i, const uint32_t n[2], uint32_t size) {
+    const uint32_t chunks = (n[0] + size - 1) / size;
+    const int part = i >= chunks;
+    const uint32_t first = (part ? i - chunks : i) * size, end = first + size;
+    return (struct chunk){part, first, end < n[part] ? end : n[part]};
+}
+
+static uint32_t count_chunks(const uint32_t n[2], uint32_t size) {
+    return (n[0] + size - 1) / size + (n[1] + size - 1) / size;
+}
+
+static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_exact_pair *exact = argument;
+    const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
+    const struct chunk chunk = chunk_at(i, n, PLACE_CHUNK);
+    ct_exact_body *body = &exact->part[chunk.part].body;
+    for (uint32_t c = chunk.first; c < chunk.end; c++)
+        exact->device->kernels->exact->place(&body->placed[c], &body->pose, body->positions);
+}
+
+/* Places the clusters of all pairs. */
+static void place_pairs(ct_exact_pair *exact) {
+    for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++) {
+        const uint32_t cluster[2] = {exact->cluster_pairs[i].a, exact->cluster_pairs[i].b};
+        for (int b = 0; b < 2; b++)
+            if (!exact->part[b].body.placed_as[cluster[b]]) list_cluster(exact, &exact->part[b].body, cluster[b], true);
+    }
+    const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
+    for_each(exact, count_chunks(n, PLACE_CHUNK), place_chunk);
+}
+
+/* For floods, on the driving thread: body i of the flood is part `first`, or the other one. */
+struct placer {
+    ct_exact_pair *exact;
+    int first;
+};
+
+static const ct_placed_cluster *place_one(ct_exact_pair *exact, int b, uint32_t cluster) {
+    ct_exact_body *body = &exact->part[b].body;
+    if (body->placed_as[cluster]) return &body->placed[body->placed_as[cluster] - 1];
+    ct_placed_cluster *c = list_cluster(exact, body, cluster, false);
+    if (c) exact->device->kernels->exact->place(c, &body->pose, body->positions);
+    return c;
+}
+
+static const ct_placed_cluster *place_for_flood(void *argument, int i, uint32_t cluster) {
+    const struct placer *placer = argument;
+    return place_one(placer->exact, i ? 1 - placer->first : placer->first, cluster);
+}
+
+/* ---- crossings ---- */
+
+/* Body 1 moves along (e, e^2, e^3) in pass 0, against it in pass 1. */
+static int moved_in(int pass) {
+    return pass ? -1 : 1;
+}
+
+/* Pairs of clusters that one task crosses: about 20 us. */
+enum { CROSS_CHUNK = 32 };
+
+static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
+    ct_exact_pair *exact = argument;
+    const size_t first = (size_t)i * CROSS_CHUNK, left = exact->n_cluster_pairs - first;
+    ct_crossing_lists *lists = &exact->workspace->workers[worker].exact.lists;
+    const ct_exact_body *a = &exact->part[0].body, *b = &exact->part[1].body;
+    for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++)
+        exact->device->kernels->exact->cross(&a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
+                                             &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1],
+                                             moved_in(exact->pass), &exact->device->budget, lists);
+    if (lists->is_full) exact->has_failed = true;
+}
+
+/* Sorts the threads' crossings of a body by cluster. */
+static void gather_crossings(ct_exact_pair *exact, int b) {
+    ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
+    const uint32_t n_clusters = exact->part[b].body.topology->clusters->n;
+    uint32_t *count = allocate_zeroed(exact, n_clusters * sizeof *count);
+    size_t n = 0;
+    for (uint32_t w = exact->first_worker; w < exact->end_worker && count; w++) {
+        const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+        const ct_crossing *list = lists->of_body[b].data;
+        for (size_t i = 0; i < lists->n[b]; i++) count[list[i].triangle / CT_CLUSTER_TRIANGLES]++;
+        n += lists->n[b];
+    }
+    surface->n_crossed = 0;
+    surface->crossings = allocate(exact, n * sizeof *surface->crossings);
+    surface->crossed_as = allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
+    for (uint32_t c = 0; c < n_clusters && !exact->has_failed; c++) surface->n_crossed += count[c] > 0;
+    surface->first_crossing = allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossing);
+    surface->crossed_clusters = allocate(exact, surface->n_crossed * sizeof *surface->crossed_clusters);
+    surface->crossed = allocate(exact, surface->n_crossed * sizeof *surface->crossed);
+    size_t *at = allocate(exact, surface->n_crossed * sizeof *at);
+    if (exact->has_failed) return;
+    uint32_t crossed = 0;
+    size_t first = 0;
+    for (uint32_t c = 0; c < n_clusters; c++) {
+        if (!count[c]) continue;
+        surface->crossed_clusters[crossed] = c;
+        surface->first_crossing[crossed] = at[crossed] = first;
+        surface->crossed_as[c] = ++crossed;
+        first += count[c];
+    }
+    surface->first_crossing[crossed] = first;
+    for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
+        ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+        ct_crossing *list = lists->of_body[b].data;
+        for (size_t i = 0; i < lists->n[b]; i++)
+            surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] = &list[i];
+    }
+    for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
+        const uint32_t cluster = surface->crossed_clusters[i];
+        const ct_clusters *clusters = exact->part[b].body.topology->clusters;
+        const size_t crossings = surface->first_crossing[i + 1] - surface->first_crossing[i];
+        const size_t most = crossings < CT_CLUSTER_TRIANGLES ? crossings : CT_CLUSTER_TRIANGLES;
+        surface->crossed[i].triangles = allocate(exact, most * sizeof *surface->crossed[i].triangles);
+        surface->crossed[i].winding =
+            allocate(exact, (clusters->first_vertex[cluster + 1] - clusters->first_vertex[cluster]) * sizeof(int32_t));
+        if (exact->has_failed) return;
+    }
+}
+
+enum { TOTAL_CHUNK = 16 };
+
+static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_exact_pair *exact = argument;
+    const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
+                           exact->part[1].surface[exact->pass].n_crossed};
+    const struct chunk chunk = chunk_at(i, n, TOTAL_CHUNK);
+    ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
+    const ct_topology *topology = exact->part[chunk.part].body.topology;
+    for (uint32_t c = chunk.first; c < chunk.end; c++) {
+        const size_t first = surface->first_crossing[c];
+        const bool is_consistent =
+            ct_total_crossings(topology, surface->crossed_clusters[c], surface->crossings + first,
+                               surface->first_crossing[c + 1] - first, &surface->crossed[c]);
+        assert(is_consistent);
+        (void)is_consistent;
+    }
+}
+
+/* Returns whether a tie was broken. */
+static bool find_crossings(ct_exact_pair *exact) {
+    bool has_ties = false;
+    uint64_t n_inconsistent = 0;
+    for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
+        ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+        lists->n[0] = lists->n[1] = 0;
+        lists->has_ties = lists->is_full = false;
+        lists->n_inconsistent = 0;
+    }
+    for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
+    for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
+        const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+        has_ties |= lists->has_ties;
+        n_inconsistent += lists->n_inconsistent;
+        exact->pair->fragments += lists->n[0];
+    }
+    assert(n_inconsistent == 0);
+    (void)n_inconsistent;
+    for (int b = 0; b < 2 && !exact->has_failed; b++) gather_crossings(exact, b);
+    const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
+                           exact->part[1].surface[exact->pass].n_crossed};
+    for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
+    return has_ties;
+}
+
+/* ---- winding numbers ---- */
+
+static void find_winding_numbers(ct_exact_pair *exact, int b) {
+    ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
+    const ct_topology *topology = exact->part[b].body.topology;
+    struct placer placer = {exact, b};
+    surface->of_unit = allocate_zeroed(exact, topology->n_units * sizeof *surface->of_unit);
+    ct_flood flood = {.body = {&exact->part[b].body, &exact->part[1 - b].body},
+                      .moved = b == 0 ? moved_in(exact->pass) : -moved_in(exact->pass),
+                      .crossed_as = surface->crossed_as,
+                      .crossed = surface->crossed,
+                      .crossed_clusters = surface->crossed_clusters,
+                      .n_crossed = surface->n_crossed,
+                      .place = place_for_flood,
+                      .argument = &placer,
+                      .is_crossed = allocate_zeroed(exact, topology->n_units),
+                      .is_known = allocate_zeroed(exact, topology->n_units),
+                      .is_done = allocate_zeroed(exact, topology->n_components),
+                      .queue = allocate(exact, topology->n_units * sizeof *flood.queue),
+                      .of_unit = surface->of_unit,
+                      .has_inside = allocate_zeroed(exact, topology->clusters->n)};
+    if (exact->has_failed) return;
+    if (!ct_flood_winding_numbers(&flood)) {
+        exact->has_failed = true;
+        return;
+    }
+    exact->pair->rays += flood.n_rays;
+    surface->n_added = 0;
+    for (uint32_t c = 0; c < topology->clusters->n; c++) surface->n_added += flood.has_inside[c];
+    surface->added = allocate(exact, surface->n_added * sizeof *surface->added);
+    surface->sums = allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
+    if (exact->has_failed) return;
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < topology->clusters->n; c++)
+        if (flood.has_inside[c]) surface->added[n++] = c;
+}
+
+/* ---- adding up ---- */
+
+enum { ADD_CHUNK = 16 };
+
+static void add_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_exact_pair *exact = argument;
+    const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added, exact->part[1].surface[exact->pass].n_added};
+    const struct chunk chunk = chunk_at(i, n, ADD_CHUNK);
+    ct_exact_part *part = &exact->part[chunk.part];
+    const ct_exact_surface *surface = &part->surface[exact->pass];
+    const ct_topology *topology = part->body.topology;
+    const ct_exact_cpu *kernels = exact->device->kernels->exact;
+    for (uint32_t k = chunk.first; k < chunk.end; k++) {
+        const uint32_t cluster = surface->added[k], as = surface->crossed_as[cluster];
+        const ct_winding_numbers w = {.crossed = as ? &surface->crossed[as - 1] : NULL,
+                                      .of_unit = surface->of_unit + topology->first_unit[cluster],
+                                      .unit_in_cluster =
+                                          topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES};
+        ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
+        if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
+        kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);
+    }
+}
+
+/* Lists the clusters inside that have no coordinates yet; add_chunk places them. */
+static void list_added(ct_exact_pair *exact, int b) {
+    ct_exact_body *body = &exact->part[b].body;
+    const ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
+    for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
+        if (body->placed_as[surface->added[k]]) continue;
+        ct_placed_cluster *placed = list_cluster(exact, body, surface->added[k], false);
+        if (placed) placed->residual = -1;
+    }
+}
+
+/* Bounds the winding numbers of a cluster's triangles. */
+static double bound_winding(const ct_topology *topology, const ct_exact_surface *surface, uint32_t cluster) {
+    const uint32_t as = surface->crossed_as[cluster];
+    int32_t of_unit = 0, relative = 0;
+    for (uint32_t u = topology->first_unit[cluster]; u < topology->first_unit[cluster + 1]; u++)
+        if (abs(surface->of_unit[u]) > of_unit) of_unit = abs(surface->of_unit[u]);
+    if (!as) return of_unit;
+    const uint32_t n = topology->clusters->first_vertex[cluster + 1] - topology->clusters->first_vertex[cluster];
+    for (uint32_t v = 0; v < n; v++)
+        if (abs(surface->crossed[as - 1].winding[v]) > relative) relative = abs(surface->crossed[as - 1].winding[v]);
+    return of_unit + relative + 2; /* between its corners a triangle may be deeper inside */
+}
+
+/* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^51 steps,
+ * so that it can be rounded by adding a constant, and the sum of all shares is below 2^61, so that nothing overflows.
+ * The part of a triangle inside the other body has no larger projection along an axis than its cluster's box has, cut
+ * to the other body's box. */
+static int plan_fixed_point(const ct_exact_pair *exact) {
+    double sum = 0, most = 0;
+    for (int pass = 0; pass < exact->n_passes; pass++) {
+        double of_part[2] = {0, 0};
+        for (int b = 0; b < 2; b++) {
+            const ct_exact_body *own = &exact->part[b].body, *other = &exact->part[1 - b].body;
+            const ct_exact_surface *surface = &exact->part[b].surface[pass];
+            const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
+            for (uint32_t k = 0; k < surface->n_added; k++) {
+                const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
+                double size[3], face = 0;
+                for (int i = 0; i < 3; i++)
+                    size[i] = fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
+                for (int i = 0; i < 3; i++) face = fmax(face, size[i] * size[(i + 1) % 3]);
+                const double share = face * (1 + bound_winding(own->topology, surface, surface->added[k]));
+                most = fmax(most, share);
+                of_part[b] += share * CT_CLUSTER_TRIANGLES;
+            }
+        }
+        sum += of_part[0] + of_part[1];
+    }
+    int of_most, of_sum;
+    frexp(most, &of_most);
+    frexp(sum, &of_sum);
+    return of_most - 51 > of_sum - 61 ? of_most - 51 : of_sum - 61;
+}
+
+static double measure_residual(const ct_exact_body *body) {
+    double most = 0;
+    for (uint32_t i = 0; i < body->n_placed; i++) most = fmax(most, body->placed[i].residual);
+    return most + body->pose.rounding;
+}
+
+/* Adds a pass's sums to the totals, in the order of the clusters. */
+static void total_sums(ct_exact_pair *exact) {
+    ct_exact_totals *totals = &exact->totals;
+    double first_moment[2][3] = {{0}}, rounding[2] = {0}, fixed_point[2] = {0}, moved_volume[2];
+    for (int b = 0; b < 2; b++) {
+        const ct_exact_part *part = &exact->part[b];
+        const ct_exact_surface *surface = &part->surface[exact->pass];
+        double area = 0, near_area = 0;
+        for (uint32_t k = 0; k < surface->n_added; k++) {
+            const ct_cluster_sums *s = &surface->sums[k];
+            for (int i = 0; i < 3; i++) {
+                totals->force[b][i] += s->force[i];
+                for (int j = 0; j < 3; j++) totals->moment[b][i][j] += s->moment[i][j];
+                first_moment[b][i] += s->first_moment[i];
+            }
+            area += s->area;
+            near_area += s->near_area;
+            rounding[b] += s->rounding;
+            fixed_point[b] += s->fixed_point;
+            if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
+            const ct_node_box box = ct_exact_node_box(&part->body, surface->added[k]);
+            const double size = box.hi[0] - box.lo[0] + (box.hi[1] - box.lo[1]) + (box.hi[2] - box.lo[2]);
+            near_area += 4 * CT_CLUSTER_TRIANGLES * size; /* triangles change their area as their corners move */
+        }
+        moved_volume[b] = measure_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
+    }
+    for (int i = 0; i < 3; i++) totals->first_moment[i] += first_moment[0][i] + first_moment[1][i];
+    totals->rounding += rounding[0] + rounding[1];
+    totals->fixed_point += fixed_point[0] + fixed_point[1];
+    totals->moved_volume += moved_volume[0] + moved_volume[1];
+}
+
+/* Finds both surfaces with one perturbation. Returns whether the other one may find others: a tie was broken. */
+static bool find_surfaces(ct_exact_pair *exact) {
+    const double start = ct_now();
+    const bool has_ties = find_crossings(exact);
+    exact->pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
+    for (int b = 0; b < 2 && !exact->has_failed; b++) find_winding_numbers(exact, b);
+    for (int b = 0; b < 2 && !exact->has_failed; b++) list_added(exact, b);
+    return has_ties;
+}
+
+static void add_up(ct_exact_pair *exact) {
+    exact->exponent = plan_fixed_point(exact);
+    for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
+        const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
+                               exact->part[1].surface[exact->pass].n_added};
+        for_each(exact, count_chunks(n, ADD_CHUNK), add_chunk);
+        total_sums(exact);
+    }
+}
+
+static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+    ct_exact_pair exact = {.device = workspace->device,
+                           .workspace = workspace,
+                           .pair = pair,
+                           .driver = worker,
+                           .is_spread = is_spread,
+                           .first_worker = is_spread ? 0 : worker,
+                           .end_worker = is_spread ? workspace->device->threads : worker + 1,
+                           .lattice = ct_plan_exact_lattice(&pair->body[0]->box, &pair->body[1]->box)};
+    const double start = ct_now();
+    for (int b = 0; b < 2; b++) begin_part(&exact, b);
+    ct_exact_scratch *scratch = driver_of(&exact);
+    if (!exact.has_failed && !ct_find_cluster_pairs(&exact.part[0].body, &exact.part[1].body, &scratch->cluster_pairs,
+                                                    &exact.n_cluster_pairs, &exact.device->budget))
+        exact.has_failed = true;
+    exact.cluster_pairs = scratch->cluster_pairs.data;
+    if (!exact.has_failed) place_pairs(&exact);
+    pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
+    const double placed = ct_now(), crossed = pair->seconds[CT_PHASE_RASTER];
+    exact.n_passes = 1;
+    if (!exact.has_failed && find_surfaces(&exact) && !exact.has_failed) {
+        exact.n_passes = 2;
+        exact.pass = 1;
+        find_surfaces(&exact);
+    }
+    if (!exact.has_failed) add_up(&exact);
+    const double summed = ct_now();
+    pair->seconds[CT_PHASE_SPAN] += summed - placed - (pair->seconds[CT_PHASE_RASTER] - crossed);
+    ct_exact_finish(&exact);
+    pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
+    ct_arena_reset(&scratch->arena, &exact.device->budget);
+    if (exact.has_failed) {
+        pair->status = CT_OUT_OF_MEMORY;
+        ct_cpu_clear_pair(pair);
+    }
+}
+
+void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
+    static const ct_pair_method method = {.plan = plan_pair, .compute = compute_pair, .needs_boxes = true};
+    ct_cpu_run_pairs(device, steps, n_steps, &method);
+}

@@ -1,0 +1,61 @@
+/* exact_pair.h - the method `exact` on the CPU: the state of a pair while it is computed, shared by exact_pair.c, which
+ * adds up its surfaces, and finish_exact.c, which makes the contact. */
+#ifndef CT_EXACT_PAIR_H
+#define CT_EXACT_PAIR_H
+
+#include <stdatomic.h>
+
+#include "gpu/backend/cpu/device.h"
+#include "gpu/exact/flood.h"
+
+/* What one perturbation finds of a body's surface. */
+typedef struct ct_exact_surface {
+    /* Clusters with crossings: */
+    ct_crossing **crossings;     /* by cluster; until they are totalled */
+    size_t *first_crossing;      /* [n_crossed + 1] */
+    uint32_t *crossed_clusters;  /* [n_crossed] rising */
+    uint32_t *crossed_as;        /* [clusters] 1 + index of a crossed cluster, or 0 */
+    ct_crossed_cluster *crossed; /* [n_crossed] */
+    uint32_t n_crossed;
+    /* Winding numbers: */
+    int32_t *of_unit; /* [units] */
+    uint32_t *added;  /* [n_added] rising: clusters whose surface is inside, or partly */
+    uint32_t n_added;
+    ct_cluster_sums *sums; /* [n_added] */
+} ct_exact_surface;
+
+/* One body of a pair. */
+typedef struct ct_exact_part {
+    ct_exact_body body;
+    ct_exact_surface surface[2]; /* by perturbation */
+    ct_exact_gradient gradient;  /* the sum over the perturbations */
+} ct_exact_part;
+
+/* What the pair's sums come to, over one or both perturbations. */
+typedef struct ct_exact_totals {
+    ct_int128 force[2][3], moment[2][3][3];                      /* per body; see ct_cluster_sums */
+    double first_moment[3], rounding, fixed_point, moved_volume; /* units */
+    uint32_t max_winding;
+} ct_exact_totals;
+
+typedef struct ct_exact_pair {
+    ct_device *device;
+    ct_workspace *workspace;
+    ct_pair_task *pair;
+    uint32_t driver;
+    bool is_spread;
+    uint32_t first_worker, end_worker;
+    ct_exact_lattice lattice;
+    ct_exact_part part[2];
+    const ct_cluster_pair *cluster_pairs;
+    size_t n_cluster_pairs;
+    int pass, n_passes; /* perturbations: one, or both where there are ties */
+    int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
+    ct_exact_totals totals;
+    atomic_bool has_failed; /* out of memory */
+} ct_exact_pair;
+
+/* Makes the pair's contact from the totals and the gradients, which it clears. */
+void ct_exact_finish(ct_exact_pair *exact);
+
+#endif

@@ -1,0 +1,44 @@
+/* body.h - a body as the method `exact` sees it while a pair is computed, and the search of its cluster tree. */
+#ifndef CT_EXACT_BODY_H
+#define CT_EXACT_BODY_H
+
+#include "gpu/exact/exact_cpu.h"
+
+/* A node's box on the lattice. */
+typedef struct ct_node_box {
+    double lo[3], hi[3]; /* units, rounded outwards by two units at least */
+} ct_node_box;
+
+typedef struct ct_exact_body {
+    const ct_topology *topology;
+    const ct_cluster_box *boxes; /* [nodes] current, in the frame of the positions */
+    const float *positions;      /* [vertices][3] */
+    ct_lattice_pose pose;
+    uint32_t n_triangles;
+    ct_placed_cluster *placed; /* of all clusters that were placed, in the order in which they were */
+    uint32_t n_placed;
+    uint32_t *placed_as; /* [clusters] 1 + index into placed; 0: not placed */
+} ct_exact_body;
+
+ct_node_box ct_exact_node_box(const ct_exact_body *body, uint32_t node);
+
+static inline bool ct_node_boxes_overlap(const ct_node_box *a, const ct_node_box *b) {
+    for (int k = 0; k < 3; k++)
+        if (a->lo[k] > b->hi[k] || b->lo[k] > a->hi[k]) return false;
+    return true;
+}
+
+typedef struct ct_cluster_pair {
+    uint32_t a, b;
+} ct_cluster_pair;
+
+/* Finds all pairs of clusters of two bodies whose boxes overlap. pairs: ct_cluster_pair, grows. False: out of memory.
+ */
+bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs, size_t *n_pairs,
+                           ct_budget *budget);
+
+/* Calls visit(argument, cluster) for each cluster whose box meets the ray from p along +x. */
+void ct_find_clusters_on_ray(const ct_exact_body *body, const double p[3],
+                             void (*visit)(void *argument, uint32_t cluster), void *argument);
+
+#endif

@@ -1,0 +1,106 @@
+/* exact_cpu.h - the CPU's kernels of the method `exact`, one set per instruction set: placing clusters on the lattice,
+ * crossing the triangles of two clusters, and adding a cluster's gradient.
+ *
+ *     cluster boxes -- traverse.h --> cluster pairs -- cross --> crossings -- total --> integrals of crossed triangles,
+ *     relative winding numbers -- flood.h --> winding numbers -- add --> gradient at every vertex, moments
+ */
+#ifndef CT_EXACT_CPU_H
+#define CT_EXACT_CPU_H
+
+#include <stdbool.h>
+
+#include "gpu/base/scratch.h"
+#include "gpu/exact/lattice_k.h"
+#include "gpu/exact/segment_k.h"
+#include "gpu/exact/topology.h"
+
+/* A cluster's vertices on the lattice. */
+typedef struct ct_placed_cluster {
+    uint32_t cluster, n_triangles, n_vertices;
+    const uint32_t *vertices;             /* [n_vertices] the mesh's */
+    const uint16_t (*corners)[3];         /* [n_triangles] into the cluster's vertices */
+    double (*points)[4];                  /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
+    float (*boxes)[CT_CLUSTER_TRIANGLES]; /* [6]: lo x, y, z, hi x, y, z of each triangle, rounded outwards by two
+                                             units at least; unused ones are empty. NULL: not needed */
+    float lo[3], hi[3];                   /* around the boxes */
+    double residual;                      /* units: the most that a coordinate was moved to reach the lattice */
+} ct_placed_cluster;
+
+/* What one triangle of another body adds to the triangle of this one that it crosses, or nearly touches. */
+typedef struct ct_crossing {
+    uint32_t triangle, other; /* numbers in their meshes */
+    ct_triangle_share share;
+    bool crosses; /* false: the two are near without crossing */
+} ct_crossing;
+
+/* What a thread finds. */
+typedef struct ct_crossing_lists {
+    ct_buffer of_body[2];
+    size_t n[2];             /* ct_crossing; also counts what was dropped for lack of memory */
+    bool has_ties;           /* a sign was the perturbation's */
+    bool is_full;            /* out of memory */
+    uint64_t n_inconsistent; /* pairs without one start and one end: 0, unless the predicates are wrong */
+} ct_crossing_lists;
+
+/* A crossed triangle: the sums over all crossings. */
+typedef struct ct_crossed_triangle {
+    ct_integrals integrals;
+    double near_area, rounding;
+    int32_t jump[3];
+} ct_crossed_triangle;
+
+/* A cluster with crossings. */
+typedef struct ct_crossed_cluster {
+    ct_crossed_triangle *triangles;
+    uint32_t n;                           /* crossed triangles */
+    uint8_t number[CT_CLUSTER_TRIANGLES]; /* 1 + index into triangles; 0: not crossed */
+    int32_t *winding;                     /* [vertices] relative to the first vertex of their unit */
+} ct_crossed_cluster;
+
+/* Sums over a cluster's part of the surface inside the other body. Integers, so that their order does not matter, but
+ * for those in double, which are computed per cluster in the order of triangles. */
+typedef struct ct_cluster_sums {
+    ct_int128 force[3], moment[3][3]; /* of gradient j; of coordinate i times gradient j */
+    double first_moment[3];           /* units^4: integral over the surface of n_i x_i^2 / 2 */
+    double area;                      /* units^2: sum of |area vector|_1, times w */
+    double near_area, rounding;       /* units^2, as in ct_triangle_share */
+    double fixed_point;               /* units^3: bounds what rounding to fixed point adds to the volume */
+    uint32_t max_winding;
+} ct_cluster_sums;
+
+typedef struct ct_winding_numbers {
+    const ct_crossed_cluster *crossed; /* NULL: none of its triangles is crossed */
+    const int32_t *of_unit;            /* of the cluster's units: added to the relative ones */
+    const uint8_t *unit_in_cluster;    /* [n_triangles] */
+} ct_winding_numbers;
+
+/* Where a body's gradient is added up: fixed point, [vertices][3]. */
+typedef struct ct_exact_gradient {
+    int64_t (*of)[3];
+    uint64_t *touched; /* a bit per vertex */
+    bool is_shared;    /* several threads add at a time */
+} ct_exact_gradient;
+
+typedef struct ct_exact_cpu {
+    /* Places the cluster's vertices, and boxes its triangles if boxes is not NULL. */
+    void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
+    /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. */
+    void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
+                  ct_crossing_lists *lists);
+    /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */
+    void (*add)(const ct_placed_cluster *cluster, const ct_winding_numbers *w, double scale,
+                const ct_exact_gradient *gradient, ct_cluster_sums *sums);
+} ct_exact_cpu;
+
+extern const ct_exact_cpu ct_exact_cpu_base;
+#ifdef __x86_64__
+extern const ct_exact_cpu ct_exact_cpu_avx2;
+#endif
+
+/* crossed.c: adds up a cluster's crossings, which it sorts; n at least 1. triangles: [n] at least; winding: [vertices
+ * of the cluster]. So the sums do not depend on the order in which crossings were found. False: the winding numbers
+ * along the surface contradict each other. */
+bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
+                        ct_crossed_cluster *crossed);
+
+#endif

@@ -1,0 +1,244 @@
+/* segment_k.h - the segment in which two triangles cross, and its share of the integrals over either of them.
+ *
+ * For a triangle t with the winding number w of the other body at its points, the gradient needs the integrals of
+ * w lambda_k over t. In barycentric coordinates x = lambda_1, y = lambda_2, Green's theorem turns each into a sum over
+ * t's edge from corner 1 to corner 2 and over the segments in which triangles of the other body cross t, each directed
+ * with the inside of the other body on its left:
+ *
+ *     y
+ *     2                      integral of w f dx dy  =  sum over segments of  integral of G dy
+ *     |\                                             +  integral of w G dy along 1 -> 2,        dG/dx = f
+ *     | \
+ *     |  \ <- w changes      f:  1     x       y       x x       x y        y y
+ *     |.->\  where edges     G:  x   x^2/2    x y    x^3/3    x^2 y/2    x y^2
+ *     |____\ are crossed
+ *     0     1   x            (dy = 0 on 0 -> 1, x = 0 on 2 -> 0: they add nothing)
+ *
+ * A segment's ends are where an edge of one triangle pierces the other. Which end is its start follows from signs
+ * alone: an edge of t that goes from outside to inside of the other body is the end of t's segment; one that comes out
+ * is its start; for an edge of the other triangle u it is the reverse. u's segment is t's, reversed.
+ */
+#ifndef CT_EXACT_SEGMENT_K_H
+#define CT_EXACT_SEGMENT_K_H
+
+#include "gpu/exact/predicates_k.h"
+
+/* Integrals of w times 1, x, y, x x, x y, y y over a triangle's barycentric domain (area 1/2). */
+enum { CT_INTEGRALS = 6 };
+
+typedef struct ct_integrals {
+    double of[CT_INTEGRALS];
+} ct_integrals;
+
+/* Of a segment p -> q. */
+CT_FN void ct_add_segment(ct_integrals *sum, const double p[2], const double q[2]) {
+    const double x0 = p[0], y0 = p[1], x1 = q[0], y1 = q[1], dy = y1 - y0;
+    sum->of[0] += dy * (x0 + x1) / 2;
+    sum->of[1] += dy * (x0 * x0 + x0 * x1 + x1 * x1) / 6;
+    sum->of[2] += dy * (x0 * (2 * y0 + y1) + x1 * (y0 + 2 * y1)) / 6;
+    sum->of[3] += dy * ((x0 + x1) * (x0 * x0 + x1 * x1)) / 12;
+    sum->of[4] += dy * (x0 * x0 * (3 * y0 + y1) + 2 * x0 * x1 * (y0 + y1) + x1 * x1 * (y0 + 3 * y1)) / 24;
+    sum->of[5] += dy * (x0 * (3 * y0 * y0 + 2 * y0 * y1 + y1 * y1) + x1 * (y0 * y0 + 2 * y0 * y1 + 3 * y1 * y1)) / 12;
+}
+
+/* Of the edge 1 -> 2 from y = a on, where w is higher by `jump`. */
+CT_FN void ct_add_edge(ct_integrals *sum, double a, double jump) {
+    const double b = 1 - a, bb = b * b, bbb = bb * b, aaa = a * a * a;
+    sum->of[0] += jump * bb / 2;
+    sum->of[1] += jump * bbb / 6;
+    sum->of[2] += jump * bb * (1 + 2 * a) / 6;
+    sum->of[3] += jump * bb * bb / 12;
+    sum->of[4] += jump * bbb * (4 - 3 * b) / 24;
+    sum->of[5] += jump * ((1 - aaa) / 3 - (1 - aaa * a) / 4);
+}
+
+/* What a crossing adds to one of the two triangles. */
+typedef struct ct_triangle_share {
+    ct_integrals integrals; /* without the edge's term for w at corner 1 */
+    double near_area;       /* units^2: the part that lies within two units of the other triangle's plane is less */
+    double rounding;        /* units^2: bounds the rounding of the integrals, times the triangle's area vector */
+    signed char jump[3];    /* of w along the edge from corner k to corner k + 1 */
+} ct_triangle_share;
+
+enum { CT_TRIANGLES_APART = 0, CT_TRIANGLES_NEAR = 1, CT_TRIANGLES_CROSS = 2, CT_TRIANGLES_INCONSISTENT = 3 };
+
+/* The corners of one triangle against the plane of the other. */
+typedef struct ct_plane_sides {
+    double value[3], error[3]; /* signed distance times the length of the normal, and bounds of its rounding */
+    int sign[3];
+} ct_plane_sides;
+
+CT_FN double ct_size1(const ct_normal *n) {
+    return fabs(n->of[0]) + fabs(n->of[1]) + fabs(n->of[2]);
+}
+
+/* Sides of p[0..2] of the plane through u[0..2], whose normal is n. *has_ties is set where a sign is the
+ * perturbation's.
+ */
+CT_FN void ct_find_sides(const double *const p[3], const double *const u[3], const ct_normal *n, int moved,
+                         ct_plane_sides *sides, int *has_ties) {
+    for (int k = 0; k < 3; k++) {
+        const double x = p[k][0] - u[0][0], y = p[k][1] - u[0][1], z = p[k][2] - u[0][2];
+        const double value = n->of[0] * x + n->of[1] * y + n->of[2] * z;
+        const double error = (n->size[0] * fabs(x) + n->size[1] * fabs(y) + n->size[2] * fabs(z)) * CT_FILTER;
+        if (fabs(value) > error) {
+            sides->value[k] = value;
+            sides->error[k] = error;
+            sides->sign[k] = value > 0 ? 1 : -1;
+        } else {
+            const ct_signed_value s = ct_exact_side(p[k], u[0], u[1], u[2], moved);
+            sides->value[k] = s.value;
+            sides->error[k] = s.error;
+            sides->sign[k] = s.sign;
+            *has_ties |= s.is_tie;
+        }
+    }
+}
+
+/* True: all corners are on one side, so the triangles do not cross. */
+CT_FN int ct_is_one_sided(const ct_plane_sides *s) {
+    return s->sign[0] == s->sign[1] && s->sign[1] == s->sign[2];
+}
+
+/* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
+ * distance is linear over the triangle, so the part where its size is at most d is at most 4 d / (its largest size). */
+CT_FN double ct_near_area(const ct_plane_sides *sides, double own_size1, double its_size1) {
+    const double most = fmax(fabs(sides->value[0]), fmax(fabs(sides->value[1]), fabs(sides->value[2])));
+    const double near = 16 * its_size1;
+    return near >= most ? own_size1 / 2 : own_size1 / 2 * (near / most);
+}
+
+/* Orientations of the edges of two triangles to each other: [i][j] of edge i, j from corner i, j to the next one. */
+typedef struct ct_edge_signs {
+    double value[3][3], error[3][3];
+    int sign[3][3];
+} ct_edge_signs;
+
+/* Computed as d_a . m_b + d_b . m_a of directions d and moments m, with corner 0 of the first triangle as origin. Only
+ * those of edges of which one at least crosses the other triangle's plane are computed. */
+CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3], const ct_plane_sides *sides_a,
+                              const ct_plane_sides *sides_b, int moved, ct_edge_signs *edges, int *has_ties) {
+    double pa[3][3], pb[3][3], da[3][3], db[3][3];
+    ct_normal ma[3], mb[3];
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            pa[i][k] = a[i][k] - a[0][k];
+            pb[i][k] = b[i][k] - a[0][k];
+            da[i][k] = a[(i + 1) % 3][k] - a[i][k];
+            db[i][k] = b[(i + 1) % 3][k] - b[i][k];
+        }
+    for (int i = 0; i < 3; i++) {
+        ma[i] = ct_normal_of(pa[i], pa[(i + 1) % 3]);
+        mb[i] = ct_normal_of(pb[i], pb[(i + 1) % 3]);
+    }
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const double value = da[i][0] * mb[j].of[0] + da[i][1] * mb[j].of[1] + da[i][2] * mb[j].of[2] +
+                                 (db[j][0] * ma[i].of[0] + db[j][1] * ma[i].of[1] + db[j][2] * ma[i].of[2]);
+            const double error =
+                (fabs(da[i][0]) * mb[j].size[0] + fabs(da[i][1]) * mb[j].size[1] + fabs(da[i][2]) * mb[j].size[2] +
+                 (fabs(db[j][0]) * ma[i].size[0] + fabs(db[j][1]) * ma[i].size[1] + fabs(db[j][2]) * ma[i].size[2])) *
+                CT_FILTER;
+            edges->value[i][j] = value;
+            edges->error[i][j] = error;
+            edges->sign[i][j] = value > 0 ? 1 : -1;
+            if (fabs(value) > error) continue;
+            const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
+            if (sides_a->sign[i] == sides_a->sign[i1] && sides_b->sign[j] == sides_b->sign[j1]) continue;
+            const ct_signed_value s = ct_exact_edges(a[i], a[i1], b[j], b[j1], moved);
+            edges->value[i][j] = s.value;
+            edges->error[i][j] = s.error;
+            edges->sign[i][j] = s.sign;
+            *has_ties |= s.is_tie;
+        }
+}
+
+/* An end of the segment in the barycentric coordinates (lambda_1, lambda_2) of both triangles, and bounds of their
+ * rounding. */
+typedef struct ct_segment_end {
+    double at[2][2], error[2];
+} ct_segment_end;
+
+/* Edge i of triangle `own` pierces the other triangle, whose edges have orientations e[0..2] to it. */
+CT_FN void ct_find_end(const ct_plane_sides *sides, int i, int own, const double e[3], const double e_error[3],
+                       ct_segment_end *end, double *along) {
+    const int i1 = (i + 1) % 3, other = 1 - own;
+    const double length = sides->value[i] - sides->value[i1], tau = sides->value[i] / length;
+    const double sum = e[0] + e[1] + e[2];
+    end->at[own][0] = i == 0 ? tau : i == 1 ? 1 - tau : 0;
+    end->at[own][1] = i == 1 ? tau : i == 2 ? 1 - tau : 0;
+    end->error[own] = (sides->error[i] + sides->error[i1]) / fabs(length) + 0x1p-51;
+    end->at[other][0] = e[2] / sum;
+    end->at[other][1] = e[0] / sum;
+    end->error[other] = 2 * (e_error[0] + e_error[1] + e_error[2]) / fabs(sum) + 0x1p-51;
+    *along = tau;
+}
+
+/* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
+ * b's body is perturbed, -1 if a's is. Fills the shares if they cross or are near. */
+CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const ct_normal *normal_a,
+                             const ct_normal *normal_b, const ct_plane_sides *sides_a, const ct_plane_sides *sides_b,
+                             int moved, ct_triangle_share share[2], int *has_ties) {
+    ct_edge_signs e;
+    ct_find_edge_signs(a, b, sides_a, sides_b, moved, &e, has_ties);
+    const ct_plane_sides *sides[2];
+    sides[0] = sides_a;
+    sides[1] = sides_b;
+    ct_segment_end end[2];
+    double along[2] = {0, 0};
+    int body_of[2] = {0, 0}, edge_of[2] = {0, 0}, jump_of[2] = {0, 0}, found = 0;
+    for (int own = 0; own < 2; own++)
+        for (int i = 0; i < 3; i++) {
+            const int i1 = (i + 1) % 3;
+            if (sides[own]->sign[i] == sides[own]->sign[i1]) continue;
+            double value[3], error[3];
+            int sign[3];
+            for (int j = 0; j < 3; j++) {
+                value[j] = own ? e.value[j][i] : e.value[i][j];
+                error[j] = own ? e.error[j][i] : e.error[i][j];
+                sign[j] = own ? e.sign[j][i] : e.sign[i][j];
+            }
+            if (sign[0] != sign[1] || sign[1] != sign[2]) continue;
+            const int goes_in = sides[own]->sign[i] > 0;
+            const int which = own ? !goes_in : goes_in; /* 0: the start of a's segment, 1: its end */
+            if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
+            found |= 1 << which;
+            ct_find_end(sides[own], i, own, value, error, &end[which], &along[which]);
+            body_of[which] = own;
+            edge_of[which] = i;
+            jump_of[which] = goes_in ? 1 : -1;
+        }
+    if (found == 1 || found == 2) return CT_TRIANGLES_INCONSISTENT;
+    const double size_a = ct_size1(normal_a), size_b = ct_size1(normal_b);
+    for (int s = 0; s < 2; s++) {
+        for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
+        share[s].near_area = ct_near_area(sides[s], s ? size_b : size_a, s ? size_a : size_b);
+        share[s].rounding = 0;
+        share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
+    }
+    if (!found)
+        return share[0].near_area > size_a / 2048 || share[1].near_area > size_b / 2048 ? CT_TRIANGLES_NEAR
+                                                                                        : CT_TRIANGLES_APART;
+    ct_add_segment(&share[0].integrals, end[0].at[0], end[1].at[0]);
+    ct_add_segment(&share[1].integrals, end[1].at[1], end[0].at[1]);
+    for (int s = 0; s < 2; s++)
+        share[s].rounding = (s ? size_b : size_a) * (4 * (end[0].error[s] + end[1].error[s]) + 0x1p-48);
+    for (int which = 0; which < 2; which++) {
+        ct_triangle_share *of = &share[body_of[which]];
+        of->jump[edge_of[which]] = (signed char)(of->jump[edge_of[which]] + jump_of[which]);
+        if (edge_of[which] == 1) ct_add_edge(&of->integrals, along[which], jump_of[which]);
+    }
+    return CT_TRIANGLES_CROSS;
+}
+
+/* Of a triangle that is not crossed, and of the edge's term for w at corner 1. */
+CT_FN ct_integrals ct_whole_integrals(double w) {
+    ct_integrals whole;
+    whole.of[0] = w / 2;
+    whole.of[1] = whole.of[2] = w / 6;
+    whole.of[3] = whole.of[5] = w / 12;
+    whole.of[4] = w / 24;
+    return whole;
+}
+
+#endif
