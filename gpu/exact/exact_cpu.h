@@ -57,14 +57,13 @@ typedef struct ct_crossed_cluster {
     int32_t *winding;                     /* [vertices] relative to the first vertex of their unit */
 } ct_crossed_cluster;
 
-/* Sums over a cluster's part of the surface inside the other body. Integers, so that their order does not matter, but
- * for those in double, which are computed per cluster in the order of triangles. */
+/* Sums over a cluster's part of the surface inside the other body, in the order of its triangles. */
 typedef struct ct_cluster_sums {
-    ct_int128 force[3], moment[3][3]; /* of gradient j; of coordinate i times gradient j */
-    double first_moment[3];           /* units^4: integral over the surface of n_i x_i^2 / 2 */
-    double area;                      /* units^2: sum of |area vector|_1, times w */
-    double near_area, rounding;       /* units^2, as in ct_triangle_share */
-    double fixed_point;               /* units^3: bounds what rounding to fixed point adds to the volume */
+    double moment[3][3];        /* units^3: of coordinate i times gradient j */
+    double first_moment[3];     /* units^4: integral over the surface of n_i x_i^2 / 2 */
+    double area;                /* units^2: sum of |area vector|_1, times w */
+    double near_area, rounding; /* units^2, as in ct_triangle_share */
+    double reach;               /* units: a bound of |x|_1 of its triangles' corners */
     uint32_t max_winding;
 } ct_cluster_sums;
 

@@ -50,6 +50,8 @@ CT_FN double ct_round_to_lattice(double x) {
 typedef struct ct_lattice_pose {
     double row[3][4];
     double rounding; /* units: bounds the rounding of a coordinate before it is placed on the lattice */
+    double scale;    /* units per m */
+    int is_turned;   /* the body's axes are not the world's */
 } ct_lattice_pose;
 
 /* pose: row-major 3x4 [R|t], or NULL for positions in world axes. reach: m, the largest |coordinate| of a rest
@@ -57,11 +59,14 @@ typedef struct ct_lattice_pose {
 CT_FN ct_lattice_pose ct_lattice_pose_of(const ct_exact_lattice *lattice, const double *pose, double reach) {
     ct_lattice_pose p;
     p.rounding = 0;
+    p.scale = lattice->inverse;
+    p.is_turned = 0;
     for (int k = 0; k < 3; k++) {
         double size = 0;
         for (int j = 0; j < 3; j++) {
             const double r = pose ? pose[4 * k + j] : (double)(j == k);
             p.row[k][j] = r * lattice->inverse;
+            p.is_turned |= r != (double)(j == k);
             size += fabs(r) * reach;
         }
         p.row[k][3] = ((pose ? pose[4 * k + 3] : 0) - lattice->origin[k]) * lattice->inverse;

@@ -1,7 +1,7 @@
 /* clusters.h - runs of neighbouring triangles with bounding boxes, and a tree over them, so that the cost of a contact
  * follows the contact and not the meshes. A slot of the mesh.
  *
- * Triangles lie in Morton order (order.h), so CT_CLUSTER_TRIANGLES consecutive ones are neighbours in space. The tree
+ * Triangles are ordered for it (order.h), so CT_CLUSTER_TRIANGLES consecutive ones are neighbours in space. The tree
  * is implicit: every CT_CLUSTER_FAN nodes of a level have one parent, up to a single root.
  *
  *     level 2 (root)   [                 all                  ]

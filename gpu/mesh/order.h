@@ -1,4 +1,5 @@
-/* order.h - sorts a mesh's triangles along a Morton curve, so that neighbours in memory are neighbours in space. */
+/* order.h - orders a mesh's triangles so that neighbours in memory are neighbours in space, and clusters are compact.
+ */
 #ifndef CT_ORDER_H
 #define CT_ORDER_H
 
@@ -6,9 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sorts triangles [n][3] along a Morton curve through their centroids; lo and hi bound the positions. Consecutive
- * triangles then share vertices in cache; scanned meshes come in nearly random order, which makes every pass over the
- * triangles memory-bound. Contacts do not depend on the order. False: out of memory, nothing changed. */
+/* Orders triangles [n][3] by splitting them in two, by their centroids, across the longest side of the centroids' box,
+ * again and again, down to clusters (clusters.h). Splits fall on the boundaries of the cluster tree's nodes, so every
+ * node is one side of a split and has a tight box. Within a cluster triangles follow a Morton curve: consecutive ones
+ * share vertices in cache. Scanned meshes come in nearly random order, which makes every pass over the triangles
+ * memory-bound.
+ *
+ * The order depends on the positions alone, not on the order given, but for triangles that coincide exactly. Contacts
+ * do not depend on it. lo and hi bound the positions. False: out of memory, nothing changed. */
 bool ct_order_triangles(const float *positions, const double lo[3], const double hi[3], uint32_t *triangles, size_t n);
 
 #endif

@@ -392,8 +392,9 @@ static double bound_winding(const ct_topology *topology, const ct_exact_surface 
     return of_unit + relative + 2; /* between its corners a triangle may be deeper inside */
 }
 
-/* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^51 steps,
- * so that it can be rounded by adding a constant, and the sum of all shares is below 2^61, so that nothing overflows.
+/* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^45 steps,
+ * so that a cluster's sums are integers that doubles hold, and the sum of all shares is below 2^61, so that nothing
+ * overflows.
  * The part of a triangle inside the other body has no larger projection along an axis than its cluster's box has, cut
  * to the other body's box. */
 static int plan_fixed_point(const ct_exact_pair *exact) {
@@ -420,7 +421,7 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
     int of_most, of_sum;
     frexp(most, &of_most);
     frexp(sum, &of_sum);
-    return of_most - 51 > of_sum - 61 ? of_most - 51 : of_sum - 61;
+    return of_most - 45 > of_sum - 61 ? of_most - 45 : of_sum - 61;
 }
 
 static double measure_residual(const ct_exact_body *body) {
@@ -432,7 +433,8 @@ static double measure_residual(const ct_exact_body *body) {
 /* Adds a pass's sums to the totals, in the order of the clusters. */
 static void total_sums(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;
-    double first_moment[2][3] = {{0}}, rounding[2] = {0}, fixed_point[2] = {0}, moved_volume[2];
+    double moment[2][3][3] = {{{0}}}, first_moment[2][3] = {{0}}, rounding[2] = {0}, arithmetic[2] = {0},
+           moved_volume[2];
     for (int b = 0; b < 2; b++) {
         const ct_exact_part *part = &exact->part[b];
         const ct_exact_surface *surface = &part->surface[exact->pass];
@@ -440,14 +442,13 @@ static void total_sums(ct_exact_pair *exact) {
         for (uint32_t k = 0; k < surface->n_added; k++) {
             const ct_cluster_sums *s = &surface->sums[k];
             for (int i = 0; i < 3; i++) {
-                totals->force[b][i] += s->force[i];
-                for (int j = 0; j < 3; j++) totals->moment[b][i][j] += s->moment[i][j];
+                for (int j = 0; j < 3; j++) moment[b][i][j] += s->moment[i][j];
                 first_moment[b][i] += s->first_moment[i];
             }
             area += s->area;
             near_area += s->near_area;
             rounding[b] += s->rounding;
-            fixed_point[b] += s->fixed_point;
+            arithmetic[b] += s->reach * s->area * 0x1p-47; /* products and sums of doubles, over 128 triangles */
             if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
             const ct_node_box box = ct_exact_node_box(&part->body, surface->added[k]);
             const double size = box.hi[0] - box.lo[0] + (box.hi[1] - box.lo[1]) + (box.hi[2] - box.lo[2]);
@@ -455,9 +456,12 @@ static void total_sums(ct_exact_pair *exact) {
         }
         moved_volume[b] = measure_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
     }
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++) totals->moment[b][i][j] += moment[b][i][j];
     for (int i = 0; i < 3; i++) totals->first_moment[i] += first_moment[0][i] + first_moment[1][i];
     totals->rounding += rounding[0] + rounding[1];
-    totals->fixed_point += fixed_point[0] + fixed_point[1];
+    totals->arithmetic += arithmetic[0] + arithmetic[1];
     totals->moved_volume += moved_volume[0] + moved_volume[1];
 }
 

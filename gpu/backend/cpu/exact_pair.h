@@ -33,8 +33,8 @@ typedef struct ct_exact_part {
 
 /* What the pair's sums come to, over one or both perturbations. */
 typedef struct ct_exact_totals {
-    ct_int128 force[2][3], moment[2][3][3];                      /* per body; see ct_cluster_sums */
-    double first_moment[3], rounding, fixed_point, moved_volume; /* units */
+    ct_int128 force[2][3], moment[2][3][3];                     /* per body; see ct_cluster_sums */
+    double first_moment[3], rounding, arithmetic, moved_volume; /* units */
     uint32_t max_winding;
 } ct_exact_totals;
 

@@ -85,6 +85,7 @@ static void balance_gradient(ct_exact_pair *exact) {
         for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);)
             for (int k = 0; k < 3; k++) {
                 const int64_t g = exact->part[b].gradient.of[v][k], size = g < 0 ? -g : g;
+                totals->force[b][k] += g;
                 if (size < best[k].size || size == 0) continue;
                 struct candidate one = {.body = b, .vertex = v, .size = size};
                 if (is_better(exact, &one, &best[k])) best[k] = one;
@@ -97,7 +98,6 @@ static void balance_gradient(ct_exact_pair *exact) {
         place_candidate(exact, &best[k]);
         exact->part[b].gradient.of[best[k].vertex][k] -= excess;
         totals->force[b][k] -= excess;
-        for (int i = 0; i < 3; i++) totals->moment[b][i][k] -= (ct_int128)(int64_t)best[k].at[i] * excess;
     }
 }
 
@@ -113,20 +113,19 @@ static double step_of(const ct_exact_pair *exact) {
  * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
  * each axis, which changes the volume by no more than that times the area (in the 1-norm) of both surfaces inside each
  * other, at any time while they move: their present area, and what lies within two units of the other surface; (2) the
- * integrals over crossed triangles were rounded; (3) so were gradients, to the fixed point. The gradient sums to 0, so
- * coordinates count from the origin of the lattice in the middle of the contact. */
+ * integrals over crossed triangles were rounded; (3) so were products and sums. Coordinates count from the origin of
+ * the lattice, in the middle of the contact. */
 static bool find_volume(const ct_exact_pair *exact, ct_contact *contact) {
     const ct_exact_totals *totals = &exact->totals;
     const double unit = exact->lattice.unit, passes = exact->n_passes;
-    ct_int128 trace = 0;
-    double reach = 0;
+    double trace[2] = {0, 0}, reach = 0;
     for (int i = 0; i < 3; i++) {
         const ct_box *a = &exact->pair->body[0]->box, *b = &exact->pair->body[1]->box;
-        trace += totals->moment[0][i][i] + totals->moment[1][i][i];
+        for (int p = 0; p < 2; p++) trace[p] += totals->moment[p][i][i];
         reach += (fmin(a->hi[i], b->hi[i]) - fmax(a->lo[i], b->lo[i])) / unit / 2 + 4;
     }
-    contact->volume = ct_int128_to_double(trace) / 3 * step_of(exact) * unit;
-    const double wrong = totals->moved_volume + totals->rounding * reach / 3 + totals->fixed_point;
+    contact->volume = (trace[0] + trace[1]) / 3 / passes * (unit * unit * unit);
+    const double wrong = totals->moved_volume + totals->rounding * reach / 3 + totals->arithmetic;
     contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
     contact->error_estimate = contact->error_bound;
     for (int k = 0; k < 3; k++) contact->volumes[k] = contact->volume;
@@ -141,7 +140,8 @@ static void find_forces(const ct_exact_pair *exact, ct_contact *contact) {
         for (int i = 0; i < 3; i++) {
             force[i] = ct_int128_to_double(exact->totals.force[b][i]) * step;
             arm[i] = exact->lattice.origin[i] - (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0);
-            for (int j = 0; j < 3; j++) moment[i][j] = ct_int128_to_double(exact->totals.moment[b][i][j]) * step * unit;
+            for (int j = 0; j < 3; j++)
+                moment[i][j] = exact->totals.moment[b][i][j] / exact->n_passes * (unit * unit * unit);
         }
         for (int i = 0; i < 3; i++) {
             const int j = (i + 1) % 3, k = (i + 2) % 3;
