@@ -307,7 +307,8 @@ contactd_code contactd_get_status(contactd_client *client, contactd_status *out)
                              .max_message_bytes = s->max_message_bytes,
                              .devices = devices,
                              .n_devices = s->n_devices,
-                             .n_methods = s->n_methods};
+                             .n_methods = s->n_methods,
+                             .auto_method = s->auto_method};
     memcpy(out->methods, s->methods, sizeof out->methods);
     return CONTACTD_OK;
 }

@@ -102,6 +102,7 @@ typedef struct contactd_status {
     size_t n_devices;
     const char *methods[8]; /* [n_methods] that a scene can have; valid until the next call */
     uint32_t n_methods;
+    const char *auto_method; /* that "auto" runs where no resolution and no pixel size is named */
 } contactd_status;
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);
@@ -168,9 +169,13 @@ typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
 
 #define CONTACTD_DEFAULT UINT32_MAX
 
+/* The method "exact" takes no resolution and no pixel size; "ldi" does, and has a resolution of 64 without. "auto", the
+ * default, runs contactd_status.auto_method where neither is named, and else "ldi". Settings that name one of the two
+ * and no method make the method "ldi". Settings that name "auto" or "exact" drop a resolution and pixel size of before;
+ * "exact" together with either is INVALID_ARGUMENT. */
 typedef struct contactd_settings {
     uint32_t cookie;        /* set by contactd_settings_init: every field default (open) or kept (configure) */
-    const char *method;     /* one of contactd_server.methods; NULL: default, "ldi" */
+    const char *method;     /* one of contactd_server.methods, or "auto"; NULL: default */
     uint32_t resolution[3]; /* ray samples across the window along x, y, z; all CONTACTD_DEFAULT: default */
     double pixel_size;      /* m; > 0: a world-anchored lattice instead; 0: back to resolution; -1: default */
     double stiffness;       /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
@@ -187,11 +192,12 @@ contactd_code contactd_close_scene(contactd_client *client, contactd_scene scene
 typedef struct contactd_scene_info {
     uint64_t id;                       /* the server's handle */
     const char *name, *owner, *method; /* valid until the next call; owner: the name of the client; "": none */
-    uint32_t resolution[3];
+    uint32_t resolution[3];            /* 0 0 0: none is named */
     double pixel_size, stiffness;
     uint32_t bodies, contacts; /* contacts of the last step */
     uint64_t bytes, steps;
     bool mine;
+    const char *running_method; /* what steps run: `method`, or what "auto" stands for */
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);
@@ -273,19 +279,23 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
  * generalized_gradient) is to be summed over both. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
-    double volume;         /* m^3, mean of the three views */
-    double volumes[3];     /* m^3, seen along x, y, z */
-    double error_bound;    /* m^3, guaranteed; NaN: the method gives none */
-    double error_estimate; /* m^3 */
+    double volume;         /* m^3. ldi: the mean of three views */
+    double volumes[3];     /* m^3. ldi: seen along x, y, z. exact: each is volume */
+    double error_bound;    /* m^3, guaranteed; NaN: the method gives none (ldi) */
+    double error_estimate; /* m^3. ldi: half the spread of volumes, no bound. exact: error_bound */
     double area, depth;    /* m^2, m */
     double normal[3];      /* unit; the direction that pushes bodies[0] out */
     double tangents[2][3];
-    double center[3];                  /* m */
+    double center[3]; /* m. ldi: midpoint of the two surfaces' weighted barycentres; exact: centre of gravity */
     double generalized_gradient[2][6]; /* per part: dV/d(translation), m^2; dV/d(rotation about its origin), m^3 */
     contactd_sparse sparse[2];         /* per part */
     uint64_t n_spans;
     const float *spans;       /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
     const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
+    uint32_t index;           /* among the contacts of this pair, from 0 */
+    /* The largest |winding number| of one body at points of the other's surface that bound the volume. Above 1 a body
+     * overlaps itself there, and the volume counts that part as often. 0: the method does not count it (ldi). */
+    uint32_t max_winding;
 } contactd_contact;
 
 enum { CONTACTD_PHASES = 7 };
@@ -306,8 +316,8 @@ const char *contactd_warning_text(contactd_warning_code code);
 typedef struct contactd_result {
     uint32_t n_contacts; /* in rising order of their bodies on the server */
     const contactd_contact *contacts;
-    const char *method, *backend;
-    uint64_t pairs, rays, fragments;
+    const char *method, *backend;       /* that ran */
+    uint64_t pairs, rays, fragments;    /* fragments: a measure of work */
     double timings_us[CONTACTD_PHASES]; /* the engine's are summed over its threads */
     double latency_us;                  /* from submission to the answer's arrival here */
     uint32_t n_warnings;                /* in rising order of their bodies on the server */

@@ -45,6 +45,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                  .error_estimate = from->error_estimate,
                                  .area = from->area,
                                  .depth = from->depth,
+                                 .index = from->index,
+                                 .max_winding = from->max_winding,
                                  .n_spans = spans ? from->n_spans : 0,
                                  .spans = spans ? spans + 6 * from->first_span : NULL,
                                  .span_axes = axes ? axes + from->first_span : NULL};

@@ -62,7 +62,7 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .stiffness = -1};
 }
 
-/* A method that this library and the server both know. */
+/* A method that this library and the server both know, or AUTO, which the server does not list. */
 static contactd_code find_method(contactd_client *client, const char *name, const char *object, wire_method *out) {
     const wire_welcome *w = &client->welcome;
     char offered[256] = "";
@@ -74,9 +74,10 @@ static contactd_code find_method(contactd_client *client, const char *name, cons
             at += (size_t)snprintf(offered + at, sizeof offered - at, "%s%s", i ? ", " : "", w->methods[i]);
     }
     *out = wire_method_find(name);
+    if (*out == WIRE_METHOD_AUTO) return CONTACTD_OK;
     if (is_offered && *out != WIRE_METHOD_NONE) return CONTACTD_OK;
-    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method", "method %s is not %s; the server offers: %s", name,
-                    is_offered ? "known to this library" : "offered by this server", offered);
+    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method", "method %s is not %s; the server offers: auto, %s",
+                    name, is_offered ? "known to this library" : "offered by this server", offered);
 }
 
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
@@ -106,18 +107,20 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
 }
 
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
-    *to = (contactd_scene_info){.id = from->scene,
-                                .name = from->name,
-                                .owner = from->owner,
-                                .method = wire_method_name(from->settings.method),
-                                .pixel_size = from->settings.pixel_size,
-                                .stiffness = from->settings.stiffness,
-                                .bodies = from->bodies,
-                                .contacts = from->contacts,
-                                .bytes = from->bytes,
-                                .steps = from->steps,
-                                .mine = from->mine};
-    memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
+    *to = (contactd_scene_info){
+        .id = from->scene,
+        .name = from->name,
+        .owner = from->owner,
+        .method = wire_method_name(from->settings.method),
+        .pixel_size = from->settings.pixel_size,
+        .stiffness = from->settings.stiffness,
+        .bodies = from->bodies,
+        .contacts = from->contacts,
+        .bytes = from->bytes,
+        .steps = from->steps,
+        .mine = from->mine,
+        .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method)};
+    if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
 }
 
 /* ---- scenes

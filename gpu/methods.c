@@ -17,8 +17,14 @@
 #define ON_CUDA(run) NULL
 #endif
 
+static bool names_sampling(const ct_scene_settings *s) {
+    return s->resolution[0] || s->resolution[1] || s->resolution[2] || s->pixel_size != 0;
+}
+
+/* For LDI, and for AUTO, which runs LDI where a sampling is named. */
 static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
-    for (int i = 0; i < 3; i++)
+    const bool has_resolution = s->resolution[0] || s->resolution[1] || s->resolution[2];
+    for (int i = 0; has_resolution && i < 3; i++)
         if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
             return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
                            s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
@@ -31,19 +37,22 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
-/* No setting matters. */
-static ct_status check_nothing(const ct_scene_settings *s, ct_error *error) {
-    (void)s, (void)error;
-    return CT_OK;
+/* For a method without samples. It would not read a sampling, so it refuses one: nobody waits for it to take effect. */
+static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) {
+    if (!names_sampling(s)) return CT_OK;
+    const char *field = s->pixel_size != 0 ? "pixel_size" : "resolution";
+    return ct_fail(error, CT_INVALID_ARGUMENT, field,
+                   "method \"%s\" takes no %s: leave it out, or choose method \"ldi\"", ct_method_name(s->method),
+                   field);
 }
 
 /* ---- the table ---- */
 
 /* clang-format off */
 static const ct_method_row rows[] = {
-    /* method         name   settings        takes: time budget, tolerance   cpu             cuda               */
-    {CT_METHOD_LDI,   "ldi", check_sampling,        false,       false,      ct_cpu_run_ldi, ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_nothing,       false,       false,      ct_cpu_run_exact, NULL},
+    /* method         name     settings    takes: time budget, tolerance, gives: spans   cpu               cuda       */
+    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,   ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false,  ct_cpu_run_exact, NULL},
 };
 /* clang-format on */
 
@@ -57,6 +66,8 @@ ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
 }
 
 /* ---- look-ups ---- */
+
+static const char auto_name[] = "auto";
 
 /* Writes "ldi, ...": the methods of the engine's backend, or of the build if engine is NULL. */
 static void list_names(const ct_engine *engine, char *out, size_t size) {
@@ -79,6 +90,7 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error) {
 }
 
 const char *ct_method_name(ct_method method) {
+    if (method == CT_METHOD_AUTO) return auto_name;
     const ct_method_row *row = ct_method_row_of(method, NULL);
     return row ? row->name : "unknown";
 }
@@ -89,6 +101,10 @@ ct_method ct_method_at(size_t i) {
 
 ct_status ct_method_find(const char *name, ct_method *out, ct_error *error) {
     *out = CT_METHOD_NONE;
+    if (!strcmp(name, auto_name)) {
+        *out = CT_METHOD_AUTO;
+        return CT_OK;
+    }
     for (size_t i = 0; i < ROWS; i++)
         if (!strcmp(rows[i].name, name)) {
             *out = rows[i].method;
@@ -114,6 +130,16 @@ size_t ct_engine_methods(const ct_engine *engine, ct_method out[CT_MAX_METHODS])
     return n;
 }
 
+ct_method ct_engine_auto_method(const ct_engine *engine) {
+    const ct_method_row *exact = ct_method_row_of(CT_METHOD_EXACT, NULL);
+    return exact && ct_engine_run_of(engine, exact) ? CT_METHOD_EXACT : CT_METHOD_LDI;
+}
+
+ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings) {
+    if (settings->method != CT_METHOD_AUTO) return settings->method;
+    return names_sampling(settings) ? CT_METHOD_LDI : ct_engine_auto_method(engine);
+}
+
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error) {
     if (ct_engine_run_of(engine, row)) return CT_OK;
     char names[128];
@@ -123,6 +149,12 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
 }
 
 /* ---- checks ---- */
+
+ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
+    if (settings->method == CT_METHOD_AUTO) return check_sampling(settings, error);
+    const ct_method_row *row = ct_method_row_of(settings->method, error);
+    return row ? row->check_settings(settings, error) : CT_UNSUPPORTED;
+}
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {
     if (value == 0) return CT_OK;
@@ -138,6 +170,9 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
 }
 
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error) {
+    if (step->want & CT_WANT_SPANS && !row->gives_spans)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "want",
+                       "method \"%s\" gives no spans: leave them out of want, or choose method \"ldi\"", row->name);
     ct_status status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
     return status ? status : check_limit(row, "tolerance", step->tolerance, row->takes_tolerance, error);
 }

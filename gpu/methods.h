@@ -18,6 +18,7 @@ typedef struct ct_method_row {
     ct_status (*check_settings)(const ct_scene_settings *settings,
                                 ct_error *error); /* checks the settings that this method reads */
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
+    bool gives_spans;                             /* false: a step that wants SPANS is refused */
     ct_method_run *cpu, *cuda;                    /* NULL: the backend does not have the method */
 } ct_method_row;
 
@@ -26,6 +27,13 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error);
 
 /* The method's function on the backend of this name. NULL: the backend does not have the method. */
 ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend);
+
+/* Checks the method, AUTO included, and the sampling, as the method reads it. UNSUPPORTED, INVALID_ARGUMENT,
+ * OUT_OF_RANGE. */
+ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error);
+
+/* The method that a scene with these settings runs: theirs, or the one that AUTO stands for. */
+ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings);
 
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);
@@ -36,7 +44,8 @@ ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *ro
 /* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
 
-/* Checks the limits of a step: INVALID_ARGUMENT (the method does not take it), NON_FINITE, OUT_OF_RANGE. */
+/* Checks the limits and wishes of a step: INVALID_ARGUMENT (the method does not take the limit, or gives no spans),
+ * NON_FINITE, OUT_OF_RANGE. */
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
 
 #endif

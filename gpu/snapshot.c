@@ -82,10 +82,12 @@ static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *sna
     return CT_OK;
 }
 
-/* Runs a step without updates at the snapshot's resolution and copies its spans. */
+/* Runs a step of LDI without updates, at the snapshot's resolution, and copies its spans: other methods have none. */
 static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
     const ct_scene_settings settings = scene->settings;
     uint32_t resolution = snapshot->options.resolution;
+    if (settings.method != CT_METHOD_LDI && !resolution) resolution = CT_DEFAULT_RESOLUTION;
+    scene->settings.method = CT_METHOD_LDI;
     if (resolution) {
         for (int a = 0; a < 3; a++) scene->settings.resolution[a] = resolution;
         scene->settings.pixel_size = 0;

@@ -99,8 +99,8 @@ typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, tr
 typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire_mesh_list;
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
 
-/* Methods that this version of the protocol knows: name, number, text. */
-#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi")
+/* Methods that this version of the protocol knows, and the setting AUTO: name, number, text. */
+#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto")
 typedef enum wire_method {
     WIRE_METHOD_NONE = 0,
 #define WIRE_METHOD_ENUM(name, number, text) WIRE_METHOD_##name = number,
@@ -110,7 +110,8 @@ typedef enum wire_method {
 enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
 const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
 wire_method wire_method_find(const char *name);    /* NONE: not in the list */
-typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers */
+typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
+                                  may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness;
     wire_method method;
     uint32_t resolution[3];
@@ -127,6 +128,7 @@ typedef struct wire_scene_info {
     uint32_t contacts;
     bool mine;
     const char *owner;
+    wire_method running_method; /* NONE: the server is older than the field, and runs the method of the settings */
 } wire_scene_info;
 typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_configure;
 typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene, close_scene */
@@ -164,6 +166,7 @@ typedef struct wire_contact {
     double volume, volumes[3], error_bound, error_estimate;
     double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
     uint64_t first[2], count[2], first_span, n_spans;
+    uint32_t index, max_winding;
 } wire_contact;
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
@@ -204,6 +207,7 @@ typedef struct wire_status {
     uint64_t max_message_bytes;
     const wire_device *devices; uint32_t n_devices;
     const char *methods[8]; uint32_t n_methods; /* as in wire_welcome */
+    const char *auto_method;
 } wire_status;
 
 typedef struct wire_get_snapshot { /* 0 and NaN: absent */

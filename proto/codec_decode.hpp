@@ -139,6 +139,7 @@ struct Decoder {
         out->steps = in->steps();
         out->contacts = in->contacts();
         out->mine = in->mine();
+        set_number(&out->running_method, in->running_method());
         return text(in->name(), "name", &out->name) && text(in->owner(), "owner", &out->owner) &&
                settings(in->settings(), &out->settings);
     }
@@ -187,6 +188,8 @@ struct Decoder {
         out->count[1] = in->count_b();
         out->first_span = in->first_span();
         out->n_spans = in->n_spans();
+        out->index = in->index();
+        out->max_winding = in->max_winding();
         for (int b = 0; b < 2; b++)
             if (!within(out->first[b], out->count[b], n_entries, b ? "first_b" : "first_a", "sparse entries"))
                 return false;
@@ -359,6 +362,7 @@ struct Decoder {
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
                text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason) &&
                methods(in->methods(), out->methods, &out->n_methods) &&
+               text(in->auto_method(), "auto_method", &out->auto_method) &&
                each(in->devices(), "devices", &out->devices, &out->n_devices,
                     [this](const fb::Device *d, wire_device *o) { return device(d, o); });
     }

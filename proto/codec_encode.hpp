@@ -144,7 +144,8 @@ struct Encoder {
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
                    text_bytes(m.u.status.rasterizer) + text_bytes(m.u.status.device) + text_bytes(m.u.status.simd) +
-                   text_bytes(m.u.status.ready_reason) + text_bytes(m.u.status.methods, m.u.status.n_methods);
+                   text_bytes(m.u.status.ready_reason) + text_bytes(m.u.status.methods, m.u.status.n_methods) +
+                   text_bytes(m.u.status.auto_method);
         default:
             return n;
         }
@@ -194,7 +195,8 @@ struct Encoder {
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
         auto name = text(s.name), owner = text(s.owner);
         auto set = settings(s.settings);
-        return fb::CreateSceneInfo(*fbb, s.scene, name, set, s.bodies, s.bytes, s.steps, s.contacts, s.mine, owner);
+        return fb::CreateSceneInfo(*fbb, s.scene, name, set, s.bodies, s.bytes, s.steps, s.contacts, s.mine, owner,
+                                   fb::Method(number(s.running_method)));
     }
 
     Offset<fb::BodyUpdate> update(const wire_update &u) {
@@ -209,7 +211,7 @@ struct Encoder {
         auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
         return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
                                  c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
-                                 c.count[1], c.first_span, c.n_spans);
+                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -251,10 +253,11 @@ struct Encoder {
         auto server = text(s.server), backend = text(s.backend), rasterizer = text(s.rasterizer);
         auto device = text(s.device), simd = text(s.simd), reason = text(s.ready_reason);
         auto names = methods(s.methods, s.n_methods);
+        auto auto_method = text(s.auto_method);
         return fb::CreateStatus(*fbb, server, backend, rasterizer, device, simd, s.threads, s.ready, reason, s.epoch,
                                 s.uptime_s, s.sessions, s.scenes, s.meshes, s.bodies, s.mesh_bytes, s.mesh_bytes_limit,
                                 s.scene_bytes, s.scratch_bytes, s.queue_depth, s.queue_capacity, s.steps, s.contacts,
-                                s.max_resolution, s.max_message_bytes, devices, names)
+                                s.max_resolution, s.max_message_bytes, devices, names, auto_method)
             .Union();
     }
 

@@ -1,4 +1,5 @@
 /* contact.c - contactctl contact A B: two files, one step, what they have in common. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static void print_json(const side sides[2], const contactd_result *result) {
         const contactd_contact *c = &result->contacts[i];
         json_open(NULL, '{');
         json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
+        json_count("index", c->index);
         json_number("volume", c->volume);
         json_numbers("volumes", c->volumes, 3);
         json_number("area", c->area);
@@ -38,6 +40,7 @@ static void print_json(const side sides[2], const contactd_result *result) {
         json_number("depth", c->depth);
         json_number("error_bound", c->error_bound);
         json_number("error_estimate", c->error_estimate);
+        json_count("max_winding", c->max_winding);
         json_open("generalized_gradient", '[');
         for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
         json_close(']');
@@ -83,6 +86,21 @@ static void print_warnings(const contactd_result *result) {
     }
 }
 
+/* A method that gives a bound has no views to tell about. */
+static void print_volume(const contactd_contact *c) {
+    if (isnan(c->error_bound)) {
+        printf("volume     %.9g m^3 (along x %.9g, y %.9g, z %.9g)\n", c->volume, c->volumes[0], c->volumes[1],
+               c->volumes[2]);
+        printf("error      about %.3g m^3\n", c->error_estimate);
+    } else {
+        printf("volume     %.9g m^3\n", c->volume);
+        printf("error      at most %.3g m^3\n", c->error_bound);
+    }
+    if (c->max_winding > 1)
+        printf("winding    up to %u: a body overlaps itself, and the volume counts that part as often\n",
+               c->max_winding);
+}
+
 static void print_table(const side sides[2], const contactd_result *result) {
     for (int b = 0; b < 2; b++)
         printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
@@ -90,9 +108,7 @@ static void print_table(const side sides[2], const contactd_result *result) {
     if (result->n_contacts == 0) printf("no overlap\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
-        printf("volume     %.9g m^3 (along x %.9g, y %.9g, z %.9g)\n", c->volume, c->volumes[0], c->volumes[1],
-               c->volumes[2]);
-        printf("error      about %.3g m^3\n", c->error_estimate);
+        print_volume(c);
         printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
         printf("normal     %.6f %.6f %.6f (pushes body %u out)\n", c->normal[0], c->normal[1], c->normal[2],
                c->bodies[0]);

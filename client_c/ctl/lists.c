@@ -1,5 +1,6 @@
 /* lists.c - contactctl mesh, scene and status: what the server holds, and changing it. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,11 @@ static void scene_json(const contactd_scene_info *s) {
     json_text("name", s->name);
     json_text("owner", s->owner);
     json_text("method", s->method);
-    json_numbers("resolution", (double[]){s->resolution[0], s->resolution[1], s->resolution[2]}, 3);
+    json_text("running_method", s->running_method);
+    if (s->resolution[0])
+        json_numbers("resolution", (double[]){s->resolution[0], s->resolution[1], s->resolution[2]}, 3);
+    else
+        json_number("resolution", NAN); /* null: none is named */
     json_number("pixel_size", s->pixel_size);
     json_number("stiffness", s->stiffness);
     json_count("bodies", s->bodies);
@@ -130,17 +135,20 @@ static void scene_json(const contactd_scene_info *s) {
 }
 
 static void scene_head(void) {
-    printf("%-18s %-16s %-24s %-6s %-16s %7s %9s %12s\n", "ID", "NAME", "OWNER", "METHOD", "SAMPLING", "BODIES",
+    printf("%-18s %-16s %-24s %-12s %-16s %7s %9s %12s\n", "ID", "NAME", "OWNER", "METHOD", "SAMPLING", "BODIES",
            "CONTACTS", "STEPS");
 }
 static void scene_row(const contactd_scene_info *s) {
-    char sampling[64];
+    char method[32], sampling[64] = "-";
     if (s->pixel_size > 0)
         snprintf(sampling, sizeof sampling, "%.6g m", s->pixel_size);
-    else
+    else if (s->resolution[0])
         snprintf(sampling, sizeof sampling, "%ux%ux%u", s->resolution[0], s->resolution[1], s->resolution[2]);
-    printf("%-18" PRIu64 " %-16s %-24s %-6s %-16s %7u %9u %12" PRIu64 "\n", s->id, s->name, s->owner, s->method,
-           sampling, s->bodies, s->contacts, s->steps);
+    const bool is_chosen = strcmp(s->method, s->running_method) != 0; /* by the server, in place of auto */
+    snprintf(method, sizeof method, "%s%s%s%s", s->method, is_chosen ? " (" : "", is_chosen ? s->running_method : "",
+             is_chosen ? ")" : "");
+    printf("%-18" PRIu64 " %-16s %-24s %-12s %-16s %7u %9u %12" PRIu64 "\n", s->id, s->name, s->owner, method, sampling,
+           s->bodies, s->contacts, s->steps);
 }
 
 int ctl_scene_list(ctl *ctl) {
@@ -261,6 +269,7 @@ int ctl_status(ctl *ctl) {
         json_open("methods", '[');
         for (uint32_t i = 0; i < s.n_methods; i++) json_text(NULL, s.methods[i]);
         json_close(']');
+        json_text("auto_method", s.auto_method);
         json_open("devices", '[');
         for (size_t i = 0; i < s.n_devices; i++) device_json(i, &s.devices[i]);
         json_close(']');
@@ -275,6 +284,7 @@ int ctl_status(ctl *ctl) {
     putchar('\n');
     printf("methods   ");
     for (uint32_t i = 0; i < s.n_methods; i++) printf(" %s", s.methods[i]);
+    if (*s.auto_method) printf("; auto runs %s", s.auto_method); /* an older server does not say */
     putchar('\n');
     for (size_t i = 0; i < s.n_devices; i++) device_rows(i, &s.devices[i]);
     printf("holds      %u sessions, %u scenes, %u bodies, %u meshes\n", s.sessions, s.scenes, s.bodies, s.meshes);

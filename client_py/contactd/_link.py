@@ -527,8 +527,9 @@ class Link:
                 scene.synced, scene.error, scene.by_id = False, None, {}
                 for body in scene.bodies:
                     body.id = 0
-                opened = yield "OpenScene", {"settings": scene.settings, "name": scene.name}, None
-                scene.id = opened.body["scene"]
+                settings = {name: value for name, value in scene.settings.items() if value is not None}
+                opened = yield "OpenScene", {"settings": settings, "name": scene.name}, None
+                scene.id, scene.running_method = opened.body["scene"], opened.body["running_method"]
                 for body in scene.bodies:
                     added = yield "AddBody", body.message(scene), None
                     body.id = added.body["body"]

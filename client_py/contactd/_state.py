@@ -151,6 +151,7 @@ class SceneState:
     name: str
     settings: dict[str, Any]
     id: int = 0
+    running_method: int = 0  # 0: an older server, which runs the method of the settings
     bodies: list[BodyState] = field(default_factory=list)
     by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
     sequence: int = 0  # of the last step sent

@@ -182,16 +182,18 @@ class Client:
 
     # ---- scenes ----
 
-    def open_scene(self, method: str = "ldi", resolution: int | Sequence[int] | None = None,
+    def open_scene(self, method: str | None = None, resolution: int | Sequence[int] | None = None,
                    pixel_size: float | None = None, stiffness: float | None = None, *, name: str = "",
                    timeout: float | None = None) -> Scene:
-        """Opens a scene; see Scene.configure for the settings. What is None has the server's default."""
+        """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
+        resolution, pixel size 0, stiffness 1."""
         settings = settings_message(method, resolution, pixel_size, stiffness)
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():
                 return None  # given up: `undo` closes it
-            state = SceneState(name, settings_of(answer.body["settings"]), answer.body["scene"])
+            state = SceneState(name, settings_of(answer.body["settings"]), answer.body["scene"],
+                               running_method=answer.body["running_method"])
             self._link.scenes.append(state)
             return Scene(self, state)
 
@@ -204,7 +206,8 @@ class Client:
         return self._link.call(request)
 
     def scenes(self, timeout: float | None = None) -> list[dict[str, Any]]:
-        """All scenes on the server, of all clients: scene, name, settings, bodies, bytes, steps, contacts, mine, owner."""
+        """All scenes on the server, of all clients: scene, name, settings, running_method, bodies, bytes, steps, contacts,
+        mine, owner."""
         return self._ask("ListScenes", lambda answer: [_public(s) for s in answer.body["scenes"] or ()], timeout)
 
     # ---- the server ----
@@ -215,8 +218,9 @@ class Client:
         return dict(self._link.welcome)
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more; devices lists
-        what computes, each with its memory, scenes and whether it is lost."""
+        """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more; methods are
+        those of its backend, and auto_method is the one that "auto" runs without a resolution; devices lists what
+        computes, each with its memory, scenes and whether it is lost."""
         return self._ask("GetStatus", lambda answer: answer.body | {"devices": answer.body["devices"] or []}, timeout)
 
     def ping(self, timeout: float | None = None) -> float:

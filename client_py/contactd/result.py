@@ -24,6 +24,14 @@ WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spa
 DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
+def method_name(number: int) -> str:
+    """"ldi"; "unknown" for a number that only a newer server knows."""
+    try:
+        return ENUMS["Method"](number).name.lower()
+    except ValueError:
+        return "unknown"
+
+
 def want_bits(want: str | Sequence[str] | None) -> int:
     """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans."""
     if want is None:
@@ -39,7 +47,7 @@ def want_bits(want: str | Sequence[str] | None) -> int:
 class Contact:
     """A volume in which two bodies overlap, or in which a body overlaps itself.
 
-    A pair of bodies may have several contacts, where the method divides its intersection; "ldi" gives one per pair. In a
+    A pair of bodies may have several contacts, where the method divides its intersection; "ldi" and "exact" give one. In a
     contact of a body with itself both of `bodies` are that body, and what a method returns for it is for the whole body.
 
     Attributes that the step did not ask for raise an error naming `want`.
@@ -67,25 +75,39 @@ class Contact:
         return (self._result._body(self._get("body_a")), self._result._body(self._get("body_b")))
 
     @property
+    def index(self) -> int:
+        """Among the contacts of this pair of bodies, from 0."""
+        return self._get("index")
+
+    @property
     def volume(self) -> float:
-        """Volume of the intersection, m^3: the mean of the three views."""
+        """Volume of the intersection, m^3. "ldi": the mean of the three views."""
         return self._get("volume")
 
     @property
     def volumes(self) -> NDArray[np.float64]:
-        """(3,) m^3: the volume as seen along x, y and z."""
+        """(3,) m^3: the volume as seen along x, y and z by "ldi"; by "exact" each is `volume`."""
         return self._vector("volumes")
 
     @property
     def error_bound(self) -> float | None:
-        """Guaranteed bound on the error of `volume`, m^3; None where the method gives none (LDI)."""
+        """Guaranteed bound on the error of `volume`, m^3; None where the method gives none ("ldi")."""
         bound = self._get("error_bound")
         return None if bound != bound else bound
 
     @property
     def error_estimate(self) -> float:
-        """Estimated error of `volume`, m^3: half the spread of the three volumes."""
+        """Estimated error of `volume`, m^3. "ldi": half the spread of the three volumes; "exact": `error_bound`."""
         return self._get("error_estimate")
+
+    @property
+    def max_winding(self) -> int:
+        """The largest |winding number| of one body at points of the other's surface that bound the volume.
+
+        Above 1 a body overlaps itself there, and `volume` counts that part as often. 0: the method does not count it
+        ("ldi").
+        """
+        return self._get("max_winding")
 
     @property
     def area(self) -> float:
@@ -109,7 +131,7 @@ class Contact:
 
     @property
     def center(self) -> NDArray[np.float64]:
-        """(3,) m: midpoint of the two surfaces' weighted barycentres."""
+        """(3,) m. "ldi": midpoint of the two surfaces' weighted barycentres; "exact": centre of gravity of the volume."""
         return self._vector("center", 1)
 
     def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
@@ -258,12 +280,12 @@ class StepResult:
 
     @property
     def rays(self) -> int:
-        """Ray samples cast."""
+        """Ray samples cast; 0 by "exact", which casts none."""
         return self._answer.body["rays"]
 
     @property
     def fragments(self) -> int:
-        """Crossings of rays and triangles."""
+        """A measure of work. "ldi": crossings of rays and triangles; "exact": pairs of triangles that cross or nearly do."""
         return self._answer.body["fragments"]
 
     @property
@@ -277,7 +299,8 @@ class StepResult:
 
     @property
     def method(self) -> str:
-        return ENUMS["Method"](self._answer.body["method"]).name.lower()
+        """The method that ran, such as "exact" or "ldi"; never "auto"."""
+        return method_name(self._answer.body["method"])
 
     @property
     def cached(self) -> bool:

@@ -20,7 +20,7 @@ from ._schema import ENUMS
 from ._state import BodyState, SceneState, Update
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
-from .result import StepResult, want_bits
+from .result import StepResult, method_name, want_bits
 
 if TYPE_CHECKING:
     from .client import Client, Mesh
@@ -102,12 +102,20 @@ class Scene:
 
     @property
     def method(self) -> str:
-        return ENUMS["Method"](self._state.settings["method"]).name.lower()
+        """The method that was asked for; "auto" where none was."""
+        return method_name(self._state.settings["method"])
 
     @property
-    def resolution(self) -> tuple[int, int, int]:
-        """Ray samples across the window of a pair along x, y and z; unused while pixel_size > 0."""
-        return tuple(self._state.settings["resolution"])  # type: ignore[return-value]
+    def running_method(self) -> str:
+        """What steps run: `method`, or the one that the server has chosen for "auto"."""
+        return method_name(self._state.running_method or self._state.settings["method"])
+
+    @property
+    def resolution(self) -> tuple[int, int, int] | None:
+        """Ray samples across the window of a pair along x, y and z; unused while pixel_size > 0. None where none is named:
+        "exact" needs none, and if "auto" runs "ldi" it is 64."""
+        resolution = self._state.settings["resolution"]
+        return None if resolution is None else tuple(resolution)  # type: ignore[return-value]
 
     @property
     def pixel_size(self) -> float:
@@ -125,9 +133,10 @@ class Scene:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
-            method: one of client.server["methods"], such as "ldi".
-            resolution: ray samples across the window, one number or three (x, y, z).
-            pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution.
+            method: one of client.server["methods"], or "auto": client.status()["auto_method"], but "ldi" together with a
+                resolution or pixel_size. "exact" takes neither. "auto" and "exact" drop those of before.
+            resolution: ray samples across the window, one number or three (x, y, z). Without a method: makes it "ldi".
+            pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution. As above.
             stiffness: N/m^5; scales forces.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness)
@@ -145,6 +154,7 @@ class Scene:
 
     def _refresh(self, answer: Decoded) -> dict[str, Any]:
         self._state.settings = settings_of(answer.body["settings"])
+        self._state.running_method = answer.body["running_method"]
         return answer.body | {"settings": dict(self._state.settings)}
 
     # ---- bodies ----

@@ -64,6 +64,7 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_
     }
     contact->volume = sum / 3;
     contact->error_bound = NAN;
+    contact->max_winding = 0;
     contact->error_estimate = (hi - lo) / 2;
     return contact->volume > 0;
 }

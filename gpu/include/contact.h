@@ -133,13 +133,15 @@ typedef enum ct_method {
     CT_METHOD_NONE = 0,  /* no method */
     CT_METHOD_LDI = 1,   /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
     CT_METHOD_EXACT = 2, /* volume and gradient in closed form, from the triangles that cross; no samples */
+    CT_METHOD_AUTO = 3,  /* a setting of scenes, not a method: see ct_scene_settings. No result has it */
 } ct_method;
 
 enum { CT_MAX_METHODS = 8 };
 
-const char *ct_method_name(ct_method method); /* "ldi"; "unknown" for a number that is no method of this build */
-ct_method ct_method_at(size_t i);             /* the i-th method of this build, from 0; NONE: there are no more */
-/* The method of this name. UNSUPPORTED: this build has none; the message lists those it has. */
+/* "ldi"; "auto"; "unknown" for a number that is no method of this build */
+const char *ct_method_name(ct_method method);
+ct_method ct_method_at(size_t i); /* the i-th method of this build, from 0; NONE: there are no more. Never AUTO */
+/* The method of this name, or AUTO. UNSUPPORTED: this build has none; the message lists those it has. */
 ct_status ct_method_find(const char *name, ct_method *out, ct_error *error);
 
 /* ---- engine ---- */
@@ -176,6 +178,8 @@ const char *ct_engine_reason(const ct_engine *engine);
 
 /* The methods that this engine's backend has; returns how many. The same on all of its devices. */
 size_t ct_engine_methods(const ct_engine *engine, ct_method out[CT_MAX_METHODS]);
+/* The method that AUTO runs on this engine in scenes that name no sampling: EXACT if the backend has it, else LDI. */
+ct_method ct_engine_auto_method(const ct_engine *engine);
 
 typedef struct ct_engine_facts { /* of one device; each device has its own */
     char backend[16];            /* "cpu", "cuda" */
@@ -213,17 +217,22 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash);
 typedef struct ct_scene ct_scene;
 
 /* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap. */
-#define CT_MAX_RESOLUTION 4096
+#define CT_MAX_RESOLUTION     4096
+#define CT_DEFAULT_RESOLUTION 64
 
+/* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
+ * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
+ * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
 typedef struct ct_scene_settings {
-    uint32_t cookie;        /* set by ct_scene_settings_init */
-    ct_method method;       /* one that the engine's backend has */
-    uint32_t resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION */
+    uint32_t cookie;  /* set by ct_scene_settings_init */
+    ct_method method; /* one that the engine's backend has, or AUTO */
+    uint32_t
+        resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
     double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
     double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
 } ct_scene_settings;
 
-void ct_scene_settings_init(ct_scene_settings *settings); /* LDI, resolution 64 64 64, pixel size 0, stiffness 1 */
+void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1 */
 /* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
@@ -236,7 +245,10 @@ ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_se
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
 /* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
+/* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
+/* What steps run: the settings with a method in place of AUTO, and with a sampling if that method is LDI. */
+void ct_scene_get_running(const ct_scene *scene, ct_scene_settings *running);
 
 typedef enum ct_body_kind {
     CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32; starts at the rest positions */
@@ -305,7 +317,8 @@ enum {
     CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */
     CT_WANT_FRICTION = 1u << 2, /* friction weights, one per entry of the sparse gradient (implies FRAME) */
     CT_WANT_FORCES = 1u << 3,   /* penalty forces -k V dV/dx, one per entry of the sparse gradient */
-    CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures */
+    CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures. EXACT has none: a step that
+                                   wants them fails with INVALID_ARGUMENT */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 

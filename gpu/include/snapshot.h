@@ -35,7 +35,8 @@ typedef struct ct_snapshot_options {
     uint32_t contact[2];    /* two bodies: only they and their contacts with each other are shown, and the picture is of
                                where their boxes overlap; 0 0: all */
     uint32_t show;          /* CT_SHOW_...; ALL */
-    uint32_t resolution;    /* ray samples across the window of this picture's step; 0: the scene's */
+    uint32_t resolution;    /* ray samples across the window of this picture's step; 0: the scene's. Samples are LDI's
+                               spans, whatever method the scene runs, and CT_DEFAULT_RESOLUTION if that has none */
     double azimuth;         /* degrees about `up`, of the direction from which the camera looks; -60 */
     double elevation;       /* degrees above the plane orthogonal to `up`, within +-90; 20 */
     double up[3];           /* direction that is up in the picture, of any length but 0; 0 0 1 */

@@ -14,26 +14,35 @@ enum { SETTINGS_COOKIE = 0x5ce7e001, BODY_COOKIE = 0xb0d40001 };
 /* ---- settings ---- */
 
 void ct_scene_settings_init(ct_scene_settings *settings) {
-    *settings = (ct_scene_settings){
-        .cookie = SETTINGS_COOKIE, .method = CT_METHOD_LDI, .resolution = {64, 64, 64}, .stiffness = 1};
+    *settings = (ct_scene_settings){.cookie = SETTINGS_COOKIE, .method = CT_METHOD_AUTO, .stiffness = 1};
 }
 
 ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
     if (s->cookie != SETTINGS_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "settings", "settings were not filled by ct_scene_settings_init");
-    const ct_method_row *row = ct_method_row_of(s->method, error);
-    if (!row) return CT_UNSUPPORTED;
-    ct_status status = row->check_settings(s, error);
+    ct_status status = ct_method_check_settings(s, error);
     if (status) return status;
     if (!(s->stiffness >= 0 && s->stiffness <= 1e300))
         return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 or more", s->stiffness);
     return CT_OK;
 }
 
-/* The settings by themselves, and whether the engine has their method. */
-static ct_status check_settings_on(const ct_engine *engine, const ct_scene_settings *settings, ct_error *error) {
+static void name_default_resolution(ct_scene_settings *settings) {
+    if (settings->method != CT_METHOD_LDI || settings->resolution[0]) return;
+    for (int i = 0; i < 3; i++) settings->resolution[i] = CT_DEFAULT_RESOLUTION;
+}
+
+/* Checks the settings by themselves, then whether the engine has the method that they run. Fills *asked and *running,
+ * see ct_scene. */
+static ct_status resolve_settings(const ct_engine *engine, const ct_scene_settings *settings, ct_scene_settings *asked,
+                                  ct_scene_settings *running, ct_error *error) {
     ct_status status = ct_scene_settings_check(settings, error);
-    return status ? status : ct_method_check_engine(engine, ct_method_row_of(settings->method, NULL), error);
+    if (status) return status;
+    *asked = *running = *settings;
+    running->method = ct_method_to_run(engine, settings);
+    name_default_resolution(asked);
+    name_default_resolution(running);
+    return ct_method_check_engine(engine, ct_method_row_of(running->method, NULL), error);
 }
 
 /* ---- scenes ---- */
@@ -58,12 +67,14 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error) {
     *out = NULL;
-    ct_status status = check_settings_on(engine, settings, error);
+    ct_scene_settings asked, running;
+    ct_status status = resolve_settings(engine, settings, &asked, &running, error);
     if (status) return status;
     ct_scene *scene = calloc(1, sizeof *scene);
     if (!scene) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a scene");
     scene->engine = engine;
-    scene->settings = *settings;
+    scene->asked = asked;
+    scene->settings = running;
     scene->device = device;
     atomic_fetch_add(&engine->devices[scene->device].scenes, 1);
     *out = scene;
@@ -100,13 +111,20 @@ void ct_scene_destroy(ct_scene **handle) {
 }
 
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error) {
-    ct_status status = check_settings_on(scene->engine, settings, error);
-    if (status == CT_OK) scene->settings = *settings;
-    return status;
+    ct_scene_settings asked, running;
+    ct_status status = resolve_settings(scene->engine, settings, &asked, &running, error);
+    if (status) return status;
+    scene->asked = asked;
+    scene->settings = running;
+    return CT_OK;
 }
 
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings) {
-    *settings = scene->settings;
+    *settings = scene->asked;
+}
+
+void ct_scene_get_running(const ct_scene *scene, ct_scene_settings *running) {
+    *running = scene->settings;
 }
 
 /* ---- bodies ---- */

@@ -47,8 +47,9 @@ typedef struct ct_body_slot {
 
 struct ct_scene {
     ct_engine *engine;
-    size_t device; /* index of the device in the engine */
-    ct_scene_settings settings;
+    size_t device;              /* index of the device in the engine */
+    ct_scene_settings settings; /* what steps run: never AUTO, and LDI always with a sampling */
+    ct_scene_settings asked;    /* what the caller gave; see ct_scene_get_settings */
 
     ct_body_slot *slots; /* [n_slots] */
     uint32_t n_slots, slot_capacity;

@@ -30,9 +30,14 @@ void answer_scene(json_out *out, const scene_record *scene) {
     json_out_integer(out, "id", scene->handle);
     json_out_string(out, "name", scene->name);
     json_out_string(out, "method", ct_method_name(scene->settings.method));
-    json_out_array(out, "resolution");
-    for (int i = 0; i < 3; i++) json_out_integer(out, NULL, scene->settings.resolution[i]);
-    json_out_array_end(out);
+    json_out_string(out, "running_method", ct_method_name(scene->running.method));
+    if (scene->settings.resolution[0]) {
+        json_out_array(out, "resolution");
+        for (int i = 0; i < 3; i++) json_out_integer(out, NULL, scene->settings.resolution[i]);
+        json_out_array_end(out);
+    } else {
+        json_out_number(out, "resolution", NAN); /* null: none is named */
+    }
     json_out_number(out, "pixel_size", scene->settings.pixel_size);
     json_out_number(out, "stiffness", scene->settings.stiffness);
     json_out_integer(out, "bodies", scene->bodies);
@@ -199,6 +204,7 @@ void answer_status(json_out *out, const service *service, const service_status *
     json_out_array(out, "methods");
     for (size_t i = 0; i < n_methods; i++) json_out_string(out, NULL, ct_method_name(methods[i]));
     json_out_array_end(out);
+    json_out_string(out, "auto_method", ct_method_name(ct_engine_auto_method(service->engine)));
     devices(out, status);
     json_out_object_end(out);
 }
@@ -254,10 +260,12 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     json_out_integer(out, NULL, contact->body[0]);
     json_out_integer(out, NULL, contact->body[1]);
     json_out_array_end(out);
+    json_out_integer(out, "index", contact->index);
     json_out_number(out, "volume", contact->volume);
     json_out_numbers(out, "volumes", contact->volumes, 3);
     json_out_number(out, "error_bound", contact->error_bound);
     json_out_number(out, "error_estimate", contact->error_estimate);
+    json_out_integer(out, "max_winding", contact->max_winding);
     if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
         json_out_number(out, "area", contact->area);
         json_out_number(out, "depth", contact->depth);

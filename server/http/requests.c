@@ -64,11 +64,15 @@ static bool take_resolution(const json_fields *fields, scene_patch *out) {
 
 /* Whether the engine has the method is asked when the scene is opened or changed. */
 static bool take_method(const json_fields *fields, scene_patch *out) {
-    const char *names[CT_MAX_METHODS + 1] = {NULL};
-    for (size_t i = 0; ct_method_at(i) != CT_METHOD_NONE; i++) names[i] = ct_method_name(ct_method_at(i));
+    ct_method methods[CT_MAX_METHODS + 1] = {CT_METHOD_AUTO};
+    const char *names[CT_MAX_METHODS + 2] = {ct_method_name(CT_METHOD_AUTO)};
+    for (size_t i = 0; ct_method_at(i) != CT_METHOD_NONE; i++) {
+        methods[i + 1] = ct_method_at(i);
+        names[i + 1] = ct_method_name(methods[i + 1]);
+    }
     int which = 0;
     if (!json_take_word(fields, "method", names, &which, &out->has_method)) return false;
-    out->method = ct_method_at((size_t)which);
+    out->method = methods[which];
     return true;
 }
 

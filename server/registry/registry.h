@@ -91,7 +91,8 @@ bool registry_list_sessions(registry *registry, session_record **out, size_t *n,
 typedef struct scene_record {
     uint64_t handle;
     char name[REGISTRY_NAME];
-    ct_scene_settings settings;
+    ct_scene_settings settings; /* as asked for; see ct_scene_get_settings */
+    ct_scene_settings running;  /* what steps run */
     uint32_t bodies;
     uint64_t bytes;        /* of bodies and kept answers, without meshes */
     uint64_t device_bytes; /* of them, memory of a device that has its own */

@@ -16,6 +16,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     atomic_init(&scene->references, 2); /* the table's and the caller's */
     registry_copy_name(scene->record.name, name);
     ct_scene_get_settings(engine, &scene->record.settings);
+    ct_scene_get_running(engine, &scene->record.running);
     scene->record.bytes = ct_scene_bytes(engine);
     scene->record.device_bytes = ct_scene_device_bytes(engine);
     scene->device = ct_scene_device(engine);
@@ -190,6 +191,7 @@ void scene_note_change(registry *registry, scene *scene) {
     uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
     ct_scene_get_settings(scene->engine, &scene->record.settings);
+    ct_scene_get_running(scene->engine, &scene->record.running);
     registry->bodies += bodies;
     registry->bodies -= scene->record.bodies;
     scene->record.bodies = bodies;

@@ -11,11 +11,26 @@ void command_object(const command *command, char object[96]) {
     snprintf(object, 96, "scene %" PRIu64, command->scene);
 }
 
-static void apply_patch(ct_scene_settings *settings, const scene_patch *patch) {
-    if (patch->has_method) settings->method = patch->method;
+/* See scene_patch. OUT_OF_RANGE: a resolution of 0, which the engine would take for none. */
+static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, const char *object,
+                        server_error *error) {
+    const uint32_t *n = patch->resolution;
+    if (patch->has_resolution && !(n[0] || n[1] || n[2]))
+        return server_fail(error, CONTACTD_OUT_OF_RANGE, object, "resolution",
+                           "resolution is 0, expected 1 to %d, or none at all for the default", CT_MAX_RESOLUTION);
+    if (patch->has_method) {
+        settings->method = patch->method;
+        if (patch->method != CT_METHOD_LDI) {
+            memset(settings->resolution, 0, sizeof settings->resolution);
+            settings->pixel_size = 0;
+        }
+    } else if (patch->has_resolution || (patch->has_pixel_size && patch->pixel_size != 0)) {
+        settings->method = CT_METHOD_LDI;
+    }
     if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
     if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
     if (patch->has_stiffness) settings->stiffness = patch->stiffness;
+    return true;
 }
 
 bool command_open(scheduler *scheduler, command *command) {
@@ -23,7 +38,7 @@ bool command_open(scheduler *scheduler, command *command) {
     ct_error cause = {0};
     ct_scene *engine = NULL;
     ct_scene_settings_init(&settings);
-    apply_patch(&settings, &command->in.open.settings);
+    if (!apply_patch(&settings, &command->in.open.settings, "scene", &command->error)) return false;
     if (!registry_has_scene_room(scheduler->registry, 0, "scene", &command->error)) return false;
     session *owner = NULL;
     if (command->session != SESSION_NONE) {
@@ -48,7 +63,7 @@ static void run_configure(scheduler *scheduler, command *command, const char *ob
     ct_scene_settings settings;
     ct_error cause = {0};
     ct_scene_get_settings(command->target->engine, &settings);
-    apply_patch(&settings, &command->in.configure.settings);
+    if (!apply_patch(&settings, &command->in.configure.settings, object, &command->error)) return;
     if (ct_scene_configure(command->target->engine, &settings, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
         return;

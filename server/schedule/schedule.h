@@ -78,7 +78,10 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 
 /* ---- commands ---- */
 
-typedef struct scene_patch { /* settings; what has_* does not tell keeps its value */
+/* Settings. What has_* does not tell keeps its value, with two exceptions. A patch that names a resolution or a pixel
+ * size, but no method, makes the method LDI. A patch that names a method other than LDI drops the resolution and the
+ * pixel size of before: EXACT refuses them, and AUTO would take them for a wish for LDI. */
+typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness;
     ct_method method;
     uint32_t resolution[3];

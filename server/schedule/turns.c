@@ -18,9 +18,9 @@ enum {
 
 /* ---- cost: processor time ---- */
 
-/* At most, roughly, in a pair of bodies: no window is larger than the smaller body. */
+/* At most, roughly, in a pair of bodies: no window is larger than the smaller body. 0 for a method without samples. */
 static double rays_of(const scene *scene) {
-    const ct_scene_settings *settings = &scene->record.settings;
+    const ct_scene_settings *settings = &scene->record.running;
     if (settings->pixel_size > 0) {
         double across = scene->size_m[1] / settings->pixel_size;
         return 3 * across * across;

@@ -210,7 +210,7 @@ static wire_scene_info scene_of(const request *request, const scene_record *reco
         .settings =
             {
                 .has_method = true,
-                .has_resolution = true,
+                .has_resolution = settings->resolution[0] != 0,
                 .has_pixel_size = true,
                 .has_stiffness = true,
                 .method = (wire_method)settings->method,
@@ -222,6 +222,7 @@ static wire_scene_info scene_of(const request *request, const scene_record *reco
         .bytes = record->bytes,
         .steps = record->steps,
         .contacts = record->contacts,
+        .running_method = (wire_method)record->running.method,
         .mine = record->owner == request->message.session && record->owner != SESSION_NONE,
         .owner = record->owner_name,
     };
@@ -323,6 +324,7 @@ void reply_status(stream *stream, request *request) {
                                 .max_message_bytes = service->config->max_message,
                                 .devices = devices,
                                 .n_devices = (uint32_t)status.n_devices,
+                                .auto_method = ct_method_name(ct_engine_auto_method(service->engine)),
                             }};
     message.u.status.n_methods = list_methods(service, message.u.status.methods);
     reply(stream, request, WIRE_STATUS, &message);

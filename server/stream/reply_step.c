@@ -21,6 +21,8 @@ static void copy_contact(wire_contact *to, const ct_contact *from) {
         .count = {from->count[0], from->count[1]},
         .first_span = from->first_span,
         .n_spans = from->n_spans,
+        .index = from->index,
+        .max_winding = from->max_winding,
     };
     memcpy(to->volumes, from->volumes, sizeof to->volumes);
     memcpy(to->normal, from->normal, sizeof to->normal);

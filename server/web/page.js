@@ -140,8 +140,9 @@ function showScenes(scenes, seconds) {
     pick.addEventListener("click", () => { selected = selected === s.id ? null : s.id; refresh(); });
     const old = before?.scenes.get(s.id);
     const rate = old !== undefined && seconds > 0 ? Math.max(0, (s.steps - old) / seconds) : 0;
-    const sampling = s.pixel_size > 0 ? `${number(s.pixel_size)} m` : s.resolution.join("×");
-    return [pick, s.owner || "–", sampling, count(s.bodies), count(s.contacts), count(s.steps), rounded(rate), bytes(s.bytes)];
+    const sampling = s.pixel_size > 0 ? `${number(s.pixel_size)} m` : s.resolution?.join("×");
+    const method = sampling ? `${s.running_method} ${sampling}` : s.running_method;
+    return [pick, s.owner || "–", method, count(s.bodies), count(s.contacts), count(s.steps), rounded(rate), bytes(s.bytes)];
   }), [3, 4, 5, 6, 7], "no scenes are open");
 }
 

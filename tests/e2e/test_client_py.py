@@ -149,7 +149,7 @@ def test_limits_that_the_method_does_not_take(client):
     assert scene.step(poses={b: moved(0.5, 0.5, 0.5)}).contacts
     with pytest.raises(errors.UnsupportedError, match="ldi"):
         client.open_scene(method="magic")
-    assert client.status()["methods"] == client.server["methods"] == ["ldi"]
+    assert client.status()["methods"] == client.server["methods"] == ["ldi", "exact"]
 
 
 def test_spans_fill_the_volume(client):
@@ -301,7 +301,7 @@ def test_configure(client):
     scene, a, b = two_boxes(client)
     assert scene.step(poses={b: moved(0.5)}).rays == 3 * 32**2
     scene.configure(resolution=(8, 16, 4), stiffness=7)
-    assert (scene.resolution, scene.stiffness, scene.method) == ((8, 16, 4), 7.0, "ldi")
+    assert (scene.resolution, scene.stiffness, scene.method, scene.running_method) == ((8, 16, 4), 7.0, "ldi", "ldi")
     assert scene.step().rays == 16 * 4 + 8 * 4 + 8 * 16
     scene.configure(pixel_size=1 / 64)
     result = scene.step()
@@ -319,7 +319,7 @@ def test_lists_and_status(client):
     assert mine["mine"] and mine["owner"].startswith("contactd-python")
     status = client.status()
     assert status["ready"] and status["backend"] == "cpu" and status["steps"] > 0 and status["scenes"] >= 1
-    assert client.server["server"].startswith("contactd ") and client.server["methods"] == ["ldi"]
+    assert client.server["server"].startswith("contactd ") and client.server["methods"] == ["ldi", "exact"]
     assert 0 < client.ping() < 10
     scene.close()
     assert scene.id not in {s["scene"] for s in client.scenes()}

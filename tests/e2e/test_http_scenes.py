@@ -42,6 +42,7 @@ def test_a_scene_from_open_to_close(api):
     assert path == f"/v1/scenes/{scene['id']}"
     assert scene["name"] == "drop" and scene["resolution"] == [8, 16, 32] and scene["stiffness"] == 2.5
     assert (scene["method"], scene["pixel_size"], scene["bodies"], scene["steps"]) == ("ldi", 0, 0, 0)
+    assert scene["running_method"] == "ldi"
     assert api.get(path) == scene
     assert scene["id"] in [s["id"] for s in api.get("/v1/scenes")["scenes"]]
     assert api("HEAD", path).status == 200
@@ -57,7 +58,8 @@ def test_a_scene_from_open_to_close(api):
 
 def test_defaults(api):
     scene = api.post("/v1/scenes", {})
-    assert (scene["name"], scene["method"], scene["resolution"], scene["stiffness"]) == ("", "ldi", [64] * 3, 1)
+    assert (scene["name"], scene["method"], scene["resolution"], scene["stiffness"]) == ("", "auto", None, 1)
+    assert scene["running_method"] == api.get("/v1/status")["auto_method"]
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "1e3", "x", "%20", "4503599627370000", "9" * 30])
@@ -217,7 +219,8 @@ def test_everything_a_step_can_return(api, pair):
 
 def test_want_nothing_more_than_volumes(api, pair):
     (contact,) = api.post(f"{pair[0]}/step", {"want": []}, 200)["contacts"]
-    assert set(contact) == {"bodies", "volume", "volumes", "error_bound", "error_estimate"}
+    assert set(contact) == {"bodies", "index", "volume", "volumes", "error_bound", "error_estimate", "max_winding"}
+    assert (contact["index"], contact["max_winding"]) == (0, 0)
 
 
 def test_patched_resolution_rules_the_next_step(api, pair):

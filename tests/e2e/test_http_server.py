@@ -144,10 +144,12 @@ def test_status_and_devices(api, server):
     assert device["backend"] == "cpu" and device["simd"] in device["simd_available"]
     assert device["index"] == 0 and not device["lost"] and device["memory_budget_bytes"] == 0
     assert status["devices"][0]["device"] == device["device"] == status["device"]
-    assert status["methods"] == ["ldi"]
+    assert status["methods"] == ["ldi", "exact"]
     schemas = api.get("/openapi.json")["components"]["schemas"]
-    for name in ("SceneSettings", "NewScene", "Scene", "StepResult"):
-        assert schemas[name]["properties"]["method"]["enum"] == status["methods"]
+    assert status["auto_method"] in status["methods"]
+    for name, more in (("SceneSettings", {"auto"}), ("NewScene", {"auto"}), ("Scene", {"auto"}), ("StepResult", set())):
+        assert set(schemas[name]["properties"]["method"]["enum"]) >= {*status["methods"], *more}
+    assert set(schemas["Scene"]["properties"]["running_method"]["enum"]) >= set(status["methods"])
     assert status["max_resolution"] == 4096 and status["max_message_bytes"] == 256 << 20
 
 

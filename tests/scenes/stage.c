@@ -34,8 +34,7 @@ ct_scene_settings stage_resolution(uint32_t n) {
 }
 
 ct_scene_settings stage_pixel(double pixel_size) {
-    ct_scene_settings settings;
-    ct_scene_settings_init(&settings);
+    ct_scene_settings settings = stage_resolution(CT_DEFAULT_RESOLUTION);
     settings.pixel_size = pixel_size;
     return settings;
 }

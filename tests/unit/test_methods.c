@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/engine.h"
+#include "gpu/picture/picture.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 
@@ -26,12 +27,16 @@ static void test_names(void **state) {
     assert_true(n >= 1 && n <= CT_MAX_METHODS);
     assert_string_equal(ct_method_name(CT_METHOD_LDI), "ldi");
     assert_string_equal(ct_method_name(CT_METHOD_EXACT), "exact");
+    assert_string_equal(ct_method_name(CT_METHOD_AUTO), "auto");
     assert_string_equal(ct_method_name(CT_METHOD_NONE), "unknown");
     assert_string_equal(ct_method_name((ct_method)99), "unknown");
     ct_method found = CT_METHOD_LDI;
     ct_error error = {0};
     assert_int_equal(ct_method_find("LDI", &found, &error), CT_UNSUPPORTED);
     assert_int_equal(found, CT_METHOD_NONE);
+    assert_int_equal(ct_method_find("auto", &found, NULL), CT_OK); /* a setting, which the table does not have */
+    assert_int_equal(found, CT_METHOD_AUTO);
+    for (size_t i = 0; i < n; i++) assert_int_not_equal(ct_method_at(i), CT_METHOD_AUTO);
     expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi, exact");
 }
 
@@ -42,8 +47,9 @@ static void test_every_backend_has_its_column(void **state) {
     assert_null(ct_method_run_on(row, "abacus"));
     ct_engine *engine = stage_engine(1, NULL);
     ct_method methods[CT_MAX_METHODS];
-    assert_true(ct_engine_methods(engine, methods) >= 1);
+    assert_int_equal(ct_engine_methods(engine, methods), 2);
     assert_int_equal(methods[0], CT_METHOD_LDI);
+    assert_int_equal(methods[1], CT_METHOD_EXACT);
     ct_engine_destroy(&engine);
 }
 
@@ -54,9 +60,8 @@ static void test_lacking(void **state) {
     struct shape box = shape_box(1, 1, 1);
     ct_scene_settings settings = stage_resolution(4);
     struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}}, 1);
-    ct_method_run *run[CT_MAX_METHODS];
-    memcpy(run, engine->run, sizeof run);
-    memset(engine->run, 0, sizeof run);
+    ct_method_run *run = engine->run[0], *exact = engine->run[1];
+    engine->run[0] = engine->run[1] = NULL;
     ct_method methods[CT_MAX_METHODS];
     assert_int_equal(ct_engine_methods(engine, methods), 0);
     ct_scene *scene = NULL;
@@ -71,7 +76,79 @@ static void test_lacking(void **state) {
     ct_scene_get_settings(stage.scene, &settings);
     assert_int_equal(settings.resolution[0], 4);
     assert_int_equal(ct_scene_settings_check(&settings, NULL), CT_OK); /* a method of this build all the same */
-    memcpy(engine->run, run, sizeof run);
+    engine->run[0] = run;
+
+    /* A backend with LDI alone: auto runs it, and exact is refused. */
+    ct_scene_settings_init(&settings);
+    assert_int_equal(ct_engine_auto_method(engine), CT_METHOD_LDI);
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    ct_scene_get_running(stage.scene, &settings);
+    assert_int_equal(settings.method, CT_METHOD_LDI);
+    assert_int_equal(settings.resolution[1], CT_DEFAULT_RESOLUTION);
+    ct_scene_get_settings(stage.scene, &settings);
+    assert_int_equal(settings.method, CT_METHOD_AUTO);
+    assert_int_equal(settings.resolution[1], 0);
+    settings.method = CT_METHOD_EXACT;
+    error.status = CT_OK;
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_UNSUPPORTED);
+    expect(&error, CT_UNSUPPORTED, "method", "method \"exact\" is not available on backend \"cpu\", which has: ldi");
+    engine->run[1] = exact;
+    assert_int_equal(ct_engine_auto_method(engine), CT_METHOD_EXACT);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&box);
+}
+
+/* EXACT takes no sampling and gives no spans, and says so. Its results name it. A picture's samples are LDI's. */
+static void test_exact(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5;
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}, {&box, pose, 0}}, 2);
+    for (int named = 0; named < 3; named++) {
+        static const char *const fields[] = {"resolution", "pixel_size", "pixel_size"};
+        ct_scene_settings_init(&settings);
+        settings.method = CT_METHOD_EXACT;
+        if (named == 0) settings.resolution[2] = 8;
+        if (named > 0) settings.pixel_size = named == 1 ? 0.25 : NAN;
+        ct_error error = {0};
+        assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_INVALID_ARGUMENT);
+        expect(&error, CT_INVALID_ARGUMENT, fields[named], "method \"exact\" takes no ");
+        expect(&error, CT_INVALID_ARGUMENT, fields[named], "choose method \"ldi\"");
+    }
+    for (int k = 0; k < 2; k++) {
+        ct_scene_settings_init(&settings);
+        settings.method = k ? CT_METHOD_EXACT : CT_METHOD_AUTO;
+        assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        assert_int_equal(step.result->method, CT_METHOD_EXACT);
+        assert_int_equal(step.result->n_contacts, 1);
+        const ct_contact *c = step.result->contacts;
+        assert_true(c->error_bound >= 0 && c->error_bound == c->error_estimate && c->max_winding == 1);
+        assert_true(c->volumes[0] == c->volume && c->volumes[1] == c->volume && c->volumes[2] == c->volume);
+        assert_true(c->n_spans == 0 && c->index == 0);
+        ct_result_free(&step.result);
+        step.want |= CT_WANT_SPANS;
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
+        assert_null(step.result);
+        expect(&step.error, CT_INVALID_ARGUMENT, "want", "method \"exact\" gives no spans");
+        ct_snapshot_options options;
+        ct_snapshot *snapshot = NULL;
+        ct_error error = {0};
+        ct_snapshot_options_init(&options);
+        if (ct_snapshot_take(stage.scene, &options, &snapshot, &error)) fail_msg("%s", error.message);
+        assert_int_equal(snapshot->n_spans, 3 * CT_DEFAULT_RESOLUTION * CT_DEFAULT_RESOLUTION);
+        ct_snapshot_free(&snapshot);
+        ct_scene_get_running(stage.scene, &settings);
+        assert_int_equal(settings.method, CT_METHOD_EXACT); /* the picture has changed nothing */
+        assert_int_equal(settings.resolution[0], 0);
+    }
     stage_close(&stage);
     ct_engine_destroy(&engine);
     shape_free(&box);
@@ -225,9 +302,12 @@ static void test_stiffness_of_a_body_with_itself(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_every_backend_has_its_column),
-        cmocka_unit_test(test_lacking), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_stiffness_of_a_body_with_itself)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_every_backend_has_its_column),
+                                       cmocka_unit_test(test_lacking),
+                                       cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_stiffness_of_a_body_with_itself)};
     return cmocka_run_group_tests_name("methods", tests, NULL, NULL);
 }

@@ -157,6 +157,10 @@ static inline void fake_apply(fake_body *b, const wire_update *u) {
     }
 }
 
+static inline wire_method fake_running_method(const wire_settings *settings) {
+    return settings->method == WIRE_METHOD_AUTO ? WIRE_METHOD_EXACT : settings->method;
+}
+
 static inline void fake_result(fake_server *f, const wire_message *m, fake_scene *s, double sum, bool cached) {
     static const uint32_t vertices[3] = {0, 2, 1};
     static const double gradient[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, weights[3] = {0.5, 0.25, 0.125};
@@ -164,6 +168,8 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
                       .volume = sum,
                       .error_bound = __builtin_nan(""),
                       .error_estimate = atomic_load(&f->computed),
+                      .index = 4,
+                      .max_winding = 3,
                       .first = {0, 2},
                       .count = {2, 1}};
     wire_message r = {.type = WIRE_STEP_RESULT,
@@ -330,11 +336,16 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     case WIRE_OPEN_SCENE:
         s = &f->scenes[f->n_scenes++];
         *s = (fake_scene){.live = true, .session = m->session, .settings = m->u.open_scene.settings};
-        if (!s->settings.has_resolution) s->settings.resolution[0] = 64;
-        s->settings.has_resolution = true;
+        s->settings.method = s->settings.has_method       ? s->settings.method
+                             : s->settings.has_resolution ? WIRE_METHOD_LDI
+                                                          : WIRE_METHOD_AUTO;
+        s->settings.has_method = true;
         atomic_fetch_add(&f->opened, 1);
         r.type = WIRE_SCENE_INFO;
-        r.u.scene_info = (wire_scene_info){.scene = 99 + f->n_scenes, .settings = s->settings, .mine = true};
+        r.u.scene_info = (wire_scene_info){.scene = 99 + f->n_scenes,
+                                           .settings = s->settings,
+                                           .mine = true,
+                                           .running_method = fake_running_method(&s->settings)};
         break;
     case WIRE_GET_SCENE:
     case WIRE_CONFIGURE:
@@ -342,11 +353,16 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         if (!s) return;
         if (m->type == WIRE_CONFIGURE && m->u.configure.settings.has_resolution) {
             memcpy(s->settings.resolution, m->u.configure.settings.resolution, sizeof s->settings.resolution);
+            s->settings.has_resolution = true;
+            s->settings.method = WIRE_METHOD_LDI;
             atomic_fetch_add(&f->configured, 1);
         }
         r.type = WIRE_SCENE_INFO;
-        r.u.scene_info = (wire_scene_info){
-            .scene = m->u.configure.scene, .settings = s->settings, .mine = true, .bodies = s->n_bodies};
+        r.u.scene_info = (wire_scene_info){.scene = m->u.configure.scene,
+                                           .settings = s->settings,
+                                           .mine = true,
+                                           .bodies = s->n_bodies,
+                                           .running_method = fake_running_method(&s->settings)};
         break;
     case WIRE_CLOSE_SCENE:
         s = fake_find(f, m, m->u.close_scene.scene);

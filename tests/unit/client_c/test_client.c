@@ -139,6 +139,7 @@ static void results_are_complete(void **state) {
     assert_int_equal((uintptr_t)c->sparse[0].gradient % 8, 0);
     assert_null(c->sparse[0].forces);
     assert_true(isnan(c->error_bound));
+    assert_true(c->index == 4 && c->max_winding == 3);
     assert_string_equal(result->method, "ldi");
     assert_true(result->timings_us[3] == 4 && result->latency_us > 0);
     assert_string_equal(contactd_phase_name(3), "raster");
@@ -477,6 +478,38 @@ static void refused(world *w, contactd_code expected, contactd_code code, const 
     assert_true(e->message[0] != 0);
 }
 
+/* A scene that named nothing is opened again as such, and one that named a resolution with it. */
+static void methods_asked_for_and_running(void **state) {
+    world *w = *state;
+    contactd_settings settings;
+    contactd_scene_info info;
+    for (int restarted = 0; restarted < 2; restarted++) {
+        if (restarted) order(&w->server->restart);
+        step_by_pose(w, 0.5);
+        ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
+        assert_string_equal(info.method, "auto");
+        assert_string_equal(info.running_method, "exact");
+        assert_int_equal(info.resolution[0], 0);
+    }
+    contactd_settings_init(&settings);
+    for (int i = 0; i < 3; i++) settings.resolution[i] = 32;
+    ok(w->client, contactd_configure(w->client, w->scene, &settings));
+    for (int restarted = 0; restarted < 2; restarted++) {
+        if (restarted) order(&w->server->restart);
+        step_by_pose(w, 0.5);
+        ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
+        assert_string_equal(info.method, "ldi");
+        assert_string_equal(info.running_method, "ldi");
+        assert_int_equal(info.resolution[0], 32);
+    }
+    contactd_scene scene; /* no server lists "auto", and all have it */
+    contactd_settings_init(&settings);
+    settings.method = "auto";
+    ok(w->client, contactd_open_scene(w->client, "auto", &settings, &scene));
+    settings.method = "exact";
+    refused(w, CONTACTD_UNSUPPORTED, contactd_open_scene(w->client, "x", &settings, &scene), "scene", "method");
+}
+
 static void mistakes_are_named(void **state) {
     world *w = *state;
     contactd_client *c = w->client;
@@ -539,6 +572,7 @@ int main(void) {
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
         TEST(a_restart_is_not_seen),
+        TEST(methods_asked_for_and_running),
         TEST(a_restart_amid_pipelined_steps),
         TEST(a_lost_session_keeps_the_meshes),
         TEST(a_mesh_that_made_room_is_registered_again),

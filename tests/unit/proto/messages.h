@@ -358,6 +358,7 @@ static inline const char *differ_scene(const wire_scene_info *a, const wire_scen
     SAME(contacts);
     SAME(mine);
     SAME_TEXT(owner);
+    SAME(running_method);
     return NULL;
 }
 static inline const char *differ_update(const wire_update *a, const wire_update *b) {
@@ -384,6 +385,8 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(count);
     SAME(first_span);
     SAME(n_spans);
+    SAME(index);
+    SAME(max_winding);
     return NULL;
 }
 static inline const char *differ_warning(const wire_warning *a, const wire_warning *b) {
@@ -473,6 +476,7 @@ static inline const char *differ_status(const wire_status *a, const wire_status 
     SAME(max_resolution);
     SAME(max_message_bytes);
     SAME_LIST(differ_device, devices, n_devices);
+    SAME_TEXT(auto_method);
     SAME(n_methods);
     for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
     return NULL;

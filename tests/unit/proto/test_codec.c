@@ -165,12 +165,30 @@ static void later_fields_round_trip(void **state) {
         m.u.status.methods[m.u.status.n_methods++] = "of a name that is as long as no method's should ever be";
         round_trip(&m, WIRE_INLINE_BYTES);
     }
+    m.u.status.auto_method = "exact";
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_SCENE_INFO); /* auto, with nothing named */
+    m.u.scene_info.settings.method = WIRE_METHOD_AUTO;
+    m.u.scene_info.settings.has_resolution = false;
+    memset(m.u.scene_info.settings.resolution, 0, sizeof m.u.scene_info.settings.resolution);
+    m.u.scene_info.running_method = WIRE_METHOD_EXACT;
+    round_trip(&m, 0);
+    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    contacts[1].index = UINT32_MAX;
+    contacts[1].max_winding = 7;
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.method = WIRE_METHOD_EXACT;
+    round_trip(&m, 0);
 }
 
 static void methods_have_names(void **state) {
     (void)state;
     assert_string_equal(wire_method_name(WIRE_METHOD_LDI), "ldi");
     assert_int_equal(wire_method_find("ldi"), WIRE_METHOD_LDI);
+    assert_int_equal(wire_method_find("exact"), WIRE_METHOD_EXACT);
+    assert_int_equal(wire_method_find("auto"), WIRE_METHOD_AUTO);
     assert_int_equal(wire_method_find("LDI"), WIRE_METHOD_NONE);
     assert_int_equal(wire_method_find(""), WIRE_METHOD_NONE);
     wire_method newer;
@@ -253,6 +271,7 @@ static void many_elements(void **state) {
         if (k & 8) contacts[k].area = 0; /* many different vtables */
         if (k & 16) contacts[k].depth = 0;
         if (k & 32) contacts[k].error_estimate = 0;
+        contacts[k].index = contacts[k].max_winding = k & 64 ? 0 : k;
         meshes[k] = sample_mesh((int)k);
         meshes[k].name = k & 1 ? "" : "a name that is a good deal longer than the hash of the mesh ever was";
         scenes[k] = sample_scene((int)(k % 20));

@@ -71,8 +71,8 @@ static void test_settings(void **state) {
         ct_scene_settings_init(&s);
         if (i == 0) s.cookie++;
         if (i == 1) s.method = (ct_method)9;
-        if (i == 2) s.resolution[0] = 0;
-        if (i == 3) s.resolution[2] = 4097;
+        if (i == 2) s.resolution[1] = 8; /* some of the three, but not all */
+        if (i == 3) memcpy(s.resolution, (const uint32_t[]){8, 8, 4097}, sizeof s.resolution);
         if (i >= 4 && i <= 7) s.pixel_size = (const double[]){-1, NAN, INFINITY, 1e-31}[i - 4];
         if (i >= 8) s.stiffness = i == 8 ? -0.5 : NAN;
         ct_error error = {0};
@@ -86,7 +86,7 @@ static void test_settings(void **state) {
         assert_true(read.pixel_size == 0 && read.stiffness == 1);
     }
     ct_scene_settings_init(&s);
-    s.resolution[1] = CT_MAX_RESOLUTION;
+    memcpy(s.resolution, (const uint32_t[]){8, CT_MAX_RESOLUTION, 8}, sizeof s.resolution);
     s.pixel_size = 0.5;
     assert_int_equal(ct_scene_configure(scene, &s, NULL), CT_OK);
     ct_scene_get_settings(scene, &read);
@@ -95,6 +95,50 @@ static void test_settings(void **state) {
     ct_scene_destroy(&scene);
     assert_null(scene);
     ct_scene_destroy(&scene);
+}
+
+/* What AUTO and an unnamed sampling stand for: {given} and {get_settings, get_running}. */
+static void test_defaults(void **state) {
+    (void)state;
+    const ct_method chosen = ct_engine_auto_method(engine);
+    const struct {
+        ct_method method;
+        uint32_t resolution;
+        double pixel_size;
+        uint32_t asked_resolution;
+        ct_method running;
+        uint32_t running_resolution;
+    } cases[] = {
+        {CT_METHOD_AUTO, 0, 0, 0, chosen, chosen == CT_METHOD_LDI ? CT_DEFAULT_RESOLUTION : 0},
+        {CT_METHOD_AUTO, 8, 0, 8, CT_METHOD_LDI, 8},
+        {CT_METHOD_AUTO, 0, 0.5, 0, CT_METHOD_LDI, CT_DEFAULT_RESOLUTION},
+        {CT_METHOD_LDI, 0, 0, CT_DEFAULT_RESOLUTION, CT_METHOD_LDI, CT_DEFAULT_RESOLUTION},
+        {CT_METHOD_LDI, 8, 0.5, 8, CT_METHOD_LDI, 8},
+        {CT_METHOD_EXACT, 0, 0, 0, CT_METHOD_EXACT, 0},
+    };
+    ct_scene *configured = new_scene(), *created;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_scene_settings given, asked[2], running[2];
+        ct_scene_settings_init(&given);
+        assert_int_equal(given.method, CT_METHOD_AUTO);
+        given.method = cases[i].method;
+        given.pixel_size = cases[i].pixel_size;
+        for (int k = 0; k < 3; k++) given.resolution[k] = cases[i].resolution;
+        assert_int_equal(ct_scene_configure(configured, &given, NULL), CT_OK);
+        assert_int_equal(ct_scene_create(engine, &given, &created, NULL), CT_OK);
+        for (int k = 0; k < 2; k++) {
+            ct_scene_get_settings(k ? created : configured, &asked[k]);
+            ct_scene_get_running(k ? created : configured, &running[k]);
+            assert_int_equal(asked[k].method, given.method);
+            assert_int_equal(asked[k].resolution[2], cases[i].asked_resolution);
+            assert_int_equal(running[k].method, cases[i].running);
+            assert_int_equal(running[k].resolution[2], cases[i].running_resolution);
+            assert_true(asked[k].pixel_size == given.pixel_size && running[k].pixel_size == given.pixel_size);
+        }
+        assert_int_equal(ct_scene_configure(configured, &asked[0], NULL), CT_OK); /* what is read can be given again */
+        ct_scene_destroy(&created);
+    }
+    ct_scene_destroy(&configured);
 }
 
 /* ---- handles ---- */
@@ -338,7 +382,7 @@ int main(void) {
         cmocka_unit_test(test_generations),    cmocka_unit_test(test_many_come_and_go),
         cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_ignore_lists),
         cmocka_unit_test(test_groups),         cmocka_unit_test(test_info_and_references),
-        cmocka_unit_test(test_bytes)};
+        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_defaults)};
     int failed = cmocka_run_group_tests_name("scene", tests, NULL, NULL);
     ct_mesh_release(&cube);
     ct_engine_destroy(&engine);

@@ -1,6 +1,8 @@
 /* Steps as JSON, of results made by hand: several contacts of a pair, and a body with itself. */
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "server/http/answers.h"
 #include "tests/unit/unit.h"
@@ -37,7 +39,7 @@ static void every_contact_and_every_part(void **state) {
          .count = {1, 0},
          .first_span = 1,
          .n_spans = 2},
-        {.body = {3, 8}, .index = 1, .volume = 3, .first = {5, 6}, .count = {1, 0}, .first_span = 3}};
+        {.body = {3, 8}, .index = 1, .max_winding = 2, .volume = 3, .first = {5, 6}, .count = {1, 0}, .first_span = 3}};
     ct_result result = {.n_contacts = 3,
                         .contacts = contacts,
                         .n_entries = 6,
@@ -55,6 +57,8 @@ static void every_contact_and_every_part(void **state) {
         const json_t *bodies = json_object_get(contact, "bodies");
         assert_true(json_number_value(json_object_get(contact, "volume")) == (double)(i + 1));
         assert_int_equal(json_array_size(json_object_get(contact, "spans")), contacts[i].n_spans);
+        assert_int_equal(json_integer_value(json_object_get(contact, "index")), contacts[i].index);
+        assert_int_equal(json_integer_value(json_object_get(contact, "max_winding")), contacts[i].max_winding);
         for (size_t part = 0; part < 2; part++) {
             const json_t *side = json_array_get(sparse, part), *named = json_object_get(side, "vertices");
             assert_int_equal(integer(bodies, part), contacts[i].body[part]);
@@ -69,9 +73,29 @@ static void every_contact_and_every_part(void **state) {
         }
     }
     assert_true(json_is_null(json_object_get(json_array_get(list, 0), "error_bound")));
+    assert_true(json_number_value(json_object_get(json_array_get(list, 1), "error_bound")) == 0.5);
     const json_t *span = json_array_get(json_object_get(json_array_get(list, 0), "spans"), 0);
     assert_int_equal(json_integer_value(json_object_get(span, "lower_body")), 3);
     json_decref(root);
+}
+
+/* What a scene was asked for, and what it runs. */
+static void scenes_name_both_methods(void **state) {
+    (void)state;
+    static const char *const expected[] = {"\"method\":\"auto\",\"running_method\":\"ldi\",\"resolution\":null",
+                                           "\"method\":\"ldi\",\"running_method\":\"ldi\",\"resolution\":[8,9,10]"};
+    for (int named = 0; named < 2; named++) {
+        scene_record scene = {.handle = 5, .settings = {.method = named ? CT_METHOD_LDI : CT_METHOD_AUTO}};
+        for (uint32_t i = 0; named && i < 3; i++) scene.settings.resolution[i] = 8 + i;
+        scene.running.method = CT_METHOD_LDI;
+        json_out out;
+        json_out_init(&out, 1 << 20);
+        answer_scene(&out, &scene);
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s", (int)out.size, out.data);
+        if (!strstr(text, expected[named])) fail_msg("%s", text);
+        json_out_free(&out);
+    }
 }
 
 static void warnings_of_bodies(void **state) {
@@ -97,6 +121,7 @@ static void warnings_of_bodies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_contact_and_every_part),
+                                       cmocka_unit_test(scenes_name_both_methods),
                                        cmocka_unit_test(warnings_of_bodies)};
     return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

@@ -35,6 +35,9 @@ static void takes_a_scene(void **state) {
                 scene.settings.has_stiffness);
     assert_true(scene.settings.resolution[0] == 16 && scene.settings.resolution[2] == 4096);
     assert_true(scene.settings.pixel_size == 0 && scene.settings.stiffness == 2.5);
+    assert_true(scene.settings.method == CT_METHOD_LDI);
+    assert_true(request_scene("{\"method\":\"auto\"}", 17, &scene, &p));
+    assert_true(scene.settings.method == CT_METHOD_AUTO && !scene.settings.has_resolution);
     assert_true(request_scene("{}", 2, &scene, &p));
     assert_false(scene.settings.has_method || scene.settings.has_resolution || scene.settings.has_pixel_size ||
                  scene.settings.has_stiffness);

@@ -325,6 +325,66 @@ static void test_settings_are_checked(void **state) {
     assert_int_equal(record.settings.resolution[0], 8);
 }
 
+/* A patch to an open scene, and what the scene has afterwards. */
+static scene_record patched(world *world, uint64_t scene, scene_patch patch) {
+    command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
+    command.in.configure.settings = patch;
+    if (!scheduler_execute(world->scheduler, &command)) fail_msg("%s", command.error.message);
+    return command.out.scene;
+}
+
+/* Who names a resolution or a pixel size, and no method, gets LDI. Who names AUTO drops both. */
+static void test_sampling_chooses_the_method(void **state) {
+    world *world = *state;
+    const ct_method chosen = ct_engine_auto_method(world->engine);
+    command open = {.kind = COMMAND_OPEN};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    scene_record record = open.out.scene;
+    const uint64_t scene = record.handle;
+    assert_int_equal(record.settings.method, CT_METHOD_AUTO);
+    assert_int_equal(record.settings.resolution[0], 0);
+    assert_int_equal(record.running.method, chosen);
+
+    record = patched(world, scene, (scene_patch){.has_pixel_size = true, .pixel_size = 0}); /* names none */
+    assert_int_equal(record.settings.method, CT_METHOD_AUTO);
+    record = patched(world, scene, (scene_patch){.has_resolution = true, .resolution = {8, 9, 10}});
+    assert_int_equal(record.settings.method, CT_METHOD_LDI);
+    assert_int_equal(record.running.method, CT_METHOD_LDI);
+    assert_int_equal(record.running.resolution[2], 10);
+    record = patched(world, scene, (scene_patch){.has_stiffness = true, .stiffness = 5});
+    assert_int_equal(record.settings.method, CT_METHOD_LDI);
+
+    record = patched(world, scene, (scene_patch){.has_method = true, .method = CT_METHOD_AUTO});
+    assert_int_equal(record.settings.resolution[2], 0);
+    assert_true(record.settings.stiffness == 5);
+    assert_int_equal(record.running.method, chosen);
+    record = patched(world, scene, (scene_patch){.has_pixel_size = true, .pixel_size = 0.5});
+    assert_int_equal(record.running.method, CT_METHOD_LDI);
+    assert_int_equal(record.running.resolution[0], CT_DEFAULT_RESOLUTION);
+
+    record = patched(world, scene, (scene_patch){.has_method = true, .method = CT_METHOD_EXACT});
+    assert_int_equal(record.running.method, CT_METHOD_EXACT);
+    assert_true(record.settings.pixel_size == 0 && record.settings.resolution[0] == 0);
+    record = patched(world, scene, (scene_patch){.has_resolution = true, .resolution = {4, 4, 4}});
+    assert_int_equal(record.settings.method, CT_METHOD_LDI);
+
+    record = patched(world, scene,
+                     (scene_patch){.has_method = true, /* both in one request */
+                                   .method = CT_METHOD_AUTO,
+                                   .has_resolution = true,
+                                   .resolution = {16, 16, 16}});
+    assert_int_equal(record.settings.method, CT_METHOD_AUTO);
+    assert_true(record.settings.pixel_size == 0);
+    assert_int_equal(record.running.method, CT_METHOD_LDI);
+    assert_int_equal(record.running.resolution[0], 16);
+    command refused = {.kind = COMMAND_CONFIGURE, .scene = scene};
+    refused.in.configure.settings = (scene_patch){
+        .has_method = true, .method = CT_METHOD_EXACT, .has_resolution = true, .resolution = {16, 16, 16}};
+    assert_false(scheduler_execute(world->scheduler, &refused));
+    assert_int_equal(refused.error.code, CONTACTD_INVALID_ARGUMENT);
+    assert_string_equal(refused.error.field, "resolution");
+}
+
 static void test_bodies(void **state) {
     world *world = *state;
     uint64_t scene = open_scene(world, SESSION_NONE, 8);
@@ -488,6 +548,7 @@ int main(void) {
         WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
         WITH_WORLD(test_settings_are_checked),
+        WITH_WORLD(test_sampling_chooses_the_method),
         WITH_WORLD(test_bodies),
         WITH_WORLD(test_sessions_take_turns),
         WITH_WORLD(test_lease),

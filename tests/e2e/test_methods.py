@@ -1,0 +1,226 @@
+"""Methods by name: what auto runs, what a resolution changes, and what each method's answers say of their error. From
+Python, over HTTP, on the stream, and with contactctl, which is the C client."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, SLOW
+from contactd import errors
+from geometry import UNIT_BOX, moved
+from http_api import Api
+from raw import Raw
+
+SHARE = 0.75 * 0.5 * 0.25  # of two unit boxes, one of which is moved by 0.25 0.5 0.75
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+        yield client
+
+
+@pytest.fixture
+def api(server):
+    return Api(server.http)
+
+
+@pytest.fixture
+def open_pair(client):
+    """A scene of two unit boxes that share SHARE."""
+    def open_pair(**settings):
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene = client.open_scene(**settings)
+        scene.add_body(mesh, pose=np.eye(4))
+        scene.add_body(mesh, pose=moved(0.25, 0.5, 0.75))
+        return scene
+
+    return open_pair
+
+
+def expect(result, method: str) -> None:
+    (contact,) = result.contacts
+    assert result.method == method and contact.index == 0
+    assert contact.volume == pytest.approx(SHARE, rel=1e-6)
+    assert np.allclose(contact.volumes, SHARE, rtol=1e-6)
+    if method == "exact":
+        assert abs(contact.volume - SHARE) <= contact.error_bound == contact.error_estimate < 0.01
+        assert contact.max_winding == 1 and list(contact.volumes) == [contact.volume] * 3
+    else:
+        assert contact.error_bound is None and contact.error_estimate >= 0 and contact.max_winding == 0
+
+
+def test_a_scene_without_anything_is_exact(open_pair):
+    for settings in ({}, {"method": "auto"}, {"method": "exact"}, {"pixel_size": 0}, {"stiffness": 5}):
+        scene = open_pair(**settings)
+        assert (scene.method, scene.running_method) == (settings.get("method", "auto"), "exact")
+        assert scene.resolution is None and scene.pixel_size == 0
+        result = scene.step(want="all")
+        expect(result, "exact")
+        (contact,) = result.contacts
+        assert contact.area > 0 and np.linalg.norm(contact.normal) == pytest.approx(1)
+        a, b = contact.bodies
+        assert contact.gradient(a)[1].sum(0) == pytest.approx(-contact.gradient(b)[1].sum(0), abs=1e-9)
+
+
+def test_a_sampling_means_ldi(open_pair):
+    for settings in ({"resolution": 32}, {"pixel_size": 1 / 32}, {"method": "ldi"}, {"method": "ldi", "resolution": 32},
+                     {"method": "auto", "resolution": 32}):
+        scene = open_pair(**settings)
+        assert (scene.method, scene.running_method) == (settings.get("method", "ldi"), "ldi")
+        assert scene.resolution == (settings.get("resolution", 64),) * 3 or "pixel_size" in settings
+        assert scene.step().method == "ldi"
+    expect(open_pair(resolution=32).step(), "ldi")
+
+
+def test_configured_on_the_way(open_pair):
+    scene = open_pair()
+    expect(scene.step(), "exact")
+    scene.configure(resolution=16)
+    assert (scene.method, scene.running_method, scene.resolution) == ("ldi", "ldi", (16, 16, 16))
+    result = scene.step()
+    expect(result, "ldi")
+    assert result.rays == 3 * 16**2
+    scene.configure(method="exact")  # drops the resolution, as the answer shows
+    assert (scene.method, scene.running_method, scene.resolution) == ("exact", "exact", None)
+    expect(scene.step(), "exact")
+    scene.configure(pixel_size=1 / 32)
+    assert (scene.method, scene.running_method) == ("ldi", "ldi")
+    assert scene.step().method == "ldi"
+    scene.configure(method="auto")
+    assert (scene.method, scene.running_method, scene.resolution, scene.pixel_size) == ("auto", "exact", None, 0)
+    scene.configure(method="ldi")
+    assert scene.resolution == (64, 64, 64)
+    assert scene.step().rays == 3 * 64**2
+    info = scene.info()
+    assert info["settings"]["method"] == info["running_method"] == 1
+
+
+def test_refused(open_pair, client, server):
+    for field, sampling in (("resolution", {"resolution": 8}), ("pixel_size", {"pixel_size": 0.5})):
+        words = f'method "exact" takes no {field}: leave it out, or choose method "ldi"'
+        with pytest.raises(errors.InvalidArgumentError, match=words) as refused:
+            client.open_scene(method="exact", **sampling)
+        assert refused.value.field == field
+        scene = open_pair()
+        with pytest.raises(errors.InvalidArgumentError, match=words):
+            scene.configure(method="exact", **sampling)
+        assert (scene.info()["running_method"], scene.method, scene.resolution) == (2, "auto", None)  # as before
+    with pytest.raises(errors.InvalidArgumentError, match='"exact" gives no spans.*choose method "ldi"') as refused:
+        scene.step(want="spans")
+    assert refused.value.field == "want"
+    with pytest.raises(errors.InvalidArgumentError, match='"exact" takes no tolerance'):
+        scene.step(tolerance=1e-9)
+    expect(scene.step(), "exact")
+    with pytest.raises(errors.UnsupportedError, match="ldi or exact or auto"):
+        client.open_scene(method="magic")
+    raw = Raw(server.stream)
+    code, _, field, message = raw.refused("OpenScene", {"settings": {"method": 9}})
+    assert (code, field) == ("UNSUPPORTED", "method") and "method 9 is unknown: this build has ldi, exact" in message
+    raw.close()
+
+
+def test_a_restart_keeps_what_was_asked_for(fresh_server):
+    with contactd.connect(fresh_server.stream, timeout=10 * SLOW) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        scenes = [client.open_scene(), client.open_scene(method="exact"), client.open_scene(resolution=16)]
+        for scene in scenes:
+            scene.add_body(mesh, pose=np.eye(4))
+            scene.add_body(mesh, pose=moved(0.25, 0.5, 0.75))
+        for restarted in (False, True):
+            if restarted:
+                fresh_server.restart()
+            for scene, method, running in zip(scenes, ("auto", "exact", "ldi"), ("exact", "exact", "ldi")):
+                expect(scene.step(), running)
+                assert (scene.method, scene.running_method) == (method, running)
+        assert client.reconnects == 1
+
+
+def test_lists(client):
+    assert client.server["methods"] == client.status()["methods"] == ["ldi", "exact"]
+    assert client.status()["auto_method"] == "exact"
+    client.open_scene(name="listed")
+    (listed,) = [s for s in client.scenes() if s["name"] == "listed"]
+    assert (listed["settings"]["method"], listed["settings"]["resolution"], listed["running_method"]) == (3, None, 2)
+
+
+def test_http(api):
+    assert api.get("/v1/status")["methods"] == ["ldi", "exact"] and api.get("/v1/status")["auto_method"] == "exact"
+    mesh, scene = api.box()["id"], api.scene()
+    for pose in (np.eye(4), moved(0.25, 0.5, 0.75)):
+        api.post(f"{scene}/bodies", {"mesh": mesh, "pose": np.asarray(pose)[:3].flatten().tolist()})
+
+    def check(method: str, running: str, resolution) -> dict:
+        shown = api.get(scene)
+        assert (shown["method"], shown["running_method"], shown["resolution"]) == (method, running, resolution)
+        answer = api.post(f"{scene}/step", {}, 200)
+        assert answer["method"] == running
+        return answer["contacts"][0]
+
+    contact = check("auto", "exact", None)
+    assert abs(contact["volume"] - SHARE) <= contact["error_bound"] == contact["error_estimate"]
+    assert (contact["index"], contact["max_winding"]) == (0, 1)
+    assert api("PATCH", scene, {"resolution": 8}).json["running_method"] == "ldi"
+    contact = check("ldi", "ldi", [8, 8, 8])
+    assert (contact["error_bound"], contact["index"], contact["max_winding"]) == (None, 0, 0)
+    assert api("PATCH", scene, {"method": "auto"}).json["running_method"] == "exact"
+    check("auto", "exact", None)
+    problem = api.refused("PATCH", scene, 400, "INVALID_ARGUMENT", {"method": "exact", "resolution": 8}, field="resolution")
+    assert "takes no resolution" in problem["detail"]
+    api.refused("POST", f"{scene}/step", 400, "INVALID_ARGUMENT", {"want": ["spans"]}, field="want")
+    problem = api.refused("POST", "/v1/scenes", 400, "INVALID_ARGUMENT", {"method": "magic"}, field="method")
+    assert "auto, ldi, exact" in problem["detail"]
+
+
+@pytest.fixture
+def ctl(server, tmp_path):
+    vertices, triangles = UNIT_BOX
+    box = tmp_path / "box.obj"
+    box.write_text("".join(f"v {x} {y} {z}\n" for x, y, z in np.asarray(vertices, float))
+                   + "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in triangles))
+
+    def run(*args, code: int = 0) -> str:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")}
+        words = [box if a == "BOX" else a for a in args]
+        done = subprocess.run([BUILD / "contactctl", "--server", server.stream, *map(str, words)], capture_output=True,
+                              text=True, timeout=60 * SLOW, env=clean)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    return run
+
+
+def test_contactctl(ctl):
+    pose = "1 0 0 0.25  0 1 0 0.5  0 0 1 0.75"
+    for options, method in (((), "exact"), (("--method", "auto"), "exact"), (("--method", "exact"), "exact"),
+                            (("--method", "ldi"), "ldi"), (("--resolution", 16), "ldi"), (("--pixel-size", 0.01), "ldi")):
+        answer = json.loads(ctl("contact", "BOX", "BOX", "--pose-b", pose, "-o", "json", *options))
+        (contact,) = answer["contacts"]
+        assert answer["method"] == method and contact["index"] == 0
+        assert (contact["error_bound"] is None, contact["max_winding"]) == ((False, 1) if method == "exact" else (True, 0))
+        text = ctl("contact", "BOX", "BOX", "--pose-b", pose, *options)
+        assert (f"computed   {method} on" in text and ("error      at most" in text) == (method == "exact")
+                and ("along x" in text) == (method == "ldi")), text
+        assert "winding" not in text  # only above 1
+    assert "takes no resolution" in ctl("contact", "BOX", "BOX", "--method", "exact", "--resolution", 8, code=3)
+    said = ctl("contact", "BOX", "BOX", "--method", "magic", code=3)
+    assert "the server offers: auto, ldi, exact" in said
+
+
+def test_contactctl_lists(ctl, client):
+    scene = client.open_scene(name="by ctl")
+    assert "methods    ldi exact; auto runs exact" in ctl("status")
+    status = json.loads(ctl("status", "-o", "json"))
+    assert (status["methods"], status["auto_method"]) == (["ldi", "exact"], "exact")
+    shown = json.loads(ctl("scene", "show", scene.id, "-o", "json"))
+    assert (shown["method"], shown["running_method"], shown["resolution"]) == ("auto", "exact", None)
+    assert "auto (exact)" in ctl("scene", "list")
+    shown = json.loads(ctl("scene", "set", scene.id, "--resolution", 8, "-o", "json"))
+    assert (shown["method"], shown["running_method"], shown["resolution"]) == ("ldi", "ldi", [8, 8, 8])
+    shown = json.loads(ctl("scene", "set", scene.id, "--method", "exact", "-o", "json"))
+    assert (shown["method"], shown["running_method"], shown["resolution"]) == ("exact", "exact", None)
