@@ -10,7 +10,7 @@ import shapes
 
 with contactd.connect(sys.argv[1] if len(sys.argv) > 1 else None) as client:
     box = client.register_mesh(*shapes.box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5)), name="box")
-    scene = client.open_scene(resolution=32)
+    scene = client.open_scene()
     a = scene.add_body(box)  # deformable: takes positions
     b = scene.add_body(box, pose=np.eye(4))  # rigid: takes poses
 
@@ -19,7 +19,8 @@ with contactd.connect(sys.argv[1] if len(sys.argv) > 1 else None) as client:
     result = scene.step(poses={b: pose})
     for contact in result.contacts:
         vertices, gradient = contact.gradient(a)
-        print(f"volume {contact.volume:.6f} m^3, area {contact.area:.6f} m^2, normal {contact.normal}")
+        print(f"volume {contact.volume:.6f} m^3, its error about {contact.error_estimate:.1e} m^3")
+        print(f"area {contact.area:.6f} m^2, normal {contact.normal}")
         print(f"dV/dx of {len(vertices)} vertices of the first body adds up to {gradient.sum(0)} m^2")
         print(f"dV/d(pose) of the second: {contact.generalized_gradient(b)}")
-    print(f"{result.rays} rays in {result.latency * 1e6:.0f} us, backend {result.backend}")
+    print(f"{result.method} in {result.latency * 1e6:.0f} us, backend {result.backend}")

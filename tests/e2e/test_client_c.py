@@ -64,10 +64,9 @@ def test_simple_without_a_server(binaries, tmp_path):
     assert done.returncode == 1 and "INVALID_ARGUMENT" in done.stderr and done.stdout == ""
 
 
-def settle(server: Server, folder, steps: int) -> subprocess.Popen:
+def settle(server: Server, folder, steps: int, *settings: str) -> subprocess.Popen:
     return subprocess.Popen([str(BUILD / "examples" / "settle"), "--server", server.stream, "--steps", str(steps),
-                             "--resolution", "16", "--csv", str(folder / "settle.csv"), "--dump", str(folder),
-                             "--progress"],
+                             *settings, "--csv", str(folder / "settle.csv"), "--dump", str(folder), "--progress"],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -76,8 +75,9 @@ def rows(path) -> list[tuple]:
         return [(r["step"], r["contacts"], r["volume"], r["force"]) for r in csv.DictReader(file)]
 
 
-def test_settle_writes_what_it_did(server, tmp_path):
-    process = settle(server, tmp_path, 120)
+@pytest.mark.parametrize("settings", [(), ("--resolution", "16")])
+def test_settle_writes_what_it_did(server, tmp_path, settings):
+    process = settle(server, tmp_path, 120, *settings)
     assert process.wait(120 * SLOW) == 0, process.stderr.read()
     data = rows(tmp_path / "settle.csv")
     assert [int(r[0]) for r in data] == list(range(120))
@@ -95,9 +95,9 @@ def test_a_killed_server_changes_nothing(make_server, tmp_path):
     calm.mkdir()
     storm.mkdir()
     steps, kills = (120, (50, 100)) if INSTRUMENTED else (400, (50, 200))  # it tells of each fiftieth
-    process = settle(server, calm, steps)
+    process = settle(server, calm, steps, "--resolution", "16")
     assert process.wait(120 * SLOW) == 0, process.stderr.read()
-    process = settle(server, storm, steps)
+    process = settle(server, storm, steps, "--resolution", "16")
     killed = 0
     for line in process.stdout:  # "settle: step 50/400, ..."
         if line.split()[2] in (f"{k}/{steps}," for k in kills):

@@ -20,7 +20,7 @@ typedef struct options {
     const char *server, *csv, *dump, *mesh_a, *mesh_b;
     int steps;
     double dt, friction;
-    unsigned resolution;
+    unsigned resolution; /* 0: none, so that the server chooses the method */
     bool progress;
 } options;
 
@@ -43,7 +43,8 @@ static const char usage[] =
     "FILE]\n"
     "              [--resolution N] [--dt SECONDS] [--friction MU]\n"
     "Rings settle on a threaded peg; with --mesh-a and --mesh-b, copies of those meshes on a plate.\n"
-    "--csv: one line a step. --dump: settle.npz with the bodies and the deepest intersection of the last step.\n";
+    "--csv: one line a step. --dump: settle.npz with the bodies and the deepest intersection of the last step.\n"
+    "--resolution: ray samples across a contact's window; without it the server chooses the method.\n";
 
 static int problem(const simulation *s, const char *what) {
     const contactd_error *e = contactd_last_error(s->client);
@@ -153,7 +154,7 @@ static int make_scene(simulation *s) {
 
     contactd_settings settings;
     contactd_settings_init(&settings);
-    for (int c = 0; c < 3; c++) settings.resolution[c] = s->o.resolution;
+    for (int c = 0; c < 3 && s->o.resolution; c++) settings.resolution[c] = s->o.resolution;
     settings.stiffness = s->law.stiffness;
     if (contactd_open_scene(s->client, "settle", &settings, &s->scene)) return problem(s, "scene");
     contactd_body fixed[BODIES];
@@ -270,6 +271,10 @@ static int dump(simulation *s) {
     char path[4096], shape[64];
     const contactd_result *result;
     const contactd_contact *largest = NULL;
+    contactd_settings settings;
+    contactd_settings_init(&settings);
+    settings.method = "ldi"; /* the method that has spans */
+    if (contactd_configure(s->client, s->scene, &settings)) return problem(s, "scene");
     if (ask(s, true, &result)) return 1;
     for (uint32_t i = 0; i < result->n_contacts; i++)
         if (!largest || result->contacts[i].volume > largest->volume) largest = &result->contacts[i];
@@ -318,7 +323,7 @@ static int simulate(simulation *s) {
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    *o = (options){.steps = 600, .dt = 1.0 / 300, .friction = 0.3, .resolution = 64};
+    *o = (options){.steps = 600, .dt = 1.0 / 300, .friction = 0.3};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         char *end = NULL;
