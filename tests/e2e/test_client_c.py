@@ -88,16 +88,17 @@ def test_settle_writes_what_it_did(server, tmp_path, settings):
     assert dump["spans"][:, 1].max() <= dump["vertices3"].max() + 1
 
 
-def test_a_killed_server_changes_nothing(make_server, tmp_path):
+@pytest.mark.parametrize("settings", [(), ("--resolution", "16")])
+def test_a_killed_server_changes_nothing(make_server, tmp_path, settings):
     """SIGKILL twice in mid-stream: each step is answered once, and the trajectory has the same bits as without."""
     server = make_server()
     calm, storm = tmp_path / "calm", tmp_path / "storm"
     calm.mkdir()
     storm.mkdir()
     steps, kills = (120, (50, 100)) if INSTRUMENTED else (400, (50, 200))  # it tells of each fiftieth
-    process = settle(server, calm, steps, "--resolution", "16")
+    process = settle(server, calm, steps, *settings)
     assert process.wait(120 * SLOW) == 0, process.stderr.read()
-    process = settle(server, storm, steps, "--resolution", "16")
+    process = settle(server, storm, steps, *settings)
     killed = 0
     for line in process.stdout:  # "settle: step 50/400, ..."
         if line.split()[2] in (f"{k}/{steps}," for k in kills):

@@ -245,3 +245,22 @@ def test_help_tells_the_exit_codes():
     printed = subprocess.run([str(BUILD / "contactd"), "--print-config", "--devices", "0,2", "--gpu-memory", "12G"],
                              capture_output=True, text=True, timeout=30 * SLOW, check=True)
     assert "devices = 0,2\ngpu-memory = 12884901888\n" in printed.stdout
+
+
+def test_a_backend_without_exact(cuda):
+    """Auto runs ldi there, at a resolution of 64, and who names exact is told what there is."""
+    server = cuda()
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        if "exact" in client.server["methods"]:
+            pytest.skip("this backend has exact")
+        assert client.status()["auto_method"] == "ldi"
+        scene = client.open_scene()
+        assert (scene.method, scene.running_method, scene.resolution) == ("auto", "ldi", None)
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene.add_body(mesh), scene.add_body(mesh, pose=moved(0.5))
+        result = scene.step()
+        assert result.method == "ldi" and result.rays == 3 * 64**2 and result.contacts[0].error_bound is None
+        for ask in (lambda: client.open_scene(method="exact"), lambda: scene.configure(method="exact")):
+            with pytest.raises(errors.UnsupportedError, match='"exact" is not available on backend "cuda", which has: ldi'):
+                ask()
+        assert scene.step().method == "ldi"
