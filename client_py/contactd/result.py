@@ -280,7 +280,7 @@ class StepResult:
 
     @property
     def rays(self) -> int:
-        """Ray samples cast; 0 by "exact", which casts none."""
+        """Rays cast. "ldi": the samples; "exact": few or none, where winding numbers need them."""
         return self._answer.body["rays"]
 
     @property
