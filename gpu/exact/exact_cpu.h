@@ -77,6 +77,7 @@ typedef struct ct_winding_numbers {
 typedef struct ct_exact_gradient {
     int64_t (*of)[3];
     uint64_t *touched; /* a bit per vertex */
+    uint64_t *groups;  /* a bit per word of touched that is not 0 */
     bool is_shared;    /* several threads add at a time */
 } ct_exact_gradient;
 

@@ -541,13 +541,17 @@ static void add_to_body(const ct_placed_cluster *c, const struct local_sums *loc
         const uint32_t global = c->vertices[v];
         int64_t *to = gradient->of[global];
         uint64_t *word = &gradient->touched[global / 64];
-        const uint64_t bit = 1ull << global % 64;
+        uint64_t *group = &gradient->groups[global / 4096];
+        const uint64_t bit = 1ull << global % 64, group_bit = 1ull << global / 64 % 64;
         if (gradient->is_shared) {
             for (int k = 0; k < 3; k++) __atomic_fetch_add(&to[k], g[k], __ATOMIC_RELAXED);
-            if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+            if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit) continue;
+            __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+            __atomic_fetch_or(group, group_bit, __ATOMIC_RELAXED);
         } else {
             for (int k = 0; k < 3; k++) to[k] += g[k];
             *word |= bit;
+            *group |= group_bit;
         }
     }
 }

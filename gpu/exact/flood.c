@@ -2,7 +2,6 @@
 #include "gpu/exact/flood.h"
 
 #include <assert.h>
-#include <math.h>
 
 /* ---- one exact ray ---- */
 
@@ -16,9 +15,11 @@ struct ray {
 
 /* Whether the triangle's box, without rounding, has the ray in it. */
 static bool may_hit(const double *const q[3], const double *p) {
-    if (fmax(q[0][0], fmax(q[1][0], q[2][0])) < p[0]) return false;
-    for (int k = 1; k < 3; k++)
-        if (fmin(q[0][k], fmin(q[1][k], q[2][k])) > p[k] || fmax(q[0][k], fmax(q[1][k], q[2][k])) < p[k]) return false;
+    if (q[0][0] < p[0] && q[1][0] < p[0] && q[2][0] < p[0]) return false;
+    for (int k = 1; k < 3; k++) {
+        if (q[0][k] < p[k] && q[1][k] < p[k] && q[2][k] < p[k]) return false;
+        if (q[0][k] > p[k] && q[1][k] > p[k] && q[2][k] > p[k]) return false;
+    }
     return true;
 }
 

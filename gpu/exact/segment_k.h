@@ -103,7 +103,9 @@ CT_FN int ct_is_one_sided(const ct_plane_sides *s) {
 /* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
  * distance is linear over the triangle, so the part where its size is at most d is at most 4 d / (its largest size). */
 CT_FN double ct_near_area(const ct_plane_sides *sides, double own_size1, double its_size1) {
-    const double most = fmax(fabs(sides->value[0]), fmax(fabs(sides->value[1]), fabs(sides->value[2])));
+    double most = fabs(sides->value[0]);
+    if (fabs(sides->value[1]) > most) most = fabs(sides->value[1]);
+    if (fabs(sides->value[2]) > most) most = fabs(sides->value[2]);
     const double near = 16 * its_size1;
     return near >= most ? own_size1 / 2 : own_size1 / 2 * (near / most);
 }
@@ -114,35 +116,54 @@ typedef struct ct_edge_signs {
     int sign[3][3];
 } ct_edge_signs;
 
-/* Computed as d_a . m_b + d_b . m_a of directions d and moments m, with corner 0 of the first triangle as origin. Only
- * those of edges of which one at least crosses the other triangle's plane are computed. */
+/* The edges of a triangle, as arrays over the edges that vectorise: the fourth repeats the first. */
+typedef struct ct_edges {
+    double from[3][4], along[3][4];  /* start and direction; [axis][edge] */
+    double moment[3][4], size[3][4]; /* start x direction, and the sums of the sizes of its terms */
+} ct_edges;
+
+CT_FN void ct_find_edges(const double *const p[3], const double *origin, ct_edges *edges) {
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < 3; i++) edges->from[k][i] = p[i][k] - origin[k];
+        edges->from[k][3] = edges->from[k][0];
+    }
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 4; i++) edges->along[k][i] = edges->from[k][i == 3 ? 1 : i + 1] - edges->from[k][i];
+    for (int k = 0; k < 3; k++) {
+        const int x = (k + 1) % 3, y = (k + 2) % 3;
+        for (int i = 0; i < 4; i++) {
+            const double u = edges->from[x][i] * edges->along[y][i], v = edges->from[y][i] * edges->along[x][i];
+            edges->moment[k][i] = u - v;
+            edges->size[k][i] = fabs(u) + fabs(v);
+        }
+    }
+}
+
+/* Computed as d_a . m_b + d_b . m_a of directions d and moments m, with corner 0 of the first triangle as origin. Signs
+ * are those of the determinants wherever one of the two edges crosses the other triangle's plane. */
 CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3], const ct_plane_sides *sides_a,
                               const ct_plane_sides *sides_b, int moved, ct_edge_signs *edges, int *has_ties) {
-    double pa[3][3], pb[3][3], da[3][3], db[3][3];
-    ct_normal ma[3], mb[3];
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < 3; k++) {
-            pa[i][k] = a[i][k] - a[0][k];
-            pb[i][k] = b[i][k] - a[0][k];
-            da[i][k] = a[(i + 1) % 3][k] - a[i][k];
-            db[i][k] = b[(i + 1) % 3][k] - b[i][k];
-        }
+    ct_edges ea, eb;
+    ct_find_edges(a, a[0], &ea);
+    ct_find_edges(b, a[0], &eb);
     for (int i = 0; i < 3; i++) {
-        ma[i] = ct_normal_of(pa[i], pa[(i + 1) % 3]);
-        mb[i] = ct_normal_of(pb[i], pb[(i + 1) % 3]);
-    }
-    for (int i = 0; i < 3; i++)
+        double value[4], error[4];
+        for (int j = 0; j < 4; j++) {
+            value[j] = ea.along[0][i] * eb.moment[0][j] + ea.along[1][i] * eb.moment[1][j] +
+                       ea.along[2][i] * eb.moment[2][j] +
+                       (eb.along[0][j] * ea.moment[0][i] + eb.along[1][j] * ea.moment[1][i] +
+                        eb.along[2][j] * ea.moment[2][i]);
+            error[j] = (fabs(ea.along[0][i]) * eb.size[0][j] + fabs(ea.along[1][i]) * eb.size[1][j] +
+                        fabs(ea.along[2][i]) * eb.size[2][j] +
+                        (fabs(eb.along[0][j]) * ea.size[0][i] + fabs(eb.along[1][j]) * ea.size[1][i] +
+                         fabs(eb.along[2][j]) * ea.size[2][i])) *
+                       CT_FILTER;
+        }
         for (int j = 0; j < 3; j++) {
-            const double value = da[i][0] * mb[j].of[0] + da[i][1] * mb[j].of[1] + da[i][2] * mb[j].of[2] +
-                                 (db[j][0] * ma[i].of[0] + db[j][1] * ma[i].of[1] + db[j][2] * ma[i].of[2]);
-            const double error =
-                (fabs(da[i][0]) * mb[j].size[0] + fabs(da[i][1]) * mb[j].size[1] + fabs(da[i][2]) * mb[j].size[2] +
-                 (fabs(db[j][0]) * ma[i].size[0] + fabs(db[j][1]) * ma[i].size[1] + fabs(db[j][2]) * ma[i].size[2])) *
-                CT_FILTER;
-            edges->value[i][j] = value;
-            edges->error[i][j] = error;
-            edges->sign[i][j] = value > 0 ? 1 : -1;
-            if (fabs(value) > error) continue;
+            edges->value[i][j] = value[j];
+            edges->error[i][j] = error[j];
+            edges->sign[i][j] = value[j] > 0 ? 1 : -1;
+            if (fabs(value[j]) > error[j]) continue;
             const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
             if (sides_a->sign[i] == sides_a->sign[i1] && sides_b->sign[j] == sides_b->sign[j1]) continue;
             const ct_signed_value s = ct_exact_edges(a[i], a[i1], b[j], b[j1], moved);
@@ -151,6 +172,7 @@ CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3]
             edges->sign[i][j] = s.sign;
             *has_ties |= s.is_tie;
         }
+    }
 }
 
 /* An end of the segment in the barycentric coordinates (lambda_1, lambda_2) of both triangles, and bounds of their

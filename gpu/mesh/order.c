@@ -84,8 +84,9 @@ static int longest_axis(const struct item *items, size_t n) {
     float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < 3; k++) {
-            lo[k] = fminf(lo[k], items[i].center[k]);
-            hi[k] = fmaxf(hi[k], items[i].center[k]);
+            const float x = items[i].center[k];
+            lo[k] = x < lo[k] ? x : lo[k];
+            hi[k] = x > hi[k] ? x : hi[k];
         }
     int axis = 0;
     for (int k = 1; k < 3; k++)

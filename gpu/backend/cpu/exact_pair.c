@@ -101,12 +101,17 @@ static void begin_part(ct_exact_pair *exact, int b) {
     };
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
-        !ct_buffer_reserve(&scratch->touched[b], budget, (n_vertices + 63) / 64 * sizeof(uint64_t),
+        !ct_buffer_reserve(&scratch->touched[b], budget,
+                           (ct_touched_words(n_vertices) + ct_touched_groups(n_vertices)) * sizeof(uint64_t),
                            scratch->touched[b].capacity, true)) {
         exact->has_failed = true;
         return;
     }
-    part->gradient = (ct_exact_gradient){scratch->gradient[b].data, scratch->touched[b].data, exact->is_spread};
+    uint64_t *touched = scratch->touched[b].data;
+    part->gradient = (ct_exact_gradient){.of = scratch->gradient[b].data,
+                                         .touched = touched,
+                                         .groups = touched + ct_touched_words(n_vertices),
+                                         .is_shared = exact->is_spread};
 }
 
 /* ---- placing ---- */

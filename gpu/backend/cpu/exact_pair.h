@@ -55,6 +55,15 @@ typedef struct ct_exact_pair {
     atomic_bool has_failed; /* out of memory */
 } ct_exact_pair;
 
+/* Words of ct_exact_gradient.touched, and of groups. */
+static inline size_t ct_touched_words(uint32_t n_vertices) {
+    return ((size_t)n_vertices + 63) / 64;
+}
+
+static inline size_t ct_touched_groups(uint32_t n_vertices) {
+    return ((size_t)n_vertices + 4095) / 4096;
+}
+
 /* Makes the pair's contact from the totals and the gradients, which it clears. */
 void ct_exact_finish(ct_exact_pair *exact);
 

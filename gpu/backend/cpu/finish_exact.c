@@ -13,21 +13,27 @@ enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_
 /* A body's touched vertices, in rising order. */
 struct cursor {
     const ct_exact_gradient *gradient;
-    uint32_t n_words, word;
-    uint64_t left; /* bits of the word before */
+    uint32_t n_groups, group, word;
+    uint64_t left, words_left; /* bits of the word, and of the group */
 };
 
 static struct cursor first_touched_vertex(const ct_exact_pair *exact, int b) {
-    return (struct cursor){&exact->part[b].gradient, (exact->pair->body[b]->mesh->n_vertices + 63) / 64, 0, 0};
+    return (struct cursor){.gradient = &exact->part[b].gradient,
+                           .n_groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices)};
 }
 
 /* False: there are no more. */
-static bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
+static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
     while (!c->left) {
-        if (c->word == c->n_words) return false;
-        c->left = c->gradient->touched[c->word++];
+        while (!c->words_left) {
+            if (c->group == c->n_groups) return false;
+            c->words_left = c->gradient->groups[c->group++];
+        }
+        c->word = (c->group - 1) * 64 + (uint32_t)__builtin_ctzll(c->words_left);
+        c->words_left &= c->words_left - 1;
+        c->left = c->gradient->touched[c->word];
     }
-    *vertex = (c->word - 1) * 64 + (uint32_t)__builtin_ctzll(c->left);
+    *vertex = c->word * 64 + (uint32_t)__builtin_ctzll(c->left);
     c->left &= c->left - 1;
     return true;
 }
@@ -35,9 +41,11 @@ static bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
 static void clear_gradient(ct_exact_pair *exact, int b) {
     ct_exact_gradient *g = &exact->part[b].gradient;
     uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);)
+    for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);) {
         memset(g->of[v], 0, sizeof g->of[v]);
-    memset(g->touched, 0, (exact->pair->body[b]->mesh->n_vertices + 63) / 64 * sizeof(uint64_t));
+        if (!c.left) g->touched[c.word] = 0;
+    }
+    memset(g->groups, 0, ct_touched_groups(exact->pair->body[b]->mesh->n_vertices) * sizeof(uint64_t));
 }
 
 static void place_vertex(const ct_exact_body *body, uint32_t vertex, double at[3]) {
