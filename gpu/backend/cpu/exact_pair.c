@@ -43,25 +43,10 @@ static ct_exact_scratch *driver_of(const ct_exact_pair *exact) {
     return &exact->workspace->workers[exact->driver].exact;
 }
 
-/* Memory until the end of the pair. NULL: the pair has failed. */
-static void *allocate(ct_exact_pair *exact, size_t bytes) {
-    void *memory = ct_arena_alloc(&driver_of(exact)->arena, &exact->device->budget, bytes ? bytes : 1);
-    if (!memory) exact->has_failed = true;
-    return memory;
-}
-
 static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
-    void *memory = allocate(exact, bytes);
+    void *memory = ct_exact_allocate(exact, bytes);
     if (memory) memset(memory, 0, bytes);
     return memory;
-}
-
-static void for_each(ct_exact_pair *exact, uint32_t n, ct_pool_fn task) {
-    if (exact->has_failed) return;
-    if (exact->is_spread)
-        ct_pool_run(exact->device->pool, n, task, exact);
-    else
-        for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
 }
 
 /* ---- bodies ---- */
@@ -69,7 +54,7 @@ static void for_each(ct_exact_pair *exact, uint32_t n, ct_pool_fn task) {
 static const ct_cluster_box *current_boxes(ct_exact_pair *exact, const ct_body *body, const ct_clusters *clusters) {
     if (body->kind == CT_BODY_RIGID) return clusters->rest;
     if (body->resident->boxes && !body->resident->is_stale) return body->resident->boxes;
-    ct_cluster_box *boxes = allocate(exact, clusters->n_nodes * sizeof *boxes);
+    ct_cluster_box *boxes = ct_exact_allocate(exact, clusters->n_nodes * sizeof *boxes);
     if (!boxes) return NULL;
     ct_clusters_refit(clusters, body->resident->positions, 0, clusters->n, boxes);
     ct_clusters_refit_tree(clusters, boxes);
@@ -96,7 +81,7 @@ static void begin_part(ct_exact_pair *exact, int b) {
         .positions = is_rigid ? body->mesh->positions : body->resident->positions,
         .pose = ct_lattice_pose_of(&exact->lattice, is_rigid ? body->pose : NULL, reach_of(body->mesh)),
         .n_triangles = body->mesh->n_triangles,
-        .placed = allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
+        .placed = ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
         .placed_as = allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
     };
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
@@ -127,8 +112,8 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,
                              .corners = body->topology->corners + first_triangle};
-    c->points = allocate(exact, c->n_vertices * sizeof *c->points);
-    if (needs_boxes) c->boxes = allocate(exact, 6 * sizeof *c->boxes);
+    c->points = ct_exact_allocate(exact, c->n_vertices * sizeof *c->points);
+    if (needs_boxes) c->boxes = ct_exact_allocate(exact, 6 * sizeof *c->boxes);
     if (exact->has_failed) return NULL;
     body->placed_as[cluster] = ++body->n_placed;
     return c;
@@ -172,7 +157,7 @@ static void place_pairs(ct_exact_pair *exact) {
             if (!exact->part[b].body.placed_as[cluster[b]]) list_cluster(exact, &exact->part[b].body, cluster[b], true);
     }
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
-    for_each(exact, count_chunks(n, PLACE_CHUNK), place_chunk);
+    ct_exact_for_each(exact, count_chunks(n, PLACE_CHUNK), place_chunk);
 }
 
 /* For floods, on the driving thread: body i of the flood is part `first`, or the other one. */
@@ -229,13 +214,13 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         n += lists->n[b];
     }
     surface->n_crossed = 0;
-    surface->crossings = allocate(exact, n * sizeof *surface->crossings);
+    surface->crossings = ct_exact_allocate(exact, n * sizeof *surface->crossings);
     surface->crossed_as = allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
     for (uint32_t c = 0; c < n_clusters && !exact->has_failed; c++) surface->n_crossed += count[c] > 0;
-    surface->first_crossing = allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossing);
-    surface->crossed_clusters = allocate(exact, surface->n_crossed * sizeof *surface->crossed_clusters);
-    surface->crossed = allocate(exact, surface->n_crossed * sizeof *surface->crossed);
-    size_t *at = allocate(exact, surface->n_crossed * sizeof *at);
+    surface->first_crossing = ct_exact_allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossing);
+    surface->crossed_clusters = ct_exact_allocate(exact, surface->n_crossed * sizeof *surface->crossed_clusters);
+    surface->crossed = ct_exact_allocate(exact, surface->n_crossed * sizeof *surface->crossed);
+    size_t *at = ct_exact_allocate(exact, surface->n_crossed * sizeof *at);
     if (exact->has_failed) return;
     uint32_t crossed = 0;
     size_t first = 0;
@@ -258,9 +243,9 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         const ct_clusters *clusters = exact->part[b].body.topology->clusters;
         const size_t crossings = surface->first_crossing[i + 1] - surface->first_crossing[i];
         const size_t most = crossings < CT_CLUSTER_TRIANGLES ? crossings : CT_CLUSTER_TRIANGLES;
-        surface->crossed[i].triangles = allocate(exact, most * sizeof *surface->crossed[i].triangles);
-        surface->crossed[i].winding =
-            allocate(exact, (clusters->first_vertex[cluster + 1] - clusters->first_vertex[cluster]) * sizeof(int32_t));
+        surface->crossed[i].triangles = ct_exact_allocate(exact, most * sizeof *surface->crossed[i].triangles);
+        surface->crossed[i].winding = ct_exact_allocate(
+            exact, (clusters->first_vertex[cluster + 1] - clusters->first_vertex[cluster]) * sizeof(int32_t));
         if (exact->has_failed) return;
     }
 }
@@ -295,7 +280,7 @@ static bool find_crossings(ct_exact_pair *exact) {
         lists->has_ties = lists->is_full = false;
         lists->n_inconsistent = 0;
     }
-    for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
+    ct_exact_for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
         has_ties |= lists->has_ties;
@@ -307,7 +292,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     for (int b = 0; b < 2 && !exact->has_failed; b++) gather_crossings(exact, b);
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
-    for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
+    ct_exact_for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
     return has_ties;
 }
 
@@ -329,7 +314,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
                       .is_crossed = allocate_zeroed(exact, topology->n_units),
                       .is_known = allocate_zeroed(exact, topology->n_units),
                       .is_done = allocate_zeroed(exact, topology->n_components),
-                      .queue = allocate(exact, topology->n_units * sizeof *flood.queue),
+                      .queue = ct_exact_allocate(exact, topology->n_units * sizeof *flood.queue),
                       .of_unit = surface->of_unit,
                       .has_inside = allocate_zeroed(exact, topology->clusters->n)};
     if (exact->has_failed) return;
@@ -340,7 +325,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
     exact->pair->rays += flood.n_rays;
     surface->n_added = 0;
     for (uint32_t c = 0; c < topology->clusters->n; c++) surface->n_added += flood.has_inside[c];
-    surface->added = allocate(exact, surface->n_added * sizeof *surface->added);
+    surface->added = ct_exact_allocate(exact, surface->n_added * sizeof *surface->added);
     surface->sums = allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
     if (exact->has_failed) return;
     uint32_t n = 0;
@@ -485,7 +470,7 @@ static void add_up(ct_exact_pair *exact) {
     for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
         const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
                                exact->part[1].surface[exact->pass].n_added};
-        for_each(exact, count_chunks(n, ADD_CHUNK), add_chunk);
+        ct_exact_for_each(exact, count_chunks(n, ADD_CHUNK), add_chunk);
         total_sums(exact);
     }
 }

@@ -52,6 +52,9 @@ typedef struct ct_exact_pair {
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
+    struct ct_entry_chunk *chunks; /* finish_exact.c: of body 0, then of body 1 */
+    ct_pair_contact *contact;
+    double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
     atomic_bool has_failed; /* out of memory */
 } ct_exact_pair;
 
@@ -62,6 +65,23 @@ static inline size_t ct_touched_words(uint32_t n_vertices) {
 
 static inline size_t ct_touched_groups(uint32_t n_vertices) {
     return ((size_t)n_vertices + 4095) / 4096;
+}
+
+/* Runs tasks 0 to n - 1, on all threads if the pair is spread. */
+static inline void ct_exact_for_each(ct_exact_pair *exact, uint32_t n, ct_pool_fn task) {
+    if (exact->has_failed) return;
+    if (exact->is_spread)
+        ct_pool_run(exact->device->pool, n, task, exact);
+    else
+        for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
+}
+
+/* Memory until the end of the pair, from the driving thread. NULL: the pair has failed. */
+static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
+    ct_arena *arena = &exact->workspace->workers[exact->driver].exact.arena;
+    void *memory = ct_arena_alloc(arena, &exact->device->budget, bytes ? bytes : 1);
+    if (!memory) exact->has_failed = true;
+    return memory;
 }
 
 /* Makes the pair's contact from the totals and the gradients, which it clears. */

@@ -8,25 +8,45 @@
 
 enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
-/* ---- touched vertices ---- */
+/* ---- chunks of vertices ---- */
 
-/* A body's touched vertices, in rising order. */
+/* Groups of 4,096 vertices that one task looks at. */
+enum { CHUNK_GROUPS = 2 };
+
+/* An entry of the gradient along one axis. */
+struct candidate {
+    int body;
+    uint32_t vertex;
+    int64_t size;
+    double at[3];
+    bool is_placed;
+};
+
+struct ct_entry_chunk {
+    int body;
+    uint32_t first_group, end_group;
+    uint64_t first, count; /* entries */
+    ct_int128 force[3], weights;
+    struct candidate best[3];
+};
+
+/* A chunk's touched vertices, in rising order. */
 struct cursor {
     const ct_exact_gradient *gradient;
-    uint32_t n_groups, group, word;
+    uint32_t end_group, group, word;
     uint64_t left, words_left; /* bits of the word, and of the group */
 };
 
-static struct cursor first_touched_vertex(const ct_exact_pair *exact, int b) {
-    return (struct cursor){.gradient = &exact->part[b].gradient,
-                           .n_groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices)};
+static struct cursor first_touched_vertex(const ct_exact_pair *exact, const struct ct_entry_chunk *chunk) {
+    return (struct cursor){
+        .gradient = &exact->part[chunk->body].gradient, .group = chunk->first_group, .end_group = chunk->end_group};
 }
 
 /* False: there are no more. */
 static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
     while (!c->left) {
         while (!c->words_left) {
-            if (c->group == c->n_groups) return false;
+            if (c->group == c->end_group) return false;
             c->words_left = c->gradient->groups[c->group++];
         }
         c->word = (c->group - 1) * 64 + (uint32_t)__builtin_ctzll(c->words_left);
@@ -38,43 +58,53 @@ static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
     return true;
 }
 
-static void clear_gradient(ct_exact_pair *exact, int b) {
-    ct_exact_gradient *g = &exact->part[b].gradient;
+static uint32_t count_chunks(const ct_exact_pair *exact, int b) {
+    return (uint32_t)(ct_touched_groups(exact->pair->body[b]->mesh->n_vertices) + CHUNK_GROUPS - 1) / CHUNK_GROUPS;
+}
+
+static uint32_t count_all_chunks(const ct_exact_pair *exact) {
+    return count_chunks(exact, 0) + count_chunks(exact, 1);
+}
+
+static struct ct_entry_chunk chunk_at(const ct_exact_pair *exact, uint32_t i) {
+    const uint32_t of_first = count_chunks(exact, 0);
+    const int b = i >= of_first;
+    const uint32_t groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices);
+    const uint32_t first = (b ? i - of_first : i) * CHUNK_GROUPS, end = first + CHUNK_GROUPS;
+    return (struct ct_entry_chunk){.body = b, .first_group = first, .end_group = end < groups ? end : groups};
+}
+
+static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const ct_exact_pair *exact = argument;
+    const struct ct_entry_chunk chunk = chunk_at(exact, i);
+    const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
     uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);) {
+    if (!g->of) return; /* no memory for it */
+    for (struct cursor c = first_touched_vertex(exact, &chunk); next_touched_vertex(&c, &v);) {
         memset(g->of[v], 0, sizeof g->of[v]);
         if (!c.left) g->touched[c.word] = 0;
     }
-    memset(g->groups, 0, ct_touched_groups(exact->pair->body[b]->mesh->n_vertices) * sizeof(uint64_t));
-}
-
-static void place_vertex(const ct_exact_body *body, uint32_t vertex, double at[3]) {
-    const float *p = body->positions + 3 * (size_t)vertex;
-    for (int k = 0; k < 3; k++) {
-        const double *row = body->pose.row[k];
-        at[k] = ct_round_to_lattice(row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3]);
-    }
+    memset(g->groups + chunk.first_group, 0, (chunk.end_group - chunk.first_group) * sizeof(uint64_t));
 }
 
 /* ---- Newton's third law ---- */
 
-/* An entry of the gradient along one axis. */
-struct candidate {
-    int body;
-    uint32_t vertex;
-    int64_t size;
-    double at[3];
-    bool is_placed;
-};
-
 static void place_candidate(const ct_exact_pair *exact, struct candidate *c) {
-    if (!c->is_placed) place_vertex(&exact->part[c->body].body, c->vertex, c->at);
+    if (c->is_placed) return;
+    const ct_exact_body *body = &exact->part[c->body].body;
+    const float *p = body->positions + 3 * (size_t)c->vertex;
+    for (int k = 0; k < 3; k++) {
+        const double *row = body->pose.row[k];
+        c->at[k] = ct_round_to_lattice(row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3]);
+    }
     c->is_placed = true;
 }
 
 /* By size, then by coordinates, so that the choice does not depend on the order of bodies or vertices. */
 static bool is_better(const ct_exact_pair *exact, struct candidate *a, struct candidate *b) {
     if (a->size != b->size) return a->size > b->size;
+    if (!a->size) return false;
     place_candidate(exact, a);
     place_candidate(exact, b);
     for (int k = 0; k < 3; k++)
@@ -82,30 +112,44 @@ static bool is_better(const ct_exact_pair *exact, struct candidate *a, struct ca
     return false;
 }
 
+/* Adds up a chunk's gradient, counts its entries and finds the largest. */
+static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const ct_exact_pair *exact = argument;
+    struct ct_entry_chunk *chunk = &exact->chunks[i];
+    *chunk = chunk_at(exact, i);
+    uint32_t v;
+    for (struct cursor c = first_touched_vertex(exact, chunk); next_touched_vertex(&c, &v);) {
+        const int64_t *g = c.gradient->of[v];
+        chunk->count += (g[0] | g[1] | g[2]) != 0;
+        for (int k = 0; k < 3; k++) {
+            chunk->force[k] += g[k];
+            struct candidate one = {.body = chunk->body, .vertex = v, .size = g[k] < 0 ? -g[k] : g[k]};
+            if (one.size >= chunk->best[k].size && is_better(exact, &one, &chunk->best[k])) chunk->best[k] = one;
+        }
+    }
+}
+
 /* The gradient over both bodies sums to 0. Rounding leaves a few steps of the fixed point over, which go to the largest
  * entry along each axis, so that forces balance to the last bit. */
 static void balance_gradient(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;
-    struct candidate best[3];
-    memset(best, 0, sizeof best);
-    for (int b = 0; b < 2; b++) {
-        uint32_t v;
-        for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);)
-            for (int k = 0; k < 3; k++) {
-                const int64_t g = exact->part[b].gradient.of[v][k], size = g < 0 ? -g : g;
-                totals->force[b][k] += g;
-                if (size < best[k].size || size == 0) continue;
-                struct candidate one = {.body = b, .vertex = v, .size = size};
-                if (is_better(exact, &one, &best[k])) best[k] = one;
-            }
-    }
+    const uint32_t n = count_all_chunks(exact);
     for (int k = 0; k < 3; k++) {
+        struct candidate best = {0};
+        uint32_t of_chunk = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            totals->force[exact->chunks[i].body][k] += exact->chunks[i].force[k];
+            if (!is_better(exact, &exact->chunks[i].best[k], &best)) continue;
+            best = exact->chunks[i].best[k];
+            of_chunk = i;
+        }
         const int64_t excess = (int64_t)(totals->force[0][k] + totals->force[1][k]);
-        if (!excess || !best[k].size) continue;
-        const int b = best[k].body;
-        place_candidate(exact, &best[k]);
-        exact->part[b].gradient.of[best[k].vertex][k] -= excess;
-        totals->force[b][k] -= excess;
+        if (!excess || !best.size) continue;
+        int64_t *g = exact->part[best.body].gradient.of[best.vertex];
+        g[k] -= excess;
+        totals->force[best.body][k] -= excess;
+        if (!(g[0] | g[1] | g[2])) exact->chunks[of_chunk].count--;
     }
 }
 
@@ -170,29 +214,23 @@ static void find_center(const ct_exact_pair *exact, ct_contact *contact) {
     }
 }
 
-static uint64_t count_entries(const ct_exact_pair *exact, int b) {
-    uint64_t n = 0;
-    uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);) {
-        const int64_t *g = exact->part[b].gradient.of[v];
-        n += (g[0] | g[1] | g[2]) != 0;
-    }
-    return n;
-}
-
-/* Writes the entries of a body from index `at` on, and adds up the sizes of their friction weights in 1 / scale m^2. */
-static void write_entries(const ct_exact_pair *exact, int b, uint64_t at, const ct_pair_contact *out, double scale,
-                          ct_int128 *weights) {
+/* Writes a chunk's entries, and adds up the sizes of their friction weights. */
+static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const ct_exact_pair *exact = argument;
+    struct ct_entry_chunk *chunk = &exact->chunks[i];
+    const ct_pair_contact *out = exact->contact;
     const ct_entry_arrays *arrays = &out->entries;
     const double step = step_of(exact), pressure = -exact->pair->stiffness * out->contact.volume;
+    uint64_t at = chunk->first;
     uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, b); next_touched_vertex(&c, &v);) {
-        const int64_t *sums = exact->part[b].gradient.of[v];
+    for (struct cursor c = first_touched_vertex(exact, chunk); next_touched_vertex(&c, &v);) {
+        const int64_t *sums = c.gradient->of[v];
         if (!(sums[0] | sums[1] | sums[2])) continue;
         double g[3];
         for (int k = 0; k < 3; k++) g[k] = (double)sums[k] * step;
         const double weight = ct_frame_friction(&out->contact, g);
-        *weights += llrint(fabs(weight) * scale);
+        chunk->weights += llrint(fabs(weight) * exact->weight_scale);
         if (!arrays->vertices) continue;
         arrays->vertices[at] = v;
         if (arrays->gradient) memcpy(arrays->gradient + 3 * at, g, sizeof g);
@@ -202,46 +240,55 @@ static void write_entries(const ct_exact_pair *exact, int b, uint64_t at, const 
     }
 }
 
-static bool make_entries(ct_exact_pair *exact, ct_pair_contact *out) {
+static bool make_entries(ct_exact_pair *exact) {
+    ct_pair_contact *out = exact->contact;
     ct_contact *contact = &out->contact;
     const ct_pair_task *pair = exact->pair;
-    for (int b = 0; b < 2; b++) contact->count[b] = count_entries(exact, b);
-    const uint64_t n = contact->count[0] + contact->count[1];
+    const uint32_t n_chunks = count_all_chunks(exact);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < n_chunks; i++) {
+        exact->chunks[i].first = n;
+        n += exact->chunks[i].count;
+        contact->count[exact->chunks[i].body] += exact->chunks[i].count;
+    }
     ct_arena *answers = &exact->workspace->workers[exact->driver].answers;
     if (pair->is_alone ? !ct_entry_arrays_new(&out->entries, pair->want, n)
                        : !ct_entry_arrays_in(answers, &exact->device->answers, &out->entries, pair->want, n))
         return false;
     /* A vertex's gradient is below 2^61 steps, its weight below twice that. */
-    const double scale = ldexp(1 / step_of(exact), -1);
+    exact->weight_scale = ldexp(1 / step_of(exact), -1);
+    ct_exact_for_each(exact, n_chunks, write_chunk);
     ct_int128 weights = 0;
-    for (int b = 0; b < 2; b++) write_entries(exact, b, b ? contact->count[0] : 0, out, scale, &weights);
-    contact->area = ct_int128_to_double(weights) / (2 * scale);
+    for (uint32_t i = 0; i < n_chunks; i++) weights += exact->chunks[i].weights;
+    contact->area = ct_int128_to_double(weights) / (2 * exact->weight_scale);
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
     return true;
 }
 
-void ct_exact_finish(ct_exact_pair *exact) {
+static bool make_contact(ct_exact_pair *exact) {
     ct_pair_task *pair = exact->pair;
-    ct_exact_scratch *driver = &exact->workspace->workers[exact->driver].exact;
-    (void)driver;
-    if (!exact->has_failed) {
-        pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers,
-                                        sizeof *pair->contacts);
-        if (!pair->contacts) exact->has_failed = true;
-    }
-    if (!exact->has_failed) {
-        ct_pair_contact *out = pair->contacts;
-        *out = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
-        balance_gradient(exact);
-        out->is_found = find_volume(exact, &out->contact);
-        out->contact.max_winding = exact->totals.max_winding;
-        if (out->is_found && pair->want & NEEDS_ENTRIES) {
-            find_forces(exact, &out->contact);
-            ct_frame_normal(&out->contact, out->contact.generalized_gradient[0]);
-            find_center(exact, &out->contact);
-            if (!make_entries(exact, out)) exact->has_failed = true;
-        }
-    }
-    for (int b = 0; b < 2; b++)
-        if (exact->part[b].gradient.of) clear_gradient(exact, b);
+    const uint32_t n_chunks = count_all_chunks(exact);
+    exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
+    pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers,
+                                    sizeof *pair->contacts);
+    if (!exact->chunks || !pair->contacts) return false;
+    ct_exact_for_each(exact, n_chunks, measure_chunk);
+    balance_gradient(exact);
+    exact->contact = pair->contacts;
+    *exact->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id},
+                                        .contact.max_winding = exact->totals.max_winding};
+    exact->contact->is_found = find_volume(exact, &exact->contact->contact);
+    if (!exact->contact->is_found || !(pair->want & NEEDS_ENTRIES)) return true;
+    find_forces(exact, &exact->contact->contact);
+    ct_frame_normal(&exact->contact->contact, exact->contact->contact.generalized_gradient[0]);
+    find_center(exact, &exact->contact->contact);
+    return make_entries(exact);
+}
+
+void ct_exact_finish(ct_exact_pair *exact) {
+    if (!exact->has_failed && !make_contact(exact)) exact->has_failed = true;
+    const bool has_failed = exact->has_failed; /* clearing needs no memory */
+    exact->has_failed = false;
+    ct_exact_for_each(exact, count_all_chunks(exact), clear_chunk);
+    exact->has_failed = has_failed;
 }
