@@ -1,29 +1,24 @@
 /* crossed.c - from a cluster's crossings to the integrals of its crossed triangles and to the winding numbers of its
  * vertices relative to each other. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/exact/exact_cpu.h"
 
-static int compare_crossings(const void *a, const void *b) {
-    const ct_crossing *x = *(ct_crossing *const *)a, *y = *(ct_crossing *const *)b;
-    if (x->triangle != y->triangle) return x->triangle < y->triangle ? -1 : 1;
-    return (x->other > y->other) - (x->other < y->other);
+static uint64_t key_of(const ct_crossing *c) {
+    return (uint64_t)c->triangle << 32 | c->other;
 }
 
-/* Short lists, as most are, by insertion. */
+/* Shell sort: lists are short, and neighbours were found one after another. */
 static void sort_crossings(ct_crossing **list, size_t n) {
-    enum { SHORT = 24 };
-    if (n > SHORT) {
-        qsort(list, n, sizeof *list, compare_crossings);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) {
-        ct_crossing *moved = list[i];
-        size_t at = i;
-        for (; at > 0 && compare_crossings(&list[at - 1], &moved) > 0; at--) list[at] = list[at - 1];
-        list[at] = moved;
-    }
+    static const size_t gaps[] = {8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (size_t gap = gaps[g], i = gap; i < n; i++) {
+            ct_crossing *moved = list[i];
+            const uint64_t key = key_of(moved);
+            size_t at = i;
+            for (; at >= gap && key_of(list[at - gap]) > key; at -= gap) list[at] = list[at - gap];
+            list[at] = moved;
+        }
 }
 
 static void add_share(ct_crossed_triangle *sum, const ct_triangle_share *share) {

@@ -14,16 +14,26 @@
 #include "gpu/exact/segment_k.h"
 #include "gpu/exact/topology.h"
 
+/* Triangles that one vector holds. */
+enum { CT_EXACT_BLOCK = 8, CT_EXACT_BLOCKS = CT_CLUSTER_TRIANGLES / CT_EXACT_BLOCK };
+
+/* A cluster's triangles in single precision, for tests that leave out most pairs. Of unused ones the box is empty. */
+typedef struct ct_triangle_floats {
+    float box[6][CT_CLUSTER_TRIANGLES];    /* lo x, y, z, hi x, y, z, rounded outwards by two units at least */
+    float block[6][CT_EXACT_BLOCKS];       /* around every eight boxes */
+    float corner[9][CT_CLUSTER_TRIANGLES]; /* x, y, z of the three corners */
+    float plane[4][CT_CLUSTER_TRIANGLES];  /* unit normal and distance from the origin; 0 of a triangle without area */
+} ct_triangle_floats;
+
 /* A cluster's vertices on the lattice. */
 typedef struct ct_placed_cluster {
     uint32_t cluster, n_triangles, n_vertices;
-    const uint32_t *vertices;             /* [n_vertices] the mesh's */
-    const uint16_t (*corners)[3];         /* [n_triangles] into the cluster's vertices */
-    double (*points)[4];                  /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
-    float (*boxes)[CT_CLUSTER_TRIANGLES]; /* [6]: lo x, y, z, hi x, y, z of each triangle, rounded outwards by two
-                                             units at least; unused ones are empty. NULL: not needed */
-    float lo[3], hi[3];                   /* around the boxes */
-    double residual;                      /* units: the most that a coordinate was moved to reach the lattice */
+    const uint32_t *vertices;     /* [n_vertices] the mesh's */
+    const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
+    double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
+    ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed */
+    float lo[3], hi[3];           /* around the boxes */
+    double residual;              /* units: the most that a coordinate was moved to reach the lattice */
 } ct_placed_cluster;
 
 /* What one triangle of another body adds to the triangle of this one that it crosses, or nearly touches. */
@@ -82,7 +92,7 @@ typedef struct ct_exact_gradient {
 } ct_exact_gradient;
 
 typedef struct ct_exact_cpu {
-    /* Places the cluster's vertices, and boxes its triangles if boxes is not NULL. */
+    /* Places the cluster's vertices, and fills floats if it is not NULL. */
     void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. */
     void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,

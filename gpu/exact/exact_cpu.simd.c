@@ -59,6 +59,60 @@ static inline ct_v4f larger4(ct_v4f a, ct_v4f b) {
     return (ct_v4f)((take & (ct_v4i)a) | (~take & (ct_v4i)b));
 }
 
+/* ---- four triangles at a time ---- */
+
+/* x, y, z of a corner, or of a vector, of four triangles. */
+struct vector4 {
+    ct_v4d of[3];
+};
+
+/* Four triangles; lanes that are not used repeat the first one. */
+struct triangles4 {
+    struct vector4 corner[3];
+};
+
+static inline void transpose_points(ct_v4d p, ct_v4d q, ct_v4d r, ct_v4d s, struct vector4 *to) {
+    const ct_v4d a = __builtin_shufflevector(p, q, 0, 4, 2, 6), b = __builtin_shufflevector(p, q, 1, 5, 3, 7);
+    const ct_v4d c = __builtin_shufflevector(r, s, 0, 4, 2, 6), d = __builtin_shufflevector(r, s, 1, 5, 3, 7);
+    to->of[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    to->of[1] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    to->of[2] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+}
+
+static inline void load_triangles4(const ct_placed_cluster *c, const uint32_t t[4], struct triangles4 *to) {
+    for (int k = 0; k < 3; k++)
+        transpose_points(load_point(c->points[c->corners[t[0]][k]]), load_point(c->points[c->corners[t[1]][k]]),
+                         load_point(c->points[c->corners[t[2]][k]]), load_point(c->points[c->corners[t[3]][k]]),
+                         &to->corner[k]);
+}
+
+static inline uint32_t mask4_of(ct_v4l flags) {
+#ifdef __AVX2__
+    return (uint32_t)_mm256_movemask_pd((__m256d)flags);
+#else
+    uint32_t mask = 0;
+    for (int i = 0; i < 4; i++) mask |= (uint32_t)(flags[i] & 1) << i;
+    return mask;
+#endif
+}
+
+/* Normals, and the sums of the sizes of their terms. */
+struct normal4 {
+    struct vector4 n, size;
+};
+
+static inline struct normal4 normals_of(const struct vector4 p[3]) {
+    struct normal4 out;
+    for (int k = 0; k < 3; k++) {
+        const int i = (k + 1) % 3, j = (k + 2) % 3;
+        const ct_v4d a = (p[1].of[i] - p[0].of[i]) * (p[2].of[j] - p[0].of[j]);
+        const ct_v4d b = (p[1].of[j] - p[0].of[j]) * (p[2].of[i] - p[0].of[i]);
+        out.n.of[k] = a - b;
+        out.size.of[k] = absolute(a) + absolute(b);
+    }
+    return out;
+}
+
 /* ---- placing ---- */
 
 /* Around a triangle's box: two units, so that triangles closer than that are looked at, and as many for rounding. */
@@ -72,45 +126,104 @@ struct box4 {
     ct_v4f lo, hi;
 };
 
-static inline struct box4 box_of(const ct_placed_cluster *c, uint32_t t) {
-    const uint16_t *corner = c->corners[t];
-    const ct_v4d p = load_point(c->points[corner[0]]), q = load_point(c->points[corner[1]]),
-                 r = load_point(c->points[corner[2]]);
-    const ct_v4f lo = to_floats(smaller(smaller(p, q), r)), hi = to_floats(larger(larger(p, q), r));
+static inline struct box4 box_around(ct_v4f p, ct_v4f q, ct_v4f r) {
+    const ct_v4f lo = smaller4(smaller4(p, q), r), hi = larger4(larger4(p, q), r);
     return (struct box4){lo - (absolute4(lo) * FLOAT_ROUNDING + BOX_MARGIN),
                          hi + (absolute4(hi) * FLOAT_ROUNDING + BOX_MARGIN)};
 }
 
-/* Writes x, y, z of four boxes' corners to arrays of x, of y and of z. */
-static inline void store_transposed(ct_v4f a, ct_v4f b, ct_v4f c, ct_v4f d, float (*to)[CT_CLUSTER_TRIANGLES]) {
+/* Writes x, y, z of four points to arrays of x, of y and of z. */
+static inline void store_transposed(ct_v4f a, ct_v4f b, ct_v4f c, ct_v4f d, float (*to)[CT_CLUSTER_TRIANGLES],
+                                    uint32_t at) {
     const ct_v4f ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
     const ct_v4f ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
                  cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
     const ct_v4f x = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
     const ct_v4f y = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
     const ct_v4f z = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    memcpy(to[0], &x, sizeof x);
-    memcpy(to[1], &y, sizeof y);
-    memcpy(to[2], &z, sizeof z);
+    memcpy(to[0] + at, &x, sizeof x);
+    memcpy(to[1] + at, &y, sizeof y);
+    memcpy(to[2] + at, &z, sizeof z);
 }
 
+static inline v8f load8(const float *p) {
+    v8f v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void store8(float *p, v8f v) {
+    memcpy(p, &v, sizeof v);
+}
+
+static inline v8f absolute8(v8f x) {
+    return (v8f)((v8i)x & INT32_MAX);
+}
+
+/* Boxes and corners, four triangles at a time. */
 static void box_triangles(ct_placed_cluster *c) {
+    ct_triangle_floats *to = c->floats;
     const struct box4 empty = {(ct_v4f){0, 0, 0, 0} + INFINITY, (ct_v4f){0, 0, 0, 0} - INFINITY};
-    ct_v4f lo = empty.lo, hi = empty.hi;
-    for (uint32_t first = 0; first < (c->n_triangles + 7) / 8 * 8; first += 4) {
-        struct box4 box[4];
-        for (uint32_t i = 0; i < 4; i++) {
-            box[i] = first + i < c->n_triangles ? box_of(c, first + i) : empty;
-            lo = smaller4(lo, box[i].lo);
-            hi = larger4(hi, box[i].hi);
+    struct box4 all = empty;
+    for (uint32_t first = 0; first < CT_CLUSTER_TRIANGLES; first += CT_EXACT_BLOCK) {
+        struct box4 block = empty;
+        for (uint32_t four = first; four < first + CT_EXACT_BLOCK; four += 4) {
+            struct box4 box[4];
+            ct_v4f corner[3][4];
+            for (uint32_t i = 0; i < 4; i++) {
+                const uint32_t t = four + i < c->n_triangles ? four + i : 0;
+                for (int k = 0; k < 3; k++) corner[k][i] = to_floats(load_point(c->points[c->corners[t][k]]));
+                box[i] = four + i < c->n_triangles ? box_around(corner[0][i], corner[1][i], corner[2][i]) : empty;
+                block.lo = smaller4(block.lo, box[i].lo);
+                block.hi = larger4(block.hi, box[i].hi);
+            }
+            store_transposed(box[0].lo, box[1].lo, box[2].lo, box[3].lo, to->box, four);
+            store_transposed(box[0].hi, box[1].hi, box[2].hi, box[3].hi, to->box + 3, four);
+            for (int k = 0; k < 3; k++)
+                store_transposed(corner[k][0], corner[k][1], corner[k][2], corner[k][3], to->corner + 3 * k, four);
         }
-        float(*to)[CT_CLUSTER_TRIANGLES] = (float(*)[CT_CLUSTER_TRIANGLES])(c->boxes[0] + first);
-        store_transposed(box[0].lo, box[1].lo, box[2].lo, box[3].lo, to);
-        store_transposed(box[0].hi, box[1].hi, box[2].hi, box[3].hi, to + 3);
+        for (int k = 0; k < 3; k++) {
+            to->block[k][first / CT_EXACT_BLOCK] = block.lo[k];
+            to->block[3 + k][first / CT_EXACT_BLOCK] = block.hi[k];
+        }
+        all.lo = smaller4(all.lo, block.lo);
+        all.hi = larger4(all.hi, block.hi);
     }
     for (int k = 0; k < 3; k++) {
-        c->lo[k] = lo[k];
-        c->hi[k] = hi[k];
+        c->lo[k] = all.lo[k];
+        c->hi[k] = all.hi[k];
+    }
+}
+
+static inline ct_v4d root4(ct_v4d x) {
+#ifdef __AVX2__
+    return (ct_v4d)_mm256_sqrt_pd((__m256d)x);
+#else
+    for (int i = 0; i < 4; i++) x[i] = sqrt(x[i]);
+    return x;
+#endif
+}
+
+/* The planes, from the corners in double: a normal in float is good to 2^-23, also of a needle. Where a normal is
+ * mostly rounding the plane is 0, which leaves out nothing. */
+static void find_planes(ct_placed_cluster *c) {
+    for (uint32_t first = 0; first < CT_CLUSTER_TRIANGLES; first += 4) {
+        uint32_t t[4];
+        struct triangles4 triangles;
+        for (uint32_t i = 0; i < 4; i++) t[i] = first + i < c->n_triangles ? first + i : 0;
+        load_triangles4(c, t, &triangles);
+        const struct normal4 n = normals_of(triangles.corner);
+        const ct_v4d length = root4(n.n.of[0] * n.n.of[0] + n.n.of[1] * n.n.of[1] + n.n.of[2] * n.n.of[2]);
+        const ct_v4l is_sure = length > (n.size.of[0] + n.size.of[1] + n.size.of[2]) * 0x1p-26;
+        const ct_v4d scale = (ct_v4d)(is_sure & (ct_v4l)(1 / length));
+        ct_v4d distance = {0, 0, 0, 0};
+        for (int k = 0; k < 3; k++) {
+            const ct_v4f unit = to_floats(n.n.of[k] * scale);
+            memcpy(c->floats->plane[k] + first, &unit, sizeof unit);
+            distance += ct_v4d_of_v4f(unit) * triangles.corner[0].of[k];
+        }
+        const ct_v4f d = to_floats(distance);
+        memcpy(c->floats->plane[3] + first, &d, sizeof d);
     }
 }
 
@@ -125,58 +238,12 @@ static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float
         memcpy(c->points[v], &on_lattice, sizeof on_lattice);
     }
     c->residual = fmax(residual[0], fmax(residual[1], residual[2]));
-    if (c->boxes) box_triangles(c);
+    if (!c->floats) return;
+    box_triangles(c);
+    find_planes(c);
 }
 
 /* ---- crossing ---- */
-
-static inline v8f load8(const float *p) {
-    v8f v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline uint32_t mask_of(v8i flags) {
-#ifdef __AVX2__
-    return (uint32_t)_mm256_movemask_ps((__m256)flags);
-#else
-    uint32_t mask = 0;
-    for (int i = 0; i < 8; i++) mask |= (uint32_t)(flags[i] & 1) << i;
-    return mask;
-#endif
-}
-
-/* Boxes of triangles that may cross, with their numbers in the cluster. */
-struct box_list {
-    uint32_t n;
-    uint8_t triangle[CT_CLUSTER_TRIANGLES];
-    float box[6][CT_CLUSTER_TRIANGLES];
-};
-
-/* The bits of the boxes at [first, first + 8) that overlap a box. */
-static inline uint32_t overlaps(const float (*boxes)[CT_CLUSTER_TRIANGLES], uint32_t first, const float *lo,
-                                const float *hi) {
-    v8i meets = load8(boxes[0] + first) <= hi[0];
-    meets &= load8(boxes[1] + first) <= hi[1];
-    meets &= load8(boxes[2] + first) <= hi[2];
-    meets &= load8(boxes[3] + first) >= lo[0];
-    meets &= load8(boxes[4] + first) >= lo[1];
-    meets &= load8(boxes[5] + first) >= lo[2];
-    return mask_of(meets);
-}
-
-/* The triangles of a that overlap b's box. */
-static void list_boxes(const ct_placed_cluster *a, const ct_placed_cluster *b, struct box_list *list) {
-    list->n = 0;
-    for (uint32_t first = 0; first < a->n_triangles; first += 8)
-        for (uint32_t left = overlaps((const float(*)[CT_CLUSTER_TRIANGLES])a->boxes, first, b->lo, b->hi); left;
-             left &= left - 1)
-            list->triangle[list->n++] = (uint8_t)(first + (uint32_t)__builtin_ctz(left));
-    for (int k = 0; k < 6; k++) {
-        for (uint32_t i = 0; i < list->n; i++) list->box[k][i] = a->boxes[k][list->triangle[i]];
-        for (uint32_t i = list->n; i < (list->n + 7) / 8 * 8; i++) list->box[k][i] = k < 3 ? INFINITY : -INFINITY;
-    }
-}
 
 static void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, uint32_t triangle, uint32_t other,
                          const ct_triangle_share *share, bool crosses) {
@@ -219,6 +286,16 @@ static inline bool is_beyond(const ct_plane_sides *s, const ct_normal *n) {
     return ct_is_one_sided(s) && fabs(s->value[0]) > margin && fabs(s->value[1]) > margin && fabs(s->value[2]) > margin;
 }
 
+static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int first,
+                      int found, const ct_triangle_share share[2], ct_budget *budget, ct_crossing_lists *lists) {
+    if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
+    if (found != CT_TRIANGLES_CROSS && found != CT_TRIANGLES_NEAR) return;
+    const uint32_t number_a = a->cluster * CT_CLUSTER_TRIANGLES + ta, number_b = b->cluster * CT_CLUSTER_TRIANGLES + tb;
+    add_crossing(lists, budget, 0, number_a, number_b, &share[first], found == CT_TRIANGLES_CROSS);
+    add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], found == CT_TRIANGLES_CROSS);
+}
+
+/* A pair whose signs do not all follow from doubles. */
 static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int moved,
                        ct_budget *budget, ct_crossing_lists *lists) {
     const double *p[2][3];
@@ -234,189 +311,306 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &has_ties);
     if (is_beyond(&sides[1], &normal_first)) return;
     ct_triangle_share share[2];
-    const int found = ct_cross_triangles(p[first], p[second], &normal_first, &normal_second, &sides[0], &sides[1],
-                                         moved_second, share, &has_ties);
+    const double size[2] = {ct_size1(&normal_first), ct_size1(&normal_second)};
+    const int found = ct_cross_triangles(p[first], p[second], size, sides, moved_second, share, &has_ties);
     lists->has_ties |= has_ties; /* not where it made no difference: whether there are ties depends on no order */
-    if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
-    if (found != CT_TRIANGLES_CROSS && found != CT_TRIANGLES_NEAR) return;
-    const uint32_t number_a = a->cluster * CT_CLUSTER_TRIANGLES + ta, number_b = b->cluster * CT_CLUSTER_TRIANGLES + tb;
-    add_crossing(lists, budget, 0, number_a, number_b, &share[first], found == CT_TRIANGLES_CROSS);
-    add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], found == CT_TRIANGLES_CROSS);
+    add_found(a, ta, b, tb, first, found, share, budget, lists);
 }
 
-/* ---- four triangles at a time ---- */
+/* ---- four pairs at a time ---- */
 
-/* x, y, z of a corner, or of a vector, of four triangles. */
-struct vector4 {
-    ct_v4d of[3];
+/* Pairs of triangles that no plane separates, until there are four. */
+struct pair_queue {
+    const ct_placed_cluster *a, *b;
+    int moved;
+    ct_budget *budget;
+    ct_crossing_lists *lists;
+    uint32_t n, triangle[2][4];
 };
 
-/* Four triangles; lanes that are not used repeat the first one. */
-struct triangles4 {
-    struct vector4 corner[3];
+/* The corners of four pairs' first triangles, and of their second ones. */
+static inline void load_pairs(const struct pair_queue *queue, int first[4], struct triangles4 pairs[2]) {
+    const double *p[2][4][3];
+    for (int i = 0; i < 4; i++) {
+        const double *t[2][3];
+        load_triangle(queue->a, queue->triangle[0][i], t[0]);
+        load_triangle(queue->b, queue->triangle[1][i], t[1]);
+        first[i] = comes_first(t[0][0], t[1][0]) ? 0 : 1;
+        for (int k = 0; k < 3; k++) {
+            p[0][i][k] = t[first[i]][k];
+            p[1][i][k] = t[1 - first[i]][k];
+        }
+    }
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 3; k++)
+            transpose_points(load_point(p[s][0][k]), load_point(p[s][1][k]), load_point(p[s][2][k]),
+                             load_point(p[s][3][k]), &pairs[s].corner[k]);
+}
+
+/* Signed values of four pairs at a time, with their errors. */
+struct values4 {
+    ct_v4d value[3], error[3];
 };
 
-static inline void load_triangles4(const ct_placed_cluster *c, const uint32_t t[4], struct triangles4 *to) {
+/* As ct_find_sides, without exact signs; returns the lanes in which a sign is unsure. */
+static inline uint32_t find_sides4(const struct vector4 p[3], const struct vector4 *q, const struct normal4 *n,
+                                   struct values4 *sides) {
+    ct_v4l is_unsure = {0, 0, 0, 0};
     for (int k = 0; k < 3; k++) {
-        ct_v4d p[4];
-        for (int i = 0; i < 4; i++) p[i] = load_point(c->points[c->corners[t[i]][k]]);
-        const ct_v4d a = __builtin_shufflevector(p[0], p[1], 0, 4, 2, 6),
-                     b = __builtin_shufflevector(p[0], p[1], 1, 5, 3, 7);
-        const ct_v4d d = __builtin_shufflevector(p[2], p[3], 0, 4, 2, 6),
-                     e = __builtin_shufflevector(p[2], p[3], 1, 5, 3, 7);
-        to->corner[k].of[0] = __builtin_shufflevector(a, d, 0, 1, 4, 5);
-        to->corner[k].of[1] = __builtin_shufflevector(b, e, 0, 1, 4, 5);
-        to->corner[k].of[2] = __builtin_shufflevector(a, d, 2, 3, 6, 7);
+        const ct_v4d x = p[k].of[0] - q->of[0], y = p[k].of[1] - q->of[1], z = p[k].of[2] - q->of[2];
+        sides->value[k] = n->n.of[0] * x + n->n.of[1] * y + n->n.of[2] * z;
+        sides->error[k] =
+            (n->size.of[0] * absolute(x) + n->size.of[1] * absolute(y) + n->size.of[2] * absolute(z)) * CT_FILTER;
+        is_unsure |= absolute(sides->value[k]) <= sides->error[k];
+    }
+    return mask4_of(is_unsure);
+}
+
+/* As ct_edges, of four triangles. */
+struct edges4 {
+    struct vector4 along[3], moment[3], size[3];
+};
+
+static inline void find_edges4(const struct vector4 p[3], const struct vector4 *origin, struct edges4 *edges) {
+    struct vector4 from[3];
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) from[i].of[k] = p[i].of[k] - origin->of[k];
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) edges->along[i].of[k] = from[(i + 1) % 3].of[k] - from[i].of[k];
+        for (int k = 0; k < 3; k++) {
+            const int x = (k + 1) % 3, y = (k + 2) % 3;
+            const ct_v4d u = from[i].of[x] * edges->along[i].of[y], v = from[i].of[y] * edges->along[i].of[x];
+            edges->moment[i].of[k] = u - v;
+            edges->size[i].of[k] = absolute(u) + absolute(v);
+        }
     }
 }
 
-static inline uint32_t mask4_of(ct_v4l flags) {
+/* As ct_find_edge_signs, without exact signs; returns the lanes in which one is unsure. */
+static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struct values4 e[3]) {
+    struct edges4 a, b;
+    ct_v4l is_unsure = {0, 0, 0, 0};
+    find_edges4(pairs[0].corner, &pairs[0].corner[0], &a);
+    find_edges4(pairs[1].corner, &pairs[0].corner[0], &b);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const ct_v4d *da = a.along[i].of, *ma = a.moment[i].of, *sa = a.size[i].of;
+            const ct_v4d *db = b.along[j].of, *mb = b.moment[j].of, *sb = b.size[j].of;
+            e[i].value[j] =
+                da[0] * mb[0] + da[1] * mb[1] + da[2] * mb[2] + (db[0] * ma[0] + db[1] * ma[1] + db[2] * ma[2]);
+            e[i].error[j] = (absolute(da[0]) * sb[0] + absolute(da[1]) * sb[1] + absolute(da[2]) * sb[2] +
+                             (absolute(db[0]) * sa[0] + absolute(db[1]) * sa[1] + absolute(db[2]) * sa[2])) *
+                            CT_FILTER;
+            is_unsure |= absolute(e[i].value[j]) <= e[i].error[j];
+        }
+    return mask4_of(is_unsure);
+}
+
+/* The lanes in which an edge pierces the other triangle: its ends are on two sides of the plane, and its orientations
+ * to the other triangle's edges are the same. */
+static inline ct_v4l find_piercing(const struct values4 sides[2], const struct values4 e[3]) {
+    ct_v4l pierces = {0, 0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        const ct_v4l x = e[i].value[0] > 0, y = e[i].value[1] > 0, z = e[i].value[2] > 0;
+        pierces |= ((sides[0].value[i] > 0) ^ (sides[0].value[(i + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z);
+    }
+    for (int j = 0; j < 3; j++) {
+        const ct_v4l x = e[0].value[j] > 0, y = e[1].value[j] > 0, z = e[2].value[j] > 0;
+        pierces |= ((sides[1].value[j] > 0) ^ (sides[1].value[(j + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z);
+    }
+    return pierces;
+}
+
+static inline ct_v4d size1_of(const struct normal4 *n) {
+    return absolute(n->n.of[0]) + absolute(n->n.of[1]) + absolute(n->n.of[2]);
+}
+
+/* As is_beyond. */
+static inline ct_v4l find_beyond(const struct values4 *sides, ct_v4d its_size) {
+    const ct_v4d margin = 4 * its_size;
+    const ct_v4d least = smaller(sides->value[0], smaller(sides->value[1], sides->value[2]));
+    const ct_v4d most = larger(sides->value[0], larger(sides->value[1], sides->value[2]));
+    return (least > margin) | (most < -margin);
+}
+
+/* The lanes in which ct_near_area may be more than CT_NEAR_PART. */
+static inline ct_v4l find_near(const struct values4 *sides, ct_v4d its_size) {
+    const ct_v4d most = larger(absolute(sides->value[0]), larger(absolute(sides->value[1]), absolute(sides->value[2])));
+    return its_size * (16 * 1024 * 1.0001) >= most;
+}
+
+static void take_lane(const struct values4 *from, int lane, double value[3], double error[3], int sign[3]) {
+    for (int k = 0; k < 3; k++) {
+        value[k] = from->value[k][lane];
+        error[k] = from->error[k][lane];
+        sign[k] = value[k] > 0 ? 1 : -1;
+    }
+}
+
+static void cross_queue(struct pair_queue *queue) {
+    struct triangles4 pairs[2];
+    struct normal4 normal[2];
+    struct values4 sides[2], e[3];
+    int first[4];
+    const uint32_t n = queue->n;
+    queue->n = 0;
+    for (uint32_t i = n; i < 4; i++)
+        for (int s = 0; s < 2; s++) queue->triangle[s][i] = queue->triangle[s][0];
+    load_pairs(queue, first, pairs);
+    for (int s = 0; s < 2; s++) normal[s] = normals_of(pairs[s].corner);
+    uint32_t is_unsure = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
+    is_unsure |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
+    const ct_v4d size[2] = {size1_of(&normal[0]), size1_of(&normal[1])};
+    const uint32_t beyond = mask4_of(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~is_unsure;
+    const uint32_t all = ((1u << n) - 1) & ~beyond;
+    if (!all) return;
+    is_unsure |= find_edge_values4(pairs, e);
+    const uint32_t matters =
+        mask4_of(find_piercing(sides, e) | find_near(&sides[0], size[1]) | find_near(&sides[1], size[0]));
+    for (uint32_t left = all & (is_unsure | matters); left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const uint32_t ta = queue->triangle[0][lane], tb = queue->triangle[1][lane];
+        if (is_unsure >> lane & 1) {
+            cross_pair(queue->a, ta, queue->b, tb, queue->moved, queue->budget, queue->lists);
+            continue;
+        }
+        ct_plane_sides of[2];
+        ct_edge_signs edges;
+        ct_triangle_share share[2];
+        const double sizes[2] = {size[0][lane], size[1][lane]};
+        for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, of[s].value, of[s].error, of[s].sign);
+        for (int i = 0; i < 3; i++) take_lane(&e[i], lane, edges.value[i], edges.error[i], edges.sign[i]);
+        const int found = ct_finish_crossing(of, &edges, sizes, share);
+        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, queue->budget, queue->lists);
+    }
+}
+
+static inline void queue_pair(struct pair_queue *queue, uint32_t ta, uint32_t tb) {
+    queue->triangle[0][queue->n] = ta;
+    queue->triangle[1][queue->n++] = tb;
+    if (queue->n == 4) cross_queue(queue);
+}
+
+/* ---- leaving out most pairs ---- */
+
+static inline uint32_t mask_of(v8i flags) {
 #ifdef __AVX2__
-    return (uint32_t)_mm256_movemask_pd((__m256d)flags);
+    return (uint32_t)_mm256_movemask_ps((__m256)flags);
 #else
     uint32_t mask = 0;
-    for (int i = 0; i < 4; i++) mask |= (uint32_t)(flags[i] & 1) << i;
+    for (int i = 0; i < 8; i++) mask |= (uint32_t)(flags[i] & 1) << i;
     return mask;
 #endif
 }
 
-/* Normals, and the sums of the sizes of their terms. */
-struct normal4 {
-    struct vector4 n, size;
-};
+/* The bits of eight boxes, at arrays[0..5], that overlap a box. stride: floats from one array to the next. */
+static inline uint32_t overlaps(const float *arrays, size_t stride, const float *lo, const float *hi) {
+    v8i meets = load8(arrays) <= hi[0];
+    meets &= load8(arrays + stride) <= hi[1];
+    meets &= load8(arrays + 2 * stride) <= hi[2];
+    meets &= load8(arrays + 3 * stride) >= lo[0];
+    meets &= load8(arrays + 4 * stride) >= lo[1];
+    meets &= load8(arrays + 5 * stride) >= lo[2];
+    return mask_of(meets);
+}
 
-static inline struct normal4 normals_of(const struct vector4 p[3]) {
-    struct normal4 out;
+static inline uint32_t overlapping_triangles(const ct_triangle_floats *f, uint32_t block, const float *lo,
+                                             const float *hi) {
+    return overlaps(f->box[0] + CT_EXACT_BLOCK * block, CT_CLUSTER_TRIANGLES, lo, hi);
+}
+
+static inline uint32_t overlapping_blocks(const ct_triangle_floats *f, const float *lo, const float *hi) {
+    return overlaps(f->block[0], CT_EXACT_BLOCKS, lo, hi) | overlaps(f->block[0] + 8, CT_EXACT_BLOCKS, lo, hi) << 8;
+}
+
+/* Bounds the error, in units, of the distance of a point of one cluster from a plane of another as computed in floats,
+ * and seven units, so that what is left out is_beyond: rounding of coordinates, of the normal and of sums is 2^-21 of
+ * the largest |x|_1 or less. */
+static float plane_margin(const ct_placed_cluster *a, const ct_placed_cluster *b) {
+    float most[2] = {0, 0};
     for (int k = 0; k < 3; k++) {
-        const int i = (k + 1) % 3, j = (k + 2) % 3;
-        const ct_v4d a = (p[1].of[i] - p[0].of[i]) * (p[2].of[j] - p[0].of[j]);
-        const ct_v4d b = (p[1].of[j] - p[0].of[j]) * (p[2].of[i] - p[0].of[i]);
-        out.n.of[k] = a - b;
-        out.size.of[k] = absolute(a) + absolute(b);
+        most[0] += fmaxf(fabsf(a->lo[k]), fabsf(a->hi[k]));
+        most[1] += fmaxf(fabsf(b->lo[k]), fabsf(b->hi[k]));
     }
-    return out;
+    return fmaxf(most[0], most[1]) * 0x1p-20f + 8;
 }
 
-/* The lanes in which p's corners are beyond the plane of q, whose normal is n: surely on one side of it, and more than
- * two units away. */
-static inline uint32_t find_beyond(const struct vector4 p[3], const struct vector4 *q, const struct normal4 *n) {
-    const ct_v4d margin = 4 * (absolute(n->n.of[0]) + absolute(n->n.of[1]) + absolute(n->n.of[2]));
-    ct_v4d least = {INFINITY, INFINITY, INFINITY, INFINITY}, most = -least;
-    ct_v4d error = margin;
+/* The triangles of a block that overlap a box, and whose planes come near it. */
+static inline uint32_t triangles_near_box(const ct_triangle_floats *f, uint32_t block, const float *lo, const float *hi,
+                                          float margin) {
+    uint32_t found = overlapping_triangles(f, block, lo, hi);
+    if (!found) return 0;
+    const uint32_t t = CT_EXACT_BLOCK * block;
+    v8f distance = -load8(f->plane[3] + t), reach = distance - distance + margin;
     for (int k = 0; k < 3; k++) {
-        const ct_v4d x = p[k].of[0] - q->of[0], y = p[k].of[1] - q->of[1], z = p[k].of[2] - q->of[2];
-        const ct_v4d value = n->n.of[0] * x + n->n.of[1] * y + n->n.of[2] * z;
-        error =
-            larger(error, (n->size.of[0] * absolute(x) + n->size.of[1] * absolute(y) + n->size.of[2] * absolute(z)) *
-                              CT_FILTER);
-        least = smaller(least, value);
-        most = larger(most, value);
+        const v8f n = load8(f->plane[k] + t);
+        distance += n * (0.5f * (lo[k] + hi[k]));
+        reach += absolute8(n) * (0.5f * (hi[k] - lo[k]));
     }
-    return mask4_of((least > error) | (most < -error));
+    return found & mask_of(absolute8(distance) <= reach);
 }
 
-static inline void broadcast_triangle(const double *const p[3], struct triangles4 *to) {
-    for (int k = 0; k < 3; k++)
-        for (int j = 0; j < 3; j++) to->corner[k].of[j] = (ct_v4d){p[k][j], p[k][j], p[k][j], p[k][j]};
-}
-
-/* Removes the triangles of c from a list whose planes do not come within two units of a box. */
-static void drop_beyond_box(const ct_placed_cluster *c, const ct_placed_cluster *box, struct box_list *list) {
-    ct_v4d middle[3], half[3];
-    for (int k = 0; k < 3; k++) {
-        const double at = 0.5 * ((double)box->lo[k] + (double)box->hi[k]);
-        const double size = 0.5 * ((double)box->hi[k] - (double)box->lo[k]);
-        middle[k] = (ct_v4d){at, at, at, at};
-        half[k] = (ct_v4d){size, size, size, size};
+/* The bits of a block's triangles that neither its plane nor theirs separates from triangle u of `row`. */
+static inline uint32_t not_separated(const ct_triangle_floats *f, uint32_t block, const ct_triangle_floats *row,
+                                     uint32_t u, float margin) {
+    const uint32_t t = CT_EXACT_BLOCK * block;
+    v8i near = (v8i){0, 0, 0, 0, 0, 0, 0, 0} == 0, below = near, above = near;
+    for (int k = 0; k < 3; k++) { /* its corners, the row's plane */
+        const v8f d = load8(f->corner[3 * k] + t) * row->plane[0][u] +
+                      load8(f->corner[3 * k + 1] + t) * row->plane[1][u] +
+                      load8(f->corner[3 * k + 2] + t) * row->plane[2][u] - row->plane[3][u];
+        below &= d < -margin;
+        above &= d > margin;
     }
-    uint32_t kept = 0;
-    for (uint32_t first = 0; first < list->n; first += 4) {
-        const uint32_t n = list->n - first < 4 ? list->n - first : 4;
-        uint32_t t[4];
-        for (uint32_t i = 0; i < 4; i++) t[i] = list->triangle[first + (i < n ? i : 0)];
-        struct triangles4 triangles;
-        load_triangles4(c, t, &triangles);
-        const struct normal4 normals = normals_of(triangles.corner);
-        ct_v4d value = {0, 0, 0, 0}, reach = value, error = value;
-        for (int k = 0; k < 3; k++) {
-            const ct_v4d away = middle[k] - triangles.corner[0].of[k];
-            value += normals.n.of[k] * away;
-            reach += absolute(normals.n.of[k]) * (half[k] + 2);
-            error += normals.size.of[k] * (absolute(away) + half[k]);
-        }
-        for (uint32_t left = ((1u << n) - 1) & ~mask4_of(absolute(value) > reach + error * CT_FILTER); left;
-             left &= left - 1) {
-            const uint32_t from = first + (uint32_t)__builtin_ctz(left);
-            list->triangle[kept] = list->triangle[from];
-            for (int k = 0; k < 6; k++) list->box[k][kept] = list->box[k][from];
-            kept++;
-        }
+    near &= ~(below | above);
+    below = above = (v8i){0, 0, 0, 0, 0, 0, 0, 0} == 0;
+    const v8f x = load8(f->plane[0] + t), y = load8(f->plane[1] + t), z = load8(f->plane[2] + t),
+              w = load8(f->plane[3] + t);
+    for (int k = 0; k < 3; k++) { /* the row's corners, its planes */
+        const v8f d = x * row->corner[3 * k][u] + y * row->corner[3 * k + 1][u] + z * row->corner[3 * k + 2][u] - w;
+        below &= d < -margin;
+        above &= d > margin;
     }
-    list->n = kept;
-    for (int k = 0; k < 6; k++)
-        for (uint32_t i = kept; i < (kept + 7) / 8 * 8; i++) list->box[k][i] = k < 3 ? INFINITY : -INFINITY;
-}
-
-/* A triangle of cluster a against up to four of b. */
-struct row {
-    const ct_placed_cluster *a, *b;
-    uint32_t triangle; /* of a */
-    struct triangles4 corners;
-    struct normal4 normal;
-    uint32_t n, other[4];
-};
-
-static void begin_row(struct row *row, uint32_t triangle) {
-    const double *p[3];
-    load_triangle(row->a, triangle, p);
-    row->triangle = triangle;
-    broadcast_triangle(p, &row->corners);
-    row->normal = normals_of(row->corners.corner);
-    row->n = 0;
-}
-
-static void cross_row(struct row *row, int moved, ct_budget *budget, ct_crossing_lists *lists) {
-    struct triangles4 others;
-    for (uint32_t i = row->n; i < 4; i++) row->other[i] = row->other[0];
-    load_triangles4(row->b, row->other, &others);
-    uint32_t left = ((1u << row->n) - 1) & ~find_beyond(others.corner, &row->corners.corner[0], &row->normal);
-    row->n = 0;
-    if (!left) return;
-    const struct normal4 normals = normals_of(others.corner);
-    left &= ~find_beyond(row->corners.corner, &others.corner[0], &normals);
-    for (; left; left &= left - 1)
-        cross_pair(row->a, row->triangle, row->b, row->other[__builtin_ctz(left)], moved, budget, lists);
+    return mask_of(near & ~(below | above));
 }
 
 static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists) {
     for (int k = 0; k < 3; k++)
         if (a->lo[k] > b->hi[k] || b->lo[k] > a->hi[k]) return;
-    struct box_list list_a, list_b;
-    list_boxes(a, b, &list_a);
-    if (!list_a.n) return;
-    list_boxes(b, a, &list_b);
-    /* The shorter list first, as it may become empty; pays where triangles are large. */
-    if (list_a.n > list_b.n) drop_beyond_box(b, a, &list_b);
-    if (list_b.n) drop_beyond_box(a, b, &list_a);
-    struct row row = {.a = a, .b = b};
-    for (uint32_t i = 0; i < list_a.n && list_b.n; i++) {
-        float lo[3], hi[3];
-        bool has_begun = false;
-        for (int k = 0; k < 3; k++) {
-            lo[k] = list_a.box[k][i];
-            hi[k] = list_a.box[3 + k][i];
-        }
-        for (uint32_t first = 0; first < list_b.n; first += 8)
-            for (uint32_t left = overlaps((const float(*)[CT_CLUSTER_TRIANGLES])list_b.box, first, lo, hi); left;
-                 left &= left - 1) {
-                if (!has_begun) begin_row(&row, list_a.triangle[i]);
-                has_begun = true;
-                row.other[row.n++] = list_b.triangle[first + (uint32_t)__builtin_ctz(left)];
-                if (row.n == 4) cross_row(&row, moved, budget, lists);
-            }
-        if (row.n) cross_row(&row, moved, budget, lists);
+    const float margin = plane_margin(a, b);
+    const ct_triangle_floats *fa = a->floats, *fb = b->floats;
+    uint32_t near_b[CT_EXACT_BLOCKS], blocks_b = 0;
+    for (uint32_t left = overlapping_blocks(fb, a->lo, a->hi); left; left &= left - 1) {
+        const uint32_t block = (uint32_t)__builtin_ctz(left);
+        near_b[block] = triangles_near_box(fb, block, a->lo, a->hi, margin);
+        if (near_b[block]) blocks_b |= 1u << block;
     }
+    if (!blocks_b) return;
+    struct pair_queue queue = {.a = a, .b = b, .moved = moved, .budget = budget, .lists = lists};
+    for (uint32_t of_a = overlapping_blocks(fa, b->lo, b->hi); of_a; of_a &= of_a - 1) {
+        const uint32_t block_a = (uint32_t)__builtin_ctz(of_a);
+        float lo[3], hi[3];
+        for (int k = 0; k < 3; k++) {
+            lo[k] = fa->block[k][block_a];
+            hi[k] = fa->block[3 + k][block_a];
+        }
+        const uint32_t blocks = overlapping_blocks(fb, lo, hi) & blocks_b;
+        if (!blocks) continue;
+        for (uint32_t rows = triangles_near_box(fa, block_a, b->lo, b->hi, margin); rows; rows &= rows - 1) {
+            const uint32_t ta = CT_EXACT_BLOCK * block_a + (uint32_t)__builtin_ctz(rows);
+            const float from[3] = {fa->box[0][ta], fa->box[1][ta], fa->box[2][ta]};
+            const float to[3] = {fa->box[3][ta], fa->box[4][ta], fa->box[5][ta]};
+            for (uint32_t of_b = blocks; of_b; of_b &= of_b - 1) {
+                const uint32_t block = (uint32_t)__builtin_ctz(of_b);
+                uint32_t left = overlapping_triangles(fb, block, from, to) & near_b[block];
+                if (left) left &= not_separated(fb, block, fa, ta, margin);
+                for (; left; left &= left - 1)
+                    queue_pair(&queue, ta, CT_EXACT_BLOCK * block + (uint32_t)__builtin_ctz(left));
+            }
+        }
+    }
+    if (queue.n) cross_queue(&queue);
 }
 
 /* ---- adding ---- */

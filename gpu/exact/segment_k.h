@@ -100,6 +100,10 @@ CT_FN int ct_is_one_sided(const ct_plane_sides *s) {
     return s->sign[0] == s->sign[1] && s->sign[1] == s->sign[2];
 }
 
+/* Triangles that do not cross count as near where this part of |normal|_1 is near; smaller parts disappear in the
+ * margin of the bound. */
+#define CT_NEAR_PART (1.0 / 2048)
+
 /* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
  * distance is linear over the triangle, so the part where its size is at most d is at most 4 d / (its largest size). */
 CT_FN double ct_near_area(const ct_plane_sides *sides, double own_size1, double its_size1) {
@@ -196,61 +200,63 @@ CT_FN void ct_find_end(const ct_plane_sides *sides, int i, int own, const double
     *along = tau;
 }
 
-/* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
- * b's body is perturbed, -1 if a's is. Fills the shares if they cross or are near. */
-CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const ct_normal *normal_a,
-                             const ct_normal *normal_b, const ct_plane_sides *sides_a, const ct_plane_sides *sides_b,
-                             int moved, ct_triangle_share share[2], int *has_ties) {
-    ct_edge_signs e;
-    ct_find_edge_signs(a, b, sides_a, sides_b, moved, &e, has_ties);
-    const ct_plane_sides *sides[2];
-    sides[0] = sides_a;
-    sides[1] = sides_b;
+/* A crossing, or the lack of one, from the signs: fills the shares if the triangles cross or are near. size: |normal|_1
+ * of either triangle. Index 0 is the first triangle's, as in ct_find_edge_signs. */
+CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs *e, const double size[2],
+                             ct_triangle_share share[2]) {
     ct_segment_end end[2];
     double along[2] = {0, 0};
-    int body_of[2] = {0, 0}, edge_of[2] = {0, 0}, jump_of[2] = {0, 0}, found = 0;
+    int triangle_of[2] = {0, 0}, edge_of[2] = {0, 0}, jump_of[2] = {0, 0}, found = 0;
     for (int own = 0; own < 2; own++)
         for (int i = 0; i < 3; i++) {
             const int i1 = (i + 1) % 3;
-            if (sides[own]->sign[i] == sides[own]->sign[i1]) continue;
+            if (sides[own].sign[i] == sides[own].sign[i1]) continue;
             double value[3], error[3];
             int sign[3];
             for (int j = 0; j < 3; j++) {
-                value[j] = own ? e.value[j][i] : e.value[i][j];
-                error[j] = own ? e.error[j][i] : e.error[i][j];
-                sign[j] = own ? e.sign[j][i] : e.sign[i][j];
+                value[j] = own ? e->value[j][i] : e->value[i][j];
+                error[j] = own ? e->error[j][i] : e->error[i][j];
+                sign[j] = own ? e->sign[j][i] : e->sign[i][j];
             }
             if (sign[0] != sign[1] || sign[1] != sign[2]) continue;
-            const int goes_in = sides[own]->sign[i] > 0;
-            const int which = own ? !goes_in : goes_in; /* 0: the start of a's segment, 1: its end */
+            const int goes_in = sides[own].sign[i] > 0;
+            const int which = own ? !goes_in : goes_in; /* 0: the start of the first triangle's segment, 1: its end */
             if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
             found |= 1 << which;
-            ct_find_end(sides[own], i, own, value, error, &end[which], &along[which]);
-            body_of[which] = own;
+            ct_find_end(&sides[own], i, own, value, error, &end[which], &along[which]);
+            triangle_of[which] = own;
             edge_of[which] = i;
             jump_of[which] = goes_in ? 1 : -1;
         }
     if (found == 1 || found == 2) return CT_TRIANGLES_INCONSISTENT;
-    const double size_a = ct_size1(normal_a), size_b = ct_size1(normal_b);
     for (int s = 0; s < 2; s++) {
         for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
-        share[s].near_area = ct_near_area(sides[s], s ? size_b : size_a, s ? size_a : size_b);
+        share[s].near_area = ct_near_area(&sides[s], size[s], size[1 - s]);
         share[s].rounding = 0;
         share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
     }
     if (!found)
-        return share[0].near_area > size_a / 2048 || share[1].near_area > size_b / 2048 ? CT_TRIANGLES_NEAR
-                                                                                        : CT_TRIANGLES_APART;
+        return share[0].near_area > size[0] * CT_NEAR_PART || share[1].near_area > size[1] * CT_NEAR_PART
+                   ? CT_TRIANGLES_NEAR
+                   : CT_TRIANGLES_APART;
     ct_add_segment(&share[0].integrals, end[0].at[0], end[1].at[0]);
     ct_add_segment(&share[1].integrals, end[1].at[1], end[0].at[1]);
-    for (int s = 0; s < 2; s++)
-        share[s].rounding = (s ? size_b : size_a) * (4 * (end[0].error[s] + end[1].error[s]) + 0x1p-48);
+    for (int s = 0; s < 2; s++) share[s].rounding = size[s] * (4 * (end[0].error[s] + end[1].error[s]) + 0x1p-48);
     for (int which = 0; which < 2; which++) {
-        ct_triangle_share *of = &share[body_of[which]];
+        ct_triangle_share *of = &share[triangle_of[which]];
         of->jump[edge_of[which]] = (signed char)(of->jump[edge_of[which]] + jump_of[which]);
         if (edge_of[which] == 1) ct_add_edge(&of->integrals, along[which], jump_of[which]);
     }
     return CT_TRIANGLES_CROSS;
+}
+
+/* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
+ * b's body is perturbed, -1 if a's is. Fills the shares if they cross or are near. */
+CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const double size[2],
+                             const ct_plane_sides sides[2], int moved, ct_triangle_share share[2], int *has_ties) {
+    ct_edge_signs e;
+    ct_find_edge_signs(a, b, &sides[0], &sides[1], moved, &e, has_ties);
+    return ct_finish_crossing(sides, &e, size, share);
 }
 
 /* Of a triangle that is not crossed, and of the edge's term for w at corner 1. */

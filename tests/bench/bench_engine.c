@@ -78,6 +78,7 @@ typedef struct bench {
     uint32_t resolution[3];
     uint32_t want;
     double reach; /* m: how far the second body strays from its start */
+    bool is_exact;
 } bench;
 
 typedef struct stage {
@@ -101,7 +102,8 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
     for (size_t i = 0; i < n; i++) {
         ct_scene_settings settings;
         ct_scene_settings_init(&settings);
-        memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
+        settings.method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI;
+        if (!b->is_exact) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
         if (ct_scene_create(s->engine, &settings, &s->scenes[i], &error)) die("scene: %s", error.message);
         if (n > 1)
             shape_pose_random(&rng, 0.1, s->turns[i]);
@@ -178,7 +180,8 @@ static void run(const bench *b, const runner *runner) {
     }
     if (!totals.contacts) die("%s: the bodies never touched", b->name);
 
-    run_label label = {.scene = b->name, .n_scenes = b->n_scenes};
+    run_label label = {
+        .scene = b->name, .n_scenes = b->n_scenes, .method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI};
     memcpy(label.resolution, b->resolution, sizeof label.resolution);
     for (int j = 0; j < 2; j++) {
         ct_mesh_info info;
@@ -229,14 +232,68 @@ static void compare_egl(bench *b) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
-static void bunny_and_cube(const char *name, uint32_t resolution, void (*how)(bench *)) {
+/* The method exact; the baseline is LDI at the bench's resolution, on the same threads. */
+static void compare_methods(bench *b, unsigned threads) {
+    runner cpu = {"cpu", "auto", threads < max_threads ? threads : max_threads};
+    b->is_exact = true;
+    run(b, &cpu);
+    b->is_exact = false;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+static void compare_methods_on_one(bench *b) {
+    compare_methods(b, 1);
+}
+
+static void bunny_and_cube(const char *name, uint32_t resolution, bool deforms, void (*how)(bench *)) {
     if (!is_wanted(name)) return;
     bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01};
     for (int i = 0; i < 3; i++) b.resolution[i] = resolution;
     b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
     b.bodies[1] = make_body(NULL, shape_cube(2, 1), "cube of side 2", cube_pose);
-    make_deformable(&b.bodies[0]);
+    if (deforms) make_deformable(&b.bodies[0]);
     how(&b);
+}
+
+/* `pose`: of the second armadillo. */
+static void exact_armadillos(const char *name, const char *file, const double pose[12], bool deforms,
+                             unsigned threads) {
+    if (!is_wanted(name)) return;
+    double identity[12];
+    shape_pose_identity(identity);
+    bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002, .resolution = {128, 128, 128}};
+    b.bodies[0] = make_body(file, shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
+    b.bodies[1] = make_body(file, shape_torus(0.6, 0.35, 416, 416), "torus 346,112", pose);
+    for (int j = 0; j < 2 && deforms; j++) make_deformable(&b.bodies[j]);
+    compare_methods(&b, threads);
+}
+
+static void exact_scenes(void) {
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5;
+    if (is_wanted("exact_boxes")) {
+        bench b = {.name = "exact_boxes",
+                   .n_scenes = 1,
+                   .want = CT_WANT_GRADIENT,
+                   .reach = 0.05,
+                   .resolution = {128, 128, 128}};
+        b.bodies[0] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
+        shape_pose_identity(pose);
+        b.bodies[1] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
+        compare_methods(&b, 1);
+    }
+    bunny_and_cube("exact_bunny_cube", 128, false, compare_methods_on_one);
+    bunny_and_cube("exact_bunny_cube_deforming", 128, true, compare_methods_on_one);
+    exact_armadillos("exact_armadillos", "armadillo_346k.ply", armadillo_pose, false, 2);
+    exact_armadillos("exact_armadillos_deforming", "armadillo_346k.ply", armadillo_pose, true, 2);
+    shape_pose_identity(pose);
+    pose[3] = 1.2; /* by 98 % of its length */
+    exact_armadillos("exact_armadillos_shallow", "armadillo_346k.ply", pose, false, 1);
+    shape_pose_identity(pose);
+    pose[3] = 0.004;
+    exact_armadillos("exact_armadillos_coincident", "armadillo_86k.ply", pose, false, 1);
 }
 
 static void two_armadillos(void) {
@@ -263,15 +320,17 @@ static void two_huge(void) {
     compare(&b, 2);
 }
 
-static void many_scenes(void) {
-    if (!is_wanted("batch_1024")) return;
+static void many_scenes(const char *name, bool is_exact) {
+    if (!is_wanted(name)) return;
     double identity[12];
     shape_pose_identity(identity);
-    bench b = {
-        .name = "batch_1024", .n_scenes = 1024, .want = CT_WANT_GRADIENT, .reach = 0.05, .resolution = {32, 32, 32}};
+    bench b = {.name = name, .n_scenes = 1024, .want = CT_WANT_GRADIENT, .reach = 0.05, .resolution = {32, 32, 32}};
     b.bodies[0] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
     b.bodies[1] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
-    compare(&b, 2);
+    if (is_exact)
+        compare_methods(&b, 2);
+    else
+        compare(&b, 2);
 }
 
 int main(int argc, char **argv) {
@@ -289,12 +348,16 @@ int main(int argc, char **argv) {
         else
             die("unknown option %s", argv[i]);
     }
-    bunny_and_cube("bunny_cube_128", 128, compare_on_one);
-    bunny_and_cube("bunny_cube_16", 16, compare_on_one);
-    bunny_and_cube("bunny_cube_128_egl", 128, compare_egl);
+    bunny_and_cube("bunny_cube_128", 128, true, compare_on_one);
+    bunny_and_cube("bunny_cube_16", 16, true, compare_on_one);
+    bunny_and_cube("bunny_cube_128_egl", 128, true, compare_egl);
     two_armadillos();
     two_huge();
-    many_scenes();
+    many_scenes("batch_1024", false);
+    if (strcmp(backend, "cpu") == 0) {
+        exact_scenes();
+        many_scenes("exact_batch_1024", true);
+    }
     time_crowds();
     return 0;
 }

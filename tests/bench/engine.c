@@ -91,7 +91,8 @@ void print_run(const run_label *label, ct_engine *engine, run_totals *totals, co
     ct_engine_get_facts(engine, 0, &facts);
     bench_samples *ms = &totals->ms;
     double n = (double)ms->count;
-    printf("{\"backend\":\"%s\",\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
+    printf("{\"method\":\"%s\",", ct_method_name(label->method ? label->method : CT_METHOD_LDI));
+    printf("\"backend\":\"%s\",\"scene\":\"%s\",\"bodies\":[\"%s\",\"%s\"],\"triangles\":[%llu,%llu],\"scenes\":%zu,"
            "\"resolution\":[%u,%u,%u],\"rasterizer\":\"%s\",\"simd\":\"%s\",\"threads\":%u,\"device\":\"%s\","
            "\"samples\":%zu,",
            facts.backend, label->scene, label->bodies[0], label->bodies[1], (unsigned long long)label->triangles[0],

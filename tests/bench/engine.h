@@ -50,6 +50,7 @@ typedef struct run_label {
     uint64_t triangles[2];
     size_t n_scenes;
     uint32_t resolution[3];
+    ct_method method; /* NONE: LDI */
 } run_label;
 
 /* Prints means per step, and quantiles of the times. `more` is appended to the line's object: "" or ",\"name\":value".

@@ -102,7 +102,7 @@ static void begin_part(ct_exact_pair *exact, int b) {
 /* ---- placing ---- */
 
 /* Takes a cluster into the body's list, without its coordinates. NULL: out of memory. */
-static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body, uint32_t cluster, bool needs_boxes) {
+static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body, uint32_t cluster, bool crosses) {
     const ct_clusters *clusters = body->topology->clusters;
     const uint32_t first = clusters->first_vertex[cluster], first_triangle = cluster * CT_CLUSTER_TRIANGLES;
     const uint32_t left = body->n_triangles - first_triangle;
@@ -113,7 +113,7 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
                              .vertices = clusters->vertices + first,
                              .corners = body->topology->corners + first_triangle};
     c->points = ct_exact_allocate(exact, c->n_vertices * sizeof *c->points);
-    if (needs_boxes) c->boxes = ct_exact_allocate(exact, 6 * sizeof *c->boxes);
+    if (crosses) c->floats = ct_exact_allocate(exact, sizeof *c->floats);
     if (exact->has_failed) return NULL;
     body->placed_as[cluster] = ++body->n_placed;
     return c;
