@@ -201,8 +201,7 @@ static void check_exact_case(ct_engine *engine, const json_t *item, uint64_t *rn
     shape_pose_identity(turn);
     if (orientation) shape_pose_random(rng, 3, turn);
     for (int i = 0; i < 2; i++) turn_pose(turn, in_case[i], pose[i]);
-    ct_scene_settings settings = stage_resolution(RESOLUTION);
-    settings.method = CT_METHOD_EXACT;
+    const ct_scene_settings settings = stage_exact();
     ct_scene *scene;
     assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
     if (!add_bodies(item, scene, pose)) {

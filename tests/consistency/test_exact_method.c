@@ -14,14 +14,8 @@
 #include "tests/scenes/build.h"
 #include "tests/scenes/overlap.h"
 
-static ct_scene_settings exact_settings(void) {
-    ct_scene_settings settings = stage_resolution(64);
-    settings.method = CT_METHOD_EXACT;
-    return settings;
-}
-
 static ct_result *run(const struct placed *bodies, int n) {
-    const ct_scene_settings settings = exact_settings();
+    const ct_scene_settings settings = stage_exact();
     return stage_once(engine, &settings, bodies, n, CT_WANT_ALL);
 }
 
@@ -139,7 +133,8 @@ static void check_pair(const struct shape *a, const double *pose_a, const struct
         free(g);
     }
     /* V is homogeneous of degree 3. */
-    assert_true(fabsl(trace / 3 - c->volume) <= 1e-11L * (c->volume + size * fmaxl(size_of(a), size_of(b))));
+    assert_true(fabsl(trace / 3 - c->volume) <=
+                c->error_bound + 1e-11L * (c->volume + size * fmaxl(size_of(a), size_of(b))));
     if (worst > gradient_tolerance * size)
         fail_msg("gradient off by %.3g of %.3g (volume %.3g)", worst, size, c->volume);
     errors->gradient = fmax(errors->gradient, worst / size);
@@ -506,7 +501,7 @@ static ct_update move_vertices(struct shape *shape, uint32_t body) {
 static void test_random_surfaces_on_a_grid(void **state) {
     (void)state;
     uint64_t rng = 9;
-    const ct_scene_settings settings = exact_settings();
+    const ct_scene_settings settings = stage_exact();
     struct shape kinds[] = {shape_tetrahedron(1), shape_box(1, 1, 1), shape_icosphere(1, 0), shape_icosphere(1, 1),
                             shape_torus(1, 0.4, 5, 4)};
     int contacts = 0, signs[2] = {0, 0};
@@ -665,7 +660,7 @@ static double moved_volume(struct stage *stage, struct shape *shape, int body, u
 static void test_differences(void **state) {
     (void)state;
     uint64_t rng = 14;
-    const ct_scene_settings settings = exact_settings();
+    const ct_scene_settings settings = stage_exact();
     double worst = 0;
     int n = 0;
     for (int i = 0; i < 24; i++) {
