@@ -295,7 +295,7 @@ static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_c
     add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], found == CT_TRIANGLES_CROSS);
 }
 
-/* A pair whose signs do not all follow from doubles. */
+/* A pair of which some determinants are computed in integers. */
 static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int moved,
                        ct_budget *budget, ct_crossing_lists *lists) {
     const double *p[2][3];
@@ -352,18 +352,18 @@ struct values4 {
     ct_v4d value[3], error[3];
 };
 
-/* As ct_find_sides, without exact signs; returns the lanes in which a sign is unsure. */
+/* As ct_find_sides, without integers; returns the lanes in which it needs them. */
 static inline uint32_t find_sides4(const struct vector4 p[3], const struct vector4 *q, const struct normal4 *n,
                                    struct values4 *sides) {
-    ct_v4l is_unsure = {0, 0, 0, 0};
+    ct_v4l needs_integers = {0, 0, 0, 0};
     for (int k = 0; k < 3; k++) {
         const ct_v4d x = p[k].of[0] - q->of[0], y = p[k].of[1] - q->of[1], z = p[k].of[2] - q->of[2];
         sides->value[k] = n->n.of[0] * x + n->n.of[1] * y + n->n.of[2] * z;
         sides->error[k] =
             (n->size.of[0] * absolute(x) + n->size.of[1] * absolute(y) + n->size.of[2] * absolute(z)) * CT_FILTER;
-        is_unsure |= absolute(sides->value[k]) <= sides->error[k];
+        needs_integers |= absolute(sides->value[k]) <= sides->error[k] * CT_PRECISE;
     }
-    return mask4_of(is_unsure);
+    return mask4_of(needs_integers);
 }
 
 /* As ct_edges, of four triangles. */
@@ -386,10 +386,10 @@ static inline void find_edges4(const struct vector4 p[3], const struct vector4 *
     }
 }
 
-/* As ct_find_edge_signs, without exact signs; returns the lanes in which one is unsure. */
+/* As ct_find_edge_signs, without integers; returns the lanes in which it might need them. */
 static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struct values4 e[3]) {
     struct edges4 a, b;
-    ct_v4l is_unsure = {0, 0, 0, 0};
+    ct_v4l needs_integers = {0, 0, 0, 0};
     find_edges4(pairs[0].corner, &pairs[0].corner[0], &a);
     find_edges4(pairs[1].corner, &pairs[0].corner[0], &b);
     for (int i = 0; i < 3; i++)
@@ -401,9 +401,9 @@ static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struc
             e[i].error[j] = (absolute(da[0]) * sb[0] + absolute(da[1]) * sb[1] + absolute(da[2]) * sb[2] +
                              (absolute(db[0]) * sa[0] + absolute(db[1]) * sa[1] + absolute(db[2]) * sa[2])) *
                             CT_FILTER;
-            is_unsure |= absolute(e[i].value[j]) <= e[i].error[j];
+            needs_integers |= absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE;
         }
-    return mask4_of(is_unsure);
+    return mask4_of(needs_integers);
 }
 
 /* The lanes in which an edge pierces the other triangle: its ends are on two sides of the plane, and its orientations
@@ -458,19 +458,19 @@ static void cross_queue(struct pair_queue *queue) {
         for (int s = 0; s < 2; s++) queue->triangle[s][i] = queue->triangle[s][0];
     load_pairs(queue, first, pairs);
     for (int s = 0; s < 2; s++) normal[s] = normals_of(pairs[s].corner);
-    uint32_t is_unsure = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
-    is_unsure |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
+    uint32_t needs_integers = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
+    needs_integers |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
     const ct_v4d size[2] = {size1_of(&normal[0]), size1_of(&normal[1])};
-    const uint32_t beyond = mask4_of(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~is_unsure;
+    const uint32_t beyond = mask4_of(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~needs_integers;
     const uint32_t all = ((1u << n) - 1) & ~beyond;
     if (!all) return;
-    is_unsure |= find_edge_values4(pairs, e);
+    needs_integers |= find_edge_values4(pairs, e);
     const uint32_t matters =
         mask4_of(find_piercing(sides, e) | find_near(&sides[0], size[1]) | find_near(&sides[1], size[0]));
-    for (uint32_t left = all & (is_unsure | matters); left; left &= left - 1) {
+    for (uint32_t left = all & (needs_integers | matters); left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         const uint32_t ta = queue->triangle[0][lane], tb = queue->triangle[1][lane];
-        if (is_unsure >> lane & 1) {
+        if (needs_integers >> lane & 1) {
             cross_pair(queue->a, ta, queue->b, tb, queue->moved, queue->budget, queue->lists);
             continue;
         }

@@ -72,6 +72,11 @@ CT_FN double ct_size1(const ct_normal *n) {
     return fabs(n->of[0]) + fabs(n->of[1]) + fabs(n->of[2]);
 }
 
+/* A determinant that is smaller than this many times its bound of rounding is computed in integers: its sign may be
+ * certain, but its quotients place the ends of segments, where nearly coplanar triangles need all digits. At 2^36, values
+ * of less than 2^-13 of their terms are; others have a rounding of 2^-36 at most. */
+#define CT_PRECISE 0x1p36
+
 /* Sides of p[0..2] of the plane through u[0..2], whose normal is n. *has_ties is set where a sign is the
  * perturbation's.
  */
@@ -81,7 +86,7 @@ CT_FN void ct_find_sides(const double *const p[3], const double *const u[3], con
         const double x = p[k][0] - u[0][0], y = p[k][1] - u[0][1], z = p[k][2] - u[0][2];
         const double value = n->of[0] * x + n->of[1] * y + n->of[2] * z;
         const double error = (n->size[0] * fabs(x) + n->size[1] * fabs(y) + n->size[2] * fabs(z)) * CT_FILTER;
-        if (fabs(value) > error) {
+        if (fabs(value) > error * CT_PRECISE) {
             sides->value[k] = value;
             sides->error[k] = error;
             sides->sign[k] = value > 0 ? 1 : -1;
@@ -167,7 +172,7 @@ CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3]
             edges->value[i][j] = value[j];
             edges->error[i][j] = error[j];
             edges->sign[i][j] = value[j] > 0 ? 1 : -1;
-            if (fabs(value[j]) > error[j]) continue;
+            if (fabs(value[j]) > error[j] * CT_PRECISE) continue;
             const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
             if (sides_a->sign[i] == sides_a->sign[i1] && sides_b->sign[j] == sides_b->sign[j1]) continue;
             const ct_signed_value s = ct_exact_edges(a[i], a[i1], b[j], b[j1], moved);

@@ -86,12 +86,13 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     hash_content(soup, mesh->hash);
     mesh->positions = positions;
     mesh->triangles = triangles;
+    /* First, so that sums over corners, and with them the order of triangles, do not depend on the rotations given. */
+    for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
     if (!ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles)) {
         ct_soup_free(soup);
         free(mesh);
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }
-    for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

@@ -56,6 +56,13 @@ static void place_deformable(struct stage *stage, uint32_t body, const struct pl
     free(positions);
 }
 
+ct_scene_settings stage_exact(void) {
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EXACT;
+    return settings;
+}
+
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n) {
     struct stage stage = {.engine = engine, .n = n};
     ct_error error = {0};

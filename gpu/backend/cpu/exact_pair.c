@@ -369,17 +369,26 @@ static void list_added(ct_exact_pair *exact, int b) {
     }
 }
 
-/* Bounds the winding numbers of a cluster's triangles. */
+/* Bounds the winding numbers of a cluster's triangles. From the numbers themselves, not from the relative ones, which
+ * depend on the order of vertices. */
 static double bound_winding(const ct_topology *topology, const ct_exact_surface *surface, uint32_t cluster) {
     const uint32_t as = surface->crossed_as[cluster];
-    int32_t of_unit = 0, relative = 0;
-    for (uint32_t u = topology->first_unit[cluster]; u < topology->first_unit[cluster + 1]; u++)
-        if (abs(surface->of_unit[u]) > of_unit) of_unit = abs(surface->of_unit[u]);
-    if (!as) return of_unit;
-    const uint32_t n = topology->clusters->first_vertex[cluster + 1] - topology->clusters->first_vertex[cluster];
-    for (uint32_t v = 0; v < n; v++)
-        if (abs(surface->crossed[as - 1].winding[v]) > relative) relative = abs(surface->crossed[as - 1].winding[v]);
-    return of_unit + relative + 2; /* between its corners a triangle may be deeper inside */
+    const int32_t *of_unit = surface->of_unit + topology->first_unit[cluster];
+    int32_t most = 0;
+    if (!as) {
+        for (uint32_t u = 0; u < topology->first_unit[cluster + 1] - topology->first_unit[cluster]; u++)
+            if (abs(of_unit[u]) > most) most = abs(of_unit[u]);
+        return most;
+    }
+    for (uint32_t i = topology->clusters->first_vertex[cluster]; i < topology->clusters->first_vertex[cluster + 1];
+         i++) {
+        const ct_walk_step step = topology->walk[i];
+        const size_t t = (size_t)cluster * CT_CLUSTER_TRIANGLES + ct_walk_triangle(step);
+        const int32_t winding = of_unit[topology->unit_in_cluster[t]] +
+                                surface->crossed[as - 1].winding[topology->corners[t][ct_walk_to(step)]];
+        if (abs(winding) > most) most = abs(winding);
+    }
+    return most + 2; /* between its corners a triangle may be deeper inside */
 }
 
 /* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^45 steps,
