@@ -311,8 +311,8 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &has_ties);
     if (is_beyond(&sides[1], &normal_first)) return;
     ct_triangle_share share[2];
-    const double size[2] = {ct_size1(&normal_first), ct_size1(&normal_second)};
-    const int found = ct_cross_triangles(p[first], p[second], size, sides, moved_second, share, &has_ties);
+    const int found = ct_cross_triangles(p[first], p[second], &normal_first, &normal_second, &sides[0], &sides[1],
+                                         moved_second, share, &has_ties);
     lists->has_ties |= has_ties; /* not where it made no difference: whether there are ties depends on no order */
     add_found(a, ta, b, tb, first, found, share, budget, lists);
 }
@@ -461,7 +461,8 @@ static void cross_queue(struct pair_queue *queue) {
     uint32_t needs_integers = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
     needs_integers |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
     const ct_v4d size[2] = {size1_of(&normal[0]), size1_of(&normal[1])};
-    const uint32_t beyond = mask4_of(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~needs_integers;
+    const uint32_t beyond =
+        mask4_of(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~needs_integers;
     const uint32_t all = ((1u << n) - 1) & ~beyond;
     if (!all) return;
     needs_integers |= find_edge_values4(pairs, e);

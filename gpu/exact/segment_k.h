@@ -73,8 +73,8 @@ CT_FN double ct_size1(const ct_normal *n) {
 }
 
 /* A determinant that is smaller than this many times its bound of rounding is computed in integers: its sign may be
- * certain, but its quotients place the ends of segments, where nearly coplanar triangles need all digits. At 2^36, values
- * of less than 2^-13 of their terms are; others have a rounding of 2^-36 at most. */
+ * certain, but its quotients place the ends of segments, where nearly coplanar triangles need all digits. At 2^36,
+ * values of less than 2^-13 of their terms are; others have a rounding of 2^-36 at most. */
 #define CT_PRECISE 0x1p36
 
 /* Sides of p[0..2] of the plane through u[0..2], whose normal is n. *has_ties is set where a sign is the
@@ -257,10 +257,17 @@ CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs 
 
 /* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
  * b's body is perturbed, -1 if a's is. Fills the shares if they cross or are near. */
-CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const double size[2],
-                             const ct_plane_sides sides[2], int moved, ct_triangle_share share[2], int *has_ties) {
+CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const ct_normal *normal_a,
+                             const ct_normal *normal_b, const ct_plane_sides *sides_a, const ct_plane_sides *sides_b,
+                             int moved, ct_triangle_share share[2], int *has_ties) {
     ct_edge_signs e;
-    ct_find_edge_signs(a, b, &sides[0], &sides[1], moved, &e, has_ties);
+    ct_plane_sides sides[2];
+    double size[2];
+    ct_find_edge_signs(a, b, sides_a, sides_b, moved, &e, has_ties);
+    sides[0] = *sides_a;
+    sides[1] = *sides_b;
+    size[0] = ct_size1(normal_a);
+    size[1] = ct_size1(normal_b);
     return ct_finish_crossing(sides, &e, size, share);
 }
 
