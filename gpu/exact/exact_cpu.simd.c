@@ -165,7 +165,9 @@ static void box_triangles(ct_placed_cluster *c) {
     ct_triangle_floats *to = c->floats;
     const struct box4 empty = {(ct_v4f){0, 0, 0, 0} + INFINITY, (ct_v4f){0, 0, 0, 0} - INFINITY};
     struct box4 all = empty;
-    for (uint32_t first = 0; first < CT_CLUSTER_TRIANGLES; first += CT_EXACT_BLOCK) {
+    for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
+        for (int k = 0; k < 6; k++) to->block[k][i] = k < 3 ? INFINITY : -INFINITY;
+    for (uint32_t first = 0; first < c->n_triangles; first += CT_EXACT_BLOCK) {
         struct box4 block = empty;
         for (uint32_t four = first; four < first + CT_EXACT_BLOCK; four += 4) {
             struct box4 box[4];
@@ -207,7 +209,8 @@ static inline ct_v4d root4(ct_v4d x) {
 /* The planes, from the corners in double: a normal in float is good to 2^-23, also of a needle. Where a normal is
  * mostly rounding the plane is 0, which leaves out nothing. */
 static void find_planes(ct_placed_cluster *c) {
-    for (uint32_t first = 0; first < CT_CLUSTER_TRIANGLES; first += 4) {
+    const uint32_t padded = (c->n_triangles + CT_EXACT_BLOCK - 1) / CT_EXACT_BLOCK * CT_EXACT_BLOCK;
+    for (uint32_t first = 0; first < padded; first += 4) {
         uint32_t t[4];
         struct triangles4 triangles;
         for (uint32_t i = 0; i < 4; i++) t[i] = first + i < c->n_triangles ? first + i : 0;
