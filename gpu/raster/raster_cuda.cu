@@ -106,29 +106,25 @@ CT_DEVICE snapped_triangle snap_triangle(const ct_window *window, const ct_gpu_b
 }
 
 CT_KERNEL raster_triangles(const ct_raster_tables b) {
-    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
-    const uint64_t n = b.counts->triangle_chunks;
-    CT_EACH_BLOCK(chunk, n) {
-        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
-        const uint64_t side = at.owner;
-        const ct_gpu_plan *plan = &b.plans[side / 2];
-        const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
-        CT_THREADS(t) {
-            if (first + t >= body->n_triangles) continue;
-            snapped_triangle s = snap_triangle(&plan->window, body, side, first + t);
-            bool any = false;
-            CT_UNROLL
-            for (int w = 0; w < 3; w++) {
-                const rectangle r = covered_box(&s, plan, w);
-                if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
-                if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > MAX_SMALL_SAMPLES)
-                    queue_large(b, side, first + t, w, r);
-                else
-                    any |= raster_small(b, &s, plan->window.axis, w, r, b.ray_offset[3 * (side / 2) + (uint64_t)w]);
-            }
-            if (any) ct_claim_pages(b, side, body->triangles + 3 * (first + t));
+    if (ct_gpu_cluster_shortage(b.counts, &b.capacity)) return;
+    const uint64_t n = CT_CLUSTER_TRIANGLES * b.counts->near_clusters;
+    CT_FOR(i, n) {
+        const ct_gpu_near_triangle at = ct_near_triangle_at(b, i);
+        if (!at.views) continue;
+        const ct_window *window = &at.plan->window;
+        snapped_triangle s = snap_triangle(window, at.body, at.side, at.triangle);
+        bool any = false;
+        CT_UNROLL
+        for (int w = 0; w < 3; w++) {
+            if (!(at.views >> w & 1)) continue;
+            const rectangle r = covered_box(&s, at.plan, w);
+            if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
+            if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > MAX_SMALL_SAMPLES)
+                queue_large(b, at.side, at.triangle, w, r);
+            else
+                any |= raster_small(b, &s, window->axis, w, r, b.ray_offset[3 * (uint64_t)(at.side / 2) + (uint64_t)w]);
         }
+        if (any) ct_claim_pages(b, at.side, at.body->triangles + 3 * at.triangle);
     }
 }
 
@@ -165,7 +161,7 @@ CT_DEVICE void raster_square(const ct_raster_tables &b, const ct_gpu_large_trian
 }
 
 CT_KERNEL raster_large(const ct_raster_tables b) {
-    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
+    if (ct_gpu_cluster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_large = ct_large_triangle_count(b.counts->large_triangles);
     const uint64_t n_squares = ct_large_square_count(b.counts->large_triangles);
     if (n_large > b.capacity.large_triangles) return;

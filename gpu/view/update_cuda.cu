@@ -95,6 +95,6 @@ const ct_kernel_entry ct_update_kernels[] = {CT_KERNEL_ENTRY(write_positions_and
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(write_positions_and_poses, grid, stream, *tables);
     n += CT_LAUNCH(compute_boxes, grid, stream, *tables);
-    if (tables->n_box_updates > tables->n_pose_writes) n += ct_cuda_sum_volumes(tables, grid, stream);
+    if (tables->n_box_updates > tables->n_pose_writes) n += ct_cuda_measure_deformed_bodies(tables, grid, stream);
     return n;
 }

@@ -1,16 +1,19 @@
 /* resident.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send: for
- * the kernels that update bodies (gpu/view/update_cuda.cu, volume_cuda.cu) and for all stages after them. */
+ * the kernels that update bodies (gpu/view/update_cuda.cu, deformed_cuda.cu) and for all stages after them. */
 #ifndef CT_CUDA_RESIDENT_CUH
 #define CT_CUDA_RESIDENT_CUH
 
 #include "gpu/backend/cuda/counts.cuh"
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
+#include "gpu/mesh/cluster_k.h"
 #include "gpu/mesh/volume_k.h"
 
 struct ct_gpu_body {
     float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
     const uint32_t *triangles;
+    ct_cluster_box *cluster_boxes; /* [ct_cluster_count(n_triangles)] in the frame of the positions: a deformable body's
+                                      own, or the mesh's; NULL: it has too few triangles to cull */
     uint32_t n_vertices, n_triangles;
     uint32_t group, mask;
     uint32_t rigid, unused;
@@ -118,9 +121,10 @@ struct ct_resident_tables {
  * returns how many kernels it launched. */
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
-/* The volumes of the deformable bodies that moved, once their boxes are known; ct_cuda_update_bodies launches it. */
-unsigned ct_cuda_sum_volumes(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
+/* The volumes and the clusters' boxes of the deformable bodies that moved, once their boxes are known;
+ * ct_cuda_update_bodies launches it. */
+unsigned ct_cuda_measure_deformed_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
-extern const ct_kernel_entry ct_update_kernels[], ct_volume_kernels[];
+extern const ct_kernel_entry ct_update_kernels[], ct_deformed_kernels[];
 
 #endif

@@ -265,7 +265,7 @@ static void test_unused_meshes_are_evicted(void **state) {
     ct_error error = {0};
     assert_int_equal(ct_scene_add_body(scene, mesh, &body, &id, &error), CT_OUT_OF_MEMORY);
     assert_non_null(strstr(error.message, "40962 vertices and 81920 triangles"));
-    assert_non_null(strstr(error.message, "1475072 bytes"));
+    assert_non_null(strstr(error.message, "1490432 bytes"));
     assert_non_null(strstr(error.message, "budget of 300000"));
     assert_int_equal(facts_of(engine).memory_bodies, 0);
     ct_mesh_release(&mesh);

@@ -1,0 +1,235 @@
+/* test_clusters_cuda.c - which clusters of triangles the CUDA backend looks at, on the shim: those that the CPU's
+ * search of the cluster tree finds, and few of bodies that barely touch. Needs a build with CUDA=shim; skipped in
+ * others. */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef CT_CUDA_SHIM
+
+#include "gpu/mesh/mesh.h"
+#include "gpu/view/near.h"
+#include "gpu/view/view.h"
+#include "gpu/view/winding_k.h"
+#include "tests/unit/backend/shim.h"
+
+static ct_engine *open_plain(void) {
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cuda";
+    return open_engine(&options);
+}
+
+struct touched {
+    uint64_t near, all;
+};
+
+/* The clusters of one step. */
+static struct touched step_once(struct stage *stage, const ct_update *updates, size_t n_updates) {
+    const ct_engine_facts before = facts_of(stage->engine);
+    ct_result *result = stage_step(stage, updates, n_updates, CT_WANT_FRAME);
+    ct_result_free(&result);
+    const ct_engine_facts after = facts_of(stage->engine);
+    return (struct touched){after.near_clusters - before.near_clusters, after.clusters - before.clusters};
+}
+
+/* ---- against the CPU's search ---- */
+
+/* What ct_find_near lists of one of two bodies. pose NULL: the positions are the world's. */
+static uint64_t count_near(ct_mesh *mesh, const double *pose, const ct_box *box, const ct_box *other,
+                           const ct_window *window) {
+    const ct_clusters *clusters = ct_mesh_clusters(mesh, NULL);
+    ct_near_body body = {clusters, clusters->rest, pose, {0}, mesh->n_triangles};
+    for (int w = 0; w < 3; w++) body.initial[w] = (uint8_t)ct_find_initial_winding(box, other, w);
+    return ct_find_near(&body, window, true, UINT32_MAX, NULL).n_clusters;
+}
+
+static uint64_t count_near_of_pair(const struct stage *stage, ct_mesh *const meshes[2], const double poses[2][12],
+                                   const ct_scene_settings *settings) {
+    ct_box box[2];
+    ct_window window;
+    for (int b = 0; b < 2; b++) {
+        ct_body_info info;
+        assert_int_equal(ct_scene_body_info(stage->scene, stage->body[b], &info, NULL), CT_OK);
+        memcpy(box[b].lo, info.lo, sizeof info.lo);
+        memcpy(box[b].hi, info.hi, sizeof info.hi);
+    }
+    if (ct_view_plan(&box[0], &box[1], settings, &window, NULL)) return 0;
+    return count_near(meshes[0], poses[0], &box[0], &box[1], &window) +
+           count_near(meshes[1], poses[1], &box[1], &box[0], &window);
+}
+
+static void test_the_same_clusters(void **state) {
+    (void)state;
+    struct shape shapes[2] = {shape_icosphere(1, 4), shape_torus(0.9, 0.3, 60, 40)};
+    ct_mesh *meshes[2] = {shape_to_mesh(&shapes[0], NULL), shape_to_mesh(&shapes[1], NULL)};
+    ct_engine *engine = open_plain();
+    uint64_t rng = 12, culled = 0;
+    for (int pixel = 0; pixel < 2; pixel++) {
+        const ct_scene_settings settings = pixel ? stage_pixel(0.05) : stage_resolution(20);
+        struct stage stage =
+            stage_open(engine, &settings, (struct placed[]){{&shapes[0], NULL, 0}, {&shapes[1], NULL, 0}}, 2);
+        for (int round = 0; round < 20; round++) {
+            ct_update updates[2];
+            double poses[2][12];
+            for (int b = 0; b < 2; b++) {
+                updates[b] = (ct_update){.body = stage.body[b], .kind = CT_UPDATE_POSE};
+                shape_pose_random(&rng, 0.7, updates[b].pose);
+                memcpy(poses[b], updates[b].pose, sizeof poses[b]);
+            }
+            const struct touched touched = step_once(&stage, updates, 2);
+            assert_int_equal(touched.near, count_near_of_pair(&stage, meshes, poses, &settings));
+            if (touched.near) assert_int_equal(touched.all, 40 + 38);
+            culled += touched.near < touched.all;
+        }
+        stage_close(&stage);
+    }
+    assert_true(culled > 20);
+    for (int b = 0; b < 2; b++) {
+        ct_mesh_release(&meshes[b]);
+        shape_free(&shapes[b]);
+    }
+    ct_engine_destroy(&engine);
+}
+
+/* ---- how few ---- */
+
+/* Two copies of a mesh whose boxes share a tenth along x. */
+static void check_a_tenth(ct_mesh *mesh, ct_body_kind kind, const float *positions) {
+    ct_engine *engine = open_plain();
+    const ct_scene_settings settings = stage_resolution(64);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    struct stage stage = {.engine = engine, .n = 2};
+    assert_int_equal(ct_scene_create(engine, &settings, &stage.scene, NULL), CT_OK);
+    for (int b = 0; b < 2; b++) {
+        ct_body_options options;
+        ct_body_options_init(&options);
+        options.kind = b ? CT_BODY_RIGID : kind;
+        if (b) options.pose[3] = 0.9 * (info.hi[0] - info.lo[0]);
+        assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &stage.body[b], NULL), CT_OK);
+    }
+    struct touched touched = step_once(&stage, NULL, 0);
+    print_message("%llu triangles each, a tenth shared: %llu of %llu clusters\n", (unsigned long long)info.triangles,
+                  (unsigned long long)touched.near, (unsigned long long)touched.all);
+    assert_true(touched.near > 0 && 5 * touched.near < touched.all);
+    if (kind == CT_BODY_DEFORMABLE) { /* moved into the other by all but a tenth, then back */
+        float *moved = malloc(12 * info.vertices);
+        assert_non_null(moved);
+        for (uint64_t i = 0; i < 3 * info.vertices; i++)
+            moved[i] = positions[i] + (i % 3 ? 0 : (float)(0.8 * (info.hi[0] - info.lo[0])));
+        ct_update update = {stage.body[0], CT_UPDATE_POSITIONS, moved, CT_F32, info.vertices, NULL, 0, {0}};
+        touched = step_once(&stage, &update, 1);
+        assert_true(2 * touched.near > touched.all);
+        update.positions = positions;
+        touched = step_once(&stage, &update, 1);
+        assert_true(touched.near > 0 && 5 * touched.near < touched.all);
+        free(moved);
+    }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static void test_a_tenth_touches_few(void **state) {
+    (void)state;
+    struct shape blob = shape_blob(1, 6, 0.4, 2);
+    ct_mesh *mesh = shape_to_mesh(&blob, NULL);
+    check_a_tenth(mesh, CT_BODY_RIGID, NULL);
+    check_a_tenth(mesh, CT_BODY_DEFORMABLE, blob.positions);
+    ct_mesh_release(&mesh);
+    shape_free(&blob);
+}
+
+static void test_small_bodies_on_a_ground(void **state) {
+    (void)state;
+    enum { N = 6 };
+    struct shape ground = shape_slab(30, 0.5, 0.1, 3, 100), box = shape_box(0.5, 0.5, 0.5);
+    struct placed bodies[1 + N] = {{&ground, NULL, 0}};
+    double poses[N][12];
+    for (int i = 0; i < N; i++) {
+        shape_pose_identity(poses[i]);
+        poses[i][3] = 4 * i - 11;
+        poses[i][7] = 9 - 3.5 * i;
+        bodies[1 + i] = (struct placed){&box, poses[i], CT_BODY_RIGID};
+    }
+    ct_engine *engine = open_plain();
+    const ct_scene_settings settings = stage_resolution(16);
+    struct stage stage = stage_open(engine, &settings, bodies, 1 + N);
+    const struct touched touched = step_once(&stage, NULL, 0);
+    print_message("ground: %llu of %llu clusters\n", (unsigned long long)touched.near, (unsigned long long)touched.all);
+    /* Each box has one cluster; of the ground, the crossings of a strip along each side are counted. */
+    assert_true(touched.near > 2 * N && 5 * touched.near < touched.all);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&ground);
+    shape_free(&box);
+}
+
+/* Small meshes are rasterised whole. */
+static void test_small_meshes_are_not_culled(void **state) {
+    (void)state;
+    ct_engine *engine = open_plain();
+    struct stage stage = open_pair(engine, 10);
+    const struct touched touched = step_once(&stage, NULL, 0);
+    assert_int_equal(touched.near, 10 + 8); /* of 1,280 and 900 triangles */
+    assert_int_equal(touched.all, touched.near);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+/* ---- the list grows ---- */
+
+/* A batch finds more near clusters than fit into the least memory of a list (some 500) in an engine whose other lists
+ * are long enough: it is computed again, with the bits of an engine that had the memory from the beginning. */
+static void test_the_list_grows(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 6), tool = shape_icosphere(0.9, 6);
+    const ct_scene_settings settings = stage_resolution(8);
+    const double apart[12] = {1, 0, 0, 1.85, 0, 1, 0, 0, 0, 0, 1, 0}, near[12] = {1, 0, 0, 0.1, 0, 1, 0, 0, 0, 0, 1, 0};
+    char hex[2][33];
+    for (int grown = 0; grown < 2; grown++) {
+        ct_engine *engine = open_plain();
+        struct stage stage = stage_open(engine, &settings, (struct placed[]){{&ball, NULL, 0}, {&tool, near, 0}}, 2);
+        struct stage pair = open_pair(engine, 60);
+        if (grown) { /* its chunks of rays are more than all chunks of the balls */
+            ct_result *result = stage_step(&pair, NULL, 0, everything);
+            ct_result_free(&result);
+        }
+        ct_update pose = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
+        memcpy(pose.pose, apart, sizeof apart);
+        assert_true(step_once(&stage, &pose, 1).near < 300);
+        memcpy(pose.pose, near, sizeof near);
+        const uint64_t reruns = facts_of(engine).reruns;
+        assert_true(step_once(&stage, &pose, 1).near > 1000);
+        if (grown) assert_true(facts_of(engine).reruns > reruns);
+        ct_result *result = stage_step(&stage, NULL, 0, everything);
+        stage_hash(result, hex[grown]);
+        ct_result_free(&result);
+        stage_close(&pair);
+        stage_close(&stage);
+        ct_engine_destroy(&engine);
+    }
+    assert_string_equal(hex[0], hex[1]);
+    shape_free(&ball);
+    shape_free(&tool);
+}
+
+int main(void) {
+#define ONE_THREAD(f)                                                                                                  \
+    { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
+    const struct CMUnitTest tests[] = {ONE_THREAD(test_the_same_clusters), ONE_THREAD(test_a_tenth_touches_few),
+                                       ONE_THREAD(test_small_bodies_on_a_ground),
+                                       ONE_THREAD(test_small_meshes_are_not_culled), ONE_THREAD(test_the_list_grows)};
+    return cmocka_run_group_tests_name("cuda clusters", tests, NULL, NULL);
+}
+
+#else
+
+int main(void) {
+    printf("SKIPPED: the CUDA backend's clusters are counted in builds with CUDA=shim\n");
+    return 0;
+}
+
+#endif
