@@ -142,6 +142,18 @@ static void test_a_tenth_touches_few(void **state) {
     shape_free(&blob);
 }
 
+/* 871,306 triangles. */
+static void test_scanned_dragons(void **state) {
+    (void)state;
+    ct_mesh *mesh = stage_scanned_mesh("dragon_871k.ply");
+    if (!mesh) {
+        print_message("SKIPPED: no dragon_871k.ply; set CONTACTD_MESHES\n");
+        skip();
+    }
+    check_a_tenth(mesh, CT_BODY_RIGID, NULL);
+    ct_mesh_release(&mesh);
+}
+
 static void test_small_bodies_on_a_ground(void **state) {
     (void)state;
     enum { N = 6 };
@@ -219,9 +231,12 @@ static void test_the_list_grows(void **state) {
 int main(void) {
 #define ONE_THREAD(f)                                                                                                  \
     { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
-    const struct CMUnitTest tests[] = {ONE_THREAD(test_the_same_clusters), ONE_THREAD(test_a_tenth_touches_few),
+    const struct CMUnitTest tests[] = {ONE_THREAD(test_the_same_clusters),
+                                       ONE_THREAD(test_a_tenth_touches_few),
+                                       ONE_THREAD(test_scanned_dragons),
                                        ONE_THREAD(test_small_bodies_on_a_ground),
-                                       ONE_THREAD(test_small_meshes_are_not_culled), ONE_THREAD(test_the_list_grows)};
+                                       ONE_THREAD(test_small_meshes_are_not_culled),
+                                       ONE_THREAD(test_the_list_grows)};
     return cmocka_run_group_tests_name("cuda clusters", tests, NULL, NULL);
 }
 
