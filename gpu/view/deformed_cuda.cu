@@ -32,7 +32,7 @@ CT_KERNEL measure_deformed_bodies(const ct_resident_tables b) {
         const ct_gpu_box_update *update = &b.box_updates[b.box_chunk_update[chunk]];
         ct_gpu_body *body = update->body;
         if (body->rigid) continue;
-        const uint64_t n_chunks = ((uint64_t)body->n_vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
+        const uint64_t n_chunks = ct_gpu_box_chunks(body->n_vertices, body->n_triangles, false);
         const uint64_t n_clusters = ct_cluster_count(body->n_triangles), index = chunk - update->first_chunk;
         const uint64_t first = index * n_clusters / n_chunks, end = (index + 1) * n_clusters / n_chunks;
         const ct_box body_box = ct_gpu_box(body);

@@ -223,7 +223,9 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);
     body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
     float *positions = (float *)(resident->body + 1);
-    const ct_gpu_body state = state_of(body, resident->mesh, positions, info);
+    ct_gpu_body state = state_of(body, resident->mesh, positions, info);
+    state.searches_box = is_rigid && clusters && clusters->has_all_vertices && clusters->n >= CT_SEARCHED_CLUSTERS;
+    resident->n_box_chunks = ct_gpu_box_chunks(info->vertices, (uint32_t)info->triangles, state.searches_box);
     bool ok = copy_in(device, resident->body, &state, sizeof state);
     if (!is_rigid) {
         ok = ok && copy_in(device, positions, ct_mesh_positions(body->mesh), info->vertices * 12);

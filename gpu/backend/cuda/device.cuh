@@ -60,6 +60,7 @@ struct ct_resident {
     ct_gpu_body *body; /* on the device; a deformable body's positions and clusters' boxes follow it */
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
+    uint64_t n_box_chunks; /* see ct_gpu_box_update */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */

@@ -11,6 +11,7 @@
 
 #include "gpu/mesh/mesh.h"
 #include "gpu/view/near.h"
+#include "gpu/view/snap_cpu.h"
 #include "gpu/view/view.h"
 #include "gpu/view/winding_k.h"
 #include "tests/unit/backend/shim.h"
@@ -142,18 +143,6 @@ static void test_a_tenth_touches_few(void **state) {
     shape_free(&blob);
 }
 
-/* 871,306 triangles. */
-static void test_scanned_dragons(void **state) {
-    (void)state;
-    ct_mesh *mesh = stage_scanned_mesh("dragon_871k.ply");
-    if (!mesh) {
-        print_message("SKIPPED: no dragon_871k.ply; set CONTACTD_MESHES\n");
-        skip();
-    }
-    check_a_tenth(mesh, CT_BODY_RIGID, NULL);
-    ct_mesh_release(&mesh);
-}
-
 static void test_small_bodies_on_a_ground(void **state) {
     (void)state;
     enum { N = 6 };
@@ -189,6 +178,73 @@ static void test_small_meshes_are_not_culled(void **state) {
     assert_int_equal(touched.all, touched.near);
     stage_close(&stage);
     ct_engine_destroy(&engine);
+}
+
+/* ---- boxes of posed bodies ---- */
+
+static ct_box box_of_body(const struct stage *stage) {
+    ct_body_info info;
+    ct_box box;
+    assert_int_equal(ct_scene_body_info(stage->scene, stage->body[0], &info, NULL), CT_OK);
+    memcpy(box.lo, info.lo, sizeof info.lo);
+    memcpy(box.hi, info.hi, sizeof info.hi);
+    return box;
+}
+
+/* Poses a body alone; its box has the bits of the CPU's pass over all vertices. */
+static void check_posed_boxes(ct_mesh *mesh, int rounds) {
+    ct_engine *engine = open_plain();
+    const ct_scene_settings settings = stage_resolution(4);
+    struct stage stage = {.engine = engine, .n = 1};
+    ct_body_options options;
+    ct_body_options_init(&options);
+    options.kind = CT_BODY_RIGID;
+    assert_int_equal(ct_scene_create(engine, &settings, &stage.scene, NULL), CT_OK);
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &stage.body[0], NULL), CT_OK);
+    uint64_t rng = 31;
+    for (int round = 0; round < rounds; round++) {
+        ct_update pose = {.body = stage.body[0], .kind = CT_UPDATE_POSE};
+        shape_pose_random(&rng, round % 3 == 2 ? 1e7 : 2, pose.pose);
+        if (round == 1) shape_pose_identity(pose.pose);
+        step_once(&stage, &pose, 1);
+        ct_box expected, box = box_of_body(&stage);
+        assert_true(ct_snap_cpu_base.box(mesh->positions, mesh->n_vertices, pose.pose, &expected));
+        for (int k = 0; k < 3; k++) assert_true(box.lo[k] == expected.lo[k] && box.hi[k] == expected.hi[k]);
+        const ct_engine_facts before = facts_of(engine); /* the same pose again is not sent */
+        step_once(&stage, &pose, 1);
+        const ct_engine_facts after = facts_of(engine);
+        assert_true(after.uploaded - before.uploaded < 96 && after.launches - before.launches < 13);
+        box = box_of_body(&stage);
+        for (int k = 0; k < 3; k++) assert_true(box.lo[k] == expected.lo[k] && box.hi[k] == expected.hi[k]);
+    }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static void test_posed_boxes(void **state) {
+    (void)state;
+    /* 655,360 triangles, so that the box is searched among clusters, and few. */
+    struct shape shapes[2] = {shape_torus(1, 0.4, 1280, 256), shape_blob(1, 4, 0.3, 1)};
+    for (int i = 0; i < 2; i++) {
+        ct_mesh *mesh = shape_to_mesh(&shapes[i], NULL);
+        assert_int_equal(ct_cluster_count(mesh->n_triangles) > 2048, i == 0);
+        check_posed_boxes(mesh, UNIT_RACES_ONLY ? 2 : 9);
+        ct_mesh_release(&mesh);
+        shape_free(&shapes[i]);
+    }
+}
+
+/* 871,306 triangles. */
+static void test_scanned_dragons(void **state) {
+    (void)state;
+    ct_mesh *mesh = stage_scanned_mesh("dragon_871k.ply");
+    if (!mesh) {
+        print_message("SKIPPED: no dragon_871k.ply; set CONTACTD_MESHES\n");
+        skip();
+    }
+    check_a_tenth(mesh, CT_BODY_RIGID, NULL);
+    check_posed_boxes(mesh, 4);
+    ct_mesh_release(&mesh);
 }
 
 /* ---- the list grows ---- */
@@ -234,6 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {ONE_THREAD(test_the_same_clusters),
                                        ONE_THREAD(test_a_tenth_touches_few),
                                        ONE_THREAD(test_scanned_dragons),
+                                       {"test_posed_boxes", test_posed_boxes, default_devices, NULL, NULL},
                                        ONE_THREAD(test_small_bodies_on_a_ground),
                                        ONE_THREAD(test_small_meshes_are_not_culled),
                                        ONE_THREAD(test_the_list_grows)};
