@@ -56,10 +56,7 @@ static bool may_be_in_front(const struct query *q, const double lo[3], const dou
 }
 
 static bool may_straddle(const struct query *q, const double lo[3], const double hi[3]) {
-    const int w = q->view, u = ct_view_u(w), v = ct_view_v(w);
-    const int along = q->along_u ? u : v, across = q->along_u ? v : u;
-    return lo[w] <= q->axis[w].begin_hi && hi[w] >= q->axis[w].lo &&
-           !ct_is_beside(&q->axis[across], lo[across], hi[across]) && hi[along] > q->axis[along].beside_lo;
+    return ct_may_straddle(q->axis, q->view, q->along_u, lo, hi);
 }
 
 static void add_cluster(struct query *q, uint32_t cluster) {

@@ -75,4 +75,15 @@ CT_FN uint32_t ct_find_near_views(const ct_axis_limits *limits, const uint8_t *i
     return views;
 }
 
+/* A triangle in the world box may straddle the begin of the depths of a uniform view along axis w, beyond a sample
+ * along u, or v. */
+CT_FN bool ct_may_straddle(const ct_axis_limits *limits, int w, bool along_u, const double *lo, const double *hi) {
+    const int u = ct_view_u(w), v = ct_view_v(w);
+    const bool is_beside_u = ct_is_beside(&limits[u], lo[u], hi[u]),
+               is_beside_v = ct_is_beside(&limits[v], lo[v], hi[v]);
+    const bool ends_before_u = hi[u] <= limits[u].beside_lo, ends_before_v = hi[v] <= limits[v].beside_lo;
+    return lo[w] <= limits[w].begin_hi && hi[w] >= limits[w].lo &&
+           (along_u ? !is_beside_v && !ends_before_u : !is_beside_u && !ends_before_v);
+}
+
 #endif

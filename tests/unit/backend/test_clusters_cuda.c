@@ -287,13 +287,14 @@ static void test_the_list_grows(void **state) {
 int main(void) {
 #define ONE_THREAD(f)                                                                                                  \
     { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
-    const struct CMUnitTest tests[] = {ONE_THREAD(test_the_same_clusters),
-                                       {"test_a_tenth_touches_few", test_a_tenth_touches_few, default_devices, NULL, NULL},
-                                       ONE_THREAD(test_scanned_dragons),
-                                       {"test_posed_boxes", test_posed_boxes, default_devices, NULL, NULL},
-                                       ONE_THREAD(test_small_bodies_on_a_ground),
-                                       ONE_THREAD(test_small_meshes_are_not_culled),
-                                       ONE_THREAD(test_the_list_grows)};
+    const struct CMUnitTest tests[] = {
+        ONE_THREAD(test_the_same_clusters),
+        {"test_a_tenth_touches_few", test_a_tenth_touches_few, default_devices, NULL, NULL},
+        ONE_THREAD(test_scanned_dragons),
+        {"test_posed_boxes", test_posed_boxes, default_devices, NULL, NULL},
+        ONE_THREAD(test_small_bodies_on_a_ground),
+        ONE_THREAD(test_small_meshes_are_not_culled),
+        ONE_THREAD(test_the_list_grows)};
     return cmocka_run_group_tests_name("cuda clusters", tests, NULL, NULL);
 }
 
