@@ -34,6 +34,9 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     for (int k = 0; k < 2; k++)
         for (int w = 0; w < 3; w++)
             plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
+    for (int k = 0; k < 2; k++)
+        for (int w = 0; w < 3; w++)
+            plan->loops[k][w] = (uint8_t)ct_choose_loops(b, b.bodies[pair->body[k]], &boxes[k], plan, k, w);
     if (plan->status) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
 }
 

@@ -20,6 +20,7 @@
  * Triangles are worked on by clusters (gpu/mesh/clusters.h). The plan stage tests the box of every cluster of a side
  * against the pair's window, one thread a cluster, and lists those that are near with the views in which they are. So
  * later stages never look at triangles beside the window, and at those in front of it only where their crossings count.
+ * Of a large body even these are left out: the loops in which they end are followed instead.
  */
 #ifndef CT_CUDA_PLAN_CUH
 #define CT_CUDA_PLAN_CUH
@@ -31,11 +32,16 @@
 
 enum { CT_VERTEX_CHUNK = 1024 };
 
+/* How an initial winding number that is CT_INITIAL_COUNTED is found: from the crossings of the triangles in front, or
+ * from the loops in which these end (gpu/raster/front_winding.h). */
+enum ct_gpu_loops { CT_NO_LOOPS, CT_LOOPS_ALONG_U, CT_LOOPS_ALONG_V };
+
 struct ct_gpu_plan {
     ct_window window;
     uint8_t status;                /* ct_plan_status; unless CT_PLAN_OK the pair has no window and nothing to compute */
     uint8_t initial_winding[2][3]; /* ct_initial_winding per body and view */
-    uint8_t unused;
+    uint8_t loops[2][3];           /* ct_gpu_loops per body and view */
+    uint8_t unused[3];
 };
 
 struct ct_gpu_chunk {
@@ -46,8 +52,9 @@ struct ct_gpu_chunk {
 /* A cluster that can matter. One entry serves all its views, because a triangle is snapped once for all of them. */
 struct ct_gpu_near_cluster {
     uint32_t side;
-    uint32_t cluster : 29; /* of the side's body */
-    uint32_t views : 3;    /* bit w: it can matter in the view along axis w */
+    uint32_t cluster : 26;  /* of the side's body, which has less than 2^32 triangles */
+    uint32_t views : 3;     /* bit w: its crossings can matter in the view along axis w */
+    uint32_t straddles : 3; /* bit w: it can have an edge of the loops in front of that view */
 };
 static_assert(sizeof(ct_gpu_near_cluster) == 8, "one load");
 
@@ -64,6 +71,7 @@ struct ct_plan_tables : ct_pair_tables {
     ct_gpu_chunk *chunks;               /* [capacity.chunks] of vertices, then of rays */
     ct_gpu_near_cluster *near_clusters; /* [capacity.near_clusters], in no order */
     uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */
+    bool follows_loops;                 /* false where OpenGL rasterises: it counts the crossings in front */
 };
 
 CT_DEVICE bool ct_is_self_pair(const ct_gpu_pair *pair) {
@@ -80,8 +88,8 @@ CT_DEVICE const ct_gpu_chunk *ct_ray_chunks(const ct_plan_tables &b) {
 
 /* A triangle of a near cluster. */
 struct ct_gpu_near_triangle {
-    uint32_t side, views; /* as in ct_gpu_near_cluster; views 0: there is no such triangle */
-    uint64_t triangle;    /* of the body */
+    uint32_t side, views, straddles; /* as in ct_gpu_near_cluster; no bit is set if there is no such triangle */
+    uint64_t triangle;               /* of the body */
     const ct_gpu_plan *plan;
     const ct_gpu_body *body;
 };
@@ -95,6 +103,7 @@ CT_DEVICE ct_gpu_near_triangle ct_near_triangle_at(const ct_plan_tables &b, uint
     at.plan = &b.plans[near.side / 2];
     at.body = b.bodies[b.pairs[near.side / 2].body[near.side & 1]];
     at.views = at.triangle < at.body->n_triangles ? near.views : 0;
+    at.straddles = at.triangle < at.body->n_triangles ? near.straddles : 0;
     return at;
 }
 

@@ -104,6 +104,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     find_capacity(workspace, &workspace->capacity);
     const ct_gpu_capacity *capacity = &workspace->capacity;
     b->capacity = *capacity;
+    b->follows_loops = !workspace->gl;
 
     char *at = (char *)workspace->pairs.data;
     const uint64_t n = capacity->pairs;
