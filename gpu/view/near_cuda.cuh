@@ -17,7 +17,7 @@
 CT_DEVICE ct_gpu_loops ct_choose_loops(const ct_plan_tables &b, const ct_gpu_body *body, const ct_box *box,
                                        const ct_gpu_plan *plan, int k, int w) {
     enum { COUNTING_COST = 4 }; /* of a cluster whose crossings are counted; 1: of one that is searched for edges */
-    if (!b.follows_loops || !body->cluster_boxes || plan->initial_winding[k][w] != CT_INITIAL_COUNTED)
+    if (plan->status || !b.follows_loops || !body->cluster_boxes || plan->initial_winding[k][w] != CT_INITIAL_COUNTED)
         return CT_NO_LOOPS;
     const ct_lattice *axis = plan->window.axis;
     const int u = ct_view_u(w), v = ct_view_v(w);
