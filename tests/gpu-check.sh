@@ -162,10 +162,11 @@ bench_rows() {
     function text(key) { return match($0, "\"" key "\":\"[^\"]*\"") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 5) : "" }
     { scene = text("scene"); sum = number("upload") + number("broadphase") + number("raster") + number("span") + number("contact") + number("download")
       if (text("backend") != "cpu") { device[scene] = sum; wall[scene] = number("median"); hash[scene] = text("hash"); n[scene] = number("scenes")
-          launches[scene] = number("launches"); up[scene] = number("uploaded"); down[scene] = number("downloaded") }
+          launches[scene] = number("launches"); up[scene] = number("uploaded"); down[scene] = number("downloaded")
+          near[scene] = number("near_clusters"); clusters[scene] = number("clusters") }
       else { rate = n[scene] > 1 ? sprintf(", %.0f scene-steps/s", 1e3 * n[scene] / wall[scene]) : ""
-          printf "%s %s: device %.1f us, wall %.1f us%s; CPU %.1f us; %g launches, %.0f bytes up, %.0f down; %s\n", name, scene, 1e3 * device[scene],
-              1e3 * wall[scene], rate, 1e3 * number("median"), launches[scene], up[scene], down[scene],
+          printf "%s %s: device %.1f us, wall %.1f us%s; CPU %.1f us; %g launches, %.0f bytes up, %.0f down; %.0f of %.0f clusters; %s\n", name, scene, 1e3 * device[scene],
+              1e3 * wall[scene], rate, 1e3 * number("median"), launches[scene], up[scene], down[scene], near[scene], clusters[scene],
               hash[scene] == text("hash") ? "same bits" : "OTHER BITS"; delete device[scene] } }
     END { for (scene in device) printf "%s %s: device %.1f us, wall %.1f us; the CPU did not come to it\n", name, scene, 1e3 * device[scene],
               1e3 * wall[scene] }' "$out/$2"

@@ -198,6 +198,8 @@ typedef struct ct_engine_facts { /* of one device; each device has its own */
     uint64_t uploaded, downloaded;         /* bytes copied since the start */
     uint64_t launches;                     /* kernels launched since the start */
     uint64_t reruns; /* batches computed again because a buffer was too small; stops rising once buffers have grown */
+    uint64_t clusters, near_clusters; /* since the start: runs of 128 triangles of the bodies of all pairs, and those of
+                                         them that were looked at because they can matter to the pair */
 
     uint64_t scenes, triangles; /* scenes opened on this device; triangles of all their bodies */
     bool lost;                  /* the device failed for good: every further step on it fails with DEVICE_ERROR */

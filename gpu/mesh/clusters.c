@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 
 struct owned_clusters {
     ct_clusters clusters;
@@ -85,7 +86,7 @@ static bool list_all_vertices(const ct_mesh *mesh, struct owned_clusters *owned)
 }
 
 static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
-    const uint32_t n = (mesh->n_triangles + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES;
+    const uint32_t n = ct_cluster_count(mesh->n_triangles);
     struct owned_clusters *owned = calloc(1, sizeof *owned);
     if (owned) {
         owned->clusters.n = n;

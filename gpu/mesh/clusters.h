@@ -11,14 +11,12 @@
 #ifndef CT_CLUSTERS_H
 #define CT_CLUSTERS_H
 
-#include "gpu/mesh/mesh.h"
+#include <stdbool.h>
 
-/* 128 triangles: a box costs 0.2 bytes a triangle, and a patch of a contact touches few clusters beside it. */
-enum { CT_CLUSTER_TRIANGLES = 128, CT_CLUSTER_FAN = 8, CT_CLUSTER_LEVELS = 12 };
+#include "gpu/include/contact.h"
+#include "gpu/mesh/cluster_k.h"
 
-typedef struct ct_cluster_box {
-    float lo[3], hi[3]; /* m, in the frame of the positions */
-} ct_cluster_box;
+enum { CT_CLUSTER_FAN = 8, CT_CLUSTER_LEVELS = 12 };
 
 typedef struct ct_clusters {
     uint32_t n;                            /* clusters */

@@ -20,11 +20,13 @@ CT_DEVICE void add_patch(const ct_draw_tables &b, const ct_patch *patch, uint32_
 }
 
 /* Returns the number of samples in its patches. */
-CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_gpu_plan *plan, const int32_t *const q[3],
-                                uint32_t tag, uint32_t first_region) {
+CT_DEVICE uint64_t add_triangle(const ct_draw_tables &b, const ct_gpu_near_triangle *at, const int32_t *const q[3]) {
+    const ct_gpu_plan *plan = at->plan;
     const ct_window *window = &plan->window;
+    const uint32_t tag = (at->side & 1) << 31 | (uint32_t)at->triangle, first_region = 3 * (at->side / 2);
     uint64_t samples = 0;
     for (int w = 0; w < 3; w++) {
+        if (!(at->views >> w & 1)) continue;
         const int u = ct_view_u(w), v = ct_view_v(w);
         const ct_lattice *lu = &window->axis[u], *lv = &window->axis[v];
         const bool is_counted = plan->initial_winding[tag >> 31][w] == CT_INITIAL_COUNTED;
@@ -64,26 +66,22 @@ CT_DEVICE ct_draw_region draw_region_of(const ct_draw_tables &b, uint64_t view) 
 }
 
 CT_KERNEL make_patches(const ct_draw_tables b) {
-    const bool planned = !ct_gpu_plan_shortage(b.counts, &b.capacity);
-    const uint64_t n = planned ? b.counts->triangle_chunks : 0;
+    const bool planned = !ct_gpu_cluster_shortage(b.counts, &b.capacity);
+    const uint64_t n = planned ? CT_CLUSTER_TRIANGLES * b.counts->near_clusters : 0;
     CT_FOR(view, planned ? 3 * b.counts->pairs : 0) b.draw_regions[view] = draw_region_of(b, view);
-    CT_EACH_BLOCK(chunk, n) {
-        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
-        const uint64_t side = at.owner;
-        const ct_gpu_plan *plan = &b.plans[side / 2];
-        const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
+    CT_EACH_BLOCK(chunk, (n + CT_BLOCK - 1) / CT_BLOCK) {
         uint64_t samples = 0;
         CT_THREADS(t) {
-            const uint64_t triangle = first + t;
-            if (triangle >= body->n_triangles) continue;
+            const uint64_t i = chunk * CT_BLOCK + t;
+            if (i >= n) continue;
+            const ct_gpu_near_triangle at = ct_near_triangle_at(b, i);
+            if (!at.views) continue;
+            const uint32_t *corners = at.body->triangles + 3 * at.triangle;
             int32_t corner[3][3];
-            for (int k = 0; k < 3; k++)
-                ct_gpu_coords(body, &plan->window, body->triangles[3 * triangle + (uint64_t)k], corner[k]);
+            for (int k = 0; k < 3; k++) ct_gpu_coords(at.body, &at.plan->window, corners[k], corner[k]);
             const int32_t *const q[3] = {corner[0], corner[1], corner[2]};
-            samples =
-                add_triangle(b, plan, q, (uint32_t)(side & 1) << 31 | (uint32_t)triangle, 3 * (uint32_t)(side / 2));
-            if (samples) ct_claim_pages(b, side, body->triangles + 3 * triangle);
+            samples = add_triangle(b, &at, q);
+            if (samples) ct_claim_pages(b, at.side, corners);
         }
         samples = ct_block_sum(samples);
         CT_THREADS(t) {
@@ -107,7 +105,7 @@ CT_KERNEL make_patches(const ct_draw_tables b) {
 }
 
 CT_KERNEL read_drawn(const ct_draw_tables b) {
-    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
+    if (ct_gpu_cluster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n = *b.n_drawn;
     const bool fits = n <= b.capacity.fragments;
     CT_FOR(ray, b.counts->rays) {

@@ -5,10 +5,14 @@
  * The lists need one pass, whatever the depth complexity. The span stage sorts them (spans_cuda.cu). */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/raster.cuh"
+#include "gpu/raster/front_winding_k.h"
 
 /* A triangle whose box covers more samples of a view is large: a warp that tests small triangles then runs at most 32
  * iterations. */
 enum { MAX_SMALL_SAMPLES = 32 };
+/* An edge in front of the window that has more samples before it is large. More than of a triangle, because a sample
+ * costs an addition alone, and an edge along one line of samples has up to a line of them. */
+enum { MAX_SMALL_EDGE_SAMPLES = 256 };
 
 struct snapped_triangle {
     int32_t q[3][3]; /* corners' lattice coordinates */
@@ -21,13 +25,14 @@ struct rectangle {
 };
 
 /* The samples that the triangle's box covers on view w, and whether its crossings are only counted. None where they do
- * not matter: behind the window's depths, and in front of them unless they have to be counted. */
+ * not matter: behind the window's depths, and in front of them unless they have to be counted and are not by loops. */
 CT_DEVICE rectangle covered_box(snapped_triangle *s, const ct_gpu_plan *plan, int w) {
     const ct_lattice *axis = plan->window.axis;
     const int u = ct_view_u(w), v = ct_view_v(w);
     rectangle r = {0, 0, 0, 0};
     s->is_counted = ct_max3(s->q[0][w], s->q[1][w], s->q[2][w]) < axis[w].lo;
-    if (s->is_counted && plan->initial_winding[s->tag >> 31][w] != CT_INITIAL_COUNTED) return r;
+    if (s->is_counted && (plan->initial_winding[s->tag >> 31][w] != CT_INITIAL_COUNTED || plan->loops[s->tag >> 31][w]))
+        return r;
     if (ct_min3(s->q[0][w], s->q[1][w], s->q[2][w]) > axis[w].hi) return r;
     r.u0 = ct_samples_below(ct_min3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
     r.u1 = ct_samples_below(ct_max3(s->q[0][u], s->q[1][u], s->q[2][u]), axis[u].shift, axis[u].n);
@@ -86,13 +91,14 @@ CT_DEVICE uint64_t squares_across(int32_t from, int32_t to) {
     return ((uint64_t)(to - from) + CT_LARGE_SQUARE - 1) / CT_LARGE_SQUARE;
 }
 
-CT_DEVICE void queue_large(const ct_raster_tables &b, uint64_t side, uint64_t triangle, int w, rectangle r) {
+CT_DEVICE void queue_large(const ct_raster_tables &b, uint64_t side, uint64_t triangle, int w, bool is_front_edge,
+                           rectangle r) {
     const uint64_t squares = squares_across(r.u0, r.u1) * squares_across(r.v0, r.v1);
     const uint64_t packed = ct_atomic_add(&b.counts->large_triangles, (uint64_t)1 << CT_LARGE_SQUARE_BITS | squares);
     const uint64_t index = ct_large_triangle_count(packed);
     if (index >= b.capacity.large_triangles) return;
     const ct_gpu_large_triangle large = {ct_large_square_count(packed), (uint32_t)side, (uint32_t)triangle, (uint32_t)w,
-                                         0};
+                                         is_front_edge};
     b.large_triangles[index] = large;
 }
 
@@ -105,30 +111,74 @@ CT_DEVICE snapped_triangle snap_triangle(const ct_window *window, const ct_gpu_b
     return s;
 }
 
-CT_KERNEL raster_triangles(const ct_raster_tables b) {
-    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
-    const uint64_t n = b.counts->triangle_chunks;
-    CT_EACH_BLOCK(chunk, n) {
-        const ct_gpu_chunk at = ct_triangle_chunks(b)[chunk];
-        const uint64_t side = at.owner;
-        const ct_gpu_plan *plan = &b.plans[side / 2];
-        const ct_gpu_body *body = b.bodies[b.pairs[side / 2].body[side & 1]];
-        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
-        CT_THREADS(t) {
-            if (first + t >= body->n_triangles) continue;
-            snapped_triangle s = snap_triangle(&plan->window, body, side, first + t);
-            bool any = false;
-            CT_UNROLL
-            for (int w = 0; w < 3; w++) {
-                const rectangle r = covered_box(&s, plan, w);
-                if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
-                if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > MAX_SMALL_SAMPLES)
-                    queue_large(b, side, first + t, w, r);
-                else
-                    any |= raster_small(b, &s, plan->window.axis, w, r, b.ray_offset[3 * (side / 2) + (uint64_t)w]);
-            }
-            if (any) ct_claim_pages(b, side, body->triangles + 3 * (first + t));
+/* ---- loops in front of the window ---- */
+
+/* The triangle's edge in the loops of its body on view w. False: there is none. */
+CT_DEVICE bool find_edge(const ct_gpu_plan *plan, const snapped_triangle *s, int w, ct_front_plane *plane,
+                         ct_front_edge *edge) {
+    *plane = ct_front_plane_of(&plan->window, w, plan->loops[s->tag >> 31][w] == CT_LOOPS_ALONG_U);
+    return ct_find_front_edge(plane, s->q[0], s->q[1], s->q[2], w, plan->window.axis[w].lo, edge);
+}
+
+/* Samples that an edge can lie beyond, those along the lines as u. */
+CT_DEVICE rectangle lines_before(const ct_front_plane *plane, const ct_front_edge *edge) {
+    const int64_t farthest = edge->low.along > edge->high.along ? edge->low.along : edge->high.along;
+    /* A sample at the coordinate itself may count too. */
+    const int32_t n = ct_samples_below((int32_t)farthest, plane->shift_along, plane->n_along) + 1;
+    const rectangle r = {0, n < plane->n_along ? n : plane->n_along, edge->first, edge->end};
+    return r;
+}
+
+/* Adds the edge to the winding numbers of the samples of lines [v0, v1) that lie before it and in columns [u0, u1). */
+CT_DEVICE void add_edge(const ct_raster_tables &b, const snapped_triangle *s, const ct_front_plane *plane,
+                        const ct_front_edge *edge, uint64_t first_ray, uint64_t columns, rectangle r) {
+    for (int32_t i = r.v0; i < r.v1; i++) {
+        const int32_t before = ct_samples_before_edge(plane, edge, i), end = before < r.u1 ? before : r.u1;
+        for (int32_t j = r.u0; j < end; j++) {
+            const uint64_t ray =
+                plane->along_u ? (uint64_t)i * columns + (uint64_t)j : (uint64_t)j * columns + (uint64_t)i;
+            atomicAdd(&b.rays[first_ray + ray].winding[s->tag >> 31], edge->sign);
         }
+    }
+}
+
+/* Follows the loops through a triangle on view w. */
+CT_DEVICE void follow_loops(const ct_raster_tables &b, const ct_gpu_near_triangle *at, const snapped_triangle *s,
+                            int w) {
+    ct_front_plane plane;
+    ct_front_edge edge;
+    if (!find_edge(at->plan, s, w, &plane, &edge)) return;
+    const rectangle r = lines_before(&plane, &edge);
+    if ((int64_t)r.u1 * (r.v1 - r.v0) > MAX_SMALL_EDGE_SAMPLES)
+        queue_large(b, at->side, at->triangle, w, true, r);
+    else
+        add_edge(b, s, &plane, &edge, b.ray_offset[3 * (uint64_t)(at->side / 2) + (uint64_t)w],
+                 (uint64_t)at->plan->window.axis[ct_view_u(w)].n, r);
+}
+
+/* ---- triangles ---- */
+
+CT_KERNEL raster_triangles(const ct_raster_tables b) {
+    if (ct_gpu_cluster_shortage(b.counts, &b.capacity)) return;
+    const uint64_t n = CT_CLUSTER_TRIANGLES * b.counts->near_clusters;
+    CT_FOR(i, n) {
+        const ct_gpu_near_triangle at = ct_near_triangle_at(b, i);
+        if (!(at.views | at.straddles)) continue;
+        const ct_window *window = &at.plan->window;
+        snapped_triangle s = snap_triangle(window, at.body, at.side, at.triangle);
+        bool any = false;
+        CT_UNROLL
+        for (int w = 0; w < 3; w++) {
+            if (at.straddles >> w & 1) follow_loops(b, &at, &s, w);
+            if (!(at.views >> w & 1)) continue;
+            const rectangle r = covered_box(&s, at.plan, w);
+            if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
+            if ((int64_t)(r.u1 - r.u0) * (r.v1 - r.v0) > MAX_SMALL_SAMPLES)
+                queue_large(b, at.side, at.triangle, w, false, r);
+            else
+                any |= raster_small(b, &s, window->axis, w, r, b.ray_offset[3 * (uint64_t)(at.side / 2) + (uint64_t)w]);
+        }
+        if (any) ct_claim_pages(b, at.side, at.body->triangles + 3 * at.triangle);
     }
 }
 
@@ -164,14 +214,42 @@ CT_DEVICE void raster_square(const ct_raster_tables &b, const ct_gpu_large_trian
     }
 }
 
+/* One square of a large edge in front of view w. */
+CT_DEVICE void add_edge_in_square(const ct_raster_tables &b, const ct_gpu_large_triangle *large, uint64_t index,
+                                  int w) {
+    const ct_gpu_plan *plan = &b.plans[large->side / 2];
+    const ct_gpu_body *body = b.bodies[b.pairs[large->side / 2].body[large->side & 1]];
+    snapped_triangle s = snap_triangle(&plan->window, body, large->side, large->triangle);
+    ct_front_plane plane;
+    ct_front_edge edge;
+    if (!find_edge(plan, &s, w, &plane, &edge)) return; /* does not happen: there was one */
+    const rectangle all = lines_before(&plane, &edge);
+    const uint64_t across = squares_across(all.u0, all.u1);
+    const int32_t u0 = all.u0 + (int32_t)(index % across) * CT_LARGE_SQUARE,
+                  v0 = all.v0 + (int32_t)(index / across) * CT_LARGE_SQUARE;
+    CT_THREADS(t) {
+        const int32_t u = u0 + (int32_t)(t % CT_LARGE_SQUARE);
+        for (int32_t v = v0 + (int32_t)(t / CT_LARGE_SQUARE); v < v0 + CT_LARGE_SQUARE && v < all.v1;
+             v += (int32_t)(CT_BLOCK / CT_LARGE_SQUARE)) {
+            const rectangle one = {u, u < all.u1 ? u + 1 : u, v, v + 1};
+            add_edge(b, &s, &plane, &edge, b.ray_offset[3 * (uint64_t)(large->side / 2) + (uint64_t)w],
+                     (uint64_t)plan->window.axis[ct_view_u(w)].n, one);
+        }
+    }
+}
+
 CT_KERNEL raster_large(const ct_raster_tables b) {
-    if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
+    if (ct_gpu_cluster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n_large = ct_large_triangle_count(b.counts->large_triangles);
     const uint64_t n_squares = ct_large_square_count(b.counts->large_triangles);
     if (n_large > b.capacity.large_triangles) return;
     CT_EACH_BLOCK(square, n_squares) {
         const ct_gpu_large_triangle large = b.large_triangles[ct_find_owner(
             n_large, square, [&](uint64_t i) { return b.large_triangles[i].first_square; })];
+        if (large.is_front_edge) {
+            add_edge_in_square(b, &large, square - large.first_square, (int)large.view);
+            continue;
+        }
         CT_UNROLL
         for (int w = 0; w < 3; w++)
             if (large.view == (uint32_t)w) raster_square(b, &large, square - large.first_square, w);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "gpu/view/winding_k.h"
+#include "gpu/view/near_k.h"
 
 /* A node's children and where they end. */
 struct children {
@@ -16,95 +16,47 @@ static struct children children_of(const ct_clusters *c, uint32_t level, uint32_
     return (struct children){first, end < c->level[level] ? end : c->level[level]};
 }
 
-/* Bounds the rounding of a row of a pose applied to a point in the box: sixteen roundings of the largest partial sum.
- */
-static double rounding_of(const double *row, const ct_cluster_box *box) {
-    double most = fabs(row[3]);
-    for (int j = 0; j < 3; j++) most += fabs(row[j]) * fmax(fabs((double)box->lo[j]), fabs((double)box->hi[j]));
-    return 0x1p-48 * most;
-}
-
 /* ---- the window ---- */
-
-/* Along an axis, in m: a box that ends at or before `beside_lo`, or begins at or after `beside_hi`, has no sample of
- * the views that the axis spans; one that ends before `lo` is in front of the depths of the view along it, one that
- * begins after `hi` behind them. Widened by two lattice units, more than snapping moves a vertex, and by the rounding
- * of the limits themselves. */
-struct axis_limits {
-    double beside_lo, beside_hi, lo, hi;
-    double begin_hi; /* the depths begin before here */
-};
 
 struct query {
     const ct_near_body *body;
     bool (*is_wanted)(const struct query *q, const double lo[3], const double hi[3]);
     int view;     /* for queries about one */
     bool along_u; /* see ct_find_straddling */
-    struct axis_limits axis[3];
-    double size[3][3]; /* |R| */
-    double slack[3];   /* bounds the rounding of posed coordinates */
+    ct_axis_limits axis[3];
+    double slack[3]; /* bounds the rounding of posed coordinates */
     ct_triangle_run *runs;
     ct_near near;
     uint32_t max_run, last_first, last_end; /* the last run */
     uint32_t max_clusters;                  /* the search ends when it has found as many */
 };
 
-static struct axis_limits limits_of(const ct_lattice *a, bool is_uniform) {
-    const double margin = 2 * a->unit + 0x1p-48 * (fabs(a->origin) + a->n * a->pitch);
-    const double lo = a->origin + a->lo * a->unit - margin, hi = a->origin + a->hi * a->unit + margin;
-    if (!is_uniform) return (struct axis_limits){lo, hi, lo, hi, lo + 2 * margin};
-    return (struct axis_limits){a->origin + 0.5 * a->pitch - margin, a->origin + (a->n - 0.5) * a->pitch + margin, lo,
-                                hi, lo + 2 * margin};
-}
-
 /* World box of a node, rounded outwards. */
 static void world_box(const struct query *q, const ct_cluster_box *box, double lo[3], double hi[3]) {
     const double *pose = q->body->pose;
     for (int k = 0; k < 3; k++) {
-        if (!pose) {
+        if (pose) {
+            ct_find_posed_extent(pose + 4 * k, q->slack[k], box, &lo[k], &hi[k]);
+        } else {
             lo[k] = (double)box->lo[k];
             hi[k] = (double)box->hi[k];
-            continue;
         }
-        const double *row = pose + 4 * k;
-        double middle = row[3], half = 0;
-        for (int j = 0; j < 3; j++) {
-            middle += row[j] * (0.5 * ((double)box->lo[j] + (double)box->hi[j]));
-            half += q->size[k][j] * (0.5 * ((double)box->hi[j] - (double)box->lo[j]));
-        }
-        lo[k] = middle - half - q->slack[k];
-        hi[k] = middle + half + q->slack[k];
     }
-}
-
-static bool is_beside(const struct axis_limits *a, double lo, double hi) {
-    return hi <= a->beside_lo || lo >= a->beside_hi;
 }
 
 static bool may_matter(const struct query *q, const double lo[3], const double hi[3]) {
-    bool beside[3], bounds_no_span[3];
-    for (int k = 0; k < 3; k++) {
-        const struct axis_limits *a = &q->axis[k];
-        beside[k] = is_beside(a, lo[k], hi[k]);
-        bounds_no_span[k] = lo[k] > a->hi || (hi[k] < a->lo && q->body->initial[k] == CT_INITIAL_FROM_BALANCE);
-    }
-    for (int w = 0; w < 3; w++)
-        if (!beside[ct_view_u(w)] && !beside[ct_view_v(w)] && !bounds_no_span[w]) return true;
-    return false;
+    return ct_find_near_views(q->axis, q->body->initial, lo, hi);
 }
 
 /* Some of the node may be. */
 static bool may_be_in_front(const struct query *q, const double lo[3], const double hi[3]) {
     const int u = ct_view_u(q->view), v = ct_view_v(q->view);
-    return lo[q->view] < q->axis[q->view].lo && !is_beside(&q->axis[u], lo[u], hi[u]) &&
-           !is_beside(&q->axis[v], lo[v], hi[v]);
+    return lo[q->view] < q->axis[q->view].lo && !ct_is_beside(&q->axis[u], lo[u], hi[u]) &&
+           !ct_is_beside(&q->axis[v], lo[v], hi[v]);
 }
 
 static bool may_straddle(const struct query *q, const double lo[3], const double hi[3]) {
-    const int w = q->view, u = ct_view_u(w), v = ct_view_v(w);
-    const int along = q->along_u ? u : v, across = q->along_u ? v : u;
-    return lo[w] <= q->axis[w].begin_hi && hi[w] >= q->axis[w].lo &&
-           !is_beside(&q->axis[across], lo[across], hi[across]) && hi[along] > q->axis[along].beside_lo;
+    return ct_may_straddle(q->axis, q->view, q->along_u, lo, hi);
 }
 
 static void add_cluster(struct query *q, uint32_t cluster) {
@@ -140,11 +92,9 @@ static void visit(struct query *q, uint32_t level, uint32_t node) {
 static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
     struct query q = {.body = body, .max_run = UINT32_MAX, .max_clusters = UINT32_MAX};
     for (int k = 0; k < 3; k++) {
-        q.axis[k] = limits_of(&window->axis[k], is_uniform);
+        q.axis[k] = ct_find_axis_limits(&window->axis[k], is_uniform);
         if (!body->pose) continue;
-        const double *row = body->pose + 4 * k;
-        for (int j = 0; j < 3; j++) q.size[k][j] = fabs(row[j]);
-        q.slack[k] = rounding_of(row, &body->boxes[body->clusters->n_nodes - 1]);
+        q.slack[k] = ct_bound_pose_rounding(body->pose + 4 * k, &body->boxes[body->clusters->n_nodes - 1]);
     }
     return q;
 }
@@ -252,7 +202,7 @@ void ct_posed_box(const ct_clusters *clusters, const float *positions, const dou
     const ct_cluster_box *all = &clusters->rest[root];
     for (int k = 0; k < 3; k++) {
         struct extreme e = {.clusters = clusters, .positions = positions, .row = pose + 4 * k, .sign = 1};
-        e.slack = rounding_of(e.row, all);
+        e.slack = ct_bound_pose_rounding(e.row, all);
         for (int side = 0; side < 2; side++) {
             e.sign = side ? 1 : -1;
             e.best = -INFINITY;

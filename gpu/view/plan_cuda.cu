@@ -1,8 +1,7 @@
-/* plan_cuda.cu - plans each pair's window, gives it its contact candidates, and lists the chunks of triangles, vertices
- * and rays of the whole batch. */
-#include "gpu/backend/cuda/collective.cuh"
-#include "gpu/backend/cuda/plan.cuh"
+/* plan_cuda.cu - plans each pair's window, gives it its contact candidates, and lists the near clusters of triangles
+ * and the chunks of vertices and rays of the whole batch. */
 #include "gpu/include/contact.h"
+#include "gpu/view/near_cuda.cuh"
 
 CT_DEVICE uint64_t chunk_count(uint64_t n, uint64_t size) {
     return (n + size - 1) / size;
@@ -12,9 +11,9 @@ CT_DEVICE uint64_t ray_count(const ct_gpu_plan *plan, int w) {
     return (uint64_t)plan->window.axis[ct_view_u(w)].n * (uint64_t)plan->window.axis[ct_view_v(w)].n;
 }
 
-CT_DEVICE uint64_t triangle_chunk_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
+CT_DEVICE uint64_t cluster_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
     if (k == 1 && ct_is_self_pair(pair)) return 0;
-    return chunk_count(b.bodies[pair->body[k]]->n_triangles, CT_BLOCK);
+    return ct_cluster_count(b.bodies[pair->body[k]]->n_triangles);
 }
 
 CT_DEVICE uint64_t vertex_chunk_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
@@ -35,17 +34,20 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     for (int k = 0; k < 2; k++)
         for (int w = 0; w < 3; w++)
             plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
+    for (int k = 0; k < 2; k++)
+        for (int w = 0; w < 3; w++)
+            plan->loops[k][w] = (uint8_t)ct_choose_loops(b, b.bodies[pair->body[k]], &boxes[k], plan, k, w);
     if (plan->status) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
 }
 
 /* What one pair, or many, have. All zero for a pair without a window. */
 struct pair_totals {
-    uint64_t candidates, triangle_chunks, vertex_chunks, ray_chunks, rays;
+    uint64_t candidates, clusters, vertex_chunks, ray_chunks, rays;
 };
 
 CT_FN pair_totals operator+(const pair_totals &x, const pair_totals &y) {
-    const pair_totals sum = {x.candidates + y.candidates, x.triangle_chunks + y.triangle_chunks,
-                             x.vertex_chunks + y.vertex_chunks, x.ray_chunks + y.ray_chunks, x.rays + y.rays};
+    const pair_totals sum = {x.candidates + y.candidates, x.clusters + y.clusters, x.vertex_chunks + y.vertex_chunks,
+                             x.ray_chunks + y.ray_chunks, x.rays + y.rays};
     return sum;
 }
 
@@ -56,7 +58,7 @@ CT_DEVICE pair_totals count_of_pair(const ct_plan_tables &b, uint64_t p) {
     if (plan->status) return n;
     n.candidates = b.steps[pair->step].n_candidates;
     for (int k = 0; k < 2; k++) {
-        n.triangle_chunks += triangle_chunk_count(b, pair, k);
+        n.clusters += cluster_count(b, pair, k);
         n.vertex_chunks += n.candidates * vertex_chunk_count(b, pair, k);
     }
     for (int w = 0; w < 3; w++) {
@@ -71,9 +73,8 @@ CT_DEVICE void write_offsets(const ct_plan_tables &b, uint64_t p, pair_totals be
     const ct_gpu_plan *plan = &b.plans[p];
     b.candidate_offset[p] = before.candidates;
     b.pair_vertex_chunk_offset[p] = before.vertex_chunks;
-    b.triangle_chunk_offset[2 * p] = before.triangle_chunks;
-    b.triangle_chunk_offset[2 * p + 1] =
-        before.triangle_chunks + (plan->status ? 0 : triangle_chunk_count(b, &b.pairs[p], 0));
+    b.cluster_offset[2 * p] = before.clusters;
+    b.cluster_offset[2 * p + 1] = before.clusters + (plan->status ? 0 : cluster_count(b, &b.pairs[p], 0));
     for (int w = 0; w < 3; w++) {
         b.ray_chunk_offset[3 * p + (uint64_t)w] = before.ray_chunks;
         b.ray_offset[3 * p + (uint64_t)w] = before.rays;
@@ -94,15 +95,15 @@ CT_KERNEL plan_windows(const ct_plan_tables b) {
     CT_THREADS(t) {
         if (t > 0) continue;
         b.counts->candidates = b.candidate_offset[n] = total.candidates;
-        b.counts->triangle_chunks = b.triangle_chunk_offset[2 * n] = total.triangle_chunks;
+        b.counts->clusters = b.cluster_offset[2 * n] = total.clusters;
         b.counts->vertex_chunks = b.pair_vertex_chunk_offset[n] = total.vertex_chunks;
         b.counts->ray_chunks = b.ray_chunk_offset[3 * n] = total.ray_chunks;
         b.counts->rays = b.ray_offset[3 * n] = total.rays;
-        b.counts->chunks = total.triangle_chunks + total.vertex_chunks + total.ray_chunks;
+        b.counts->chunks = total.vertex_chunks + total.ray_chunks;
     }
 }
 
-/* ---- candidates and chunks ---- */
+/* ---- candidates, chunks and near clusters ---- */
 
 CT_DEVICE void begin_candidate(const ct_plan_tables &b, uint64_t c) {
     const uint64_t p = ct_find_owner(b.counts->pairs, c, [&](uint64_t i) { return b.candidate_offset[i]; });
@@ -135,14 +136,13 @@ CT_DEVICE ct_gpu_chunk vertex_chunk(const ct_plan_tables &b, uint64_t i) {
 
 CT_KERNEL list_chunks(const ct_plan_tables b) {
     if (ct_gpu_plan_shortage(b.counts, &b.capacity)) return;
-    const uint64_t n_pairs = b.counts->pairs, first_vertex_chunk = b.counts->triangle_chunks,
-                   first_ray_chunk = first_vertex_chunk + b.counts->vertex_chunks;
+    const uint64_t n_pairs = b.counts->pairs, first_ray_chunk = b.counts->vertex_chunks;
     CT_FOR(c, b.counts->candidates) begin_candidate(b, c);
     CT_FOR(i, b.counts->chunks) {
-        b.chunks[i] = i < first_vertex_chunk ? chunk_of_owner(b.triangle_chunk_offset, 2 * n_pairs, i)
-                      : i < first_ray_chunk  ? vertex_chunk(b, i - first_vertex_chunk)
-                                             : chunk_of_owner(b.ray_chunk_offset, 3 * n_pairs, i - first_ray_chunk);
+        b.chunks[i] = i < first_ray_chunk ? vertex_chunk(b, i)
+                                          : chunk_of_owner(b.ray_chunk_offset, 3 * n_pairs, i - first_ray_chunk);
     }
+    CT_FOR(i, b.counts->clusters) ct_list_cluster_if_near(b, i);
     CT_THREADS(t) {
         if (t == 0 && CT_BLOCK_INDEX == 0) b.vertex_chunk_offset[2 * b.counts->candidates] = b.counts->vertex_chunks;
     }

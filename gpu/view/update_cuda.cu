@@ -2,7 +2,7 @@
  * that moved. */
 #include "gpu/backend/cuda/resident.cuh"
 #include "gpu/backend/cuda/scan.cuh"
-#include "gpu/view/view_k.h"
+#include "gpu/view/near_k.h"
 
 /* Copies the rows of one chunk to their vertices. The chunk's first row belongs to write number `write`; each row is
  * marked with the number of the write that begins there, and the prefix maximum tells every row which write it belongs
@@ -69,17 +69,78 @@ CT_DEVICE key_box box_of_vertex(const ct_gpu_body *body, uint64_t v) {
     return box;
 }
 
+CT_DEVICE key_box reduce_boxes(const key_box &box) {
+    return ct_block_reduce(box, [](const key_box &x, const key_box &y) { return join_boxes(x, y); });
+}
+
+/* ---- the box of a posed body of many triangles ---- */
+
+/* Vertices, evenly spread over the surface, whose box is found first: few clusters reach out of it. */
+enum { SAMPLES = 256, CLUSTER_CORNERS = 3 * CT_CLUSTER_TRIANGLES };
+
+/* The cluster may reach out of the box. */
+CT_DEVICE bool may_reach_out(const ct_gpu_body *body, uint64_t cluster, const key_box *of) {
+    const ct_cluster_box box = body->cluster_boxes[cluster];
+    bool is_inside = true;
+    for (int k = 0; k < 3; k++) {
+        const double *row = body->pose + 4 * k;
+        double lo, hi;
+        ct_find_posed_extent(row, ct_bound_pose_rounding(row, &box), &box, &lo, &hi);
+        is_inside = is_inside && lo >= ct_order_value(of->lo[k]) && hi <= ct_order_value(of->hi[k]);
+    }
+    return !is_inside;
+}
+
+/* The box of the vertices of clusters first .. first + CT_BOX_CLUSTERS - 1 that reach out of the samples' box, and of
+ * the samples: each thread's share. As the samples are vertices too, joining all shares gives the box of all vertices.
+ */
+CT_DEVICE key_box search_clusters(const ct_gpu_body *body, uint64_t first, key_box box) {
+    CT_SHARED key_box sampled;
+    CT_SHARED uint32_t listed[CT_BOX_CLUSTERS], n_listed;
+    const uint64_t n_clusters = ct_cluster_count(body->n_triangles), n_corners = 3 * (uint64_t)body->n_triangles;
+    CT_THREADS(t) {
+        for (uint64_t i = t; i < SAMPLES; i += CT_BLOCK)
+            box = join_boxes(box, box_of_vertex(body, body->triangles[i * body->n_triangles / SAMPLES * 3]));
+    }
+    const key_box all = reduce_boxes(box);
+    CT_THREADS(t) {
+        if (t == 0) {
+            sampled = all;
+            n_listed = 0;
+        }
+    }
+    CT_BARRIER();
+    CT_THREADS(t) {
+        for (uint64_t i = t; i < CT_BOX_CLUSTERS && first + i < n_clusters; i += CT_BLOCK)
+            if (may_reach_out(body, first + i, &sampled)) listed[atomicAdd(&n_listed, 1u)] = (uint32_t)(first + i);
+    }
+    CT_BARRIER();
+    CT_THREADS(t) {
+        for (uint32_t i = t; i < n_listed * CLUSTER_CORNERS; i += CT_BLOCK) {
+            const uint64_t corner = (uint64_t)listed[i / CLUSTER_CORNERS] * CLUSTER_CORNERS + i % CLUSTER_CORNERS;
+            if (corner < n_corners) box = join_boxes(box, box_of_vertex(body, body->triangles[corner]));
+        }
+    }
+    return box;
+}
+
+/* ---- all boxes ---- */
+
 CT_KERNEL compute_boxes(const ct_resident_tables b) {
     CT_EACH_BLOCK(chunk, b.n_box_chunks) {
         const ct_gpu_box_update *update = &b.box_updates[b.box_chunk_update[chunk]];
         ct_gpu_body *body = update->body;
-        const uint64_t first = (chunk - update->first_chunk) * CT_BOX_CHUNK;
+        const uint64_t index = chunk - update->first_chunk, first = index * CT_BOX_CHUNK;
         key_box box = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, {0, 0, 0}};
-        CT_THREADS(t) {
-            for (uint64_t v = first + t; v < first + CT_BOX_CHUNK && v < body->n_vertices; v += CT_BLOCK)
-                box = join_boxes(box, box_of_vertex(body, v));
+        if (body->searches_box) {
+            box = search_clusters(body, index * CT_BOX_CLUSTERS, box);
+        } else {
+            CT_THREADS(t) {
+                for (uint64_t v = first + t; v < first + CT_BOX_CHUNK && v < body->n_vertices; v += CT_BLOCK)
+                    box = join_boxes(box, box_of_vertex(body, v));
+            }
         }
-        box = ct_block_reduce(box, [](const key_box &x, const key_box &y) { return join_boxes(x, y); });
+        box = reduce_boxes(box);
         CT_THREADS(t) {
             for (int k = 0; k < 3 && t == 0; k++) {
                 ct_atomic_min(&body->box[k], box.lo[k]);
@@ -95,6 +156,6 @@ const ct_kernel_entry ct_update_kernels[] = {CT_KERNEL_ENTRY(write_positions_and
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(write_positions_and_poses, grid, stream, *tables);
     n += CT_LAUNCH(compute_boxes, grid, stream, *tables);
-    if (tables->n_box_updates > tables->n_pose_writes) n += ct_cuda_sum_volumes(tables, grid, stream);
+    if (tables->n_box_updates > tables->n_pose_writes) n += ct_cuda_measure_deformed_bodies(tables, grid, stream);
     return n;
 }

@@ -103,10 +103,12 @@ void print_run(const run_label *label, ct_engine *engine, run_totals *totals, co
     for (int p = 0; p < CT_PHASES; p++)
         printf("%s\"%s\":%.6g", p ? "," : "", ct_phase_name((ct_phase)p), 1e3 * totals->phases[p] / n);
     printf("},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
-           "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,\"hash\":\"%016llx\"%s}\n",
+           "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,"
+           "\"clusters\":%.6g,\"near_clusters\":%.6g,\"hash\":\"%016llx\"%s}\n",
            (double)totals->rays / n, (double)totals->fragments / n, (double)totals->contacts / n,
            (double)totals->entries / n, totals->volume / n, (unsigned long long)facts.scratch_peak,
            (double)(facts.launches - before->launches) / n, (double)(facts.uploaded - before->uploaded) / n,
-           (double)(facts.downloaded - before->downloaded) / n, (unsigned long long)totals->hash, more);
+           (double)(facts.downloaded - before->downloaded) / n, (double)(facts.clusters - before->clusters) / n,
+           (double)(facts.near_clusters - before->near_clusters) / n, (unsigned long long)totals->hash, more);
     fflush(stdout);
 }

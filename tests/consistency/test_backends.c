@@ -446,32 +446,13 @@ static void test_batches(void **state) {
 
 /* ---- meshes that are not ours, where there are any ---- */
 
-static ct_mesh *read_mesh(const char *name) {
-    char path[256];
-    snprintf(path, sizeof path, "../shared/meshes/%s", name);
-    FILE *f = fopen(path, "rb");
-    if (!f) return NULL;
-    fseek(f, 0, SEEK_END);
-    long size = ftell(f);
-    rewind(f);
-    void *bytes = size > 0 ? malloc((size_t)size) : NULL;
-    ct_mesh *mesh = NULL;
-    ct_mesh_limits limits;
-    ct_mesh_limits_init(&limits);
-    if (bytes && fread(bytes, 1, (size_t)size, f) == (size_t)size)
-        ct_mesh_read(bytes, (size_t)size, CT_FORMAT_AUTO, &limits, &mesh, NULL);
-    free(bytes);
-    fclose(f);
-    return mesh;
-}
-
 static void test_real_meshes(void **state) {
     (void)state;
     static const char *const names[][2] = {
         {"bunny_7k.ply", "cube.ply"}, {"fandisk_13k.ply", "femur_8k.ply"}, {"nut_m16_15k.ply", "bolt_m16_26k.ply"}};
     int met = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ct_mesh *meshes[2] = {read_mesh(names[i][0]), read_mesh(names[i][1])};
+        ct_mesh *meshes[2] = {stage_scanned_mesh(names[i][0]), stage_scanned_mesh(names[i][1])};
         struct twin twin;
         for (int e = 0; e < 2 && meshes[0] && meshes[1]; e++) {
             ct_scene_settings settings = stage_resolution(64);

@@ -63,6 +63,28 @@ ct_scene_settings stage_exact(void) {
     return settings;
 }
 
+ct_mesh *stage_scanned_mesh(const char *file) {
+    const char *folder = getenv("CONTACTD_MESHES");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder && *folder ? folder : "../shared/meshes", file);
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    const long size = ftell(f);
+    rewind(f);
+    void *bytes = shape_alloc((uint64_t)size, 1);
+    ct_mesh *mesh = NULL;
+    ct_mesh_limits limits;
+    ct_mesh_limits_init(&limits);
+    ct_error error = {.status = CT_DEVICE_ERROR, .message = "cannot be read"};
+    if (fread(bytes, 1, (size_t)size, f) == (size_t)size)
+        ct_mesh_read(bytes, (size_t)size, CT_FORMAT_AUTO, &limits, &mesh, &error);
+    if (!mesh) demand(error.status, path, &error);
+    free(bytes);
+    fclose(f);
+    return mesh;
+}
+
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n) {
     struct stage stage = {.engine = engine, .n = n};
     ct_error error = {0};

@@ -34,6 +34,9 @@ ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_up
 ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
                       uint32_t want);
 
+/* A mesh file of $CONTACTD_MESHES or ../shared/meshes. NULL: it is not there. */
+ct_mesh *stage_scanned_mesh(const char *file);
+
 /* Hashes all bits of an answer, except timings and the fragment count, which describe the work done. Hexadecimal. */
 void stage_hash(const ct_result *result, char hex[33]);
 

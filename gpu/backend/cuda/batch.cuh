@@ -4,7 +4,7 @@
  * One set of launches computes a batch, however many scenes, pairs and views it has:
  *
  *    update     1 write_positions_and_poses, 2 compute_boxes              (only where a step sends something)
- *               sum_volumes                                               (only where a deformable body moved)
+ *               measure_deformed_bodies                                   (only where a deformable body moved)
  *    crowds     3 sort_runs, 4 merge_runs, 5 build_bvh                    (only where a scene is a crowd)
  *    pairs      6 count_pairs, 7 write_pairs, 8 sort_rows                 (8 only where a scene is a crowd)
  *    plan       9 plan_windows, 10 list_chunks

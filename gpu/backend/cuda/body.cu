@@ -84,14 +84,39 @@ static bool wait_for_upload(ct_device *device, ct_mesh_copy *copy) {
     return false;
 }
 
+/* NULL: the mesh has too few triangles to cull. Other meshes have their clusters since they were made. */
+static const ct_clusters *clusters_of(const ct_body *body, const ct_mesh_info *info) {
+    return info->triangles < CT_CLUSTERED_TRIANGLES ? NULL : ct_mesh_clusters(body->mesh, NULL);
+}
+
+static uint64_t cluster_bytes(const ct_clusters *clusters) {
+    return clusters ? clusters->n * sizeof(ct_cluster_box) : 0;
+}
+
+/* Where the parts of a mesh's copy lie, in bytes; positions come first. */
+struct mesh_layout {
+    uint64_t triangles, cluster_boxes, end;
+};
+
+static mesh_layout lay_out_mesh(const ct_mesh_info *info, const ct_clusters *clusters) {
+    mesh_layout at;
+    at.triangles = (info->vertices * 12 + 15) / 16 * 16;
+    at.cluster_boxes = (at.triangles + info->triangles * 12 + 15) / 16 * 16;
+    at.end = at.cluster_boxes + cluster_bytes(clusters);
+    return at;
+}
+
 /* Allocates and uploads without the mutex, so that steps and other uploads go on meanwhile. */
-static bool upload_mesh(ct_device *device, const ct_mesh *mesh, const ct_mesh_info *info, ct_mesh_copy *copy) {
-    const uint64_t position_bytes = (info->vertices * 12 + 15) / 16 * 16;
+static bool upload_mesh(ct_device *device, const ct_body *body, const ct_mesh_info *info, ct_mesh_copy *copy) {
+    const ct_clusters *clusters = clusters_of(body, info);
+    const mesh_layout at = lay_out_mesh(info, clusters);
     copy->memory = ct_gpu_alloc(device, copy->bytes, CT_MEMORY_MESHES, NULL);
     if (!copy->memory) return false;
-    copy->triangles = (uint32_t *)((char *)copy->memory + position_bytes);
-    if (copy_in(device, copy->memory, ct_mesh_positions(mesh), info->vertices * 12) &&
-        copy_in(device, copy->triangles, ct_mesh_triangles(mesh), info->triangles * 12) && wait(device))
+    copy->triangles = (uint32_t *)((char *)copy->memory + at.triangles);
+    copy->cluster_boxes = clusters ? (ct_cluster_box *)((char *)copy->memory + at.cluster_boxes) : NULL;
+    if (copy_in(device, copy->memory, ct_mesh_positions(body->mesh), info->vertices * 12) &&
+        copy_in(device, copy->triangles, ct_mesh_triangles(body->mesh), info->triangles * 12) &&
+        (!clusters || copy_in(device, copy->cluster_boxes, clusters->rest, cluster_bytes(clusters))) && wait(device))
         return true;
     ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
     return false;
@@ -111,7 +136,7 @@ static void finish_upload(ct_device *device, ct_mesh_copy *copy, bool ok) {
 
 /* The mesh's copy, with one more user. */
 static ct_mesh_copy *find_or_upload(ct_device *device, const ct_body *body, const ct_mesh_info *info, ct_error *error) {
-    const uint64_t bytes = ct_gpu_rounded((info->vertices * 12 + 15) / 16 * 16 + info->triangles * 12);
+    const uint64_t bytes = ct_gpu_rounded(lay_out_mesh(info, clusters_of(body, info)).end);
     ct_mesh_copy *copy;
     {
         ct_guard guard(device);
@@ -133,7 +158,7 @@ static ct_mesh_copy *find_or_upload(ct_device *device, const ct_body *body, cons
         copy->next = device->meshes;
         device->meshes = copy;
     }
-    const bool ok = upload_mesh(device, body->mesh, info, copy);
+    const bool ok = upload_mesh(device, body, info, copy);
     finish_upload(device, copy, ok);
     if (ok) return copy;
     no_memory(device, body, "the mesh", bytes, error);
@@ -157,12 +182,15 @@ static ct_box box_of(const ct_body *body, const float *positions, uint64_t n) {
     return box;
 }
 
+/* own: the memory of a deformable body's positions and clusters' boxes, on the device. */
 static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float *own, const ct_mesh_info *info) {
     ct_gpu_body state;
     memset(&state, 0, sizeof state);
     state.rigid = body->kind == CT_BODY_RIGID;
     state.positions = state.rigid ? (float *)copy->memory : own;
     state.triangles = copy->triangles;
+    state.cluster_boxes =
+        state.rigid || !copy->cluster_boxes ? copy->cluster_boxes : (ct_cluster_box *)(own + 3 * info->vertices);
     state.n_vertices = (uint32_t)info->vertices;
     state.n_triangles = (uint32_t)info->triangles;
     state.group = body->group;
@@ -185,7 +213,9 @@ static void free_resident(ct_device *device, ct_resident *resident) {
 /* Allocates and uploads a body's own state. */
 static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_info *info, ct_resident *resident,
                              ct_error *error) {
-    const uint64_t own = body->kind == CT_BODY_RIGID ? 0 : info->vertices * 12;
+    const ct_clusters *clusters = clusters_of(body, info);
+    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    const uint64_t own = is_rigid ? 0 : info->vertices * 12 + cluster_bytes(clusters);
     resident->n_vertices = (uint32_t)info->vertices;
     resident->n_triangles = (uint32_t)info->triangles;
     resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
@@ -193,9 +223,14 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);
     body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
     float *positions = (float *)(resident->body + 1);
-    const ct_gpu_body state = state_of(body, resident->mesh, positions, info);
-    const bool ok = copy_in(device, resident->body, &state, sizeof state) &&
-                    (!own || copy_in(device, positions, ct_mesh_positions(body->mesh), own));
+    ct_gpu_body state = state_of(body, resident->mesh, positions, info);
+    state.searches_box = is_rigid && clusters && clusters->has_all_vertices && clusters->n >= CT_SEARCHED_CLUSTERS;
+    resident->n_box_chunks = ct_gpu_box_chunks(info->vertices, (uint32_t)info->triangles, state.searches_box);
+    bool ok = copy_in(device, resident->body, &state, sizeof state);
+    if (!is_rigid) {
+        ok = ok && copy_in(device, positions, ct_mesh_positions(body->mesh), info->vertices * 12);
+        if (clusters) ok = ok && copy_in(device, state.cluster_boxes, clusters->rest, cluster_bytes(clusters));
+    }
     return wait(device) && ok ? CT_OK : ct_gpu_lost(device, error); /* the wait is for `state` too */
 }
 

@@ -24,8 +24,9 @@ enum {
 
 struct ct_gpu_counts {
     uint64_t pairs, heavy_rows, candidates, rays, pages;
-    uint64_t triangle_chunks, vertex_chunks, ray_chunks, chunks; /* chunks: all of these */
-    uint64_t fragments;                                          /* CT_SHARDS times the count of the fullest shard */
+    uint64_t clusters, near_clusters;           /* of all sides; those of them that can matter */
+    uint64_t vertex_chunks, ray_chunks, chunks; /* chunks: both of these */
+    uint64_t fragments;                         /* CT_SHARDS times the count of the fullest shard */
     uint64_t large_triangles; /* count << CT_LARGE_SQUARE_BITS | all their squares: one addition counts both */
     uint64_t contacts, entries, spans;
     uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
@@ -44,25 +45,28 @@ CT_FN uint64_t ct_large_square_count(uint64_t packed) {
 
 /* Elements that fit into each table. */
 struct ct_gpu_capacity {
-    uint64_t pairs, candidates, chunks, rays, pages, vertex_chunks, fragments, large_triangles, entries, spans,
-        answer_bytes, patches;
+    uint64_t pairs, candidates, chunks, near_clusters, rays, pages, vertex_chunks, fragments, large_triangles, entries,
+        spans, answer_bytes, patches;
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
                    CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_ANSWER = 64, CT_SHORT_ENTRIES = 128,
                    CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512, CT_SHORT_CANDIDATES = 1024,
-                   CT_SHORT_VERTEX_CHUNKS = 2048;
+                   CT_SHORT_VERTEX_CHUNKS = 2048, CT_SHORT_CLUSTERS = 4096;
 
-/* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after rasterising, and at the end. A
- * count is 0 until its stage has run. */
+/* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after the near clusters are listed,
+ * after rasterising, and at the end. A count is 0 until its stage has run. */
 CT_FN uint32_t ct_gpu_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
     return (n->pairs > capacity->pairs ? CT_SHORT_PAIRS : 0u) | (n->rays > capacity->rays ? CT_SHORT_RAYS : 0u) |
            (n->candidates > capacity->candidates ? CT_SHORT_CANDIDATES : 0u) |
            (n->chunks > capacity->chunks ? CT_SHORT_CHUNKS : 0u) |
            (n->vertex_chunks > capacity->vertex_chunks ? CT_SHORT_VERTEX_CHUNKS : 0u);
 }
+CT_FN uint32_t ct_gpu_cluster_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_gpu_plan_shortage(n, capacity) | (n->near_clusters > capacity->near_clusters ? CT_SHORT_CLUSTERS : 0u);
+}
 CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
-    return ct_gpu_plan_shortage(n, capacity) | (n->fragments > capacity->fragments ? CT_SHORT_FRAGMENTS : 0u) |
+    return ct_gpu_cluster_shortage(n, capacity) | (n->fragments > capacity->fragments ? CT_SHORT_FRAGMENTS : 0u) |
            (n->pages > capacity->pages ? CT_SHORT_PAGES : 0u) |
            (ct_large_triangle_count(n->large_triangles) > capacity->large_triangles ? CT_SHORT_LARGE : 0u) |
            (n->patches > capacity->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);

@@ -175,6 +175,8 @@ static void facts(const ct_device *device, ct_engine_facts *f) {
     f->downloaded = device->downloaded;
     f->launches = device->launches;
     f->reruns = device->reruns;
+    f->clusters = device->clusters;
+    f->near_clusters = device->near_clusters;
     f->lost = device->lost;
     if (f->lost) snprintf(f->lost_reason, sizeof f->lost_reason, "%s", device->lost_reason);
 }

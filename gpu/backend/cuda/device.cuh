@@ -18,6 +18,7 @@ extern "C" {
 #include "gpu/backend/cuda/backend_cuda.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
+#include "gpu/mesh/clusters.h"
 #include "gpu/raster/shared_gl.h"
 #include "gpu/view/view.h"
 }
@@ -46,8 +47,9 @@ enum ct_mesh_state { CT_MESH_UPLOADING, CT_MESH_READY, CT_MESH_FAILED };
 struct ct_mesh_copy {
     char hash[33];
     ct_mesh_state state;
-    void *memory; /* positions, then triangles */
+    void *memory; /* positions, triangles, clusters' boxes */
     uint32_t *triangles;
+    ct_cluster_box *cluster_boxes; /* of the rest positions; NULL: too few triangles to cull */
     uint64_t bytes;
     uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
@@ -55,9 +57,10 @@ struct ct_mesh_copy {
 
 struct ct_resident {
     ct_mesh_copy *mesh;
-    ct_gpu_body *body; /* on the device, with a deformable body's positions after it */
+    ct_gpu_body *body; /* on the device; a deformable body's positions and clusters' boxes follow it */
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
+    uint64_t n_box_chunks; /* see ct_gpu_box_update */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */
@@ -103,10 +106,10 @@ struct ct_workspace {
     /* What is sent, the tables of ct_batch, and the answer with its copy; also as arrays of all of them. */
     union {
         struct {
-            ct_gpu_buffer tables, rows, small, pairs, candidates, chunks, rays, vertex_chunks, page_table, pages,
-                fragments, large_triangles, entries, spans, answer;
+            ct_gpu_buffer tables, rows, small, pairs, candidates, chunks, near_clusters, rays, vertex_chunks,
+                page_table, pages, fragments, large_triangles, entries, spans, answer;
         };
-        ct_gpu_buffer buffers[15];
+        ct_gpu_buffer buffers[16];
     };
     union {
         struct {
@@ -138,7 +141,8 @@ struct ct_device {
     cudaMemPool_t pool;         /* NULL: the device has none */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     uint64_t limit, scratch_limit; /* bytes; scratch_limit 0: the budget is the only limit */
-    std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns;
+    std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns, clusters,
+        near_clusters;
     std::atomic<bool> lost;
     char lost_reason[128]; /* written before lost is set */
 };

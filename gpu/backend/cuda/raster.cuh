@@ -24,11 +24,13 @@ struct ct_gpu_shard {
     uint64_t n_fragments, unused[15]; /* alone in its cache line */
 };
 
-/* A triangle that covers many samples of a view, in squares of CT_LARGE_SQUARE x CT_LARGE_SQUARE samples. */
+/* A triangle that covers many samples of a view, in squares of CT_LARGE_SQUARE x CT_LARGE_SQUARE samples; or whose edge
+ * in the loops in front of the view lies beyond many. */
 enum { CT_LARGE_SQUARE = 32 };
 struct ct_gpu_large_triangle {
     uint64_t first_square;
-    uint32_t side, triangle, view, unused;
+    uint32_t side, triangle, view;
+    bool is_front_edge;
 };
 
 struct ct_raster_tables : ct_sum_tables {

@@ -1,19 +1,23 @@
 /* resident.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send: for
- * the kernels that update bodies (gpu/view/update_cuda.cu, volume_cuda.cu) and for all stages after them. */
+ * the kernels that update bodies (gpu/view/update_cuda.cu, deformed_cuda.cu) and for all stages after them. */
 #ifndef CT_CUDA_RESIDENT_CUH
 #define CT_CUDA_RESIDENT_CUH
 
 #include "gpu/backend/cuda/counts.cuh"
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
+#include "gpu/mesh/cluster_k.h"
 #include "gpu/mesh/volume_k.h"
 
 struct ct_gpu_body {
     float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
     const uint32_t *triangles;
+    ct_cluster_box *cluster_boxes; /* [ct_cluster_count(n_triangles)] in the frame of the positions: a deformable body's
+                                      own, or the mesh's; NULL: it has too few triangles to cull */
     uint32_t n_vertices, n_triangles;
     uint32_t group, mask;
-    uint32_t rigid, unused;
+    uint32_t rigid;
+    uint32_t searches_box; /* see CT_SEARCHED_CLUSTERS */
     double pose[12];
     uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
     int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */
@@ -82,12 +86,22 @@ struct ct_gpu_pose_write {
     double pose[12];
 };
 
-/* A body whose box is computed anew, by one block for every CT_BOX_CHUNK vertices. */
+/* A body whose box is computed anew, by as many blocks as it has box chunks: CT_BOX_CHUNK vertices, or CT_BOX_CLUSTERS
+ * clusters of a body whose box is searched. */
 struct ct_gpu_box_update {
     ct_gpu_body *body;
     uint64_t first_chunk;
 };
-enum { CT_BOX_CHUNK = 2048 };
+enum { CT_BOX_CHUNK = 2048, CT_BOX_CLUSTERS = 64 };
+
+/* The box of a posed body is searched in the clusters that may reach its ends, if there are many clusters. A search
+ * looks at a cluster's vertices by its triangles' corners, which is six times as many, and at 4 to 16 % of the clusters
+ * of scanned meshes of this size. Of smaller meshes more clusters reach the ends; all their vertices are looked at. */
+enum { CT_SEARCHED_CLUSTERS = 2048 };
+CT_FN uint64_t ct_gpu_box_chunks(uint64_t n_vertices, uint32_t n_triangles, bool searches_box) {
+    return searches_box ? ((uint64_t)ct_cluster_count(n_triangles) + CT_BOX_CLUSTERS - 1) / CT_BOX_CLUSTERS
+                        : (n_vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
+}
 
 /* ---- what every stage reads ---- */
 
@@ -106,7 +120,7 @@ struct ct_resident_tables {
     const ct_gpu_position_write *position_writes;
     const uint32_t *indices;
     const float *rows; /* [n_rows][3] */
-    /* The write that has the first of each CT_BLOCK rows; the update that each CT_BOX_CHUNK vertices belong to. */
+    /* The write that has the first of each CT_BLOCK rows; the update that each box chunk belongs to. */
     const uint32_t *row_chunk_write, *box_chunk_update;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_box_updates, n_pose_writes, n_position_writes;
@@ -118,9 +132,10 @@ struct ct_resident_tables {
  * returns how many kernels it launched. */
 unsigned ct_cuda_update_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
-/* The volumes of the deformable bodies that moved, once their boxes are known; ct_cuda_update_bodies launches it. */
-unsigned ct_cuda_sum_volumes(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
+/* The volumes and the clusters' boxes of the deformable bodies that moved, once their boxes are known;
+ * ct_cuda_update_bodies launches it. */
+unsigned ct_cuda_measure_deformed_bodies(const ct_resident_tables *tables, unsigned grid, cudaStream_t stream);
 
-extern const ct_kernel_entry ct_update_kernels[], ct_volume_kernels[];
+extern const ct_kernel_entry ct_update_kernels[], ct_deformed_kernels[];
 
 #endif

@@ -61,6 +61,9 @@ enum : uint64_t {
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
     PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
     SLACK = 256, /* the offsets' one element more, and the alignment of each table */
+    /* The near clusters are counted once all else is planned, which would cost a run of its own. So the list gets
+     * memory for all clusters at first, unless they are more than these: 8 MiB. */
+    FEW_CLUSTERS = 1 << 20,
 };
 
 /* Elements that fit into a buffer with SLACK. */
@@ -82,6 +85,7 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->pairs = elements_in(workspace->pairs.bytes, PAIR_BYTES);
     capacity->candidates = elements_in(workspace->candidates.bytes, CANDIDATE_BYTES);
     capacity->chunks = workspace->chunks.bytes / sizeof(ct_gpu_chunk);
+    capacity->near_clusters = workspace->near_clusters.bytes / sizeof(ct_gpu_near_cluster);
     capacity->rays = workspace->rays.bytes / sizeof(ct_gpu_ray);
     capacity->vertex_chunks = smaller(elements_in(workspace->vertex_chunks.bytes, VERTEX_CHUNK_BYTES),
                                       workspace->page_table.bytes / CHUNK_PAGES_BYTES);
@@ -100,12 +104,13 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     find_capacity(workspace, &workspace->capacity);
     const ct_gpu_capacity *capacity = &workspace->capacity;
     b->capacity = *capacity;
+    b->follows_loops = !workspace->gl;
 
     char *at = (char *)workspace->pairs.data;
     const uint64_t n = capacity->pairs;
     b->plans = carve<ct_gpu_plan>(&at, n);
     b->candidate_offset = carve<uint64_t>(&at, n + 1);
-    b->triangle_chunk_offset = carve<uint64_t>(&at, 2 * n + 1);
+    b->cluster_offset = carve<uint64_t>(&at, 2 * n + 1);
     b->pair_vertex_chunk_offset = carve<uint64_t>(&at, n + 1);
     b->ray_chunk_offset = carve<uint64_t>(&at, 3 * n + 1);
     b->ray_offset = carve<uint64_t>(&at, 3 * n + 1);
@@ -118,6 +123,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->contact_offset = carve<uint64_t>(&at, capacity->candidates + 1);
     b->candidate_pair = carve<uint32_t>(&at, capacity->candidates);
     b->chunks = (ct_gpu_chunk *)workspace->chunks.data;
+    b->near_clusters = (ct_gpu_near_cluster *)workspace->near_clusters.data;
     b->rays = (ct_gpu_ray *)workspace->rays.data;
     b->page_table = (uint32_t *)workspace->page_table.data;
     b->page_sums = (int64_t *)workspace->pages.data;
@@ -209,8 +215,14 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
         ok = ok && grow(device, workspace, &workspace->candidates, c->candidates * CANDIDATE_BYTES + SLACK,
                         "contact candidates", n);
     if (shortage & CT_SHORT_CHUNKS)
-        ok = ok && grow(device, workspace, &workspace->chunks, c->chunks * sizeof(ct_gpu_chunk),
-                        "the list of triangles, vertices and rays", n);
+        ok = ok &&
+             grow(device, workspace, &workspace->chunks, c->chunks * sizeof(ct_gpu_chunk),
+                  "the list of vertices and rays", n) &&
+             grow(device, workspace, &workspace->near_clusters,
+                  smaller(c->clusters, FEW_CLUSTERS) * sizeof(ct_gpu_near_cluster), "clusters of triangles", n);
+    if (shortage & CT_SHORT_CLUSTERS)
+        ok = ok && grow(device, workspace, &workspace->near_clusters, c->near_clusters * sizeof(ct_gpu_near_cluster),
+                        "clusters of triangles", n);
     if (shortage & CT_SHORT_VERTEX_CHUNKS)
         ok = ok &&
              grow(device, workspace, &workspace->vertex_chunks, c->vertex_chunks * VERTEX_CHUNK_BYTES + SLACK,
@@ -373,6 +385,8 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         *applied = true;
         const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
+            device->clusters += counts.clusters;
+            device->near_clusters += counts.near_clusters;
             if (!copy_rest(device, workspace, counts.answer_bytes)) return false;
             break;
         }

@@ -19,6 +19,7 @@
 #include <cub/block/block_merge_sort.cuh>
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_reduce.cuh>
 #endif
 
 struct ct_plus {
@@ -52,6 +53,24 @@ template <class T, class Join> CT_DEVICE T ct_block_reduce(T x, Join join) {
     typedef cub::BlockReduce<T, (int)CT_BLOCK> reduction;
     CT_SHARED typename reduction::TempStorage memory;
     x = reduction(memory).Reduce(x, join);
+#endif
+    CT_BARRIER();
+    return x;
+}
+
+/* join(...) of x of all threads of a warp, on its first lane only; what the others get is undefined. */
+template <class T, class Join> CT_DEVICE T ct_warp_reduce(T x, Join join) {
+#ifdef CT_CUDA_SHIM
+    CT_SHARED T values[CT_BLOCK];
+    CT_THREADS(t) values[t] = x;
+    CT_BARRIER();
+    CT_THREADS(t) {
+        for (unsigned i = 1; i < 32 && t % 32 == 0; i++) x = join(x, values[t + i]);
+    }
+#else
+    typedef cub::WarpReduce<T> reduction;
+    CT_SHARED typename reduction::TempStorage memory[CT_BLOCK / 32];
+    x = reduction(memory[threadIdx.x / 32]).Reduce(x, join);
 #endif
     CT_BARRIER();
     return x;

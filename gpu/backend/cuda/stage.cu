@@ -162,12 +162,13 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
     return workspace->n_rows == w.first_row || append(&workspace->position_writes, w) ? DONE : NO_MEMORY;
 }
 
-/* Adds all updates of a body in this step; u is the last of them. */
+/* Adds all updates of a body in this step; u is the last of them. The pose that a body has already is not sent. */
 static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
+    if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->pose, sizeof body->pose)) return DONE;
     const uint64_t n_vertices = body->resident->n_vertices;
     ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks};
     if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
-    workspace->n_box_chunks += (n_vertices + CT_BOX_CHUNK - 1) / CT_BOX_CHUNK;
+    workspace->n_box_chunks += body->resident->n_box_chunks;
     if (u->kind == CT_UPDATE_POSE) {
         ct_gpu_pose_write pose;
         pose.body = body->resident->body;

@@ -139,7 +139,7 @@ void fill_tables(arena *a, ct_batch *b) {
     ct_gpu_capacity capacity = {};
     capacity.pairs = N_PAIRS;
     capacity.candidates = CANDIDATES;
-    capacity.chunks = capacity.vertex_chunks = CHUNKS;
+    capacity.chunks = capacity.vertex_chunks = capacity.near_clusters = CHUNKS;
     capacity.rays = 3 * N_PAIRS * RESOLUTION * RESOLUTION;
     capacity.pages = 64;
     capacity.fragments = capacity.spans = FRAGMENTS;
@@ -152,7 +152,7 @@ void fill_tables(arena *a, ct_batch *b) {
     counts->pairs = N_PAIRS;
     b->plans = take<ct_gpu_plan>(a, N_PAIRS);
     b->candidate_offset = take<uint64_t>(a, N_PAIRS + 1);
-    b->triangle_chunk_offset = take<uint64_t>(a, 2 * N_PAIRS + 1);
+    b->cluster_offset = take<uint64_t>(a, 2 * N_PAIRS + 1);
     b->pair_vertex_chunk_offset = take<uint64_t>(a, N_PAIRS + 1);
     b->ray_chunk_offset = take<uint64_t>(a, 3 * N_PAIRS + 1);
     b->ray_offset = take<uint64_t>(a, 3 * N_PAIRS + 1);
@@ -160,6 +160,7 @@ void fill_tables(arena *a, ct_batch *b) {
     b->vertex_chunk_offset = take<uint64_t>(a, 2 * CANDIDATES + 1);
     b->span_length = take<int64_t>(a, 3 * CANDIDATES);
     b->chunks = take<ct_gpu_chunk>(a, CHUNKS);
+    b->near_clusters = take<ct_gpu_near_cluster>(a, CHUNKS);
     b->step_refused = take<uint32_t>(a, 1);
     b->step_box_tests = take<uint64_t>(a, 1);
     b->page_table = take<uint32_t>(a, CT_CHUNK_PAGES * CHUNKS);

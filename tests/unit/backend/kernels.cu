@@ -13,7 +13,7 @@ struct answers {
     uint64_t n_appended, n_left_out, sum[2 * KEYS], first[N], total;
     uint32_t appended[N], finished_blocks, blocks_seen;
     uint64_t by_block[GRID];
-    uint64_t block_sum, block_total, sorted[2 * CT_BLOCK];
+    uint64_t block_sum, block_total, warp_least[CT_BLOCK / 32], sorted[2 * CT_BLOCK];
     uint32_t before[CT_BLOCK], largest[CT_BLOCK];
 };
 
@@ -74,9 +74,11 @@ CT_KERNEL block_operations(answers *a) {
         uint32_t total, small = (uint32_t)x;
         const uint64_t sum = ct_block_sum(x);
         const uint32_t before = ct_block_prefix_sum(small, &total), largest = ct_block_prefix_max(small);
+        const uint64_t least = ct_warp_reduce(x, [](uint64_t y, uint64_t z) { return y < z ? y : z; });
         ct_block_sort(keys);
         CT_THREADS(t) {
             if (t == 0) a->block_sum = sum;
+            if (t % 32 == 0) a->warp_least[t / 32] = least;
             if (t == CT_BLOCK - 1) a->block_total = total;
             a->before[t] = before;
             a->largest[t] = largest;
@@ -178,6 +180,11 @@ bool is_right_in_block(const answers *a) {
         ok = expect("sum of the threads before", a->before[t], before) &&
              expect("largest so far", a->largest[t], largest) && ok;
         before += x;
+    }
+    for (uint64_t w = 0; w < CT_BLOCK / 32; w++) {
+        uint64_t least = UINT64_MAX;
+        for (uint64_t t = 32 * w; t < 32 * (w + 1); t++) least = t * t % 97 < least ? t * t % 97 : least;
+        ok = expect("least of a warp", a->warp_least[w], least) && ok;
     }
     for (uint64_t i = 0; i < 2 * CT_BLOCK; i++) {
         ok = expect("in order", i > 0 && a->sorted[i - 1] > a->sorted[i], 0) && ok;

@@ -12,7 +12,7 @@
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
 
 /* NULL: unset. */
-static void set(const char *name, const char *value) {
+static inline void set(const char *name, const char *value) {
     if (value)
         setenv(name, value, 1);
     else
@@ -20,7 +20,7 @@ static void set(const char *name, const char *value) {
 }
 
 /* Every test begins without any of the shim's variables. */
-static int default_devices(void **state) {
+static inline int default_devices(void **state) {
     (void)state;
     static const char *const names[] = {
         "CT_SHIM_DEVICES", "CT_SHIM_MEMORY",      "CT_SHIM_USED",  "CT_SHIM_DRIVER",     "CT_SHIM_FAIL",
@@ -29,14 +29,15 @@ static int default_devices(void **state) {
     return 0;
 }
 
-static ct_engine *open_engine(const ct_engine_options *options) {
+static inline ct_engine *open_engine(const ct_engine_options *options) {
     ct_engine *engine = NULL;
     ct_error error = {0};
     if (ct_engine_create(options, &engine, &error)) fail_msg("%s: %s", error.field, error.message);
     return engine;
 }
 
-static void expect_refused(const ct_engine_options *options, ct_status status, const char *field, const char *part) {
+static inline void expect_refused(const ct_engine_options *options, ct_status status, const char *field,
+                                  const char *part) {
     ct_engine *engine = NULL;
     ct_error error = {0};
     assert_int_equal(ct_engine_create(options, &engine, &error), status);
@@ -46,13 +47,13 @@ static void expect_refused(const ct_engine_options *options, ct_status status, c
     if (!strstr(error.message, part)) fail_msg("\"%s\" says nothing of \"%s\"", error.message, part);
 }
 
-static ct_engine_facts facts_of(const ct_engine *engine) {
+static inline ct_engine_facts facts_of(const ct_engine *engine) {
     ct_engine_facts facts;
     ct_engine_get_facts(engine, 0, &facts);
     return facts;
 }
 
-static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
+static inline struct stage open_pair(ct_engine *engine, uint32_t resolution) {
     struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
     ct_scene_settings settings = stage_resolution(resolution);
     struct stage stage =
@@ -63,7 +64,7 @@ static struct stage open_pair(ct_engine *engine, uint32_t resolution) {
 }
 
 /* The hash of the pair's answer from the CPU backend. */
-static void reference(uint32_t resolution, char hex[33]) {
+static inline void reference(uint32_t resolution, char hex[33]) {
     ct_engine *engine = stage_engine(1, NULL);
     struct stage stage = open_pair(engine, resolution);
     ct_result *result = stage_step(&stage, NULL, 0, everything);
@@ -73,7 +74,7 @@ static void reference(uint32_t resolution, char hex[33]) {
     ct_engine_destroy(&engine);
 }
 
-static void expect_hash(struct stage *stage, const char *expected) {
+static inline void expect_hash(struct stage *stage, const char *expected) {
     char hex[33];
     ct_result *result = stage_step(stage, NULL, 0, everything);
     stage_hash(result, hex);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mesh/mesh.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

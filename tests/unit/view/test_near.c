@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mesh/mesh.h"
 #include "gpu/raster/bin_cpu.h"
 #include "gpu/view/view.h"
 #include "tests/scenes/shapes.h"
