@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 
 struct owned_topology {
     ct_topology topology;
