@@ -301,8 +301,44 @@ static void test_stiffness_of_a_body_with_itself(void **state) {
     for (int k = 0; k < 9; k++) assert_true(fabs(out[k] - expected[k]) < 1e-12);
 }
 
+/* exact: one lattice holds both bodies, so one must not be too small for the other's. */
+static void test_extents_of_exact(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EXACT;
+    const struct {
+        double size;
+        bool is_refused;
+    } cases[] = {{1e6, false}, {1e8, true}};
+    for (int i = 0; i < 2; i++) {
+        struct shape large = shape_box(cases[i].size, cases[i].size, cases[i].size), small = shape_box(1, 1, 1);
+        double pose[12];
+        shape_pose_identity(pose);
+        pose[11] = cases[i].size / 2;
+        struct stage stage = stage_open(engine, &settings, (struct placed[]){{&large, NULL, 0}, {&small, pose, 0}}, 2);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+        if (cases[i].is_refused) {
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_OUT_OF_RANGE);
+            expect(&step.error, CT_OUT_OF_RANGE, "method", "extend over 1e+08 m and 1 m");
+        } else {
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+            assert_int_equal(step.result->n_contacts, 1);
+            const ct_contact *c = &step.result->contacts[0];
+            assert_true(fabs(c->volume - 0.5) <= c->error_bound && c->error_bound < 1e-3);
+        }
+        ct_result_free(&step.result);
+        stage_close(&stage);
+        shape_free(&large);
+        shape_free(&small);
+    }
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_extents_of_exact),
+                                       cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_every_backend_has_its_column),
                                        cmocka_unit_test(test_lacking),
                                        cmocka_unit_test(test_exact),

@@ -27,9 +27,31 @@ static double cost_of(const ct_pair_task *pair) {
     return 5000 + 20 * triangles;
 }
 
+static double extent_of(const ct_box *box) {
+    return fmax(box->hi[0] - box->lo[0], fmax(box->hi[1] - box->lo[1], box->hi[2] - box->lo[2]));
+}
+
+/* The lattice spans both bodies. The smaller one needs 2^16 steps of it: float32 positions have 24 bits, so fewer would
+ * move its vertices by more than what a body can be expected to be modelled to. */
+static const double MIN_STEPS = 65536;
+
+static ct_status check_extents(const ct_pair_task *pair, ct_error *error) {
+    const ct_box *a = &pair->body[0]->box, *b = &pair->body[1]->box;
+    const double unit = ct_plan_exact_lattice(a, b).unit, extent[2] = {extent_of(a), extent_of(b)};
+    for (int k = 0; k < 2; k++)
+        if (extent[k] > 0 && extent[k] < MIN_STEPS * unit)
+            return ct_fail(error, CT_OUT_OF_RANGE, "method",
+                           "they extend over %g m and %g m, more apart than the 40 bits of exact coordinates can hold: "
+                           "split the larger mesh, or choose method \"ldi\"",
+                           extent[0], extent[1]);
+    return CT_OK;
+}
+
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     (void)device, (void)settings;
+    ct_status status = check_extents(pair, error);
+    if (status) return status;
     for (int b = 0; b < 2; b++)
         if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
     pair->n_contacts = 1;

@@ -124,8 +124,10 @@ static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
         chunk->count += (g[0] | g[1] | g[2]) != 0;
         for (int k = 0; k < 3; k++) {
             chunk->force[k] += g[k];
-            struct candidate one = {.body = chunk->body, .vertex = v, .size = g[k] < 0 ? -g[k] : g[k]};
-            if (one.size >= chunk->best[k].size && is_better(exact, &one, &chunk->best[k])) chunk->best[k] = one;
+            const int64_t size = g[k] < 0 ? -g[k] : g[k];
+            if (size < chunk->best[k].size || !size) continue; /* most */
+            struct candidate one = {.body = chunk->body, .vertex = v, .size = size};
+            if (is_better(exact, &one, &chunk->best[k])) chunk->best[k] = one;
         }
     }
 }
