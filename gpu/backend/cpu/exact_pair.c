@@ -459,6 +459,8 @@ static void total_sums(ct_exact_pair *exact) {
     for (int b = 0; b < 2; b++) {
         const ct_exact_part *part = &exact->part[b];
         const ct_exact_surface *surface = &part->surface[exact->pass];
+        const ct_exact_body *other = &exact->part[1 - b].body;
+        const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
         double area = 0, near_area = 0;
         for (uint32_t k = 0; k < surface->n_added; k++) {
             const ct_cluster_sums *s = &surface->sums[k];
@@ -471,9 +473,12 @@ static void total_sums(ct_exact_pair *exact) {
             rounding[b] += s->rounding;
             arithmetic[b] += s->reach * s->area * 0x1p-47; /* products and sums of doubles, over 128 triangles */
             if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
+            /* Triangles change their area as their corners move: within the other body, by two steps along each of
+             * three edges at most, none longer than its box there. */
             const ct_node_box box = ct_exact_node_box(&part->body, surface->added[k]);
-            const double size = box.hi[0] - box.lo[0] + (box.hi[1] - box.lo[1]) + (box.hi[2] - box.lo[2]);
-            near_area += 4 * CT_CLUSTER_TRIANGLES * size; /* triangles change their area as their corners move */
+            double size = 0;
+            for (int i = 0; i < 3; i++) size += fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
+            near_area += 6 * CT_CLUSTER_TRIANGLES * size;
         }
         moved_volume[b] = measure_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
     }
