@@ -326,7 +326,7 @@ static void test_extents_of_exact(void **state) {
             assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
             assert_int_equal(step.result->n_contacts, 1);
             const ct_contact *c = &step.result->contacts[0];
-            assert_true(fabs(c->volume - 0.5) <= c->error_bound && c->error_bound < 1e-3);
+            assert_true(fabs(c->volume - 0.5) <= c->error_bound && fabs(c->volume - 0.5) < 1e-9);
         }
         ct_result_free(&step.result);
         stage_close(&stage);
