@@ -372,9 +372,9 @@ static void test_nearly_coincident_bodies(void **state) {
     (void)state;
     uint64_t rng = 7;
     struct errors errors = {0};
-    for (int i = 0; i < 110; i++) {
+    for (int i = 0; i < 66; i++) {
         struct shape shape = shape_of_kind(i % KINDS, &rng);
-        const double by = pow(10, -4 - i / 10);
+        const double by = pow(10, -4 - i / 6);
         double turn[12], nearly[12], pose[12];
         shape_pose_random(&rng, 1, turn);
         shape_pose_axis((double[]){shape_uniform(&rng, -1, 1), 1, 0.5}, by * shape_uniform(&rng, -1, 1),
@@ -511,7 +511,7 @@ static void test_edges_on_a_face(void **state) {
     (void)state;
     uint64_t rng = 15;
     struct errors errors = {0};
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 16; i++) {
         enum { TEETH = 100 };
         struct shape comb = shape_begin(4 * TEETH + 6, 8 * TEETH + 8), plate = shape_box(4, 4, 1);
         for (int k = 0; k <= 2 * TEETH; k++) /* a zigzag from -1 to 1 along x, its edges along y */

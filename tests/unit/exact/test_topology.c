@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mesh/mesh.h"
 #include "tests/scenes/build.h"
 #include "tests/unit/unit.h"
 

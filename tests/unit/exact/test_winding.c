@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mesh/mesh.h"
 #include "tests/scenes/build.h"
 #include "tests/unit/unit.h"
 
@@ -89,8 +90,8 @@ static ct_placed_cluster *place(struct two_bodies *pair, int b, uint32_t cluster
                              .vertices = clusters->vertices + first,
                              .corners = body->topology->corners + (size_t)cluster * CT_CLUSTER_TRIANGLES};
     c->points = aligned_alloc(64, (c->n_vertices * sizeof *c->points + 63) / 64 * 64);
-    c->boxes = aligned_alloc(64, 6 * sizeof *c->boxes);
-    assert_true(c->points && c->boxes);
+    c->floats = aligned_alloc(64, (sizeof *c->floats + 63) / 64 * 64);
+    assert_true(c->points && c->floats);
     pair->kernels->place(c, &body->pose, body->positions);
     assert_true(c->residual == 0);
     body->placed_as[cluster] = body->n_placed;
@@ -131,7 +132,7 @@ static void open_body(struct one_body *one, const struct shape *shape, const flo
 static void close_body(struct one_body *one) {
     for (uint32_t i = 0; i < one->body.n_placed; i++) {
         free(one->body.placed[i].points);
-        free(one->body.placed[i].boxes);
+        free(one->body.placed[i].floats);
     }
     for (uint32_t i = 0; i < one->n_crossed; i++) {
         free(one->crossed[i].triangles);
@@ -318,7 +319,7 @@ static void test_random_boxes(void **state) {
     (void)state;
     uint64_t rng = 1;
     struct counts counts = {0};
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 40; i++) {
         struct shape a = random_boxes(&rng, 1 + i % 30), b = random_boxes(&rng, 1 + (7 * i) % 20);
         check((const struct shape *[]){&a, &b}, (const float *[]){a.positions, b.positions}, i, &counts);
         shape_free(&a);
@@ -333,7 +334,7 @@ static void test_random_surfaces(void **state) {
     (void)state;
     uint64_t rng = 2;
     struct counts counts = {0};
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 90; i++) {
         struct shape a = i % 3 ? shape_icosphere(1, i % 2) : shape_torus(1, 0.4, 20, 12),
                      b = i % 5 ? shape_torus(1, 0.4, 5, 4) : shape_icosphere(1, 2);
         struct shape moved[2] = {shape_copy(&a), shape_copy(&b)};
