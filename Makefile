@@ -6,6 +6,7 @@
 #   make demo            set-up, build, and two simulators against one server
 #   make test            set-up, build, and every test
 #   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
+#   make manifold        the method exact against manifold3d on PAIRS=20000 pairs of meshes; make test takes 200
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
@@ -351,7 +352,7 @@ demo: setup
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all unit golden e2e asan tsan fuzz fuzz-bins fuzz-smoke bench
+.PHONY: test test-all unit golden e2e manifold asan tsan fuzz fuzz-bins fuzz-smoke bench
 test: setup
 	@$(MAKE) --no-print-directory $(J) test-all
 test-all:
@@ -367,12 +368,17 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 # What takes 1,500 s hangs, on however busy a machine: it ends then, and its threads' stacks are shown.
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
-e2e: all venv
+e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
 	    --timeout 1500 --timeout-method thread -o cache_dir=$(abspath build/pytest) \
-	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/tools) $(PYTEST_ARGS)
+	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/tools tests/manifold) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server.
 E2E_SANITIZED = --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py
+
+PAIRS ?= 20000
+manifold: $(B)/tests/manifold/pairs venv
+	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
+	    tests/manifold $(PYTEST_ARGS)
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit

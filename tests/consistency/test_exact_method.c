@@ -366,6 +366,27 @@ static void test_identical_bodies(void **state) {
     }
 }
 
+/* A body against itself turned and moved by 10^-4 to 10^-14: all faces are nearly coplanar, their distances around and
+ * below a unit of the lattice, so rounding moves surfaces through each other everywhere. */
+static void test_nearly_coincident_bodies(void **state) {
+    (void)state;
+    uint64_t rng = 7;
+    struct errors errors = {0};
+    for (int i = 0; i < 66; i++) {
+        struct shape shape = shape_of_kind(i % KINDS, &rng);
+        const double by = pow(10, -4 - i / 6);
+        double turn[12], nearly[12], pose[12];
+        shape_pose_random(&rng, 1, turn);
+        shape_pose_axis((double[]){shape_uniform(&rng, -1, 1), 1, 0.5}, by * shape_uniform(&rng, -1, 1),
+                        (double[]){by * shape_uniform(&rng, -1, 1), by * shape_uniform(&rng, -1, 1), 0}, nearly);
+        compose(turn, nearly, pose);
+        check_pair(&shape, turn, &shape, pose, 0, &errors);
+        shape_free(&shape);
+    }
+    print_errors("nearly coincident", &errors);
+    assert_true(errors.contacts == errors.pairs && errors.volume < 1e-9);
+}
+
 /* A stack of equal boxes, each 1/64 deep in the next, with coincident sides: each pushes the next one straight up. */
 static void test_stack(void **state) {
     (void)state;
@@ -482,6 +503,48 @@ static void test_self_overlap(void **state) {
     shape_free(&shells);
     shape_free(&box);
     shape_free(&probe);
+}
+
+/* A comb whose edges touch a plate, to within a unit: hundreds of edges may or may not cross it. A peg is half in it.
+ */
+static void test_edges_on_a_face(void **state) {
+    (void)state;
+    uint64_t rng = 15;
+    struct errors errors = {0};
+    for (int i = 0; i < 16; i++) {
+        enum { TEETH = 100 };
+        struct shape comb = shape_begin(4 * TEETH + 6, 8 * TEETH + 8), plate = shape_box(4, 4, 1);
+        for (int k = 0; k <= 2 * TEETH; k++) /* a zigzag from -1 to 1 along x, its edges along y */
+            for (int side = -1; side <= 1; side += 2)
+                shape_add_vertex(&comb, (double)(k - TEETH) / TEETH, side, k % 2 ? 0.5 : 0.625);
+        for (int corner = -1; corner <= 1; corner += 2)
+            for (int side = -1; side <= 1; side += 2) shape_add_vertex(&comb, corner, side, 1);
+        const uint32_t n = 2 * TEETH, top = 2 * (n + 1); /* top: left front, left back, right front, right back */
+        for (uint32_t k = 0; k < n; k++) {
+            shape_add_quad(&comb, 2 * k, 2 * k + 1, 2 * k + 3, 2 * k + 2);
+            shape_add_triangle(&comb, 2 * k, 2 * k + 2, top);
+            shape_add_triangle(&comb, 2 * k + 3, 2 * k + 1, top + 1);
+        }
+        shape_add_triangle(&comb, top, 2 * n, top + 2);
+        shape_add_triangle(&comb, 2 * n + 1, top + 1, top + 3);
+        shape_add_quad(&comb, top, top + 2, top + 3, top + 1);
+        shape_add_quad(&comb, 0, top, top + 1, 1);
+        shape_add_quad(&comb, 2 * n, 2 * n + 1, top + 3, top + 2);
+        struct shape peg = shape_box(0.2, 0.2, 0.2);
+        append(&comb, &peg, -1.6, 0, 0.5); /* half in the plate, so that there is a contact, with a bound */
+        shape_free(&peg);
+        double turn[12], over[12], pose[12];
+        shape_pose_random(&rng, 1, turn);
+        shape_pose_identity(over);
+        over[11] = i % 4 ? shape_uniform(&rng, -1, 1) * pow(10, -8 - i % 6) : 0;
+        if (i % 2) over[3] = 1.5; /* half of it beyond the plate */
+        compose(turn, over, pose);
+        check_pair(&plate, turn, &comb, pose, 0, &errors);
+        shape_free(&comb);
+        shape_free(&plate);
+    }
+    print_errors("edges on a face", &errors);
+    assert_true(errors.contacts == errors.pairs && errors.volume < 1e-9);
 }
 
 /* ---- surfaces as bad as they come ---- */
@@ -711,6 +774,8 @@ int main(void) {
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_identical_bodies),
+        cmocka_unit_test(test_nearly_coincident_bodies),
+        cmocka_unit_test(test_edges_on_a_face),
         cmocka_unit_test(test_stack),
         cmocka_unit_test(test_lattices_of_cubes),
         cmocka_unit_test(test_self_overlap),

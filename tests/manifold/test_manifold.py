@@ -1,0 +1,265 @@
+"""test_manifold.py - the method exact against manifold3d, the only other library that gives the volume of two meshes'
+intersection exactly and says which triangle each of its faces comes from, which gives the gradient.
+
+200 pairs run by default; MANIFOLD_PAIRS=20000 (make manifold) runs more of the same. What fails can be run alone:
+MANIFOLD_FIRST=<number of the pair> MANIFOLD_PAIRS=1.
+
+manifold's arithmetic is double, and it moves vertices by up to its tolerance (Manifold.get_tolerance(), about 1e-12 of
+the bodies' size). How far that goes is measured: every pair is also computed turned and moved, which does not change the
+volume, and its error is taken to be three times the spread of the three volumes. It is never taken to be less than the
+tolerance times the intersection's surface.
+"""
+import math
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+manifold3d = pytest.importorskip("manifold3d", reason="manifold3d is not installed; make setup installs it")
+
+PAIRS = int(os.environ.get("MANIFOLD_PAIRS", "200"))
+FIRST = int(os.environ.get("MANIFOLD_FIRST", "0"))
+CHUNK = 200  # pairs that one run of the driver computes
+
+
+# ---- shapes: (positions as float32, triangles) ----
+
+def box(x, y, z):
+    corners = np.array([[i, j, k] for i in (-1, 1) for j in (-1, 1) for k in (-1, 1)]) * np.array([x, y, z]) / 2
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return corners, [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
+
+
+def tetrahedron(size):
+    return np.array([[0, 0, 0], [size, 0, 0], [0, size, 0], [0, 0, size]]), [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
+
+
+def lathe(n, heights, radius):
+    """Rings of n vertices about z, closed by fans; radius(angle, height)."""
+    angle = 2 * math.pi * np.arange(n) / n
+    rings = [np.stack([radius(angle, z) * np.cos(angle), radius(angle, z) * np.sin(angle), np.full(n, z)], 1)
+             for z in heights]
+    m = len(heights)
+    positions = np.concatenate(rings + [[[0, 0, heights[0]], [0, 0, heights[-1]]]])
+    triangles = []
+    for i in range(n):
+        j = (i + 1) % n
+        triangles += [(m * n, j, i), (m * n + 1, (m - 1) * n + i, (m - 1) * n + j)]
+        for k in range(m - 1):
+            a, b, c, d = k * n + i, k * n + j, (k + 1) * n + j, (k + 1) * n + i
+            triangles += [(a, b, c), (a, c, d)]
+    return positions, triangles
+
+
+def ring(n, m, inner, outer, height):
+    """A tube about z with a rectangle as its section; inner(angle, z) is the radius of the hole."""
+    angle = 2 * math.pi * np.arange(n) / n
+    profile = [(z, True) for z in np.linspace(height / 2, -height / 2, m)] + [(-height / 2, False), (height / 2, False)]
+    positions, rows = [], len(profile)
+    for z, is_inner in profile:
+        r = inner(angle, z) if is_inner else np.full(n, outer)
+        positions.append(np.stack([r * np.cos(angle), r * np.sin(angle), np.full(n, z)], 1))
+    triangles = []
+    for i in range(n):
+        j = (i + 1) % n
+        for k in range(rows):
+            a, b, c, d = k * n + i, k * n + j, (k + 1) % rows * n + j, (k + 1) % rows * n + i
+            triangles += [(a, b, c), (a, c, d)]
+    return np.concatenate(positions), triangles
+
+
+def thread(pitch, depth):
+    return lambda angle, z: 0.5 + depth * np.cos(angle - 2 * math.pi * z / pitch)
+
+
+def blob(rng):
+    waves = rng.integers(1, 5, (4, 2))
+    sizes = rng.uniform(0, 0.08, 4)
+
+    def radius(angle, z):
+        r = math.sqrt(max(0.0, 0.36 - z * z)) + 0.05
+        return r * (1 + sum(s * np.cos(a * angle + 6 * b * z) for (a, b), s in zip(waves, sizes)))
+    return lathe(24, np.linspace(-0.6, 0.6, 16), radius)
+
+
+KINDS = ["box", "tetrahedron", "cone", "plate", "blob", "bolt", "nut", "cylinder", "needle"]
+
+
+def make(kind, rng):
+    shape = {
+        "box": lambda: box(*rng.uniform(0.3, 1.5, 3)),
+        "tetrahedron": lambda: tetrahedron(rng.uniform(0.6, 1.5)),
+        "cone": lambda: lathe(int(rng.integers(5, 40)), [0, 1], lambda a, z: np.full(len(a), 0.6 - 0.55 * z)),
+        "plate": lambda: box(2, 2, 10 ** rng.uniform(-4, -1)),
+        "blob": lambda: blob(rng),
+        "bolt": lambda: lathe(24, np.linspace(-0.5, 0.5, 41), thread(0.25, 0.06)),
+        "nut": lambda: ring(24, 21, thread(0.25, 0.06), 1, 0.5),
+        "cylinder": lambda: lathe(24, [-0.5, 0, 0.5], lambda a, z: np.full(len(a), 0.4)),
+        "needle": lambda: tetrahedron(1)if rng.random() < 0.5 else box(2, 0.01, 0.01),
+    }[kind]()
+    return np.asarray(shape[0], np.float32), np.asarray(shape[1], np.uint32)
+
+
+# ---- placements ----
+
+def random_rotation(rng):
+    q = rng.normal(size=4)
+    w, x, y, z = q / np.linalg.norm(q)
+    return np.array([[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                     [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                     [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)]])
+
+
+def pose(rotation, translation):
+    return np.concatenate([rotation, np.asarray(translation, float)[:, None]], 1)
+
+
+def apply(p, positions):
+    return positions.astype(float) @ p[:, :3].T + p[:, 3]
+
+
+def place(way, shapes, rng):
+    """Both poses. deep: anyhow, overlapping; grazing: the outermost vertices along a direction just pass each other;
+    aligned: not turned, at multiples of 1/4, so that faces coincide; coincident: one pose for both, turned; threaded:
+    about one axis."""
+    if way == "aligned":
+        return [pose(np.eye(3), rng.integers(-2, 3, 3) / 4) for _ in range(2)]
+    turn = random_rotation(rng)
+    if way == "coincident":
+        return [pose(turn, rng.uniform(-1, 1, 3))] * 2
+    if way == "threaded":
+        by = np.array([0, 0, rng.uniform(-0.3, 0.3)]) + rng.uniform(-0.02, 0.02, 3)
+        tilt = np.eye(3) + 0.02 * rng.normal(size=(3, 3))
+        tilt, _ = np.linalg.qr(tilt)
+        tilt *= np.sign(np.diag(tilt))
+        return [pose(turn, [0, 0, 0]), pose(turn @ tilt, turn @ by)]
+    poses = [pose(random_rotation(rng), rng.uniform(-0.4, 0.4, 3)) for _ in range(2)]
+    if way == "grazing":
+        normal = rng.normal(size=3)
+        normal /= np.linalg.norm(normal)
+        points = [apply(p, s[0]) for p, s in zip(poses, shapes)]
+        top, bottom = points[0][np.argmax(points[0] @ normal)], points[1][np.argmin(points[1] @ normal)]
+        poses[1][:, 3] += top - bottom - normal * 10 ** rng.uniform(-5, -1)
+    return poses
+
+
+# ---- the engine ----
+
+def run_engine(pairs):
+    """[(volume, bound, [gradient of body 0, of body 1])]; bound None: no contact."""
+    text = b""
+    for shapes, poses in pairs:
+        text += np.array([n for p, t in shapes for n in (len(p), len(t))], np.uint32).tobytes()
+        for positions, triangles in shapes:
+            text += positions.tobytes() + triangles.tobytes()
+        text += np.array(poses, float).tobytes()
+    program = os.path.join(os.environ.get("BUILD", "build"), "tests/manifold/pairs")
+    out = subprocess.run([program], input=text, stdout=subprocess.PIPE, check=True).stdout
+    at, answers = 0, []
+    for shapes, _ in pairs:
+        n_contacts, _ = np.frombuffer(out, np.uint32, 2, at)
+        volume, bound = np.frombuffer(out, float, 2, at + 8)
+        at += 24
+        gradients = []
+        for positions, _ in shapes:
+            gradients.append(np.frombuffer(out, float, 3 * len(positions), at).reshape(-1, 3))
+            at += 24 * len(positions)
+        answers.append((volume, bound if n_contacts else None, gradients))
+    assert at == len(out)
+    return answers
+
+
+# ---- manifold ----
+
+def intersect(points, triangles):
+    """The intersection as a Manifold, and each operand's original id."""
+    first = manifold3d.Manifold.reserve_ids(2)
+    bodies = [manifold3d.Manifold(manifold3d.Mesh64(p, t.astype(np.uint64), run_index=np.array([0, 3 * len(t)], np.uint64),
+                                                    run_original_id=np.array([first + i], np.uint32),
+                                                    face_id=np.arange(len(t), dtype=np.uint64)))
+              for i, (p, t) in enumerate(zip(points, triangles))]
+    return bodies[0] ^ bodies[1], [first, first + 1]
+
+
+def run_manifold(shapes, poses, rng):
+    """(volume, its error, the intersection's surface)"""
+    volumes, surface = [], 0
+    for copy in range(3):
+        turn = pose(np.eye(3), [0, 0, 0]) if copy == 0 else pose(random_rotation(rng), rng.uniform(-0.5, 0.5, 3))
+        points = [apply(turn, apply(p, s[0])) for p, s in zip(poses, shapes)]
+        both, _ = intersect(points, [s[1] for s in shapes])
+        assert both.status() == manifold3d.Error.NoError
+        volumes.append(both.volume())
+        surface = max(surface, both.surface_area())
+        tolerance = both.get_tolerance()
+    return volumes[0], max(3 * (max(volumes) - min(volumes)), tolerance * surface), surface
+
+
+def gradients_of(shapes, poses):
+    """dV/dx of all vertices: each face of the intersection counts to the corners of the triangle that it comes from, by
+    the barycentric coordinates of its middle. None where manifold does not say which triangle that is."""
+    points = [apply(p, s[0]) for p, s in zip(poses, shapes)]
+    both, ids = intersect(points, [s[1] for s in shapes])
+    mesh = both.to_mesh64()
+    corners = mesh.vert_properties[:, :3][mesh.tri_verts]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) / 2
+    middle = corners.mean(1)
+    gradients = [np.zeros((len(p), 3)) for p in points]
+    for run, original in enumerate(mesh.run_original_id):
+        body = ids.index(original)
+        part = slice(mesh.run_index[run] // 3, mesh.run_index[run + 1] // 3)
+        vertices = shapes[body][1][mesh.face_id[part]]
+        a, b, c = (points[body][vertices[:, k]] for k in range(3))
+        normal = np.cross(b - a, c - a)
+        size = (normal * normal).sum(1)
+        weight = np.stack([(np.cross(c - b, middle[part] - b) * normal).sum(1) / size,
+                           (np.cross(a - c, middle[part] - c) * normal).sum(1) / size,
+                           (np.cross(b - a, middle[part] - a) * normal).sum(1) / size])
+        for k in range(3):
+            np.add.at(gradients[body], vertices[:, k], weight[k][:, None] * area[part])
+    return gradients
+
+
+# ---- the test ----
+
+WAYS = ["deep", "grazing", "deep", "aligned", "deep", "grazing", "coincident", "threaded"]
+
+
+def pair_of(number):
+    """Pair `number` depends on nothing but its number."""
+    rng = np.random.default_rng(number)
+    way = WAYS[number % len(WAYS)]
+    kinds = ["bolt", "nut"] if way == "threaded" else [KINDS[k] for k in rng.integers(0, len(KINDS), 2)]
+    shapes = [make(k, rng) for k in kinds]
+    if way == "coincident" and number % 3:
+        shapes[1] = shapes[0]
+    return "%d: %s, %s %s" % (number, way, *kinds), way, shapes, place(way, shapes, rng)
+
+
+def test_pairs():
+    ratios, errors, gradient_errors, contacts = [], [], [], 0
+    for first in range(FIRST, FIRST + PAIRS, CHUNK):
+        pairs = [pair_of(i) for i in range(first, min(first + CHUNK, FIRST + PAIRS))]
+        answers = run_engine([(shapes, poses) for _, _, shapes, poses in pairs])
+        for i, ((name, way, shapes, poses), (volume, bound, gradients)) in enumerate(zip(pairs, answers)):
+            expected, unsure, surface = run_manifold(shapes, poses, np.random.default_rng([first + i, 1]))
+            if bound is None:  # none, or so little that the engine cannot tell it from none
+                assert expected <= unsure + 1e-10, (name, expected, unsure)
+                continue
+            contacts += 1
+            error = abs(volume - expected)
+            assert error <= bound + unsure, (name, volume, expected, bound, unsure)
+            ratios.append(error / (bound + unsure))
+            errors.append(error / volume)
+            if way in ("aligned", "coincident"):
+                continue  # manifold's faces are those of one of the bodies, the engine's gradient is shared by both
+            reference = gradients_of(shapes, poses)
+            size = sum(np.abs(g).sum() for g in reference)
+            worst = max(np.abs(g - r).max() for g, r in zip(gradients, reference))
+            gradient_errors.append(worst / size)
+            assert worst <= 1e-7 * size + 1e-11, (name, worst, size)
+    print("%d pairs, %d in contact; volume: relative error %.1e (median %.1e), %.2f of what is allowed; gradient: %.1e of "
+          "its size (median %.1e)" % (PAIRS, contacts, max(errors), np.median(errors), max(ratios),
+                                      max(gradient_errors), np.median(gradient_errors)))
+    assert PAIRS < 100 or contacts > 0.6 * PAIRS
