@@ -15,9 +15,8 @@ struct registry {
     pthread_mutex_t lock;   /* guards all that follows */
     slots meshes;           /* of mesh_entry */
     uint64_t mesh_bytes;
-    slots scenes;         /* of scene */
-    uint64_t scene_bytes; /* without kept answers */
-    atomic_uint_fast64_t kept_bytes;
+    slots scenes;      /* of scene */
+    answer_store kept; /* its lists are guarded by the scheduler's lock, its scene_bytes are written under this one */
     uint64_t bodies;
     session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */
     uint32_t n_sessions, session_room;

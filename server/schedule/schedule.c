@@ -164,7 +164,7 @@ void scheduler_stop(scheduler **scheduler) {
         for (size_t i = 0; i < n; i++) {
             scene *scene = scene_acquire(ending->registry, handles[i], NULL);
             if (!scene) continue;
-            sequence_clear(&scene->sequence);
+            sequence_clear(&scene->sequence, registry_kept_answers(ending->registry));
             command_close_scene(ending, scene);
             scene_release(&scene);
         }
@@ -227,8 +227,10 @@ static command *in_flight_step(const scene *scene, uint64_t number) {
     return NULL;
 }
 
-/* A numbered step: true if it is the next one; else it was dealt with, and *outcome tells how. */
-static bool is_next_step(scheduler *scheduler, command *command, submit_outcome *outcome, struct command **displaced) {
+/* A numbered step: true if it is to be queued, as the next one or as a repeat of one whose answer is kept (is_repeat);
+ * else it was dealt with, and *outcome tells how. */
+static bool should_queue_step(scheduler *scheduler, command *command, submit_outcome *outcome,
+                              struct command **displaced) {
     sequence *sequence = &command->target->sequence;
     uint64_t number = command->in.step.sequence;
     step_answer *kept = NULL;
@@ -243,12 +245,10 @@ static bool is_next_step(scheduler *scheduler, command *command, submit_outcome 
     case SEQUENCE_NEW:
         return true;
     case SEQUENCE_KEPT:
-        command->out.step.answer = step_answer_retain(kept);
-        command->out.step.cached = true;
-        command->error = kept->error;
-        metrics_add(scheduler->metrics, METRICS_STEPS_CACHED, 1);
-        *outcome = SUBMIT_DONE;
-        return false;
+        step_answer_release(&command->answer);
+        command->answer = step_answer_retain(kept);
+        command->is_repeat = true;
+        return true;
     case SEQUENCE_IN_FLIGHT: {
         struct command *first = in_flight_step(command->target, number);
         if (!first) {
@@ -305,9 +305,9 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
             return SUBMIT_REFUSED;
         }
         if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
-        if (numbered && !is_next_step(scheduler, command, &outcome, displaced)) return outcome;
+        if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
         if (!has_room(scheduler, command)) {
-            if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
+            if (numbered && !command->is_repeat) sequence_refuse(&scene->sequence, command->in.step.sequence);
             return SUBMIT_REFUSED;
         }
     } else if (scene->closing) {
@@ -317,7 +317,11 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         (command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_STEP)) {
         scene_adopt(scheduler->registry, scene, command->asker);
     }
-    if (numbered) sequence_admit(&scene->sequence, command->in.step.sequence);
+    if (command->is_repeat) {
+        metrics_add(scheduler->metrics, METRICS_STEPS_CACHED, 1);
+    } else if (numbered) {
+        sequence_admit(&scene->sequence, command->in.step.sequence);
+    }
     if (command->kind == COMMAND_CLOSE) scene->closing = true;
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
     atomic_fetch_add(&command->asker->pending, 1);
@@ -348,10 +352,11 @@ static bool is_draining(scheduler *scheduler, command *command) {
 submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->error = (server_error){0};
     memset(&command->out, 0, sizeof command->out);
-    command->superseded = false;
+    command->superseded = command->is_repeat = false;
     command->next = command->follower = NULL;
     command->answer = NULL;
     command->submitted_ns = clock_ns();
+    if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;
     if (command->kind == COMMAND_ADD_BODY) { /* whether there is such a mesh is told when it runs */
         mesh_record mesh;

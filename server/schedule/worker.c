@@ -78,6 +78,7 @@ static void run_taken(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     runner->n_steps = 0;
     for (command *command = runner->first_taken; command; command = command->next) {
+        if (command->is_repeat) continue; /* its answer is there */
         if (command->error.code != CONTACTD_OK) {
             if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
@@ -118,17 +119,18 @@ static void note_loss(runner *runner) {
 static void end_command(scheduler *scheduler, command *command) {
     scene *scene = command->target;
     if (command->kind == COMMAND_STEP) {
-        scene->stepping = NULL;
+        if (!command->is_repeat) scene->stepping = NULL;
         struct command *asker = command->follower ? command->follower : command;
         asker->out.step.answer = step_answer_retain(command->answer);
+        asker->out.step.cached = command->is_repeat;
         asker->error = command->answer->error;
-        if (command->asker != scheduler->nobody) {
+        if (command->asker != scheduler->nobody && !command->is_repeat) {
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
         }
         atomic_fetch_sub(&command->asker->in_flight, 1);
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
-            sequence_clear(&scene->sequence);
+            sequence_clear(&scene->sequence, registry_kept_answers(scheduler->registry));
         } else {
             scene->closing = false; /* its deadline had passed */
         }

@@ -85,6 +85,15 @@ static void forget(command *commands, int n) {
     n_done = 0;
 }
 
+/* Of one that is answered: done is called for it as for a step. */
+static void repeat_step(world *world, command *command, uint64_t session, uint64_t scene, uint64_t number) {
+    int before = n_done;
+    assert_int_equal(step(world, command, session, scene, number), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, before + 1);
+    assert_true(command->out.step.cached);
+}
+
 static void test_steps_and_numbers(void **state) {
     world *world = *state;
     uint64_t session = open_session(world), scene = open_scene(world, session, 8);
@@ -102,7 +111,7 @@ static void test_steps_and_numbers(void **state) {
         assert_true(result->contacts[0].volume > 0.1249 && result->contacts[0].volume < 0.1251);
     }
     /* A repeat is answered from what is kept, with the very same answer. */
-    assert_int_equal(step(world, &steps[5], session, scene, 3), SUBMIT_DONE);
+    repeat_step(world, &steps[5], session, scene, 3);
     assert_true(steps[5].out.step.cached);
     assert_ptr_equal(steps[5].out.step.answer, steps[2].out.step.answer);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 5);
@@ -150,7 +159,7 @@ static void test_failed_step_uses_its_number_up(void **state) {
     assert_int_equal(steps[0].error.code, CONTACTD_OK);
     assert_true(steps[1].error.code == CONTACTD_WRONG_LENGTH || steps[1].error.code == CONTACTD_INVALID_ARGUMENT);
     assert_int_equal(steps[2].error.code, CONTACTD_OK);
-    assert_int_equal(step(world, &repeat, session, scene, 2), SUBMIT_DONE);
+    repeat_step(world, &repeat, session, scene, 2);
     assert_int_equal(repeat.error.code, steps[1].error.code);
     assert_string_equal(repeat.error.message, steps[1].error.message);
     step_answer_release(&repeat.out.step.answer);
@@ -231,11 +240,64 @@ static void test_deadline(void **state) {
     assert_int_equal(next.error.code, CONTACTD_OK);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_DEADLINES), 1);
-    assert_int_equal(step(world, &repeat, session, scene, 1), SUBMIT_DONE);
+    repeat_step(world, &repeat, session, scene, 1);
     assert_int_equal(repeat.error.code, CONTACTD_DEADLINE_EXCEEDED);
     step_answer_release(&repeat.out.step.answer);
     step_answer_release(&late.out.step.answer);
     forget(&next, 1);
+}
+
+/* A repeat of an answered step counts in the queue and among the session's steps in flight. */
+static void test_repeats_are_admitted(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command first, repeats[IN_FLIGHT], extra;
+    assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    n_done = 0;
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        repeats[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+        repeats[i].in.step.sequence = 1;
+        repeats[i].deadline_ns = 1; /* the answer is there, so no deadline matters */
+        assert_int_equal(scheduler_submit(world->scheduler, &repeats[i]), SUBMIT_QUEUED);
+    }
+    assert_int_equal(step(world, &extra, session, scene, 1), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    scheduler_kick(world->scheduler);
+    wait_for(world, IN_FLIGHT);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_true(repeats[i].out.step.cached);
+        assert_ptr_equal(repeats[i].out.step.answer, first.out.step.answer);
+    }
+    forget(repeats, IN_FLIGHT);
+    /* A repeat that was refused keeps no later step back. */
+    assert_int_equal(step(world, &extra, session, scene, 2), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 2);
+    forget(&extra, 1);
+    forget(&first, 1);
+}
+
+/* A deadline that passed before the step was submitted, while its message waited to be received. */
+static void test_deadline_before_submission(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command late = {.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    late.in.step.sequence = 1;
+    late.received_ns = clock_ns() - 5000000;
+    late.deadline_ns = late.received_ns + 2000000;
+    assert_int_equal(scheduler_submit(world->scheduler, &late), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    assert_int_equal(late.error.code, CONTACTD_DEADLINE_EXCEEDED);
+    double waited, deadline;
+    assert_int_equal(sscanf(late.error.message, "it waited for %lf ms, its deadline was %lf ms", &waited, &deadline),
+                     2);
+    assert_true(waited >= 5 && waited < 60000);
+    assert_true(deadline == 2);
+    forget(&late, 1);
 }
 
 /* Everyone may look, in turn with what else is asked of the scene; but the I/O thread does not do it. */
@@ -485,6 +547,8 @@ int main(void) {
         WITH_WORLD(test_repeat_in_flight_takes_over),
         WITH_WORLD(test_busy),
         WITH_WORLD(test_deadline),
+        WITH_WORLD(test_repeats_are_admitted),
+        WITH_WORLD(test_deadline_before_submission),
         WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
         WITH_WORLD(test_settings_are_checked),
