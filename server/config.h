@@ -34,6 +34,8 @@
     SIZE(scene_memory, "8G", 1 << 16, INT64_MAX, "memory for scenes: bodies' positions and kept answers")              \
     SIZE(scratch_memory, "0", 0, INT64_MAX, "memory that one batch of steps may use; 0: the machine's")                \
     SIZE(max_message, "256M", 1 << 16, INT64_C(1) << 40, "largest message or HTTP body")                               \
+    SIZE(unread_per_client, "64M", 1 << 16, INT64_MAX, "answers that one client may leave unread; more are BUSY")      \
+    SIZE(unread_memory, "512M", 1 << 16, INT64_MAX, "the same of all clients together")                                \
     COUNT(max_sessions, "1024", 1, 1000000, "clients connected at once")                                               \
     COUNT(max_scenes, "16384", 1, 1000000, "scenes open at once")                                                      \
     COUNT(queue, "4096", 1, 1000000, "commands waiting; more are answered BUSY")                                       \

@@ -17,7 +17,11 @@
 
 enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5, EXIT_DEVICE = 6 };
 enum { MAX_LINGER_MS = 2000 };
-enum { OTHER_FILES = 512 }; /* open at once beside one for each client: HTTP's connections, what the engine needs */
+enum {
+    MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
+    HTTP_CONNECTIONS = 256, /* at most */
+    OTHER_FILES = 192,      /* open at once beside connections: what the engine and the log need */
+};
 
 extern char **environ;
 
@@ -86,14 +90,13 @@ static bool start_middle(parts *parts, server_error *error) {
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
-    parts->service = (service){
-        .config = config,
-        .engine = parts->engine,
-        .metrics = parts->metrics,
-        .registry = parts->registry,
-        .scheduler = parts->scheduler,
-        .started_ns = clock_ns(),
-    };
+    service *service = &parts->service;
+    service->config = config;
+    service->engine = parts->engine;
+    service->metrics = parts->metrics;
+    service->registry = parts->registry;
+    service->scheduler = parts->scheduler;
+    service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
         if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {
             return server_fail(error, CONTACTD_INTERNAL, "server", "", "the system gives no random numbers");
@@ -102,22 +105,28 @@ static bool start_middle(parts *parts, server_error *error) {
     return true;
 }
 
-/* Many systems start programs with fewer files than --max-sessions clients need, but let them ask for more. */
-static void raise_file_limit(const config *config) {
-    const rlim_t need = (rlim_t)config->max_sessions + OTHER_FILES;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need) return;
-    rlim_t most = limit.rlim_max < need ? limit.rlim_max : need;
-    if (most > limit.rlim_cur) {
-        limit.rlim_cur = most;
+/* Many systems start programs with fewer files than --max-sessions clients need, but let them ask for more. Both sides
+ * get their own number of connections, so that neither can take the other's. */
+static void share_files(parts *parts) {
+    const config *config = &parts->config;
+    const rlim_t clients = (rlim_t)config->max_sessions + MORE_CONNECTIONS;
+    const rlim_t need = clients + HTTP_CONNECTIONS + OTHER_FILES;
+    struct rlimit limit = {need, need};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < need) {
+        limit.rlim_cur = limit.rlim_max < need ? limit.rlim_max : need;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < need) {
-        log_warn("main",
-                 "%" PRIu64 " files may be open at once (ulimit -n), but --max-sessions %" PRIu64 " needs %" PRIu64
-                 ": raise the one or lower the other; clients beyond it cannot connect",
-                 (uint64_t)limit.rlim_cur, config->max_sessions, (uint64_t)need);
-    }
+    bool is_short = limit.rlim_cur < need;
+    rlim_t files = is_short ? limit.rlim_cur : need;
+    rlim_t http = is_short && files / 4 < HTTP_CONNECTIONS ? files / 4 : HTTP_CONNECTIONS;
+    rlim_t other = is_short && files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
+    parts->service.http_connections = (uint32_t)http;
+    parts->service.stream_connections = (uint32_t)(files - http - other < clients ? files - http - other : clients);
+    if (!is_short) return;
+    log_warn("main",
+             "%" PRIu64 " files may be open at once (ulimit -n), but --max-sessions %" PRIu64 " needs %" PRIu64
+             ": raise the one or lower the other; %" PRIu32 " clients can connect",
+             (uint64_t)limit.rlim_cur, config->max_sessions, (uint64_t)need, parts->service.stream_connections);
 }
 
 /* What computes, and why: before anything is served. */
@@ -180,7 +189,7 @@ static int serve(parts *parts) {
     signal(SIGPIPE, SIG_IGN);
 
     parts->main = pthread_self();
-    raise_file_limit(&parts->config);
+    share_files(parts);
     int code = start(parts);
     if (code == EXIT_OK) {
         int which = SIGUSR1;

@@ -8,8 +8,11 @@
 #include "server/log.h"
 #include "server/stream/internal.h"
 
-/* Requests not yet answered may hold so many times --max-message in memory; more are BUSY. */
-#define HELD_MESSAGES 4
+/* Requests not yet answered may take so many times --max-message of memory; more are BUSY. */
+#define UNANSWERED_MESSAGES 4
+/* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
+ * header, unless updates share tables. */
+#define DECODED_PER_HEADER_BYTE 4
 
 static bool refuse(stream *stream, request *request, const server_error *error) {
     reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
@@ -37,22 +40,22 @@ static void handle_hello(stream *stream, request *request) {
         return;
     }
     log_info("stream", "client \"%s\" opened a session", session.client);
+    peer_note_session(request->peer);
     reply_welcome(stream, request, &session);
     stream_free_request(request);
 }
 
-/* What every message but Hello, and questions that need no state, must carry. */
 static bool check_session(stream *stream, const request *request, server_error *error) {
     const wire_message *message = &request->message;
-    bool needs_none = message->type == WIRE_PING || message->type == WIRE_GET_STATUS;
-    if (needs_none && message->session == 0 && message->epoch == 0) return true;
     if (message->epoch != stream->service->epoch) {
         return server_fail(error, CONTACTD_STATE_LOST, "session", "epoch",
                            "the message is for epoch %" PRIu64 ", this server's is %" PRIu64
                            ": say Hello, register meshes and open scenes again",
                            message->epoch, stream->service->epoch);
     }
-    return registry_touch_session(stream->service->registry, message->session, error);
+    if (!registry_touch_session(stream->service->registry, message->session, error)) return false;
+    peer_note_session(request->peer);
+    return true;
 }
 
 /* ---- meshes ---- */
@@ -185,6 +188,7 @@ static bool fill_step(request *request, server_error *error) {
         request->updates = grown;
         request->room_updates = in->n_updates;
     }
+    stream_charge_request(request, in->n_updates * sizeof *request->updates);
     for (uint32_t i = 0; i < in->n_updates; i++) {
         const wire_update *from = &in->updates[i];
         ct_update *to = &request->updates[i];
@@ -306,6 +310,7 @@ static bool fill_command(request *request, server_error *error) {
 
 static void submit(stream *stream, request *request) {
     const wire_message *message = &request->message;
+    request->command.received_ns = request->received_ns;
     if (message->type == WIRE_STEP && message->u.step.deadline_us) {
         request->command.deadline_ns = request->received_ns + message->u.step.deadline_us * UINT64_C(1000);
     }
@@ -353,30 +358,60 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
     }
 }
 
-void stream_handle(stream *stream, request *request) {
+/* What a client sends without a session: to begin one, and questions that need no state. */
+static bool needs_session(wire_type type) {
+    return type != WIRE_HELLO && type != WIRE_PING && type != WIRE_GET_STATUS;
+}
+
+static bool check_unanswered(stream *stream, const request *request, server_error *error) {
+    if (peer_must_read(request->peer)) {
+        peer_note_refusal(request->peer);
+        server_fail(error, CONTACTD_BUSY, "answers", "",
+                    "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64
+                    ", --unread-per-client): read them before you ask for more",
+                    peer_unread_bytes(request->peer), stream->service->config->unread_per_client);
+    } else if (stream->unanswered_bytes > UNANSWERED_MESSAGES * stream->service->config->max_message) {
+        server_fail(error, CONTACTD_BUSY, "message", "",
+                    "%" PRIu64 " bytes of requests wait for their answers, which is too much",
+                    stream->unanswered_bytes);
+    } else {
+        return true;
+    }
+    error->retry_after_ms = 50;
+    metrics_add(stream->service->metrics, METRICS_BUSY, 1);
+    return false;
+}
+
+/* Decodes the message, the session before all that costs memory. False: *error says what is wrong with it. */
+static bool decode(stream *stream, request *request, server_error *error) {
     wire_fault fault;
-    server_error error = {0};
-    if (!wire_decode(request->views, request->n_frames, request->scratch, &request->message, &fault)) {
-        request->message.request = fault.request;
-        server_fail(&error, fault.code, "message", fault.field, "%s", fault.message);
+    wire_message *message = &request->message;
+    const wire_frame *frames = request->views;
+    size_t n = request->n_frames, header_bytes = n ? frames[0].size : 0;
+    bool claims_session = n && wire_peek_session(frames, message) && (message->session || message->epoch);
+    if (claims_session && !check_session(stream, request, error)) return false;
+    bool good = wire_decode_envelope(frames, n, request->scratch, message, &fault);
+    if (good && !claims_session && needs_session(message->type) && !check_session(stream, request, error)) return false;
+    if (good && message->type != WIRE_HELLO && !check_unanswered(stream, request, error)) return false;
+    wire_scratch_set_limit(request->scratch, DECODED_PER_HEADER_BYTE * header_bytes + 4096);
+    good = good && wire_decode_body(frames, n, request->scratch, message, &fault);
+    if (!good) {
+        message->request = fault.request;
         log_debug("stream", "a message could not be read: %s", fault.message);
-        refuse(stream, request, &error);
-        return;
+        return server_fail(error, fault.code, "message", fault.field, "%s", fault.message);
     }
+    stream_charge_request(request, wire_scratch_bytes(request->scratch));
+    return true;
+}
+
+void stream_handle(stream *stream, request *request) {
+    server_error error = {0};
+    bool good = decode(stream, request, &error);
     wire_type type = request->message.type;
-    if (type == WIRE_HELLO) {
-        handle_hello(stream, request);
-        return;
-    }
-    bool good = check_session(stream, request, &error);
-    if (good && stream->held > HELD_MESSAGES * stream->service->config->max_message) {
-        good = server_fail(&error, CONTACTD_BUSY, "message", "",
-                           "%" PRIu64 " bytes of requests wait for their answers, which is too much", stream->held);
-        error.retry_after_ms = 50;
-        metrics_add(stream->service->metrics, METRICS_BUSY, 1);
-    }
     if (!good) {
         refuse(stream, request, &error);
+    } else if (type == WIRE_HELLO) {
+        handle_hello(stream, request);
     } else if (type == WIRE_REGISTER_MESH) {
         handle_register_mesh(stream, request);
     } else if (fill_command(request, &error)) {

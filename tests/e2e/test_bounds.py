@@ -1,0 +1,373 @@
+"""What one client can make the server hold is bounded, whatever it sends and whatever it does not read. The memory of the
+process is measured: it stays below the bound, and is given back afterwards."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import socket
+import struct
+import time
+import urllib.request
+
+import contactd
+import numpy as np
+import pytest
+from conftest import INSTRUMENTED, SLOW, Server, wait_until
+from contactd import _wire
+from geometry import UNIT_BOX, icosphere, moved
+from raw import Raw
+from test_bad_input import POSE_0, Bystander, Setup
+from test_hostile import GREETING, READY, frame, resident, zmtp
+
+MIB = 1 << 20
+measures_memory = pytest.mark.skipif(INSTRUMENTED, reason="sanitizers keep freed memory, so its size says nothing")
+
+
+def metrics(server: Server) -> dict[str, float]:
+    with urllib.request.urlopen(server.http + "/metrics", timeout=10 * SLOW) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+
+def cuts(server: Server, reason: str) -> float:
+    return metrics(server)[f'contactd_connections_cut_total{{reason="{reason}"}}']
+
+
+class Peak:
+    """The most memory that the process has had since this was made, beyond what it had then."""
+
+    def __init__(self, server: Server):
+        self._proc = pathlib.Path(f"/proc/{server.pid}")
+        (self._proc / "clear_refs").write_text("5")
+        self._before = resident(server.pid)
+
+    def growth(self) -> int:
+        (highest,) = re.findall(r"VmHWM:\s+(\d+) kB", (self._proc / "status").read_text())
+        return int(highest) * 1024 - self._before
+
+
+class Boxes:
+    """A bare client with a scene of two boxes. An answer with their spans has 75 * resolution^2 bytes."""
+
+    def __init__(self, server: Server, resolution: int):
+        self.raw = Raw(server.stream)
+        arrays = _wire.Arrays()
+        vertices, triangles = UNIT_BOX
+        mesh = {"vertices": arrays.add(vertices.astype("<f4")), "triangles": arrays.add(triangles.astype("<u4"))}
+        self.mesh = self.raw.ok("RegisterMesh", mesh, arrays)["mesh"]
+        self.scene = self.raw.ok("OpenScene", {"settings": {"resolution": (resolution,)}})["scene"]
+        for pose in (POSE_0, tuple(moved(0.5, 0.5, 0.5)[:3].ravel())):
+            self.raw.ok("AddBody", {"scene": self.scene, "mesh": self.mesh, "kind": 2, "pose": pose})
+        self.sequence = 0
+
+    def step(self, sequence: int | None = None, want: int = 17) -> dict:
+        if sequence is None:
+            self.sequence += 1
+        return {"scene": self.scene, "sequence": sequence or self.sequence, "want": want}
+
+    def message(self, number: int, body: dict) -> bytes:
+        return _wire.encode("Step", body, request=number, session=self.raw.session, epoch=self.raw.epoch)
+
+
+# ---- answers that are not read ----
+
+
+@measures_memory
+def test_unread_answers(make_server):
+    """Beyond its budget a client that does not read gets BUSY, then its connection is cut. Nobody else waits."""
+    server = make_server("--unread-per-client", "16M", "--unread-memory", "24M", "--scene-memory", "64M")
+    bystander = Bystander(server.stream)
+    deaf = [(Boxes(server, 128), zmtp(server)) for _ in range(2)]
+    before, peak = resident(server.pid), Peak(server)
+    for _ in range(150):
+        for boxes, s in deaf:
+            try:
+                s.sendall(frame(boxes.message(boxes.sequence, boxes.step()), False))
+            except OSError:
+                pass  # it is cut
+        time.sleep(0.005)
+    # Unread answers, kept answers, and what the engine needs for a step.
+    assert peak.growth() < (24 + 64 + 48) * MIB
+    wait_until(lambda: cuts(server, "unread") >= 1, "a connection cut")
+    assert metrics(server)["contactd_busy_total"] > 0
+    assert "--unread-" in server.logs() and "cut the connection from 127.0.0.1" in server.logs()
+    for boxes, s in deaf:
+        s.close()
+        boxes.raw.ok("CloseScene", {"scene": boxes.scene})
+        boxes.raw.close()
+    wait_until(lambda: metrics(server)["contactd_unread_bytes"] == 0, "no unread answers")
+    wait_until(lambda: resident(server.pid) - before < 32 * MIB, "the memory given back")
+    bystander.finish()
+
+
+def test_many_small_unread_answers(make_server):
+    """As many as ZeroMQ queues for one client: then its connection is cut, which is logged."""
+    server = make_server()
+    s = zmtp(server)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    ask = frame(_wire.encode("GetStatus", {}, request=1, session=0, epoch=0), False)
+    s.setblocking(False)
+
+    def flood() -> bool:
+        try:
+            for _ in range(500):
+                s.send(ask)
+        except OSError:
+            pass
+        return cuts(server, "unread") == 1
+
+    wait_until(flood, "the connection cut")
+    assert "cut the connection from 127.0.0.1" in server.logs()
+    s.close()
+
+
+def test_a_refused_answer_is_kept(make_server):
+    """BUSY instead of an answer loses nothing: the same step, sent again after reading, gets its answer."""
+    server = make_server("--unread-per-client", "4M")
+    boxes = Boxes(server, 128)
+    s = zmtp(server)
+    for n in range(30):
+        s.sendall(frame(boxes.message(n + 1, boxes.step()), False))
+    wait_until(lambda: metrics(server)["contactd_steps_total"] >= 30, "30 steps")
+    wait_until(lambda: metrics(server)["contactd_busy_total"] > 0, "an answer refused as BUSY")
+    for n in range(1, 31):
+        assert boxes.raw.ok("Step", boxes.step(n))["sequence"] == n
+    assert metrics(server)["contactd_steps_total"] == 30
+    wait_until(lambda: cuts(server, "unread") == 1, "the connection cut that does not read")
+    s.close()
+    boxes.raw.close()
+
+
+def test_a_slow_reader_is_not_cut(make_server):
+    """One that keeps reading gets all its answers, through BUSY and repeats, however small its budget."""
+    server = make_server("--unread-per-client", "1M")
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene = client.open_scene(resolution=128)
+        scene.add_body(mesh, pose=moved())
+        scene.add_body(mesh, pose=moved(0.5, 0.5, 0.5))
+        futures = [scene.submit(want=("frame", "spans")) for _ in range(60)]
+        for future in futures:
+            (contact,) = future.result().contacts
+            assert len(contact.spans) == 3 * 128 * 128
+        assert client.reconnects == 0
+    assert cuts(server, "unread") == 0
+
+
+# ---- decoded messages ----
+
+
+def shared_updates(size: int, session: int, epoch: int) -> bytes:
+    """A header of `size` bytes whose Step has size / 16 updates, all of them the same table."""
+    n = size // 16
+    out = bytearray(size)
+    of_message, of_step, of_update, message = 8, 24, 40, 56
+    step = message + 40
+    vector = step + 32
+    update = vector + 4 + 4 * n
+    pose = update + 12 + (update + 12 + 4) % 8
+    struct.pack_into("<I4s", out, 0, message, b"CTD1")
+    struct.pack_into("<7H", out, of_message, 14, 36, 8, 16, 24, 4, 32)  # request, session, epoch, body's type, body
+    struct.pack_into("<7H", out, of_step, 14, 28, 8, 16, 0, 0, 24)  # scene, sequence, want, deadline_us, updates
+    struct.pack_into("<7H", out, of_update, 14, 12, 0, 4, 0, 0, 8)  # body, kind, positions, indices, pose
+    struct.pack_into("<iBxxxQQQI", out, message, message - of_message, 24, 7, session, epoch, step - (message + 32))
+    struct.pack_into("<ixxxxQQI", out, step, step - of_step, 1, 1, vector - (step + 24))
+    struct.pack_into("<I", out, vector, n)
+    slots = np.arange(vector + 4, vector + 4 + 4 * n, 4, dtype=np.uint32)
+    out[vector + 4 : vector + 4 + 4 * n] = (np.uint32(update) - slots).tobytes()
+    struct.pack_into("<iBxxxI", out, update, update - of_update, 4, pose - (update + 8))
+    struct.pack_into("<I12d", out, pose, 12, *POSE_0)
+    return bytes(out)
+
+
+@measures_memory
+@pytest.mark.parametrize("knows_session", [False, True])
+def test_updates_that_share_a_table(make_server, knows_session):
+    """Decoded they would take ten times the message's size."""
+    server = make_server()
+    bystander = Bystander(server.stream)
+    raw = Raw(server.stream)
+    small = shared_updates(1 << 10, raw.session, raw.epoch)
+    raw.socket.send(small)
+    code = raw.receive().body["code"]
+    assert code in (3, 12), "64 of them are a message like any other, or too many for its size"
+    peak = Peak(server)
+    raw.socket.send(shared_updates(64 * MIB, raw.session if knows_session else 12345, raw.epoch))
+    answer = raw.receive(60)
+    assert answer.kind == "Error" and answer.request == 7
+    assert answer.body["code"] == (12 if knows_session else 16), answer.body
+    # The message and, of a known session, its aligned copy, which may have half of that to spare.
+    assert peak.growth() < (2.5 * 64 + 32 if knows_session else 64 + 32) * MIB
+    raw.close()
+    bystander.finish()
+
+
+def test_many_small_updates(make_server):
+    """Updates as small as real ones get decode, however many there are in one header."""
+    server = make_server()
+    boxes = Boxes(server, 8)
+    soft = [boxes.raw.ok("AddBody", {"scene": boxes.scene, "mesh": boxes.mesh, "kind": 1})["body"] for _ in range(500)]
+    arrays = _wire.Arrays()
+    updates = [
+        {
+            "body": body,
+            "kind": 3,
+            "positions": arrays.add(np.float32([[0, 0, 7.0 * i]])),
+            "indices": arrays.add(np.uint32([0])),
+        }
+        for i, body in enumerate(soft)
+    ]
+    boxes.raw.ok("Configure", {"scene": boxes.scene, "settings": {"resolution": (1,)}})
+    answer = boxes.raw.ask("Step", boxes.step(want=0) | {"updates": updates}, arrays)
+    assert answer.kind == "StepResult" or answer.body["code"] != 12, answer.body
+    boxes.raw.close()
+
+
+# ---- repeats ----
+
+
+def test_repeats_are_admitted_like_steps(make_server):
+    """A hundred bytes ask for megabytes: no more of them than of steps, and not encoded on the thread that receives."""
+    server = make_server("--max-in-flight", "4")
+    boxes = Boxes(server, 512)
+    boxes.raw.ok("Step", boxes.step())
+    for _ in range(40):
+        boxes.raw.send("Step", boxes.step(1))
+    answers = [boxes.raw.receive(60) for _ in range(40)]
+    busy = [a.body for a in answers if a.kind == "Error"]
+    cached = [a.body for a in answers if a.kind == "StepResult"]
+    assert busy and all(b["code"] == 15 and b["retry"] for b in busy)
+    assert len(cached) >= 4 and all(c["cached"] for c in cached)
+    assert metrics(server)["contactd_steps_total"] == 1
+    boxes.raw.close()
+
+
+# ---- kept answers ----
+
+
+@measures_memory
+def test_kept_answers_count(make_server):
+    """A session's answers take a quarter of --scene-memory, all and the scenes the whole; the oldest go first."""
+    server = make_server("--scene-memory", "32M")
+    clients = [Boxes(server, 128) for _ in range(6)]
+    peak = Peak(server)
+    for _ in range(20):
+        for boxes in clients:
+            boxes.raw.ok("Step", boxes.step())
+        assert metrics(server)["contactd_scene_bytes"] <= 32 * MIB
+    assert peak.growth() < (32 + 64) * MIB
+    newest = clients[-1]
+    assert newest.raw.ok("Step", newest.step(newest.sequence))["cached"]
+    code, _, field, message = newest.raw.refused("Step", newest.step(1))
+    assert (code, field) == ("CONFLICT", "sequence") and "no longer kept" in message
+    # Where bodies need the room, answers go.
+    arrays = _wire.Arrays()
+    vertices, triangles = icosphere(1.0, 7)
+    ball = {"vertices": arrays.add(vertices.astype("<f4")), "triangles": arrays.add(triangles.astype("<u4"))}
+    mesh = newest.raw.ok("RegisterMesh", ball, arrays)["mesh"]
+    scene = newest.raw.ok("OpenScene", {})["scene"]
+    for _ in range(3):
+        newest.raw.ok("AddBody", {"scene": scene, "mesh": mesh, "kind": 1})
+    assert metrics(server)["contactd_scene_bytes"] <= 32 * MIB
+    for boxes in clients:
+        boxes.raw.close()
+
+
+# ---- messages without end ----
+
+
+def endless(s: socket.socket, mib: int) -> None:
+    part = frame(b"\0" * MIB, True)
+    try:
+        for _ in range(mib):
+            s.sendall(part)
+    except OSError:
+        pass
+
+
+@measures_memory
+def test_a_message_without_end(make_server):
+    """Its sender is cut off when it has sent twice --max-message, and so is the largest of many that share the total."""
+    server = make_server("--max-message", "8M")
+    bystander = Bystander(server.stream)
+    before, peak = resident(server.pid), Peak(server)
+    s = zmtp(server)
+    endless(s, 300)
+    wait_until(lambda: cuts(server, "unfinished") == 1, "the connection cut")
+    assert "without its end" in server.logs()
+    assert peak.growth() < (16 + 112) * MIB  # the bound, and what comes between two looks
+    crowd = [zmtp(server) for _ in range(10)]
+    for s in crowd:
+        endless(s, 10)
+    wait_until(lambda: cuts(server, "unfinished") > 1, "one of the crowd cut")
+    assert peak.growth() < (32 + 112) * MIB
+    for s in crowd:
+        s.close()
+    wait_until(lambda: resident(server.pid) - before < 32 * MIB, "the memory given back")
+    bystander.finish()
+
+
+@measures_memory
+def test_a_message_without_end_over_ipc(make_server, tmp_path):
+    """The kernel does not count its bytes: the process's growth shows it."""
+    path = tmp_path / "socket"
+    server = make_server("--max-message", "8M", "--stream", f"ipc://{path}")
+    bystander = Bystander(f"ipc://{path}")
+    peak = Peak(server)
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(10 * SLOW)
+    s.connect(str(path))
+    s.sendall(GREETING)
+    got = b""
+    while len(got) < 64:
+        got += s.recv(4096)
+    s.sendall(READY)
+    while b"READY" not in got:
+        got += s.recv(4096)
+    endless(s, 400)
+    wait_until(lambda: cuts(server, "unfinished") == 1, "the connection cut")
+    assert peak.growth() < (32 + 160) * MIB
+    s.close()
+    bystander.finish()
+
+
+def test_long_messages_are_not_taken_for_endless(make_server):
+    """Many of the largest size, one after another, and in 16 frames each."""
+    server = make_server("--max-message", "4M", "--queue", "1000")
+    setup = Setup(server.stream)
+    parts = [bytes(240 << 10)] * 16
+    header = _wire.encode("Step", {"scene": setup.scene, "sequence": 99}, request=5, session=setup.raw.session,
+                          epoch=setup.raw.epoch)
+    for _ in range(100):
+        setup.raw.socket.send_multipart([header, *parts])
+    for _ in range(100):
+        assert setup.raw.receive(60).kind == "Error"
+    assert cuts(server, "unfinished") == 0
+    assert setup.volume() == pytest.approx(0.5)
+    setup.raw.close()
+
+
+# ---- connections ----
+
+
+def test_two_thousand_connections_on_each_port(make_server):
+    """Neither port's connections take the other's, and both serve whoever comes next."""
+    server = make_server("--max-sessions", "100")
+    first = Bystander(server.stream)
+    crowd: list[socket.socket] = []
+    for _ in range(2000):
+        for port, start in ((server.stream_port, b""), (server.http_port, b"GET /v1/status HTTP/1.1\r\nHost: ")):
+            s = socket.create_connection(("127.0.0.1", port), timeout=10 * SLOW)
+            s.sendall(start)
+            crowd.append(s)
+    for path in ("/healthz", "/readyz", "/metrics"):
+        with urllib.request.urlopen(server.http + path, timeout=2 * SLOW) as answer:
+            assert answer.status == 200
+    second = Bystander(server.stream)
+    assert metrics(server)["contactd_connections"] <= 164
+    assert cuts(server, "limit") > 1500
+    second.finish()
+    first.finish()
+    for s in crowd:
+        s.close()
