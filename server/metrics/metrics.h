@@ -41,6 +41,7 @@
     X(SESSIONS_OPENED, "contactd_sessions_opened_total", "", "Sessions opened")                                        \
     X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
     X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \
+    X(LOG_LOST, "contactd_log_lines_lost_total", "", "Lines of the log that could not be written")                     \
     X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")
 
 #define METRICS_GAUGES(X)                                                                                              \
@@ -89,6 +90,8 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
+/* Of what is counted elsewhere: the counter's value from now on. */
+void metrics_set_counter(metrics *metrics, metrics_counter counter, uint64_t value);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
 
 /* X(member of ct_engine_facts, metric's name, type, help), a row for each device with the label device="0". */
