@@ -133,27 +133,61 @@ extern "C" void wire_scratch_free(wire_scratch **scratch) {
     *scratch = nullptr;
 }
 
-// The request number of a message that failed verification, so that the answer finds the one who waits; 0 if not told.
-static uint64_t guess_request(const uint8_t *data, size_t size) {
-    uint32_t root;
-    int32_t to_vtable;
-    uint16_t length, offset;
-    uint64_t request;
-    if (size < 8) return 0;
-    memcpy(&root, data, 4);
-    if (root > size - 4) return 0;
-    memcpy(&to_vtable, data + root, 4);
-    int64_t vtable = int64_t(root) - to_vtable;
-    if (vtable < 0 || uint64_t(vtable) + 6 > size) return 0;
-    memcpy(&length, data + vtable, 2);
-    memcpy(&offset, data + vtable + fb::Message::VT_REQUEST, 2);
-    if (length < 6 || offset < 4 || uint64_t(root) + offset + 8 > size) return 0;
-    memcpy(&request, data + root + offset, 8);
-    return request;
+extern "C" size_t wire_scratch_bytes(const wire_scratch *scratch) {
+    return scratch->header.size + scratch->items.size + scratch->warnings.size;
+}
+extern "C" void wire_scratch_set_limit(wire_scratch *scratch, size_t bytes) {
+    scratch->limit = bytes;
 }
 
-extern "C" bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
-                            wire_fault *fault) {
+// Reads 64-bit fields of a Message that is not verified; a field that is absent reads as 0, its default.
+struct RootTable {
+    const uint8_t *data;
+    size_t size;
+    uint32_t root;
+    int64_t vtable;
+    uint16_t length;
+
+    bool find() {
+        int32_t to_vtable;
+        if (size < 8) return false;
+        memcpy(&root, data, 4);
+        if (root > size - 4) return false;
+        memcpy(&to_vtable, data + root, 4);
+        vtable = int64_t(root) - to_vtable;
+        if (vtable < 0 || uint64_t(vtable) + 4 > size) return false;
+        memcpy(&length, data + vtable, 2);
+        return uint64_t(vtable) + length <= size;
+    }
+
+    bool read(unsigned slot, uint64_t *out) const {
+        uint16_t offset = 0;
+        *out = 0;
+        if (slot + 2u <= length) memcpy(&offset, data + vtable + slot, 2);
+        if (offset == 0) return true;
+        if (offset < 4 || uint64_t(root) + offset + 8 > size) return false;
+        memcpy(out, data + root + offset, 8);
+        return true;
+    }
+};
+
+// The request number of a message that failed verification, so that the answer finds the one who waits; 0 if not told.
+static uint64_t guess_request(const uint8_t *data, size_t size) {
+    RootTable table{data, size, 0, 0, 0};
+    uint64_t request = 0;
+    return table.find() && table.read(fb::Message::VT_REQUEST, &request) ? request : 0;
+}
+
+extern "C" bool wire_peek_session(const wire_frame *header, wire_message *out) {
+    RootTable table{static_cast<const uint8_t *>(header->data), header->size, 0, 0, 0};
+    memset(out, 0, sizeof *out);
+    return header->size >= 8 && memcmp(table.data + 4, fb::MessageIdentifier(), 4) == 0 && table.find() &&
+           table.read(fb::Message::VT_REQUEST, &out->request) && table.read(fb::Message::VT_SESSION, &out->session) &&
+           table.read(fb::Message::VT_EPOCH, &out->epoch);
+}
+
+extern "C" bool wire_decode_envelope(const wire_frame *frames, size_t n_frames, wire_scratch *scratch,
+                                     wire_message *out, wire_fault *fault) {
     memset(out, 0, sizeof *out);
     memset(fault, 0, sizeof *fault);
     Decoder decoder{frames, n_frames, scratch, fault, nullptr, 0};
@@ -192,7 +226,19 @@ extern "C" bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scra
     out->session = message->session();
     out->epoch = message->epoch();
     out->type = wire_type(message->body_type());
-    return decoder.body(message, out);
+    return true;
+}
+
+extern "C" bool wire_decode_body(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                                 wire_fault *fault) {
+    Decoder decoder{frames, n_frames, scratch, fault, nullptr, 0};
+    return decoder.body(fb::GetMessage(scratch->header.data), out);
+}
+
+extern "C" bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                            wire_fault *fault) {
+    return wire_decode_envelope(frames, n_frames, scratch, out, fault) &&
+           wire_decode_body(frames, n_frames, scratch, out, fault);
 }
 
 // ---- encoding -------------------------------------------------------------------------------------------------------

@@ -257,6 +257,11 @@ typedef struct wire_frame { const void *data; size_t size; } wire_frame;
 typedef struct wire_scratch wire_scratch; /* reusable memory behind decoded messages; grows, never shrinks */
 wire_scratch *wire_scratch_new(void);     /* NULL: out of memory */
 void wire_scratch_free(wire_scratch **scratch);
+size_t wire_scratch_bytes(const wire_scratch *scratch); /* allocated by it */
+/* Elements of vectors may take so many bytes once decoded, else decoding fails with TOO_LARGE; 0, as at first: no
+ * limit. Many elements of a hostile vector may refer to one table, so a message can be far smaller than what it decodes
+ * to. */
+void wire_scratch_set_limit(wire_scratch *scratch, size_t bytes);
 
 /* What was wrong with a message that could not be decoded. `request` is the message's number where it could be read. */
 typedef struct wire_fault {
@@ -270,6 +275,15 @@ typedef struct wire_fault {
  * message is valid until the scratch is used again or the frames are freed. */
 bool wire_decode(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
                  wire_fault *fault);
+/* The same in two parts. The first verifies the header and fills in request, session, epoch and type; the second, with
+ * the same arguments, the rest. Only the second one's memory can exceed twice the header's. */
+bool wire_decode_envelope(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                          wire_fault *fault);
+bool wire_decode_body(const wire_frame *frames, size_t n_frames, wire_scratch *scratch, wire_message *out,
+                      wire_fault *fault);
+/* Reads request, session and epoch of a header that is not verified, without copying it. They may be any numbers.
+ * False: it is no message, or the fields are out of bounds. */
+bool wire_peek_session(const wire_frame *header, wire_message *out);
 
 /* ---- encoding ---- */
 

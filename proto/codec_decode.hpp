@@ -90,7 +90,11 @@ struct Decoder {
     }
 
     // Room for the elements of a decoded vector.
-    template <class T> T *items(size_t n, WireBuffer &buffer) {
+    template <class T> T *items(size_t n, const char *name, WireBuffer &buffer) {
+        if (scratch->limit && n > scratch->limit / sizeof(T)) {
+            fail(CONTACTD_TOO_LARGE, name, "%s has %zu elements, more than a message of this size can hold", name, n);
+            return nullptr;
+        }
         if (buffer.reserve(n * sizeof(T))) return static_cast<T *>(buffer.data);
         fail(CONTACTD_OUT_OF_MEMORY, "", "no memory for %zu elements", n);
         return nullptr;
@@ -219,7 +223,7 @@ struct Decoder {
         *n = in ? in->size() : 0;
         *out = nullptr;
         if (*n == 0) return true;
-        Out *to = items<Out>(*n, buffer);
+        Out *to = items<Out>(*n, name, buffer);
         if (!to) return false;
         list = name;
         for (index = 0; index < *n; index++)

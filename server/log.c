@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +21,17 @@ static struct {
     atomic_int fd;
     atomic_int level;
     atomic_bool json;
-} out = {STDERR_FILENO, LOG_LEVEL_INFO, false};
+    char *path;                             /* NULL: standard error */
+    atomic_uint_fast64_t lost, lost_unsaid; /* lines, in all and since it was last said how many */
+    atomic_int lost_cause;                  /* errno */
+    atomic_bool is_torn;                    /* the last line was written in part */
+} out = {.fd = STDERR_FILENO, .level = LOG_LEVEL_INFO};
+
+static int open_file(const char *path, char *message, size_t size) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd < 0) snprintf(message, size, "the log file %s cannot be written: %s", path, strerror(errno));
+    return fd;
+}
 
 bool log_open(const char *format, const char *level, const char *path, char *message, size_t size) {
     int wanted = -1;
@@ -31,24 +43,38 @@ bool log_open(const char *format, const char *level, const char *path, char *mes
         snprintf(message, size, "log level \"%s\" or format \"%s\" is not one that exists", level, format);
         return false;
     }
-    int fd = STDERR_FILENO;
-    if (path[0]) {
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-        if (fd < 0) {
-            snprintf(message, size, "the log file %s cannot be written: %s", path, strerror(errno));
-            return false;
-        }
+    char *copy = path[0] ? strdup(path) : NULL;
+    int fd = copy ? open_file(path, message, size) : STDERR_FILENO;
+    if (fd < 0) {
+        free(copy);
+        return false;
     }
     log_close();
+    out.path = copy;
     atomic_store(&out.fd, fd);
     atomic_store(&out.level, wanted);
     atomic_store(&out.json, json);
     return true;
 }
 
+bool log_reopen(char *message, size_t size) {
+    if (!out.path) return true;
+    int fd = open_file(out.path, message, size);
+    if (fd < 0) return false;
+    dup2(fd, atomic_load(&out.fd)); /* other threads may be writing: the descriptor's number stays valid */
+    close(fd);
+    return true;
+}
+
 void log_close(void) {
     int fd = atomic_exchange(&out.fd, STDERR_FILENO);
     if (fd != STDERR_FILENO) close(fd);
+    free(out.path);
+    out.path = NULL;
+}
+
+uint64_t log_lost_lines(void) {
+    return atomic_load(&out.lost);
 }
 
 bool log_enabled(log_level level) {
@@ -78,18 +104,27 @@ static size_t append_escaped(char *line, size_t length, size_t limit, const char
     return length;
 }
 
-void log_line(log_level level, const char *part, const char *format, ...) {
-    if (!log_enabled(level)) return;
-    int saved = errno;
-    bool json = atomic_load_explicit(&out.json, memory_order_relaxed);
+static bool write_line(const char *line, size_t length) {
+    int fd = atomic_load_explicit(&out.fd, memory_order_relaxed);
+    if (atomic_load(&out.is_torn)) {
+        if (write(fd, "\n", 1) != 1) return false;
+        atomic_store(&out.is_torn, false);
+    }
+    ssize_t written = write(fd, line, length);
+    if (written == (ssize_t)length) return true;
+    if (written > 0) atomic_store(&out.is_torn, true);
+    atomic_store(&out.lost_cause, written < 0 ? errno : ENOSPC);
+    return false;
+}
 
-    char text[LINE_BYTES / 2];
-    va_list arguments;
-    va_start(arguments, format);
-    int wanted = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (wanted < 0) text[0] = 0;
-    if (wanted >= (int)sizeof text) memcpy(text + sizeof text - sizeof CUT_MARK, CUT_MARK, sizeof CUT_MARK);
+/* A log that cannot be written must not stop the service, nor lose lines unnoticed. */
+static void note_lost_line(void) {
+    atomic_fetch_add(&out.lost, 1);
+    atomic_fetch_add(&out.lost_unsaid, 1);
+}
+
+static size_t format_line(char line[LINE_BYTES], log_level level, const char *part, const char *text) {
+    bool json = atomic_load_explicit(&out.json, memory_order_relaxed);
 
     struct timespec now;
     struct tm utc;
@@ -99,17 +134,40 @@ void log_line(log_level level, const char *part, const char *format, ...) {
     size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
     snprintf(stamp + n, sizeof stamp - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
 
-    char line[LINE_BYTES], head[160];
+    char head[160];
     const char *tail = json ? "\"}\n" : "\n";
-    size_t limit = sizeof line - strlen(tail);
+    size_t limit = LINE_BYTES - strlen(tail);
     snprintf(head, sizeof head,
              json ? "{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"message\":\"" : "%s %-5s %s: ", stamp,
              level_names[level], part);
     size_t length = append(line, 0, limit, head);
     length = append_escaped(line, length, limit, text, json);
-    length = append(line, length, sizeof line, tail);
-    /* A log that cannot be written (a full disk) must not stop the service: nothing better can be done with a failure.
-     */
-    if (write(atomic_load_explicit(&out.fd, memory_order_relaxed), line, length) < 0) errno = 0;
+    return append(line, length, LINE_BYTES, tail);
+}
+
+/* Says how many lines were lost, if the log can be written again. False: it cannot. */
+static bool say_lost_lines(void) {
+    char line[LINE_BYTES], text[160];
+    uint64_t lost = atomic_exchange(&out.lost_unsaid, 0);
+    if (!lost) return true;
+    snprintf(text, sizeof text, "%" PRIu64 " lines could not be written here: %s", lost,
+             strerror(atomic_load(&out.lost_cause)));
+    if (write_line(line, format_line(line, LOG_LEVEL_WARN, "log", text))) return true;
+    atomic_fetch_add(&out.lost_unsaid, lost);
+    return false;
+}
+
+void log_line(log_level level, const char *part, const char *format, ...) {
+    if (!log_enabled(level)) return;
+    int saved = errno;
+    char text[LINE_BYTES / 2], line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (wanted < 0) text[0] = 0;
+    if (wanted >= (int)sizeof text) memcpy(text + sizeof text - sizeof CUT_MARK, CUT_MARK, sizeof CUT_MARK);
+    size_t length = format_line(line, level, part, text);
+    if (!say_lost_lines() || !write_line(line, length)) note_lost_line();
     errno = saved;
 }

@@ -7,21 +7,40 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/http/http.h"
 #include "server/log.h"
+#include "server/machine.h"
 #include "server/service.h"
 #include "server/stream/stream.h"
 
-enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5, EXIT_DEVICE = 6 };
-enum { MAX_LINGER_MS = 2000 };
-enum { OTHER_FILES = 512 }; /* open at once beside one for each client: HTTP's connections, what the engine needs */
+enum {
+    EXIT_OK = 0,
+    EXIT_OTHER = 1,
+    EXIT_USAGE = 2,
+    EXIT_ADDRESS = 3,
+    EXIT_ENGINE = 4,
+    EXIT_LOG = 5,
+    EXIT_DEVICE = 6,
+    EXIT_UNFINISHED = 7
+};
+enum {
+    MAX_LINGER_MS = 2000,
+    LAST_ANSWERS_MS = 3000, /* after --drain, for answers to go out; then the process ends whatever runs */
+};
+enum {
+    MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
+    HTTP_CONNECTIONS = 256, /* at most */
+    OTHER_FILES = 192,      /* open at once beside connections: what the engine and the log need */
+};
 
 extern char **environ;
 
 typedef struct parts {
+    machine machine;
     config config;
     ct_engine *engine;
     metrics *metrics;
@@ -32,11 +51,23 @@ typedef struct parts {
     service service;
     pthread_t main;
     atomic_bool lost; /* a device failed for good */
+    sigset_t signals; /* that the process waits for */
 } parts;
 
 static int give_up(int code, const char *part, const server_error *error) {
     log_error(part, "%s: %s", error->object[0] ? error->object : part, error->message);
     return code;
+}
+
+static uint32_t default_threads(const machine *machine) {
+    const uint32_t most = 256; /* that the engine takes */
+    return machine->processors < most ? machine->processors : most;
+}
+
+static bool computes_on_cpu(const ct_engine *engine) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    return facts.memory_budget == 0;
 }
 
 static bool start_engine(parts *parts, server_error *error) {
@@ -48,9 +79,15 @@ static bool start_engine(parts *parts, server_error *error) {
     options.rasterizer = config->raster;
     options.devices = config->devices;
     options.max_device_bytes = config->gpu_memory;
-    options.threads = (uint32_t)config->threads;
+    options.threads = (uint32_t)(config->threads ? config->threads : default_threads(&parts->machine));
     options.simd = config->simd;
     options.max_scratch_bytes = config->scratch_memory;
+    if (ct_engine_create(&options, &parts->engine, &cause) != CT_OK) return server_fail_engine(error, "engine", &cause);
+    if (config->scratch_memory || !computes_on_cpu(parts->engine)) return true;
+    /* A GPU's scratch is its own memory, which --gpu-memory bounds. The CPU's is the process's. */
+    parts->config.scratch_memory = parts->machine.memory_bytes / CONFIG_SCRATCH_PART;
+    options.max_scratch_bytes = parts->config.scratch_memory;
+    ct_engine_destroy(&parts->engine);
     if (ct_engine_create(&options, &parts->engine, &cause) == CT_OK) return true;
     return server_fail_engine(error, "engine", &cause);
 }
@@ -81,19 +118,19 @@ static bool start_middle(parts *parts, server_error *error) {
         .queue = (uint32_t)config->queue,
         .max_in_flight = (uint32_t)config->max_in_flight,
         .batch_window_us = config->batch_window_us,
+        .scratch_bytes = config->scratch_memory,
         .on_lost = on_lost,
         .context = parts,
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
-    parts->service = (service){
-        .config = config,
-        .engine = parts->engine,
-        .metrics = parts->metrics,
-        .registry = parts->registry,
-        .scheduler = parts->scheduler,
-        .started_ns = clock_ns(),
-    };
+    service *service = &parts->service;
+    service->config = config;
+    service->engine = parts->engine;
+    service->metrics = parts->metrics;
+    service->registry = parts->registry;
+    service->scheduler = parts->scheduler;
+    service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
         if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {
             return server_fail(error, CONTACTD_INTERNAL, "server", "", "the system gives no random numbers");
@@ -102,22 +139,28 @@ static bool start_middle(parts *parts, server_error *error) {
     return true;
 }
 
-/* Many systems start programs with fewer files than --max-sessions clients need, but let them ask for more. */
-static void raise_file_limit(const config *config) {
-    const rlim_t need = (rlim_t)config->max_sessions + OTHER_FILES;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need) return;
-    rlim_t most = limit.rlim_max < need ? limit.rlim_max : need;
-    if (most > limit.rlim_cur) {
-        limit.rlim_cur = most;
+/* Many systems start programs with fewer files than --max-sessions clients need, but let them ask for more. Both sides
+ * get their own number of connections, so that neither can take the other's. */
+static void share_files(parts *parts) {
+    const config *config = &parts->config;
+    const rlim_t clients = (rlim_t)config->max_sessions + MORE_CONNECTIONS;
+    const rlim_t need = clients + HTTP_CONNECTIONS + OTHER_FILES;
+    struct rlimit limit = {need, need};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < need) {
+        limit.rlim_cur = limit.rlim_max < need ? limit.rlim_max : need;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < need) {
-        log_warn("main",
-                 "%" PRIu64 " files may be open at once (ulimit -n), but --max-sessions %" PRIu64 " needs %" PRIu64
-                 ": raise the one or lower the other; clients beyond it cannot connect",
-                 (uint64_t)limit.rlim_cur, config->max_sessions, (uint64_t)need);
-    }
+    bool is_short = limit.rlim_cur < need;
+    rlim_t files = is_short ? limit.rlim_cur : need;
+    rlim_t http = is_short && files / 4 < HTTP_CONNECTIONS ? files / 4 : HTTP_CONNECTIONS;
+    rlim_t other = is_short && files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
+    parts->service.http_connections = (uint32_t)http;
+    parts->service.stream_connections = (uint32_t)(files - http - other < clients ? files - http - other : clients);
+    if (!is_short) return;
+    log_warn("main",
+             "%" PRIu64 " files may be open at once (ulimit -n), but --max-sessions %" PRIu64 " needs %" PRIu64
+             ": raise the one or lower the other; %" PRIu32 " clients can connect",
+             (uint64_t)limit.rlim_cur, config->max_sessions, (uint64_t)need, parts->service.stream_connections);
 }
 
 /* What computes, and why: before anything is served. */
@@ -136,6 +179,15 @@ static void say_engine(const parts *parts) {
     }
 }
 
+static void say_limits(const parts *parts) {
+    const config *config = &parts->config;
+    log_info("main",
+             "memory: %" PRIu64 " MiB may be used; meshes %" PRIu64 ", scenes %" PRIu64 ", scratch %" PRIu64
+             ", unread answers %" PRIu64 ", messages 12 times %" PRIu64,
+             parts->machine.memory_bytes >> 20, config->mesh_memory >> 20, config->scene_memory >> 20,
+             config->scratch_memory >> 20, config->unread_memory >> 20, config->max_message >> 20);
+}
+
 static void say_started(const parts *parts) {
     for (size_t i = 0; i < parts->config.stream.n; i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
@@ -147,6 +199,7 @@ static int start(parts *parts) {
     server_error error = {0};
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
     say_engine(parts);
+    say_limits(parts);
     if (!start_middle(parts, &error)) return give_up(EXIT_OTHER, "main", &error);
     parts->stream = stream_start(&parts->service, &error);
     if (!parts->stream) return give_up(EXIT_ADDRESS, "stream", &error);
@@ -169,30 +222,77 @@ static void stop(parts *parts) {
     ct_engine_destroy(&parts->engine);
 }
 
+static void reopen_log(void) {
+    char message[512];
+    if (log_reopen(message, sizeof message)) {
+        log_info("main", "SIGHUP: the log was opened anew");
+    } else {
+        log_error("main", "SIGHUP: %s; the log goes on in the old file", message);
+    }
+}
+
+/* Until SIGTERM, SIGINT or the loss of a device. */
+static int wait_for_end(parts *parts) {
+    for (;;) {
+        int which = 0;
+        sigwait(&parts->signals, &which);
+        if (atomic_load(&parts->lost)) {
+            log_error("main", "a device failed: answering what is queued, then ending with exit code %d", EXIT_DEVICE);
+            return EXIT_DEVICE;
+        }
+        if (which == SIGTERM || which == SIGINT) {
+            log_info("main", "%s: finishing what is queued", strsignal(which));
+            return EXIT_OK;
+        }
+        if (which == SIGHUP) reopen_log();
+    }
+}
+
+/* While the rest stops: ends the process at a second signal, or when a device does not come back from its work. Its
+ * threads cannot be ended, so nothing is freed. */
+static void *guard_end(void *argument) {
+    const parts *parts = argument;
+    const uint64_t limit_ms = parts->config.drain + LAST_ANSWERS_MS;
+    const uint64_t end_ns = clock_ns() + limit_ms * UINT64_C(1000000);
+    for (uint64_t now; (now = clock_ns()) < end_ns;) {
+        uint64_t left = end_ns - now;
+        struct timespec wait = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+        int which = sigtimedwait(&parts->signals, NULL, &wait);
+        if (which == SIGHUP) reopen_log();
+        if (which == SIGTERM || which == SIGINT) {
+            log_warn("main", "%s again: ending at once, whatever runs", strsignal(which));
+            _exit(EXIT_UNFINISHED);
+        }
+    }
+    log_error("main", "work did not end within %" PRIu64 " ms (--drain and %d ms): ending without it", limit_ms,
+              LAST_ANSWERS_MS);
+    _exit(EXIT_UNFINISHED);
+}
+
+static void stop_guarded(parts *parts) {
+    pthread_t guard;
+    bool is_guarded = pthread_create(&guard, NULL, guard_end, parts) == 0;
+    stop(parts);
+    if (!is_guarded) return;
+    pthread_cancel(guard); /* sigtimedwait is where it ends */
+    pthread_join(guard, NULL);
+}
+
 static int serve(parts *parts) {
-    /* Blocked before any thread exists, so that all inherit it and only sigwait sees them. */
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGUSR1); /* from on_lost */
-    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    /* Blocked before any thread exists, so that all inherit it and only those that wait for signals see them. */
+    sigemptyset(&parts->signals);
+    sigaddset(&parts->signals, SIGTERM);
+    sigaddset(&parts->signals, SIGINT);
+    sigaddset(&parts->signals, SIGHUP);
+    sigaddset(&parts->signals, SIGUSR1); /* from on_lost */
+    pthread_sigmask(SIG_BLOCK, &parts->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 
     parts->main = pthread_self();
-    raise_file_limit(&parts->config);
+    share_files(parts);
     int code = start(parts);
-    if (code == EXIT_OK) {
-        int which = SIGUSR1;
-        while (which == SIGUSR1 && !atomic_load(&parts->lost)) sigwait(&ends, &which);
-        if (atomic_load(&parts->lost)) {
-            code = EXIT_DEVICE;
-            log_error("main", "a device failed: answering what is queued, then ending with exit code %d", code);
-        } else {
-            log_info("main", "%s: finishing what is queued", strsignal(which));
-        }
-    }
-    stop(parts);
+    if (code == EXIT_OK) code = wait_for_end(parts);
+    stop_guarded(parts);
     if (code == EXIT_OK) log_info("main", "ended");
     return code;
 }
@@ -200,7 +300,8 @@ static int serve(parts *parts) {
 int main(int argc, char **argv) {
     parts parts = {0};
     char message[512];
-    switch (config_load(&parts.config, argc, argv, environ, message, sizeof message)) {
+    machine_find(&parts.machine, "");
+    switch (config_load(&parts.config, argc, argv, environ, parts.machine.memory_bytes, message, sizeof message)) {
     case CONFIG_HELP:
         config_help(stdout);
         return EXIT_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/log.h"
 
 void service_get_status(const service *service, service_status *out) {
     memset(out, 0, sizeof *out);
@@ -25,6 +26,7 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics *metrics = service->metrics;
     service_status status;
     service_get_status(service, &status);
+    metrics_set_counter(metrics, METRICS_LOG_LOST, log_lost_lines());
     metrics_set(metrics, METRICS_GAUGE_READY, status.ready);
     metrics_set(metrics, METRICS_GAUGE_UPTIME, status.uptime_s);
     metrics_set(metrics, METRICS_GAUGE_SESSIONS, status.totals.sessions);

@@ -17,6 +17,8 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     scheduler *scheduler;
     uint64_t epoch;      /* random, not 0; differs after every start */
     uint64_t started_ns; /* of clock_ns() */
+    /* At most so many connections, by the number of files that the process may open. */
+    uint32_t stream_connections, http_connections;
 } service;
 
 typedef struct service_status {

@@ -201,6 +201,7 @@ bool handle_step(const service *service, const http_request *request, http_answe
     command.in.step.tolerance = step.tolerance;
     command.in.step.updates = step.updates;
     command.in.step.n_updates = step.n_updates;
+    command.received_ns = request->received_ns;
     if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;
     bool ok = execute(service, &command, p);
     request_step_free(&step);

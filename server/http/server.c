@@ -21,8 +21,6 @@
 
 enum {
     IO_THREADS = 2,
-    MAX_CONNECTIONS = 256,
-    MAX_CONNECTIONS_PER_ADDRESS = 192,
     BODIES_AT_ONCE = 4,       /* of the largest size allowed, before uploads are told to come again */
     HEADER_MEMORY = 64 << 10, /* of a connection, for the request's header */
     LAST_ANSWERS_MS = 2000,   /* on stopping, for clients to take the answers that are ready */
@@ -107,7 +105,7 @@ static enum MHD_Result send_answer(exchange *x) {
     if (failed) problem_headers(response, &x->problem);
     if (atomic_load(&x->server->stopping)) header(response, "Connection", "close");
     metrics_add(x->server->service->metrics, METRICS_HTTP_OUT, answer->size);
-    watch_set(x->watched, watch_transfer_ns(answer->size));
+    watch_begin(x->watched, WATCH_ANSWERING, watch_transfer_ns(answer->size));
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     log_debug("http", "%d %s", answer->status, x->uri);
@@ -215,6 +213,18 @@ static bool check(exchange *x, const char *method) {
                       &x->problem);
 }
 
+/* The last connections are for probes alone, so that a supervisor or a load balancer always learns how the server is.
+ */
+static bool check_crowd(exchange *x) {
+    http_route route = x->request.match.route;
+    if (route == ROUTE_HEALTH || route == ROUTE_READY || route == ROUTE_METRICS) return true;
+    if (!watch_is_crowded(x->server->watch)) return true;
+    problem_set_http(&x->problem, CONTACTD_BUSY, 503, "too many connections", NULL,
+                     "as many requests as may wait are waiting for answers; send this one again later");
+    x->problem.retry_after_ms = 1000;
+    return false;
+}
+
 /* The header is complete. Answers at once what would otherwise make the client send a body in vain. */
 static enum MHD_Result begin(exchange *x, const char *method) {
     const char *length = request_header(x, "Content-Length");
@@ -222,8 +232,8 @@ static enum MHD_Result begin(exchange *x, const char *method) {
     x->begun_ns = clock_ns();
     x->limit = x->server->service->config->max_message;
     metrics_add(x->server->service->metrics, METRICS_HTTP_REQUESTS, 1);
-    watch_set(x->watched, WATCH_GRACE_NS);
-    if (check(x, method)) return MHD_YES;
+    watch_begin(x->watched, WATCH_RECEIVING, WATCH_GRACE_NS);
+    if (check(x, method) && check_crowd(x)) return MHD_YES;
     x->discards = true;
     bool hopeless = length && strtoull(length, NULL, 10) > 2 * x->limit;
     if (hopeless || request_header(x, "Expect")) return send_answer(x);
@@ -245,6 +255,7 @@ static void carry_out_on_lane(lane_job *job) {
 /* The request is complete. */
 static enum MHD_Result complete(exchange *x) {
     if (x->done || x->problem.code != CONTACTD_OK) return send_answer(x);
+    watch_begin(x->watched, WATCH_ANSWERING, 0);
     watch_clear(x->watched); /* from here on it is the client who waits */
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
@@ -302,7 +313,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     exchange *x = *state;
     (void)context, (void)connection, (void)why;
     if (!x) return;
-    watch_set(x->watched, WATCH_IDLE_NS);
+    watch_begin(x->watched, WATCH_NO_REQUEST, WATCH_IDLE_NS);
     drop_body(x);
     free(x->answer.data);
     free(x->uri);
@@ -347,11 +358,11 @@ static bool start_daemon(http_server *server) {
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
         server->listener.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MAX_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS_PER_ADDRESS,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(WATCH_IDLE_NS / 1000000000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
+        (unsigned)server->service->http_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(WATCH_IDLE_NS / 1000000000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, NULL, MHD_OPTION_END);
     return server->daemon != NULL;
 }
 
@@ -366,7 +377,8 @@ bool http_server_start(const service *service, http_server **out, server_error *
         return false;
     }
     server->lanes = lanes_start();
-    server->watch = watch_start();
+    /* A quarter is left for probes, which come when all others wait for answers. */
+    server->watch = watch_start(service->http_connections - service->http_connections / 4);
     if (!server->lanes || !server->watch || !start_daemon(server)) {
         lanes_stop(&server->lanes);
         watch_stop(&server->watch);

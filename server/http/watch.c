@@ -14,17 +14,43 @@ struct watch {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;
-    watched *first;
+    watched *first;            /* the newest */
+    uint32_t n_open, max_open; /* of those that are not cut */
 };
+
+static void cut(watch *watch, watched *connection) {
+    connection->cut = true;
+    watch->n_open--;
+    shutdown(connection->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
+}
 
 static void cut_late(watch *watch, uint64_t now) {
     for (watched *c = watch->first; c; c = c->next) {
         uint64_t deadline = atomic_load_explicit(&c->deadline_ns, memory_order_relaxed);
         if (c->cut || deadline == 0 || now < deadline) continue;
-        c->cut = true;
         log_info("http", "cut a connection that took too long to send a request or to take an answer");
-        shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd sees the end and closes it */
+        cut(watch, c);
     }
+}
+
+/* Of all but the newest. */
+static watched *longest_in(const watch *watch, watch_stage stage) {
+    watched *longest = NULL;
+    for (watched *c = watch->first->next; c; c = c->next) {
+        if (!c->cut && atomic_load(&c->stage) == stage &&
+            (!longest || atomic_load(&c->since_ns) < atomic_load(&longest->since_ns)))
+            longest = c;
+    }
+    return longest;
+}
+
+static void cut_surplus(watch *watch) {
+    if (watch->n_open <= watch->max_open) return;
+    watched *victim = longest_in(watch, WATCH_NO_REQUEST);
+    if (!victim) victim = longest_in(watch, WATCH_RECEIVING);
+    if (!victim) return;
+    log_debug("http", "cut a connection without a complete request, as %u are open", watch->n_open);
+    cut(watch, victim);
 }
 
 static void *run(void *argument) {
@@ -41,9 +67,10 @@ static void *run(void *argument) {
     return NULL;
 }
 
-watch *watch_start(void) {
+watch *watch_start(uint32_t max_connections) {
     watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
+    watch->max_open = max_connections;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -75,11 +102,13 @@ watched *watch_add(watch *watch, int fd) {
     watched *connection = calloc(1, sizeof *connection);
     if (!connection) return NULL;
     connection->fd = fd;
-    watch_set(connection, WATCH_HEADER_NS);
+    watch_begin(connection, WATCH_NO_REQUEST, WATCH_HEADER_NS);
     pthread_mutex_lock(&watch->lock);
     connection->next = watch->first;
     if (watch->first) watch->first->previous = connection;
     watch->first = connection;
+    watch->n_open++;
+    cut_surplus(watch);
     pthread_mutex_unlock(&watch->lock);
     return connection;
 }
@@ -92,8 +121,23 @@ void watch_remove(watch *watch, watched *connection) {
     else
         watch->first = connection->next;
     if (connection->next) connection->next->previous = connection->previous;
+    watch->n_open -= !connection->cut;
     pthread_mutex_unlock(&watch->lock);
     free(connection);
+}
+
+bool watch_is_crowded(watch *watch) {
+    pthread_mutex_lock(&watch->lock);
+    bool is_crowded = watch->n_open > watch->max_open;
+    pthread_mutex_unlock(&watch->lock);
+    return is_crowded;
+}
+
+void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns) {
+    if (!connection) return;
+    atomic_store(&connection->since_ns, clock_ns());
+    atomic_store(&connection->stage, stage);
+    watch_set(connection, from_now_ns);
 }
 
 void watch_set(watched *connection, uint64_t from_now_ns) {

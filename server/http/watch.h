@@ -1,5 +1,9 @@
-/* watch.h - no connection may dawdle: each has a deadline for what it does now, and one that misses it is cut. This is
- * what stops clients that send a byte every few seconds; libmicrohttpd's own timeout begins anew with every byte. */
+/* watch.h - the HTTP connections: their deadlines and their number.
+ *
+ * Each connection has a deadline for what it does now, and one that misses it is cut. This stops clients that send a
+ * byte every few seconds; libmicrohttpd's own timeout begins anew with every byte. When connections become too many,
+ * the one that has sent no request for the longest is cut, else the one that has been sending its request for the
+ * longest. So a newcomer is heard, whoever holds the connections. */
 #ifndef CONTACTD_HTTP_WATCH_H
 #define CONTACTD_HTTP_WATCH_H
 
@@ -14,21 +18,30 @@
 
 typedef struct watch watch;
 
+typedef enum watch_stage { WATCH_NO_REQUEST, WATCH_RECEIVING, WATCH_ANSWERING } watch_stage;
+
 typedef struct watched { /* one connection; lives between watch_add and watch_remove */
     struct watched *next, *previous;
     int fd;
+    _Atomic watch_stage stage;
+    _Atomic uint64_t since_ns;    /* of clock_ns(): when the stage began */
     _Atomic uint64_t deadline_ns; /* of clock_ns(); 0: none (it waits for us) */
     bool cut;
 } watched;
 
-watch *watch_start(void); /* NULL: out of memory or threads */
+watch *watch_start(uint32_t max_connections); /* NULL: out of memory or threads */
 void watch_stop(watch **watch);
 
 watched *watch_add(watch *watch, int fd);             /* NULL: out of memory */
 void watch_remove(watch *watch, watched *connection); /* before the socket is closed */
 
-void watch_set(watched *connection, uint64_t from_now_ns); /* connection may be NULL */
-void watch_clear(watched *connection);
+/* More connections than max_connections are open, none of which could be cut: they wait for answers. */
+bool watch_is_crowded(watch *watch);
+
+/* connection may be NULL in the following. */
+void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns);
+void watch_set(watched *connection, uint64_t from_now_ns); /* a new deadline in the same stage */
+void watch_clear(watched *connection);                     /* no deadline: it waits for us */
 
 /* How long moving that many bytes may take. */
 uint64_t watch_transfer_ns(uint64_t bytes);

@@ -60,6 +60,10 @@ void metrics_add(metrics *metrics, metrics_counter counter, uint64_t amount) {
     add(&metrics->counters[counter], amount);
 }
 
+void metrics_set_counter(metrics *metrics, metrics_counter counter, uint64_t value) {
+    atomic_store_explicit(&metrics->counters[counter], value, memory_order_relaxed);
+}
+
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter) {
     return value_of(&metrics->counters[counter]);
 }

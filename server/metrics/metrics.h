@@ -23,7 +23,7 @@
     X(LARGE_STEPS, "contactd_lane_steps_total", "lane=\"large\"", "Steps that ran, failed ones too, by lane")          \
     X(SMALL_STEPS, "contactd_lane_steps_total", "lane=\"small\"", "Steps that ran, failed ones too, by lane")          \
     X(SNAPSHOTS, "contactd_snapshots_total", "", "Pictures drawn")                                                     \
-    X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full")                                    \
+    X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full, or answers unread")                 \
     X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands dropped because their deadline had passed")        \
     X(STREAM_IN, "contactd_received_bytes_total", "protocol=\"stream\"", "Bytes received")                             \
     X(HTTP_IN, "contactd_received_bytes_total", "protocol=\"http\"", "Bytes received")                                 \
@@ -32,15 +32,23 @@
     X(STREAM_REQUESTS, "contactd_requests_total", "protocol=\"stream\"", "Requests received")                          \
     X(HTTP_REQUESTS, "contactd_requests_total", "protocol=\"http\"", "Requests received")                              \
     X(REPLIES_GONE, "contactd_replies_dropped_total", "reason=\"gone\"", "Answers that could not be sent")             \
+    X(REPLIES_NO_MEMORY, "contactd_replies_dropped_total", "reason=\"memory\"", "Answers that could not be sent")      \
     X(REPLIES_SLOW, "contactd_replies_dropped_total", "reason=\"slow\"", "Answers that could not be sent")             \
+    X(CUT_UNREAD, "contactd_connections_cut_total", "reason=\"unread\"", "Stream connections ended by the server")     \
+    X(CUT_UNFINISHED, "contactd_connections_cut_total", "reason=\"unfinished\"",                                       \
+      "Stream connections ended by the server")                                                                        \
+    X(CUT_LIMIT, "contactd_connections_cut_total", "reason=\"limit\"", "Stream connections ended by the server")       \
     X(SESSIONS_OPENED, "contactd_sessions_opened_total", "", "Sessions opened")                                        \
     X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
     X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \
+    X(LOG_LOST, "contactd_log_lines_lost_total", "", "Lines of the log that could not be written")                     \
     X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")
 
 #define METRICS_GAUGES(X)                                                                                              \
     X(READY, "contactd_ready", "", "1 if a real step ran on the requested backend")                                    \
     X(UPTIME, "contactd_uptime_seconds", "", "Time since start")                                                       \
+    X(CONNECTIONS, "contactd_connections", "", "Stream connections now")                                               \
+    X(UNREAD_BYTES, "contactd_unread_bytes", "", "Answers that clients have not read yet")                             \
     X(SESSIONS, "contactd_sessions", "", "Sessions now")                                                               \
     X(SCENES, "contactd_scenes", "", "Scenes open now")                                                                \
     X(BODIES, "contactd_bodies", "", "Bodies in scenes now")                                                           \
@@ -82,6 +90,8 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
+/* Of what is counted elsewhere: the counter's value from now on. */
+void metrics_set_counter(metrics *metrics, metrics_counter counter, uint64_t value);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);
 
 /* X(member of ct_engine_facts, metric's name, type, help), a row for each device with the label device="0". */

@@ -15,13 +15,15 @@ struct registry {
     pthread_mutex_t lock;   /* guards all that follows */
     slots meshes;           /* of mesh_entry */
     uint64_t mesh_bytes;
-    slots scenes;         /* of scene */
-    uint64_t scene_bytes; /* without kept answers */
-    atomic_uint_fast64_t kept_bytes;
+    slots scenes;      /* of scene */
+    answer_store kept; /* its lists are guarded by the scheduler's lock, its scene_bytes are written under this one */
     uint64_t bodies;
     session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */
     uint32_t n_sessions, session_room;
 };
+
+/* What others hold is in the way of a request: it may succeed when so long has passed. */
+enum { RETRY_AFTER_MS = 1000 };
 
 /* meshes.c */
 void registry_free_meshes(registry *registry);

@@ -103,6 +103,8 @@ void scene_note_change(registry *registry, scene *scene);
 /* Notes what came of a step. result NULL: it failed. By the runner. */
 void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
                      uint64_t submitted_ns);
+/* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
+answer_store *registry_kept_answers(registry *registry);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit with so many bytes more. */
 bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error);
 

@@ -8,6 +8,7 @@ registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics
     registry *registry = calloc(1, sizeof *registry);
     if (!registry) return NULL;
     registry->limits = *limits;
+    registry->kept.max_bytes = limits->scene_bytes;
     registry->engine = engine;
     registry->metrics = metrics;
     if (!registry_init_sessions(registry)) {
@@ -74,7 +75,7 @@ void registry_get_totals(registry *registry, registry_totals *out) {
         .bodies = (uint32_t)registry->bodies,
         .mesh_bytes = registry->mesh_bytes,
         .mesh_bytes_limit = registry->limits.mesh_bytes,
-        .scene_bytes = registry->scene_bytes + atomic_load(&registry->kept_bytes),
+        .scene_bytes = registry->kept.scene_bytes + registry->kept.kept_bytes,
     };
     pthread_mutex_unlock(&registry->lock);
 }

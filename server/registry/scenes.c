@@ -26,11 +26,12 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     if (registry->scenes.used >= registry->limits.max_scenes) {
         server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
                     "%" PRIu32 " scenes are open, which is the limit (--max-scenes)", registry->scenes.used);
+        if (error) error->retry_after_ms = RETRY_AFTER_MS;
     } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");
     } else {
         scene->record.handle = scene->handle;
-        registry->scene_bytes += scene->record.bytes;
+        registry->kept.scene_bytes += scene->record.bytes;
         scene->engine = engine;
         if (owner) {
             atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
@@ -94,7 +95,7 @@ void scene_adopt(registry *registry, scene *scene, session *owner) {
 void scene_forget(registry *registry, scene *scene) {
     pthread_mutex_lock(&registry->lock);
     slots_remove(&registry->scenes, scene->handle);
-    registry->scene_bytes -= scene->record.bytes;
+    registry->kept.scene_bytes -= scene->record.bytes;
     registry->bodies -= scene->record.bodies;
     if (scene->owner) scene->owner->scenes--;
     pthread_mutex_unlock(&registry->lock);
@@ -181,7 +182,7 @@ bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out
 
 /* With the lock held. */
 static void set_bytes(registry *registry, scene *scene, uint64_t bytes, uint64_t device_bytes) {
-    registry->scene_bytes += bytes - scene->record.bytes;
+    registry->kept.scene_bytes += bytes - scene->record.bytes;
     scene->record.bytes = bytes;
     scene->record.device_bytes = device_bytes;
 }
@@ -228,21 +229,27 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
     pthread_mutex_unlock(&registry->lock);
 }
 
+answer_store *registry_kept_answers(registry *registry) {
+    return &registry->kept;
+}
+
 bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error) {
     pthread_mutex_lock(&registry->lock);
-    uint64_t held = registry->scene_bytes + atomic_load(&registry->kept_bytes), limit = registry->limits.scene_bytes;
+    uint64_t held = registry->kept.scene_bytes + registry->kept.kept_bytes, limit = registry->limits.scene_bytes;
     pthread_mutex_unlock(&registry->lock);
     if (held <= limit && bytes <= limit - held) return true;
-    return server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
-                       "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
-                       " that --scene-memory allows: close scenes, or start the server with more",
-                       bytes, held, limit);
+    server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
+                "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
+                " that --scene-memory allows: close scenes, or start the server with more",
+                bytes, held, limit);
+    if (error && bytes <= limit) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
 }
 
 void registry_free_scenes(registry *registry) {
     uint32_t at = 0;
     for (scene *scene; (scene = slots_next(&registry->scenes, &at));) {
-        sequence_clear(&scene->sequence);
+        sequence_clear(&scene->sequence, &registry->kept);
         struct scene *gone = scene;
         scene_release(&gone);
     }

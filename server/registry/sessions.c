@@ -9,6 +9,8 @@
 #include "server/registry/internal.h"
 
 #define LATELY_NS UINT64_C(1000000000)
+/* The answers kept for one session may take a quarter of --scene-memory, so that four leave each other's alone. */
+#define SESSION_PART_OF_SCENE_MEMORY 4
 
 bool registry_init_sessions(registry *registry) {
     uint32_t room = 16;
@@ -45,10 +47,8 @@ session *session_new(registry *registry) {
     session *session = calloc(1, sizeof *session + registry->runners * sizeof session->turns[0]);
     if (!session) return NULL;
     atomic_init(&session->references, 1);
-    if (!answer_window_init(&session->window, registry->limits.max_in_flight, &registry->kept_bytes)) {
-        free(session);
-        return NULL;
-    }
+    answer_window_init(&session->window, registry->limits.max_in_flight,
+                       registry->limits.scene_bytes / SESSION_PART_OF_SCENE_MEMORY, &registry->kept);
     return session;
 }
 
@@ -56,7 +56,6 @@ void session_release(session **session) {
     struct session *gone = *session;
     *session = NULL;
     if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) return;
-    answer_window_free(&gone->window);
     free(gone);
 }
 
@@ -108,6 +107,7 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
         good =
             server_fail(error, CONTACTD_LIMIT_EXCEEDED, "session", "",
                         "%" PRIu32 " clients are connected, which is the limit (--max-sessions)", registry->n_sessions);
+        if (error) error->retry_after_ms = RETRY_AFTER_MS;
     }
     while (good && (session->token == 0 || registry->sessions[place_of(registry, session->token)])) {
         if (getrandom(&session->token, sizeof session->token, 0) != sizeof session->token) {

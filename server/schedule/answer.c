@@ -32,6 +32,10 @@ const server_error *step_answer_error(const step_answer *answer) {
     return answer->error.code == CONTACTD_OK ? NULL : &answer->error;
 }
 
+uint64_t step_answer_bytes(const step_answer *answer) {
+    return answer->bytes;
+}
+
 double step_answer_queue_seconds(const step_answer *answer) {
     return answer->queue_s;
 }
@@ -60,61 +64,123 @@ void sequence_refuse(sequence *sequence, uint64_t number) {
     sequence->refused = number;
 }
 
-static void drop_oldest(sequence *sequence) {
+/* ---- the three lists that a kept answer is in ---- */
+
+static void shrink_window(answer_window *window) {
+    step_answer *answer = window->first_in_window;
+    window->first_in_window = answer->newer_of_session;
+    window->n_in_window--;
+    answer->is_in_window = false;
+}
+
+static void leave_session(step_answer *answer) {
+    answer_window *window = answer->window;
+    if (answer->is_in_window) {
+        window->n_in_window--;
+        if (window->first_in_window == answer) window->first_in_window = answer->newer_of_session;
+    }
+    *(answer->older_of_session ? &answer->older_of_session->newer_of_session : &window->oldest) =
+        answer->newer_of_session;
+    *(answer->newer_of_session ? &answer->newer_of_session->older_of_session : &window->newest) =
+        answer->older_of_session;
+    answer->older_of_session = answer->newer_of_session = NULL;
+    answer->window = NULL;
+    window->bytes -= answer->bytes;
+}
+
+static void enter_session(answer_window *window, step_answer *answer) {
+    answer->window = window;
+    answer->is_in_window = true;
+    answer->older_of_session = window->newest;
+    answer->newer_of_session = NULL;
+    *(window->newest ? &window->newest->newer_of_session : &window->oldest) = answer;
+    window->newest = answer;
+    if (!window->first_in_window) window->first_in_window = answer;
+    window->n_in_window++;
+    window->bytes += answer->bytes;
+}
+
+static void leave_store(answer_store *store, step_answer *answer) {
+    *(answer->older_of_all ? &answer->older_of_all->newer_of_all : &store->oldest) = answer->newer_of_all;
+    *(answer->newer_of_all ? &answer->newer_of_all->older_of_all : &store->newest) = answer->older_of_all;
+    answer->older_of_all = answer->newer_of_all = NULL;
+    store->kept_bytes -= answer->bytes;
+}
+
+static void enter_store(answer_store *store, step_answer *answer) {
+    answer->older_of_all = store->newest;
+    answer->newer_of_all = NULL;
+    *(store->newest ? &store->newest->newer_of_all : &store->oldest) = answer;
+    store->newest = answer;
+    store->kept_bytes += answer->bytes;
+}
+
+static void enter_sequence(sequence *sequence, step_answer *answer) {
+    answer->keeper = sequence;
+    answer->newer = NULL;
+    *(sequence->newest ? &sequence->newest->newer : &sequence->oldest) = answer;
+    sequence->newest = answer;
+    sequence->answered = answer->number;
+    sequence->bytes += answer->bytes;
+}
+
+/* ---- keeping and letting go ---- */
+
+static void drop_oldest(sequence *sequence, answer_store *store) {
     step_answer *answer = sequence->oldest;
     sequence->oldest = answer->newer;
     if (!sequence->oldest) sequence->newest = NULL;
     sequence->bytes -= answer->bytes;
-    *answer->window->total_bytes -= answer->bytes;
-    if (!answer->expired) answer->window->slots[answer->slot] = NULL;
+    leave_session(answer);
+    leave_store(store, answer);
     answer->keeper = NULL;
     answer->newer = NULL;
     step_answer_release(&answer);
 }
 
-static void drop_expired(sequence *sequence) {
-    while (sequence->oldest && sequence->oldest->expired && sequence->oldest != sequence->newest) drop_oldest(sequence);
+/* Those that have left the window, but for the scene's newest. */
+static void drop_expired(sequence *sequence, answer_store *store) {
+    while (sequence->oldest && !sequence->oldest->is_in_window && sequence->oldest != sequence->newest)
+        drop_oldest(sequence, store);
+}
+
+/* The oldest of all, and of a session, is the oldest of its scene too: a scene's answers belong to one session and come
+ * in order. */
+void answer_store_make_room(answer_store *store, uint64_t bytes) {
+    if (store->scene_bytes + bytes > store->max_bytes) return; /* answers cannot make enough */
+    while (store->oldest && store->scene_bytes + store->kept_bytes + bytes > store->max_bytes)
+        drop_oldest(store->oldest->keeper, store);
+}
+
+static void make_room_in_session(answer_window *window, uint64_t bytes) {
+    while (window->oldest && window->bytes + bytes > window->max_bytes)
+        drop_oldest(window->oldest->keeper, window->store);
+    if (window->n_in_window < window->max_n) return;
+    sequence *keeper = window->first_in_window->keeper;
+    shrink_window(window);
+    drop_expired(keeper, window->store);
+}
+
+/* An answer that has no room at all beside scenes is the only one kept. */
+static void make_room_for(answer_store *store, const step_answer *answer) {
+    while (store->oldest && store->scene_bytes + store->kept_bytes + answer->bytes > store->max_bytes)
+        drop_oldest(store->oldest->keeper, store);
 }
 
 void sequence_keep(sequence *sequence, answer_window *window, step_answer *answer) {
+    make_room_in_session(window, answer->bytes);
+    make_room_for(window->store, answer);
     step_answer_retain(answer);
-    sequence->answered = answer->number;
-    sequence->bytes += answer->bytes;
-    *window->total_bytes += answer->bytes;
-    answer->keeper = sequence;
-    answer->newer = NULL;
-    if (sequence->newest) {
-        sequence->newest->newer = answer;
-    } else {
-        sequence->oldest = answer;
-    }
-    sequence->newest = answer;
-
-    answer->window = window;
-    answer->slot = window->next;
-    step_answer *leaving = window->slots[window->next];
-    window->slots[window->next] = answer;
-    window->next = (window->next + 1) % window->size;
-    if (leaving) {
-        leaving->expired = true;
-        drop_expired(leaving->keeper);
-    }
-    drop_expired(sequence);
+    enter_sequence(sequence, answer);
+    enter_session(window, answer);
+    enter_store(window->store, answer);
+    drop_expired(sequence, window->store);
 }
 
-void sequence_clear(sequence *sequence) {
-    while (sequence->oldest) drop_oldest(sequence);
+void sequence_clear(sequence *sequence, answer_store *store) {
+    while (sequence->oldest) drop_oldest(sequence, store);
 }
 
-bool answer_window_init(answer_window *window, uint32_t size, atomic_uint_fast64_t *total_bytes) {
-    window->slots = calloc(size, sizeof(step_answer *));
-    window->size = size;
-    window->total_bytes = total_bytes;
-    window->next = 0;
-    return window->slots != NULL;
-}
-
-void answer_window_free(answer_window *window) {
-    free(window->slots);
-    window->slots = NULL;
+void answer_window_init(answer_window *window, uint32_t max_n, uint64_t max_bytes, answer_store *store) {
+    *window = (answer_window){.store = store, .max_n = max_n, .max_bytes = max_bytes};
 }

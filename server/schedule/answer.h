@@ -15,11 +15,23 @@ typedef struct sequence {
     atomic_uint_fast64_t bytes; /* held by the kept answers */
 } sequence;
 
-/* A session's newest answers: a ring; an answer that falls out expires. */
+/* All kept answers, from the oldest to the newest. Their bytes and those of scenes share one limit, and the oldest
+ * answers make room. */
+typedef struct answer_store {
+    step_answer *oldest, *newest;
+    uint64_t max_bytes; /* of scenes and kept answers */
+    atomic_uint_fast64_t scene_bytes;
+    atomic_uint_fast64_t kept_bytes;
+} answer_store;
+
+/* The kept answers of a session, from the oldest to the newest. The newest max_n of them are its window; an answer that
+ * has left the window is kept only while it is its scene's newest. */
 typedef struct answer_window {
-    step_answer **slots;
-    uint32_t size, next;
-    atomic_uint_fast64_t *total_bytes; /* of all kept answers everywhere */
+    answer_store *store;
+    step_answer *oldest, *newest;
+    step_answer *first_in_window;
+    uint32_t n_in_window, max_n;
+    uint64_t bytes, max_bytes; /* of all that the session keeps */
 } answer_window;
 
 struct step_answer {
@@ -32,11 +44,12 @@ struct step_answer {
     uint64_t bytes;
 
     /* While kept: */
-    step_answer *newer;
     sequence *keeper;
     answer_window *window;
-    uint32_t slot;
-    bool expired;
+    bool is_in_window;
+    step_answer *newer; /* of its scene; a scene lets go of its oldest first */
+    step_answer *older_of_session, *newer_of_session;
+    step_answer *older_of_all, *newer_of_all;
 };
 
 step_answer *step_answer_new(uint64_t number); /* one reference; NULL: out of memory */
@@ -53,11 +66,15 @@ typedef enum sequence_verdict {
 sequence_verdict sequence_judge(const sequence *sequence, uint64_t number, step_answer **kept);
 void sequence_admit(sequence *sequence, uint64_t number);
 void sequence_refuse(sequence *sequence, uint64_t number); /* the expected number found the queue full */
-/* Keeps the answer to the next number (takes a reference) and lets go of those that need not be kept any longer. */
+/* Keeps the answer to the next number (takes a reference) and lets go of those that need not be kept any longer, or
+ * have no room: the session's oldest beyond its number or bytes, then the oldest of all beyond the store's. This answer
+ * itself stays, whatever its size. */
 void sequence_keep(sequence *sequence, answer_window *window, step_answer *answer);
-void sequence_clear(sequence *sequence); /* lets go of all answers */
+void sequence_clear(sequence *sequence, answer_store *store); /* lets go of all answers */
 
-bool answer_window_init(answer_window *window, uint32_t size, atomic_uint_fast64_t *total_bytes);
-void answer_window_free(answer_window *window); /* after its scenes' sequences were cleared */
+/* Lets go of the oldest answers of all until `bytes` more have room in the store, or none is kept. */
+void answer_store_make_room(answer_store *store, uint64_t bytes);
+
+void answer_window_init(answer_window *window, uint32_t max_n, uint64_t max_bytes, answer_store *store);
 
 #endif

@@ -95,6 +95,9 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
     ct_mesh_info info;
     ct_mesh_get_info(mesh, &info);
     uint64_t bytes = info.vertices * 3 * sizeof(float);
+    pthread_mutex_lock(&scheduler->lock);
+    answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
+    pthread_mutex_unlock(&scheduler->lock);
     if (registry_has_scene_room(scheduler->registry, bytes, object, &command->error) &&
         ct_scene_add_body(scene->engine, mesh, &command->in.add_body.options, &command->out.body, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);

@@ -14,6 +14,10 @@
 #include "server/log.h"
 #include "server/schedule/internal.h"
 
+/* After the end of a drain, for the batches that run. */
+#define LAST_BATCH_MS UINT64_C(1000)
+/* A year: the threads must have ended before what they use is freed. */
+#define FOREVER_MS UINT64_C(31536000000)
 /* Wall time that a batch is meant to end in, where it holds more than one step. */
 #define BATCH_SECONDS 4e-3
 /* What a device with memory of its own does in the time of one core, roughly: only guesses of costs hang on it. */
@@ -73,6 +77,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     scheduler->backend = options->backend;
     scheduler->queue = options->queue;
     scheduler->max_in_flight = options->max_in_flight;
+    scheduler->scratch_bytes = options->scratch_bytes;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
     scheduler->on_lost = options->on_lost;
     scheduler->context = options->context;
@@ -99,9 +104,9 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     return NULL;
 }
 
-static void refuse_command(command *command) {
+static void refuse_command(command *command, const server_error *error) {
     struct command *follower = command->follower, *asker = follower ? follower : command;
-    server_fail(&asker->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    asker->error = *error;
     command_let_go(command);
     command->done(command);
     if (!follower) return;
@@ -109,33 +114,50 @@ static void refuse_command(command *command) {
     follower->done(follower);
 }
 
-/* Answers what has not begun, after what runs. With the lock held, draining set. */
-static void refuse_queued(scheduler *scheduler) {
-    scheduler->ending = true; /* nobody takes another batch */
-    while (!scheduler_is_idle(scheduler)) pthread_cond_wait(&scheduler->idle, &scheduler->lock);
-    command *first = scheduler_empty_queues(scheduler);
-    for (command *command = first; command; command = command->next) {
-        atomic_fetch_sub(&command->asker->pending, 1);
-        if (command->kind == COMMAND_STEP) atomic_fetch_sub(&command->asker->in_flight, 1);
-        atomic_fetch_sub(&command->target->pending, 1);
-        scheduler->runners[command->runner].depth--;
-        scheduler->depth--;
-    }
-    pthread_mutex_unlock(&scheduler->lock);
+/* A list of commands that were taken out of the queues. Without the lock. */
+static void refuse_commands(command *first, const server_error *error) {
     for (command *command = first, *next; command; command = next) {
         next = command->next;
-        refuse_command(command);
+        refuse_command(command, error);
     }
+}
+
+void scheduler_uncount(scheduler *scheduler, command *command) {
+    session *asker = command->asker;
+    if (command->kind == COMMAND_STEP) atomic_fetch_sub(&asker->in_flight, 1);
+    if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
+    atomic_fetch_sub(&command->target->pending, 1);
+    scheduler->runners[command->runner].depth--;
+    scheduler->depth--;
+}
+
+static struct timespec time_in(uint64_t ms) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    time.tv_sec += (time_t)(ms / 1000);
+    time.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (time.tv_nsec >= 1000000000) time.tv_sec++, time.tv_nsec -= 1000000000;
+    return time;
+}
+
+/* Answers what has not begun, after what runs or, where a device does not come back from that, after timeout_ms. With
+ * the lock held, draining set. */
+static void refuse_queued(scheduler *scheduler, uint64_t timeout_ms) {
+    struct timespec until = time_in(timeout_ms);
+    scheduler->ending = true; /* nobody takes another batch */
+    for (int rc = 0; rc == 0 && !scheduler_is_idle(scheduler);)
+        rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
+    command *first = scheduler_empty_queues(scheduler);
+    for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
+    pthread_mutex_unlock(&scheduler->lock);
+    server_error error = {0};
+    server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    refuse_commands(first, &error);
     pthread_mutex_lock(&scheduler->lock);
 }
 
 bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-
+    struct timespec until = time_in(timeout_ms);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->draining = true;
     for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_signal(&scheduler->runners[i].wake);
@@ -144,7 +166,7 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     }
     bool drained = !scheduler->depth && scheduler_is_idle(scheduler);
-    if (!drained) refuse_queued(scheduler);
+    if (!drained) refuse_queued(scheduler, LAST_BATCH_MS);
     pthread_mutex_unlock(&scheduler->lock);
     return drained;
 }
@@ -154,7 +176,7 @@ void scheduler_stop(scheduler **scheduler) {
     if (!ending) return;
     pthread_mutex_lock(&ending->lock);
     ending->draining = true;
-    refuse_queued(ending);
+    refuse_queued(ending, FOREVER_MS);
     pthread_mutex_unlock(&ending->lock);
     dismantle(ending, ending->n_runners);
 
@@ -164,7 +186,7 @@ void scheduler_stop(scheduler **scheduler) {
         for (size_t i = 0; i < n; i++) {
             scene *scene = scene_acquire(ending->registry, handles[i], NULL);
             if (!scene) continue;
-            sequence_clear(&scene->sequence);
+            sequence_clear(&scene->sequence, registry_kept_answers(ending->registry));
             command_close_scene(ending, scene);
             scene_release(&scene);
         }
@@ -227,8 +249,44 @@ static command *in_flight_step(const scene *scene, uint64_t number) {
     return NULL;
 }
 
-/* A numbered step: true if it is the next one; else it was dealt with, and *outcome tells how. */
-static bool is_next_step(scheduler *scheduler, command *command, submit_outcome *outcome, struct command **displaced) {
+/* Takes the place of the step, or repeat, of the same number. Always false: it is not to be queued by itself. */
+static bool supersede(command *command, submit_outcome *outcome, struct command **displaced) {
+    struct command *first = in_flight_step(command->target, command->in.step.sequence);
+    *displaced = first->follower;
+    if (*displaced) (*displaced)->superseded = true;
+    first->superseded = true;
+    first->follower = command;
+    *outcome = SUBMIT_QUEUED;
+    return false;
+}
+
+/* By the scene's last answer; before there is one, by the most that the scene can have: 60 bytes a vertex, of which
+ * there are half as many as triangles, and 53 bytes a span. */
+static uint64_t expected_answer_bytes(const scene *scene, uint32_t want) {
+    if (scene->sequence.newest) return scene->sequence.newest->bytes;
+    const uint32_t *n = scene->record.settings.resolution;
+    uint64_t rays = (uint64_t)n[0] * n[1] + (uint64_t)n[1] * n[2] + (uint64_t)n[2] * n[0];
+    uint64_t entries = want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES) ? 30 * scene->triangles : 0;
+    return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0);
+}
+
+/* Whether the client can take the answer of a new step. */
+static bool has_answer_room(scheduler *scheduler, command *command) {
+    uint64_t room = command->in.step.answer_room;
+    command->expected_bytes = expected_answer_bytes(command->target, command->in.step.want);
+    if (room == 0 || command->expected_bytes <= room) return true;
+    busy(scheduler, command,
+         "its answer is expected to have %" PRIu64
+         " bytes, and the answers that this client has not read leave room for "
+         "%" PRIu64 " (--unread-per-client, --unread-memory): read them first",
+         command->expected_bytes, room);
+    return false;
+}
+
+/* A numbered step: true if it is to be queued, as the next one or as a repeat of one whose answer is kept (is_repeat);
+ * else it was dealt with, and *outcome tells how. */
+static bool should_queue_step(scheduler *scheduler, command *command, submit_outcome *outcome,
+                              struct command **displaced) {
     sequence *sequence = &command->target->sequence;
     uint64_t number = command->in.step.sequence;
     step_answer *kept = NULL;
@@ -243,25 +301,15 @@ static bool is_next_step(scheduler *scheduler, command *command, submit_outcome 
     case SEQUENCE_NEW:
         return true;
     case SEQUENCE_KEPT:
-        command->out.step.answer = step_answer_retain(kept);
-        command->out.step.cached = true;
-        command->error = kept->error;
-        metrics_add(scheduler->metrics, METRICS_STEPS_CACHED, 1);
-        *outcome = SUBMIT_DONE;
-        return false;
-    case SEQUENCE_IN_FLIGHT: {
-        struct command *first = in_flight_step(command->target, number);
-        if (!first) {
-            return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
-                               "step %" PRIu64 " is neither waiting nor answered", number);
-        }
-        *displaced = first->follower;
-        if (*displaced) (*displaced)->superseded = true;
-        first->superseded = true;
-        first->follower = command;
-        *outcome = SUBMIT_QUEUED;
-        return false;
-    }
+        if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);
+        step_answer_release(&command->answer);
+        command->answer = step_answer_retain(kept);
+        command->is_repeat = true;
+        return true;
+    case SEQUENCE_IN_FLIGHT:
+        if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);
+        return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
+                           "step %" PRIu64 " is neither waiting nor answered", number);
     case SEQUENCE_FORGOTTEN:
         return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
                            "step %" PRIu64 " was answered, and its answer is no longer kept (kept: %" PRIu64
@@ -279,12 +327,24 @@ static bool is_next_step(scheduler *scheduler, command *command, submit_outcome 
                        number);
 }
 
+/* Of the queue's last quarter, for sessions that have few commands in it. */
+static uint32_t fair_share(const scheduler *scheduler) {
+    uint32_t n = scheduler->n_busy_sessions > 2 ? scheduler->n_busy_sessions : 2; /* one may come */
+    return scheduler->queue / n;
+}
+
 static bool has_room(scheduler *scheduler, command *command) {
     session *asker = command->asker;
     bool step = command->kind == COMMAND_STEP;
     uint32_t steps = atomic_load(&asker->in_flight), others = atomic_load(&asker->pending) - steps;
     if (scheduler->depth >= scheduler->queue) {
         busy(scheduler, command, "the queue holds %" PRIu32 " commands, which is its capacity", scheduler->depth);
+        return false;
+    }
+    if (scheduler->depth >= scheduler->queue - scheduler->queue / 4 && steps + others >= fair_share(scheduler)) {
+        busy(scheduler, command,
+             "%" PRIu32 " commands of this client wait, and the queue holds %" PRIu32 " of %" PRIu32, steps + others,
+             scheduler->depth, scheduler->queue);
         return false;
     }
     if (asker != scheduler->nobody && (step ? steps : others) >= scheduler->max_in_flight) {
@@ -295,7 +355,17 @@ static bool has_room(scheduler *scheduler, command *command) {
     return true;
 }
 
-static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced) {
+/* What waits to be done to a scene that is being closed: nobody needs it any more, and others get its places. A scene
+ * that is ready stays so, as the CLOSE takes their place. */
+static command *take_waiting(scheduler *scheduler, scene *scene) {
+    command *first = scene->first;
+    scene->first = scene->last = NULL;
+    for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
+    return first;
+}
+
+static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced,
+                            struct command **dropped) {
     scene *scene = command->target;
     bool numbered = command->kind == COMMAND_STEP && command->asker != scheduler->nobody;
     submit_outcome outcome;
@@ -305,8 +375,10 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
             return SUBMIT_REFUSED;
         }
         if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
-        if (numbered && !is_next_step(scheduler, command, &outcome, displaced)) return outcome;
-        if (!has_room(scheduler, command)) {
+        if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
+        bool frees_room = command->kind == COMMAND_CLOSE;
+        if (!command->is_repeat && !frees_room &&
+            !(has_room(scheduler, command) && (!numbered || has_answer_room(scheduler, command)))) {
             if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
             return SUBMIT_REFUSED;
         }
@@ -317,10 +389,17 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         (command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_STEP)) {
         scene_adopt(scheduler->registry, scene, command->asker);
     }
-    if (numbered) sequence_admit(&scene->sequence, command->in.step.sequence);
-    if (command->kind == COMMAND_CLOSE) scene->closing = true;
+    if (command->is_repeat) {
+        metrics_add(scheduler->metrics, METRICS_STEPS_CACHED, 1);
+    } else if (numbered) {
+        sequence_admit(&scene->sequence, command->in.step.sequence);
+    }
+    if (command->kind == COMMAND_CLOSE) {
+        scene->closing = true;
+        *dropped = take_waiting(scheduler, scene);
+    }
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
-    atomic_fetch_add(&command->asker->pending, 1);
+    if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
     if (scene->first) {
@@ -348,10 +427,12 @@ static bool is_draining(scheduler *scheduler, command *command) {
 submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->error = (server_error){0};
     memset(&command->out, 0, sizeof command->out);
-    command->superseded = false;
+    command->superseded = command->is_repeat = false;
     command->next = command->follower = NULL;
     command->answer = NULL;
+    command->expected_bytes = 0;
     command->submitted_ns = clock_ns();
+    if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;
     if (command->kind == COMMAND_ADD_BODY) { /* whether there is such a mesh is told when it runs */
         mesh_record mesh;
@@ -371,20 +452,25 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     }
     command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
     submit_outcome outcome = SUBMIT_REFUSED;
-    struct command *displaced = NULL;
+    struct command *displaced = NULL, *dropped = NULL;
     if (command->target) {
         if (command->kind == COMMAND_STEP) command->answer = step_answer_new(command->in.step.sequence);
         if (command->kind == COMMAND_STEP && !command->answer) {
             server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
         } else {
             pthread_mutex_lock(&scheduler->lock);
-            outcome = admit(scheduler, command, &displaced);
+            outcome = admit(scheduler, command, &displaced, &dropped);
             pthread_mutex_unlock(&scheduler->lock);
         }
     }
     if (displaced) {
         command_let_go(displaced);
         displaced->done(displaced);
+    }
+    if (dropped) {
+        server_error error = {0};
+        server_fail(&error, CONTACTD_STALE_HANDLE, "scene", "", "the scene was closed before this ran");
+        refuse_commands(dropped, &error);
     }
     /* A queued command may be done and gone by now: it is not looked at again. */
     if (outcome != SUBMIT_QUEUED) command_let_go(command);

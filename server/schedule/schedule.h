@@ -21,8 +21,11 @@
  *   - A step refused at the door (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
  *     decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are
  *     refused as BUSY too.
- *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. Kept are each
- *     scene's newest answer and the newest max_in_flight answers of the session; an older number is a CONFLICT.
+ *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. It waits in
+ *     the scene's queue like a step, as to encode a large answer takes long, but is never BUSY: clients take that for a
+ *     number that was not used. A second repeat takes the place of the first. Kept are each scene's newest
+ * answer and the newest max_in_flight answers of the session; an older number is a CONFLICT. Kept answers share the
+ * memory limit of scenes, and a session's may take a quarter of it; where there is no room the oldest go first.
  *   - A repeat of a number in flight takes the first request's place: one answer, to the newest requester. The older
  *     command ends with `superseded` set and must not be answered.
  *   - Any other number is a CONFLICT that names the expected one.
@@ -55,6 +58,7 @@ typedef struct scheduler_options {
      * the rest runs on, but the caller had better drain, stop and start afresh. */
     void (*on_lost)(void *context);
     void *context;
+    uint64_t scratch_bytes; /* the engine's limit, for messages; 0: none */
 } scheduler_options;
 
 /* Starts the workers and runs the first readiness step. NULL: error says why. */
@@ -72,6 +76,7 @@ typedef struct step_answer step_answer;
 
 const ct_result *step_answer_result(const step_answer *answer);   /* NULL: it failed */
 const server_error *step_answer_error(const step_answer *answer); /* NULL: it did not */
+uint64_t step_answer_bytes(const step_answer *answer);            /* of memory */
 double step_answer_queue_seconds(const step_answer *answer);
 step_answer *step_answer_retain(step_answer *answer);
 void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
@@ -116,6 +121,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     command_kind kind;
     uint64_t session;     /* who asks, or SESSION_NONE */
     uint64_t scene;       /* but for OPEN */
+    uint64_t received_ns; /* of clock_ns(), when its message came; 0: when it is submitted */
     uint64_t deadline_ns; /* of clock_ns(); 0: none */
     union {
         struct {
@@ -139,6 +145,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             double tolerance;     /* m^3; 0: none */
             const ct_update *updates;
             size_t n_updates;
+            uint64_t answer_room; /* bytes: a new step is BUSY if its answer is expected to be larger; 0: no limit */
         } step;
         struct {
             ct_snapshot_options options;
@@ -162,7 +169,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             bool cached;
         } step;
     } out;
-    bool superseded; /* a repeat took its place: do not answer */
+    bool superseded;         /* a repeat took its place: do not answer */
+    uint64_t expected_bytes; /* STEP that was queued: of its answer, by its scene's last one or its scene's size */
 
     /* The scheduler's own. */
     command *next;
@@ -174,11 +182,12 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     uint64_t triangles; /* of the mesh, ADD_BODY */
     uint32_t runner;    /* to whose depth it counts */
     bool internal;      /* from the scheduler itself: no bound applies */
+    bool is_repeat;     /* STEP: `answer` is a kept one */
 };
 
 typedef enum submit_outcome {
     SUBMIT_REFUSED, /* command->error says why; done is not called */
-    SUBMIT_DONE,    /* finished at once (a kept answer, OPEN); done is not called */
+    SUBMIT_DONE,    /* finished at once (OPEN); done is not called */
     SUBMIT_QUEUED,  /* done will be called, or has been */
 } submit_outcome;
 

@@ -47,6 +47,7 @@ static double cost_of_step(const scene *scene, double speed) {
 static double cost_of_control(const scene *scene, const command *command, double speed) {
     if (command->kind == COMMAND_ADD_BODY) return 1e-6 + 5e-9 * (double)command->triangles;
     if (command->kind == COMMAND_CLOSE) return 1e-6 + 5e-9 * (double)scene->triangles;
+    if (command->is_repeat) return 1e-6 + 1e-9 * (double)command->answer->bytes; /* to encode it */
     if (command->kind == COMMAND_SNAPSHOT) { /* a step and a copy; never for the I/O thread */
         double resolution = command->in.snapshot.options.resolution;
         return HELP_SECONDS + cost_of_step(scene, speed) + 5e-9 * (double)scene->triangles +
@@ -72,7 +73,7 @@ static portion next_portion(const scene *scene, double speed) {
     bool changed = false;
     for (const command *command = scene->first; command && !portion.has_step && portion.n < CONTROLS_AT_ONCE;
          command = command->next) {
-        bool step = command->kind == COMMAND_STEP;
+        bool step = command->kind == COMMAND_STEP && !command->is_repeat;
         if (step && changed) break;
         portion.has_step = step;
         changed = changed || changes_cost(command);
@@ -91,7 +92,7 @@ static double believable(const scene *scene, double cost, double speed) {
 }
 
 void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *command) {
-    double cost = command->kind == COMMAND_STEP ? command->answer->cost_s : 0;
+    double cost = command->kind == COMMAND_STEP && !command->is_repeat ? command->answer->cost_s : 0;
     if (cost > 0) {
         double now = believable(scene, cost, scheduler->runners[command->runner].speed);
         scene->cost_s = now > scene->cost_s ? now : 0.9 * scene->cost_s + 0.1 * now;
@@ -160,13 +161,18 @@ static scene *drop_first_scene(turn *turn) {
     return scene;
 }
 
+/* Negative where `to` is before `from`. */
+static double milliseconds_between(uint64_t from, uint64_t to) {
+    return (double)(int64_t)(to - from) * 1e-6;
+}
+
 static void fail_late(scheduler *scheduler, command *command, uint64_t now) {
     char object[96];
     command_object(command, object);
     server_fail(&command->error, CONTACTD_DEADLINE_EXCEEDED, object, "deadline_us",
                 "it waited for %.3f ms, its deadline was %.3f ms after it came: nothing was computed or changed",
-                (double)(now - command->submitted_ns) * 1e-6,
-                (double)(command->deadline_ns - command->submitted_ns) * 1e-6);
+                milliseconds_between(command->received_ns, now),
+                milliseconds_between(command->received_ns, command->deadline_ns));
     metrics_add(scheduler->metrics, METRICS_DEADLINES, 1);
 }
 
@@ -179,8 +185,9 @@ static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
         scene->first = command->next;
         if (!scene->first) scene->last = NULL;
         command->next = NULL;
-        if (command->kind == COMMAND_STEP) scene->stepping = command;
-        if (command->deadline_ns && now > command->deadline_ns) fail_late(runner->scheduler, command, now);
+        if (command->kind == COMMAND_STEP && !command->is_repeat) scene->stepping = command;
+        if (command->deadline_ns && !command->is_repeat && now > command->deadline_ns)
+            fail_late(runner->scheduler, command, now);
         if (runner->first_taken) {
             runner->last_taken->next = command;
         } else {

@@ -2,6 +2,7 @@
  * by the I/O thread where that is quicker (scheduler_help); runner->busy sees to it that there is one at a time. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server/clock.h"
@@ -52,6 +53,18 @@ static double count_step(metrics *metrics, const step_answer *answer) {
     return sum;
 }
 
+/* The engine knows what a step needs and has, but not what the server's options are called. */
+static void name_limit(const scheduler *scheduler, size_t device, server_error *error) {
+    if (error->code != CONTACTD_OUT_OF_MEMORY) return;
+    ct_engine_facts facts;
+    ct_engine_get_facts(scheduler->engine, device, &facts);
+    uint64_t limit = facts.memory_budget ? facts.memory_budget : scheduler->scratch_bytes;
+    size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length,
+             " (%" PRIu64 " bytes of scratch memory are in use; the limit is %" PRIu64 ", %s)", facts.scratch_bytes,
+             limit, facts.memory_budget ? "--gpu-memory" : "--scratch-memory");
+}
+
 /* Turns what the engine left into the step's answer. */
 static void take_answer(scheduler *scheduler, command *command, const ct_step *step) {
     step_answer *answer = command->answer;
@@ -61,6 +74,7 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
             char object[96];
             command_object(command, object);
             server_fail_engine(&answer->error, object, &step->error);
+            name_limit(scheduler, command->target->device, &answer->error);
         }
     } else {
         answer->error = command->error;
@@ -78,6 +92,7 @@ static void run_taken(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     runner->n_steps = 0;
     for (command *command = runner->first_taken; command; command = command->next) {
+        if (command->is_repeat) continue; /* its answer is there */
         if (command->error.code != CONTACTD_OK) {
             if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
@@ -118,26 +133,23 @@ static void note_loss(runner *runner) {
 static void end_command(scheduler *scheduler, command *command) {
     scene *scene = command->target;
     if (command->kind == COMMAND_STEP) {
-        scene->stepping = NULL;
+        if (!command->is_repeat) scene->stepping = NULL;
         struct command *asker = command->follower ? command->follower : command;
         asker->out.step.answer = step_answer_retain(command->answer);
+        asker->out.step.cached = command->is_repeat;
         asker->error = command->answer->error;
-        if (command->asker != scheduler->nobody) {
+        if (command->asker != scheduler->nobody && !command->is_repeat) {
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
         }
-        atomic_fetch_sub(&command->asker->in_flight, 1);
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
-            sequence_clear(&scene->sequence);
+            sequence_clear(&scene->sequence, registry_kept_answers(scheduler->registry));
         } else {
             scene->closing = false; /* its deadline had passed */
         }
     }
     scheduler_note_cost(scheduler, scene, command);
-    atomic_fetch_sub(&command->asker->pending, 1);
-    atomic_fetch_sub(&scene->pending, 1);
-    scheduler->runners[command->runner].depth--;
-    scheduler->depth--;
+    scheduler_uncount(scheduler, command);
 }
 
 /* Without the lock. The command may be gone afterwards. */

@@ -8,11 +8,14 @@
 #include "server/log.h"
 #include "server/stream/internal.h"
 
-/* Requests not yet answered may hold so many times --max-message in memory; more are BUSY. */
-#define HELD_MESSAGES 4
+/* Requests not yet answered may take so many times --max-message of memory; more are BUSY. */
+#define UNANSWERED_MESSAGES 4
+/* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
+ * header, unless updates share tables. */
+#define DECODED_PER_HEADER_BYTE 4
 
 static bool refuse(stream *stream, request *request, const server_error *error) {
-    reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
+    reply_error(stream, request, request->message.request, error, server_error_may_retry(error));
     stream_free_request(request);
     return false;
 }
@@ -37,22 +40,22 @@ static void handle_hello(stream *stream, request *request) {
         return;
     }
     log_info("stream", "client \"%s\" opened a session", session.client);
+    peer_note_session(request->peer);
     reply_welcome(stream, request, &session);
     stream_free_request(request);
 }
 
-/* What every message but Hello, and questions that need no state, must carry. */
 static bool check_session(stream *stream, const request *request, server_error *error) {
     const wire_message *message = &request->message;
-    bool needs_none = message->type == WIRE_PING || message->type == WIRE_GET_STATUS;
-    if (needs_none && message->session == 0 && message->epoch == 0) return true;
     if (message->epoch != stream->service->epoch) {
         return server_fail(error, CONTACTD_STATE_LOST, "session", "epoch",
                            "the message is for epoch %" PRIu64 ", this server's is %" PRIu64
                            ": say Hello, register meshes and open scenes again",
                            message->epoch, stream->service->epoch);
     }
-    return registry_touch_session(stream->service->registry, message->session, error);
+    if (!registry_touch_session(stream->service->registry, message->session, error)) return false;
+    peer_note_session(request->peer);
+    return true;
 }
 
 /* ---- meshes ---- */
@@ -185,6 +188,7 @@ static bool fill_step(request *request, server_error *error) {
         request->updates = grown;
         request->room_updates = in->n_updates;
     }
+    stream_charge_request(request, in->n_updates * sizeof *request->updates);
     for (uint32_t i = 0; i < in->n_updates; i++) {
         const wire_update *from = &in->updates[i];
         ct_update *to = &request->updates[i];
@@ -304,15 +308,31 @@ static bool fill_command(request *request, server_error *error) {
     }
 }
 
+/* Counts the expected answer. Once the command is queued, another thread may finish the request, but this one answers
+ * it and takes the count back. */
+static submit_outcome submit_counted(stream *stream, request *request) {
+    submit_outcome outcome = scheduler_submit(stream->service->scheduler, &request->command);
+    if (outcome != SUBMIT_QUEUED || request->message.type != WIRE_STEP) return outcome;
+    request->expected_bytes = request->command.expected_bytes;
+    peer_expect(request->peer, request->expected_bytes);
+    return outcome;
+}
+
 static void submit(stream *stream, request *request) {
     const wire_message *message = &request->message;
+    request->command.received_ns = request->received_ns;
     if (message->type == WIRE_STEP && message->u.step.deadline_us) {
         request->command.deadline_ns = request->received_ns + message->u.step.deadline_us * UINT64_C(1000);
     }
+    if (message->type == WIRE_STEP) {
+        uint64_t room = peer_answer_room(request->peer);
+        request->command.in.step.answer_room = room ? room : 1;
+    }
     stream->out++;
-    switch (scheduler_submit(stream->service->scheduler, &request->command)) {
+    switch (submit_counted(stream, request)) {
     case SUBMIT_REFUSED:
         stream->out--;
+        if (request->command.error.code == CONTACTD_BUSY) peer_note_refusal(request->peer);
         refuse(stream, request, &request->command.error);
         break;
     case SUBMIT_DONE:
@@ -353,30 +373,68 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
     }
 }
 
-void stream_handle(stream *stream, request *request) {
+/* What a client sends without a session: to begin one, and questions that need no state. */
+static bool needs_session(wire_type type) {
+    return type != WIRE_HELLO && type != WIRE_PING && type != WIRE_GET_STATUS;
+}
+
+/* A client that has much waits first: from half of the limit on, one that has a quarter of it. */
+static bool has_too_much(const stream *stream, const request *request) {
+    uint64_t limit = UNANSWERED_MESSAGES * stream->service->config->max_message, all = stream->unanswered_bytes;
+    return all > limit || (all > limit / 2 && peer_held_bytes(request->peer) > limit / 4 + request->bytes);
+}
+
+static bool check_unanswered(stream *stream, const request *request, server_error *error) {
+    /* A step is refused by the scheduler, and only if it is new: a repeat of one that was computed is never BUSY. */
+    if (request->message.type != WIRE_STEP && peer_answer_room(request->peer) == 0) {
+        peer_note_refusal(request->peer);
+        server_fail(error, CONTACTD_BUSY, "answers", "",
+                    "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64
+                    ", --unread-per-client): read them before you ask for more",
+                    peer_unread_bytes(request->peer), stream->service->config->unread_per_client);
+    } else if (has_too_much(stream, request)) {
+        server_fail(error, CONTACTD_BUSY, "message", "",
+                    "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
+                    " of them this client's, which is too much",
+                    stream->unanswered_bytes, peer_held_bytes(request->peer));
+    } else {
+        return true;
+    }
+    error->retry_after_ms = 50;
+    metrics_add(stream->service->metrics, METRICS_BUSY, 1);
+    return false;
+}
+
+/* Decodes the message, the session before all that costs memory. False: *error says what is wrong with it. */
+static bool decode(stream *stream, request *request, server_error *error) {
     wire_fault fault;
-    server_error error = {0};
-    if (!wire_decode(request->views, request->n_frames, request->scratch, &request->message, &fault)) {
-        request->message.request = fault.request;
-        server_fail(&error, fault.code, "message", fault.field, "%s", fault.message);
+    wire_message *message = &request->message;
+    const wire_frame *frames = request->views;
+    size_t n = request->n_frames, header_bytes = n ? frames[0].size : 0;
+    bool claims_session = n && wire_peek_session(frames, message) && (message->session || message->epoch);
+    if (claims_session && !check_session(stream, request, error)) return false;
+    bool good = wire_decode_envelope(frames, n, request->scratch, message, &fault);
+    if (good && !claims_session && needs_session(message->type) && !check_session(stream, request, error)) return false;
+    if (good && message->type != WIRE_HELLO && !check_unanswered(stream, request, error)) return false;
+    wire_scratch_set_limit(request->scratch, DECODED_PER_HEADER_BYTE * header_bytes + 4096);
+    good = good && wire_decode_body(frames, n, request->scratch, message, &fault);
+    if (!good) {
+        message->request = fault.request;
         log_debug("stream", "a message could not be read: %s", fault.message);
-        refuse(stream, request, &error);
-        return;
+        return server_fail(error, fault.code, "message", fault.field, "%s", fault.message);
     }
+    stream_charge_request(request, wire_scratch_bytes(request->scratch));
+    return true;
+}
+
+void stream_handle(stream *stream, request *request) {
+    server_error error = {0};
+    bool good = decode(stream, request, &error);
     wire_type type = request->message.type;
-    if (type == WIRE_HELLO) {
-        handle_hello(stream, request);
-        return;
-    }
-    bool good = check_session(stream, request, &error);
-    if (good && stream->held > HELD_MESSAGES * stream->service->config->max_message) {
-        good = server_fail(&error, CONTACTD_BUSY, "message", "",
-                           "%" PRIu64 " bytes of requests wait for their answers, which is too much", stream->held);
-        error.retry_after_ms = 50;
-        metrics_add(stream->service->metrics, METRICS_BUSY, 1);
-    }
     if (!good) {
         refuse(stream, request, &error);
+    } else if (type == WIRE_HELLO) {
+        handle_hello(stream, request);
     } else if (type == WIRE_REGISTER_MESH) {
         handle_register_mesh(stream, request);
     } else if (fill_command(request, &error)) {
@@ -398,7 +456,7 @@ static void answer_step(stream *stream, request *request) {
     } else {
         /* An answer uses the number up, so that a repeat would only get it again. */
         reply_error(stream, request, request->message.request, &command->error,
-                    !answer && server_code_retry(command->error.code));
+                    !answer && server_error_may_retry(&command->error));
     }
     step_answer_release(&command->out.step.answer);
 }
@@ -412,7 +470,7 @@ static void answer_command(stream *stream, request *request) {
     const server_error *error = &command->error;
     if (error->code == CONTACTD_OK && command->kind == COMMAND_SNAPSHOT) error = &request->error;
     if (error->code != CONTACTD_OK) {
-        reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
+        reply_error(stream, request, request->message.request, error, server_error_may_retry(error));
         return;
     }
     if (command->kind == COMMAND_SNAPSHOT) {
@@ -438,6 +496,7 @@ void stream_answer(stream *stream, request *request) {
     } else if (request->error.code == CONTACTD_OK) {
         reply_mesh(stream, request, &request->mesh);
     } else {
-        reply_error(stream, request, request->message.request, &request->error, server_code_retry(request->error.code));
+        reply_error(stream, request, request->message.request, &request->error,
+                    server_error_may_retry(&request->error));
     }
 }

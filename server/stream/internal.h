@@ -12,30 +12,37 @@
 #include "proto/codec.h"
 #include "proto/courier.h"
 #include "proto/spin.h"
+#include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
 #include "server/stream/jobs.h"
+#include "server/stream/peers.h"
 #include "server/stream/stream.h"
 
-/* What frames on their way out belong to: kept until ZeroMQ has sent the last of them. */
-typedef struct parcel {
+/* Owns what the frames of an answer lie in, until ZeroMQ has let go of the last of them. Its bytes count as unread by
+ * the client for as long. */
+typedef struct frame_owner {
     atomic_uint references;
+    peer *peer;
+    uint64_t charged_bytes; /* 0: not yet */
     step_answer *answer;
     ct_mesh *mesh;
-    void *block;           /* spans, or a picture */
-    wire_encoder *encoder; /* whose header it is; NULL: the stream's, so the header is copied */
-    wire_courier *courier; /* to be told who sent it, or NULL */
-} parcel;
+    void *block;            /* spans, or a picture */
+    wire_encoder *encoder;  /* the header lies in it; NULL: in `header` */
+    wire_courier *courier;  /* learns which thread sends, or NULL */
+    unsigned char header[]; /* a copy of what the stream's encoder made */
+} frame_owner;
 
 /* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
  * from them. */
 typedef struct request {
     stream *stream;
     zmq_msg_t client; /* the routing id */
+    peer *peer;       /* the connection that it came from */
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
     wire_frame views[1 + WIRE_MAX_FRAMES];
     size_t n_frames;
-    size_t bytes;
+    size_t bytes;         /* of its frames and of what they were decoded to */
     uint64_t received_ns; /* of clock_ns() */
     wire_scratch *scratch;
     wire_message message;
@@ -45,8 +52,10 @@ typedef struct request {
     mesh_record mesh;   /* RegisterMesh */
     picture picture;    /* GetSnapshot */
     server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */
-    parcel *ahead;      /* Step: the answer was encoded before it came to the I/O thread, or NULL */
+    frame_owner *ahead; /* Step: the answer was encoded before it came to the I/O thread, or NULL */
     wire_encoded encoded;
+    bool is_overfull;        /* Step: the client has far too many unread answers for this one to be encoded */
+    uint64_t expected_bytes; /* Step: of its answer, counted at the peer */
     struct request *next;
 } request;
 
@@ -63,6 +72,9 @@ struct stream {
     wire_courier courier;
     bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
     jobs *jobs;
+    peers *peers;
+    memory_trimmer trimmer;
+    bool is_drained; /* the socket had no message left at the last look */
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
@@ -70,8 +82,9 @@ struct stream {
 
     request *spare; /* requests to use again */
     unsigned n_spare;
-    unsigned out;  /* requests in the scheduler or at the helpers */
-    uint64_t held; /* bytes of all requests not yet answered */
+    uint64_t spare_bytes;      /* allocated by them */
+    unsigned out;              /* requests in the scheduler or at the helpers */
+    uint64_t unanswered_bytes; /* of all requests not yet answered, decoded or not */
     wire_encoder *encoder;
     wire_contact *contacts; /* of the answer being encoded */
     size_t room_contacts;
@@ -81,6 +94,7 @@ struct stream {
 void stream_finished(request *request);     /* from any thread: its answer can be sent */
 void stream_free_request(request *request); /* its frames are dropped */
 bool stream_is_draining(const stream *stream);
+void stream_charge_request(request *request, size_t bytes); /* it holds so many bytes more until it is answered */
 
 /* handle.c: decodes and carries out. Answers at once, or later through stream_finished. */
 void stream_handle(stream *stream, request *request);
@@ -103,9 +117,16 @@ void reply_no_memory(stream *stream, request *request);
 /* Encodes with any encoder, on any thread. */
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
                  wire_encoded *encoded);
-void send_encoded(stream *stream, request *request, const wire_encoded *encoded, parcel *parcel);
-parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block); /* one reference; NULL: no memory */
-void parcel_release(parcel *parcel);
+/* For answers that the client can ask for again as if it had not: BUSY if this one of `bytes` has no room. */
+bool reply_has_room(stream *stream, request *request, uint64_t bytes);
+/* Hands the frames to ZeroMQ without waiting; cuts the connection if it is overfull. Releases the owner. */
+void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner);
+/* One reference. header_size: of a header that send_encoded copies into it; 0 where an encoder of its own will hold it.
+ * NULL: no memory. */
+frame_owner *frame_owner_new(request *request, size_t header_size);
+/* Counts the answer as unread from now on. On any thread. */
+void frame_owner_charge(frame_owner *owner, const wire_encoded *encoded);
+void frame_owner_release(frame_owner *owner); /* NULL is allowed */
 
 /* reply_step.c */
 void reply_step_ahead(request *request); /* on the thread that computed it: encodes what would hold the I/O thread up */

@@ -1,73 +1,106 @@
 /* reply.c - answers: encoded, and sent without waiting. Large arrays are not copied: their frames hold a reference to
- * the answer or mesh they belong to, dropped when ZeroMQ has sent them. */
+ * the owner of the arrays, dropped when ZeroMQ has sent them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/log.h"
 #include "server/stream/internal.h"
 
-void parcel_release(parcel *parcel) {
-    if (atomic_fetch_sub_explicit(&parcel->references, 1, memory_order_acq_rel) != 1) return;
-    step_answer_release(&parcel->answer);
-    ct_mesh_release(&parcel->mesh);
-    wire_encoder_free(&parcel->encoder);
-    free(parcel->block);
-    free(parcel);
+frame_owner *frame_owner_new(request *request, size_t header_size) {
+    frame_owner *owner = calloc(1, sizeof *owner + header_size);
+    if (!owner) return NULL;
+    atomic_init(&owner->references, 1);
+    owner->peer = peer_retain(request->peer);
+    return owner;
 }
 
-static void frame_sent(void *data, void *hint) { /* on the courier */
-    parcel *parcel = hint;
+void frame_owner_release(frame_owner *owner) {
+    if (!owner || atomic_fetch_sub_explicit(&owner->references, 1, memory_order_acq_rel) != 1) return;
+    if (owner->charged_bytes) peer_discharge(owner->peer, owner->charged_bytes);
+    peer_release(&owner->peer);
+    step_answer_release(&owner->answer);
+    ct_mesh_release(&owner->mesh);
+    wire_encoder_free(&owner->encoder);
+    free(owner->block);
+    free(owner);
+}
+
+static uint64_t bytes_of(const wire_encoded *encoded) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < encoded->n_frames; i++) bytes += encoded->frames[i].size;
+    return bytes;
+}
+
+void frame_owner_charge(frame_owner *owner, const wire_encoded *encoded) {
+    owner->charged_bytes = bytes_of(encoded);
+    peer_charge(owner->peer, owner->charged_bytes);
+}
+
+static void frame_sent(void *data, void *hint) { /* on ZeroMQ's thread */
+    frame_owner *owner = hint;
     (void)data;
-    if (parcel->courier) wire_courier_is_here(parcel->courier);
-    parcel_release(parcel);
+    if (owner->courier) wire_courier_is_here(owner->courier);
+    frame_owner_release(owner);
 }
 
-parcel *parcel_new(step_answer *answer, ct_mesh *mesh, void *block) {
-    parcel *parcel = calloc(1, sizeof *parcel);
-    if (!parcel) return NULL;
-    atomic_init(&parcel->references, 1);
-    parcel->answer = answer ? step_answer_retain(answer) : NULL;
-    parcel->mesh = mesh ? ct_mesh_retain(mesh) : NULL;
-    parcel->block = block;
-    return parcel;
-}
-
-static bool send_part(stream *stream, zmq_msg_t *part, bool last) {
+static bool send_part(stream *stream, request *request, zmq_msg_t *part, bool last) {
     if (zmq_msg_send(part, stream->socket, ZMQ_DONTWAIT | (last ? 0 : ZMQ_SNDMORE)) >= 0) return true;
     int cause = errno;
     zmq_msg_close(part);
     metrics_add(stream->service->metrics, cause == EAGAIN ? METRICS_REPLIES_SLOW : METRICS_REPLIES_GONE, 1);
     log_debug("stream", "an answer was dropped: %s", zmq_strerror(cause));
+    if (cause == EAGAIN) peers_cut_full(stream->peers, request->peer);
     return false;
 }
 
 /* Only the first part can be refused (the client is gone, or does not read); then nothing was sent. */
-void send_encoded(stream *stream, request *request, const wire_encoded *encoded, parcel *parcel) {
+static void send_frames(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner) {
     zmq_msg_t part;
     zmq_msg_init(&part);
     zmq_msg_copy(&part, &request->client);
-    if (!send_part(stream, &part, false)) return;
-    size_t bytes = 0;
+    if (!send_part(stream, request, &part, false)) return;
+    if (!owner->encoder) memcpy(owner->header, encoded->frames[0].data, encoded->frames[0].size);
     for (size_t i = 0; i < encoded->n_frames; i++) {
         const wire_frame *frame = &encoded->frames[i];
-        bool last = i + 1 == encoded->n_frames;
-        bytes += frame->size;
-        if (parcel && (i > 0 || parcel->encoder)) {
-            atomic_fetch_add_explicit(&parcel->references, 1, memory_order_relaxed);
-            /* ZeroMQ only reads it. */
-            if (zmq_msg_init_data(&part, (void *)(uintptr_t)frame->data, frame->size, frame_sent, parcel) != 0) {
-                parcel_release(parcel);
-                zmq_msg_init(&part);
-            }
-        } else if (zmq_msg_init_size(&part, frame->size) == 0) {
-            if (frame->size) memcpy(zmq_msg_data(&part), frame->data, frame->size);
-        } else {
+        /* ZeroMQ only reads it. */
+        void *data = i == 0 && !owner->encoder ? owner->header : (void *)(uintptr_t)frame->data;
+        atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
+        if (zmq_msg_init_data(&part, data, frame->size, frame_sent, owner) != 0) {
+            frame_owner_release(owner);
             zmq_msg_init(&part); /* out of memory: an empty frame, which the client refuses to read */
         }
-        if (!send_part(stream, &part, last)) return;
+        if (!send_part(stream, request, &part, i + 1 == encoded->n_frames)) return;
     }
-    metrics_add(stream->service->metrics, METRICS_STREAM_OUT, bytes);
+    metrics_add(stream->service->metrics, METRICS_STREAM_OUT, bytes_of(encoded));
+}
+
+void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner) {
+    if (!owner->charged_bytes && peer_is_overfull(request->peer, bytes_of(encoded))) {
+        peers_cut_full(stream->peers, request->peer);
+        metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
+    } else {
+        if (!owner->charged_bytes) frame_owner_charge(owner, encoded);
+        send_frames(stream, request, encoded, owner);
+    }
+    frame_owner_release(owner);
+}
+
+bool reply_has_room(stream *stream, request *request, uint64_t bytes) {
+    uint64_t room = peer_answer_room(request->peer);
+    if (bytes <= room || bytes <= WIRE_INLINE_BYTES) return true;
+    server_error error = {0};
+    server_fail(&error, CONTACTD_BUSY, "answer", "",
+                "the answer has %" PRIu64
+                " bytes, and the answers that this client has not read leave room for %" PRIu64
+                " (--unread-per-client, --unread-memory): read them, then send the same request again",
+                bytes, room);
+    error.retry_after_ms = 50;
+    peer_note_refusal(request->peer);
+    metrics_add(stream->service->metrics, METRICS_BUSY, 1);
+    reply_error(stream, request, request->message.request, &error, true);
+    return false;
 }
 
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
@@ -91,9 +124,20 @@ static bool encode(stream *stream, request *request, wire_type type, wire_messag
     return false;
 }
 
+/* An owner for what the stream's encoder made. NULL: there is no memory, and the client asks again later. */
+static frame_owner *own_copy(stream *stream, request *request, const wire_encoded *encoded) {
+    frame_owner *owner = frame_owner_new(request, encoded->frames[0].size);
+    if (owner) return owner;
+    metrics_add(stream->service->metrics, METRICS_REPLIES_NO_MEMORY, 1);
+    log_error("stream", "no memory for an answer of %" PRIu64 " bytes: it is not sent", bytes_of(encoded));
+    return NULL;
+}
+
 void reply(stream *stream, request *request, wire_type type, wire_message *message) {
     wire_encoded encoded;
-    if (encode(stream, request, type, message, &encoded)) send_encoded(stream, request, &encoded, NULL);
+    if (!encode(stream, request, type, message, &encoded)) return;
+    frame_owner *owner = own_copy(stream, request, &encoded);
+    if (owner) send_encoded(stream, request, &encoded, owner);
 }
 
 void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry) {
@@ -134,16 +178,16 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
                                 .max_in_flight = (uint32_t)service->config->max_in_flight,
                             }};
     message.u.welcome.n_methods = list_methods(service, message.u.welcome.methods);
-    parcel *parcel = parcel_new(NULL, NULL, NULL); /* not copied, so that who has sent it is heard of */
+    frame_owner *owner = frame_owner_new(request, 0);
     wire_encoded encoded;
-    if (!parcel || !(parcel->encoder = wire_encoder_new()) ||
-        !encode_with(parcel->encoder, request, WIRE_WELCOME, &message, &encoded)) {
-        reply_no_memory(stream, request);
+    if (owner && (owner->encoder = wire_encoder_new()) &&
+        encode_with(owner->encoder, request, WIRE_WELCOME, &message, &encoded)) {
+        owner->courier = &stream->courier;
+        send_encoded(stream, request, &encoded, owner);
     } else {
-        parcel->courier = &stream->courier;
-        send_encoded(stream, request, &encoded, parcel);
+        frame_owner_release(owner);
+        reply_no_memory(stream, request);
     }
-    if (parcel) parcel_release(parcel);
 }
 
 /* ---- meshes ---- */
@@ -178,12 +222,13 @@ void reply_geometry(stream *stream, request *request, const mesh_record *record,
                                 .vertices = {WIRE_F32, info->vertices * 3, ct_mesh_positions(mesh)},
                                 .triangles = {WIRE_U32, info->triangles * 3, ct_mesh_triangles(mesh)},
                             }};
-    parcel *parcel = parcel_new(NULL, mesh, NULL);
     wire_encoded encoded;
-    if (encode(stream, request, WIRE_MESH_GEOMETRY, &message, &encoded)) {
-        send_encoded(stream, request, &encoded, parcel); /* without a parcel (no memory) the arrays are copied */
-    }
-    if (parcel) parcel_release(parcel);
+    if (!encode(stream, request, WIRE_MESH_GEOMETRY, &message, &encoded)) return;
+    if (!reply_has_room(stream, request, bytes_of(&encoded))) return;
+    frame_owner *owner = own_copy(stream, request, &encoded);
+    if (!owner) return;
+    owner->mesh = ct_mesh_retain(mesh);
+    send_encoded(stream, request, &encoded, owner);
 }
 
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n) {
@@ -258,17 +303,16 @@ void reply_picture(stream *stream, request *request) {
                                 .png = {WIRE_U8, picture->size, picture->png},
                             }};
     wire_encoded encoded;
-    if (!encode(stream, request, WIRE_SNAPSHOT, &message, &encoded)) {
+    frame_owner *owner = NULL;
+    if (encode(stream, request, WIRE_SNAPSHOT, &message, &encoded) &&
+        reply_has_room(stream, request, bytes_of(&encoded)))
+        owner = own_copy(stream, request, &encoded);
+    if (!owner) {
         free(picture->png);
         return;
     }
-    parcel *parcel = encoded.n_frames > 1 ? parcel_new(NULL, NULL, picture->png) : NULL;
-    send_encoded(stream, request, &encoded, parcel); /* without a parcel it is copied */
-    if (parcel) {
-        parcel_release(parcel);
-    } else {
-        free(picture->png);
-    }
+    owner->block = picture->png;
+    send_encoded(stream, request, &encoded, owner);
 }
 
 /* ---- status ---- */

@@ -107,30 +107,41 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     return ok;
 }
 
+static bool is_slow_to_encode(const ct_result *result) {
+    return result->n_contacts >= MANY_CONTACTS || result->n_spans >= MANY_SPANS || result->n_warnings >= MANY_WARNINGS;
+}
+
 void reply_step_ahead(request *request) {
     const command *command = &request->command;
     const step_answer *answer = command->superseded ? NULL : command->out.step.answer;
     const ct_result *result = answer ? step_answer_result(answer) : NULL;
-    if (!result ||
-        (result->n_contacts < MANY_CONTACTS && result->n_spans < MANY_SPANS && result->n_warnings < MANY_WARNINGS))
-        return;
-    parcel *parcel = parcel_new(command->out.step.answer, NULL, NULL);
-    if (!parcel) return;
+    if (!result || !is_slow_to_encode(result)) return;
+    request->is_overfull = peer_is_overfull(request->peer, step_answer_bytes(answer));
+    if (request->is_overfull) return;
+    frame_owner *owner = frame_owner_new(request, 0);
+    if (!owner) return;
     wire_contact *contacts = NULL;
-    parcel->encoder = wire_encoder_new();
-    if (parcel->encoder &&
-        encode_step(request, parcel->encoder, &contacts, &(size_t){0}, &parcel->block, &request->encoded)) {
-        request->ahead = parcel;
+    owner->answer = step_answer_retain(command->out.step.answer);
+    owner->encoder = wire_encoder_new();
+    if (owner->encoder &&
+        encode_step(request, owner->encoder, &contacts, &(size_t){0}, &owner->block, &request->encoded)) {
+        frame_owner_charge(owner, &request->encoded);
+        request->ahead = owner;
     } else {
-        parcel_release(parcel); /* the I/O thread tries once more, and says so if it cannot */
+        frame_owner_release(owner); /* the I/O thread tries once more, and says so if it cannot */
     }
     free(contacts);
 }
 
 void reply_step(stream *stream, request *request) {
+    if (request->is_overfull) {
+        peers_cut_full(stream->peers, request->peer);
+        metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
+        return;
+    }
     if (request->ahead) {
         send_encoded(stream, request, &request->encoded, request->ahead);
-        reply_drop_ahead(request);
+        request->ahead = NULL;
         return;
     }
     void *spans = NULL;
@@ -140,16 +151,18 @@ void reply_step(stream *stream, request *request) {
         reply_no_memory(stream, request);
         return;
     }
-    parcel *parcel = encoded.n_frames > 1 ? parcel_new(request->command.out.step.answer, NULL, spans) : NULL;
-    send_encoded(stream, request, &encoded, parcel);
-    if (parcel) {
-        parcel_release(parcel);
-    } else {
+    frame_owner *owner = frame_owner_new(request, encoded.frames[0].size);
+    if (!owner) {
         free(spans);
+        reply_no_memory(stream, request);
+        return;
     }
+    if (encoded.n_frames > 1) owner->answer = step_answer_retain(request->command.out.step.answer);
+    owner->block = spans;
+    send_encoded(stream, request, &encoded, owner);
 }
 
 void reply_drop_ahead(request *request) {
-    if (request->ahead) parcel_release(request->ahead);
+    frame_owner_release(request->ahead);
     request->ahead = NULL;
 }

@@ -26,16 +26,21 @@ enum {
     HEARTBEAT_TIMEOUT_MS = 15000,
     BACKLOG = 1024,
     KEEP_SPARE = 256,
-    KEEP_HEADER = 1 << 20, /* a spare request whose scratch has grown beyond this gives it back */
+    KEEP_SPARE_BYTES = 32 << 20, /* allocated by all spare requests together */
 };
 
 /* ---- requests ---- */
+
+static size_t allocated_bytes(const request *request) {
+    return sizeof *request + wire_scratch_bytes(request->scratch) + request->room_updates * sizeof *request->updates;
+}
 
 static request *new_request(stream *stream) {
     request *request = stream->spare;
     if (request) {
         stream->spare = request->next;
         stream->n_spare--;
+        stream->spare_bytes -= allocated_bytes(request);
     } else {
         request = calloc(1, sizeof *request);
         if (!request) return NULL;
@@ -47,6 +52,9 @@ static request *new_request(stream *stream) {
         request->stream = stream;
     }
     zmq_msg_init(&request->client);
+    request->peer = NULL;
+    request->is_overfull = false;
+    request->expected_bytes = 0;
     request->n_frames = 0;
     request->bytes = 0;
     request->next = NULL;
@@ -61,17 +69,27 @@ static void destroy_request(request *request) {
 
 void stream_free_request(request *request) {
     stream *stream = request->stream;
-    bool large = request->n_frames && request->views[0].size > KEEP_HEADER;
+    size_t allocated = allocated_bytes(request);
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
-    stream->held -= request->bytes;
-    if (large || stream->n_spare >= KEEP_SPARE) {
+    if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
+    if (request->peer) peer_unhold(request->peer, request->bytes);
+    peer_release(&request->peer);
+    stream->unanswered_bytes -= request->bytes;
+    if (stream->n_spare >= KEEP_SPARE || stream->spare_bytes + allocated > KEEP_SPARE_BYTES) {
         destroy_request(request);
         return;
     }
+    stream->spare_bytes += allocated;
     request->next = stream->spare;
     stream->spare = request;
     stream->n_spare++;
+}
+
+void stream_charge_request(request *request, size_t bytes) {
+    request->bytes += bytes;
+    request->stream->unanswered_bytes += bytes;
+    if (request->peer) peer_hold(request->peer, bytes);
 }
 
 bool stream_is_draining(const stream *stream) {
@@ -144,6 +162,11 @@ static void refuse_size(stream *stream, request *request, size_t frames, size_t 
     reply_error(stream, request, number, &error, false);
 }
 
+static peer *find_peer(stream *stream, request *request, zmq_msg_t *part) {
+    int fd = zmq_msg_get(part, ZMQ_SRCFD);
+    return peers_find(stream->peers, fd, zmq_msg_data(&request->client), zmq_msg_size(&request->client));
+}
+
 /* Receives one message whole. False: there is none. */
 static bool receive(stream *stream) {
     const config *config = stream->service->config;
@@ -163,8 +186,10 @@ static bool receive(stream *stream) {
             zmq_msg_close(&part);
             break;
         }
+        if (frames == 0) request->peer = find_peer(stream, request, &part);
         frames++;
         bytes += zmq_msg_size(&part);
+        if (request->peer) peer_note_frame(request->peer, zmq_msg_size(&part));
         too_large = too_large || frames > 1 + WIRE_MAX_FRAMES || bytes > config->max_message;
         if (too_large) {
             zmq_msg_close(&part);
@@ -176,11 +201,12 @@ static bool receive(stream *stream) {
         zmq_msg_close(&part);
         request->views[request->n_frames++] = (wire_frame){zmq_msg_data(kept), zmq_msg_size(kept)};
     }
-    request->bytes = bytes;
-    stream->held += bytes;
+    stream_charge_request(request, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_IN, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_REQUESTS, 1);
-    if (too_large) {
+    if (!request->peer) { /* no memory, or nothing came with the routing id: not to be answered */
+        stream_free_request(request);
+    } else if (too_large) {
         refuse_size(stream, request, frames, bytes);
         stream_free_request(request);
     } else {
@@ -191,18 +217,43 @@ static bool receive(stream *stream) {
 
 /* ---- the loop ---- */
 
-static void sleep_for_events(stream *stream) {
+/* Returns memory to the system when what clients made the server hold has gone. */
+static void trim_memory(stream *stream, uint64_t now) {
+    registry_totals totals;
+    registry_get_totals(stream->service->registry, &totals);
+    uint64_t in_use = stream->unanswered_bytes + peers_unread_bytes(stream->peers) +
+                      peers_unfinished_bytes(stream->peers) + totals.scene_bytes + totals.mesh_bytes;
+    if (memory_should_trim(&stream->trimmer, in_use, now)) jobs_add(stream->jobs, memory_trim, NULL);
+}
+
+/* What is due a few times a second. Returns when to come back, of clock_ns(). */
+static uint64_t tend(stream *stream, uint64_t now, uint64_t *reap_at) {
+    if (now >= *reap_at) {
+        scheduler_reap(stream->service->scheduler);
+        trim_memory(stream, now);
+        metrics_set(stream->service->metrics, METRICS_GAUGE_UNREAD_BYTES, (double)peers_unread_bytes(stream->peers));
+        *reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);
+    }
+    uint64_t watch_at = peers_watch(stream->peers, now, stream->is_drained);
+    return watch_at < *reap_at ? watch_at : *reap_at;
+}
+
+static void sleep_for_events(stream *stream, uint64_t until_ns) {
     pthread_mutex_lock(&stream->lock);
     stream->asleep = !stream->first_finished;
     bool asleep = stream->asleep;
     pthread_mutex_unlock(&stream->lock);
     if (!asleep) return;
-    zmq_pollitem_t items[2] = {{.socket = stream->socket, .events = ZMQ_POLLIN},
-                               {.fd = stream->wake_fd, .events = ZMQ_POLLIN}};
-    int events = zmq_poll(items, 2, REAP_EVERY_MS);
+    zmq_pollitem_t items[] = {{.socket = stream->socket, .events = ZMQ_POLLIN},
+                              {.fd = stream->wake_fd, .events = ZMQ_POLLIN},
+                              {.socket = peers_monitor(stream->peers), .events = ZMQ_POLLIN}};
+    uint64_t now = clock_ns();
+    long ms = until_ns > now ? (long)((until_ns - now + 999999) / 1000000) : 0;
+    int events = zmq_poll(items, 3, ms < REAP_EVERY_MS ? ms : REAP_EVERY_MS);
     pthread_mutex_lock(&stream->lock);
     stream->asleep = false;
     pthread_mutex_unlock(&stream->lock);
+    if (events > 0 && items[2].revents) peers_note_changes(stream->peers);
     if (events > 0 && items[1].revents) {
         uint64_t count;
         if (read(stream->wake_fd, &count, sizeof count) < 0 && errno != EAGAIN) {
@@ -218,6 +269,7 @@ static void *io_thread(void *argument) {
     while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
         int received = 0;
         while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
+        stream->is_drained = received < RECEIVE_AT_ONCE;
         if (received && quiet_ns) {
             wire_spin_end(&stream->spin, clock_ns() - quiet_ns);
             quiet_ns = 0;
@@ -225,10 +277,7 @@ static void *io_thread(void *argument) {
         if (received) scheduler_help(stream->service->scheduler);
         bool answered = answer_finished(stream);
         now = clock_ns();
-        if (now >= reap_at) {
-            scheduler_reap(stream->service->scheduler);
-            reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);
-        }
+        uint64_t tend_at = tend(stream, now, &reap_at);
         if (received || answered) {
             if (quiet_ns) wire_spin_end(&stream->spin, now - quiet_ns);
             quiet_ns = 0;
@@ -243,15 +292,16 @@ static void *io_thread(void *argument) {
         if (spins) {
             wire_spin_pause();
         } else {
-            sleep_for_events(stream);
+            sleep_for_events(stream, tend_at);
         }
     }
     /* The end: nothing more is received, what is under way is answered. */
-    while (answer_finished(stream), stream->out) sleep_for_events(stream);
+    while (answer_finished(stream), stream->out) sleep_for_events(stream, UINT64_MAX);
     /* A client's ZeroMQ drops answers that the client has not read yet when the connection ends: they get a moment. */
     poll(NULL, 0, (int)(stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS));
     zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
     zmq_close(stream->socket);
+    peers_free(&stream->peers);
     return NULL;
 }
 
@@ -259,8 +309,8 @@ static void *io_thread(void *argument) {
 
 static bool set_options(stream *stream) {
     const config *config = stream->service->config;
-    /* High-water marks count whole messages of one client. A client within its in-flight limit never reaches them; one
-     * that does not read loses answers (steps' are kept for a repeat) and holds up nobody. */
+    /* High-water marks count whole messages of one client. A client within its in-flight limit never reaches them; the
+     * connection of one that does not read is cut (peers.h). */
     int hwm = (int)(4 * config->max_in_flight + 64);
     /* A single frame beyond this ends the connection, as it may never fit in memory; between --max-message and this the
      * sender gets TOO_LARGE. */
@@ -346,6 +396,18 @@ static void free_stream(stream *stream) {
     free(stream);
 }
 
+static bool start_peers(stream *stream) {
+    const service *service = stream->service;
+    peers_limits limits = {
+        .unread_per_client = service->config->unread_per_client,
+        .unread = service->config->unread_memory,
+        .max_message = service->config->max_message,
+        .connections = service->stream_connections,
+    };
+    stream->peers = peers_new(&limits, stream->context, stream->socket, service->metrics);
+    return stream->peers != NULL;
+}
+
 stream *stream_start(const service *service, server_error *error) {
     stream *stream = calloc(1, sizeof *stream);
     if (!stream) {
@@ -362,6 +424,7 @@ stream *stream_start(const service *service, server_error *error) {
     stream->context = zmq_ctx_new();
     stream->socket = stream->context ? zmq_socket(stream->context, ZMQ_ROUTER) : NULL;
     bool good = stream->wake_fd >= 0 && stream->encoder && stream->socket && set_options(stream);
+    if (good) good = start_peers(stream);
     if (!good) {
         server_fail(error, CONTACTD_INTERNAL, "stream", "", "the socket cannot be set up: %s", zmq_strerror(errno));
     }
@@ -374,6 +437,7 @@ stream *stream_start(const service *service, server_error *error) {
     if (!good) {
         jobs_stop(&stream->jobs);
         if (stream->socket) zmq_close(stream->socket);
+        peers_free(&stream->peers);
         free_stream(stream);
         return NULL;
     }

@@ -128,7 +128,7 @@ static void cuts_who_is_late(void **state) {
     char byte;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, late), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, patient), 0);
-    watch *watch = watch_start();
+    watch *watch = watch_start(8);
     assert_non_null(watch);
     watched *a = watch_add(watch, late[0]), *b = watch_add(watch, patient[0]);
     assert_true(a && b);
@@ -144,10 +144,45 @@ static void cuts_who_is_late(void **state) {
     assert_true(watch_transfer_ns(10 * WATCH_BYTES_PER_S) == WATCH_GRACE_NS + UINT64_C(10000000000));
 }
 
+/* Of many, the one without a request for the longest, then the one that has been sending one for the longest. */
+static void cuts_who_sends_nothing_when_crowded(void **state) {
+    (void)state;
+    enum { N = 6 };
+    int ends[N][2];
+    watched *connections[N];
+    char byte;
+    watch *watch = watch_start(3);
+    for (int i = 0; i < N; i++) assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+    for (int i = 0; i < 3; i++) connections[i] = watch_add(watch, ends[i][0]);
+    watch_begin(connections[0], WATCH_ANSWERING, WATCH_GRACE_NS);
+    watch_begin(connections[1], WATCH_RECEIVING, WATCH_GRACE_NS);
+    assert_false(watch_is_crowded(watch));
+    connections[3] = watch_add(watch, ends[3][0]);
+    assert_int_equal(recv(ends[2][1], &byte, 1, MSG_DONTWAIT), 0);
+    watch_begin(connections[3], WATCH_ANSWERING, WATCH_GRACE_NS);
+    connections[4] = watch_add(watch, ends[4][0]);
+    assert_int_equal(recv(ends[1][1], &byte, 1, MSG_DONTWAIT), 0);
+    watch_begin(connections[4], WATCH_ANSWERING, WATCH_GRACE_NS);
+    assert_false(watch_is_crowded(watch));
+    connections[5] = watch_add(watch, ends[5][0]); /* all others wait for answers: none is cut */
+    assert_true(watch_is_crowded(watch));
+    for (int i = 3; i < N; i++) assert_int_equal(recv(ends[i][1], &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(recv(ends[0][1], &byte, 1, MSG_DONTWAIT), -1);
+    watch_remove(watch, connections[0]);
+    assert_false(watch_is_crowded(watch));
+    for (int i = 1; i < N; i++) watch_remove(watch, connections[i]);
+    watch_stop(&watch);
+    for (int i = 0; i < N; i++) close(ends[i][0]), close(ends[i][1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_job_runs_once), cmocka_unit_test(meshes_hold_up_no_scenes), cmocka_unit_test(listens),
-        cmocka_unit_test(refuses_addresses),   cmocka_unit_test(cuts_who_is_late),
+        cmocka_unit_test(every_job_runs_once),
+        cmocka_unit_test(meshes_hold_up_no_scenes),
+        cmocka_unit_test(listens),
+        cmocka_unit_test(refuses_addresses),
+        cmocka_unit_test(cuts_who_is_late),
+        cmocka_unit_test(cuts_who_sends_nothing_when_crowded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

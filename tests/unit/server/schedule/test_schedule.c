@@ -85,6 +85,15 @@ static void forget(command *commands, int n) {
     n_done = 0;
 }
 
+/* Of one that is answered: done is called for it as for a step. */
+static void repeat_step(world *world, command *command, uint64_t session, uint64_t scene, uint64_t number) {
+    int before = n_done;
+    assert_int_equal(step(world, command, session, scene, number), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, before + 1);
+    assert_true(command->out.step.cached);
+}
+
 static void test_steps_and_numbers(void **state) {
     world *world = *state;
     uint64_t session = open_session(world), scene = open_scene(world, session, 8);
@@ -102,7 +111,7 @@ static void test_steps_and_numbers(void **state) {
         assert_true(result->contacts[0].volume > 0.1249 && result->contacts[0].volume < 0.1251);
     }
     /* A repeat is answered from what is kept, with the very same answer. */
-    assert_int_equal(step(world, &steps[5], session, scene, 3), SUBMIT_DONE);
+    repeat_step(world, &steps[5], session, scene, 3);
     assert_true(steps[5].out.step.cached);
     assert_ptr_equal(steps[5].out.step.answer, steps[2].out.step.answer);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 5);
@@ -150,7 +159,7 @@ static void test_failed_step_uses_its_number_up(void **state) {
     assert_int_equal(steps[0].error.code, CONTACTD_OK);
     assert_true(steps[1].error.code == CONTACTD_WRONG_LENGTH || steps[1].error.code == CONTACTD_INVALID_ARGUMENT);
     assert_int_equal(steps[2].error.code, CONTACTD_OK);
-    assert_int_equal(step(world, &repeat, session, scene, 2), SUBMIT_DONE);
+    repeat_step(world, &repeat, session, scene, 2);
     assert_int_equal(repeat.error.code, steps[1].error.code);
     assert_string_equal(repeat.error.message, steps[1].error.message);
     step_answer_release(&repeat.out.step.answer);
@@ -231,11 +240,152 @@ static void test_deadline(void **state) {
     assert_int_equal(next.error.code, CONTACTD_OK);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
     assert_int_equal(metrics_counter_value(world->metrics, METRICS_DEADLINES), 1);
-    assert_int_equal(step(world, &repeat, session, scene, 1), SUBMIT_DONE);
+    repeat_step(world, &repeat, session, scene, 1);
     assert_int_equal(repeat.error.code, CONTACTD_DEADLINE_EXCEEDED);
     step_answer_release(&repeat.out.step.answer);
     step_answer_release(&late.out.step.answer);
     forget(&next, 1);
+}
+
+/* A repeat of an answered step waits in the scene's queue and counts as a step in flight. Of several the newest is
+ * answered, and none is BUSY: clients take BUSY for a number that was not used. */
+static void test_repeats_wait_their_turn(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command steps[IN_FLIGHT], repeats[3], extra;
+    for (int i = 0; i < 2; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 2);
+    n_done = 0;
+    for (int i = 2; i < IN_FLIGHT; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    for (int i = 0; i < 3; i++) {
+        repeats[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+        repeats[i].in.step.sequence = 1;
+        repeats[i].deadline_ns = 1; /* the answer is there, so no deadline matters */
+        assert_int_equal(scheduler_submit(world->scheduler, &repeats[i]), SUBMIT_QUEUED);
+    }
+    assert_int_equal(n_done, 1); /* the second is out: the third took its place */
+    assert_int_equal(step(world, &extra, session, scene, 2), SUBMIT_QUEUED);
+    command refused;
+    assert_int_equal(step(world, &refused, session, scene, IN_FLIGHT + 1), SUBMIT_REFUSED);
+    assert_int_equal(refused.error.code, CONTACTD_BUSY);
+    scheduler_kick(world->scheduler);
+    wait_for(world, IN_FLIGHT - 2 + 3 + 1);
+    assert_true(repeats[0].superseded && repeats[1].superseded && !repeats[2].superseded);
+    assert_true(repeats[2].out.step.cached);
+    assert_ptr_equal(repeats[2].out.step.answer, steps[0].out.step.answer);
+    assert_ptr_equal(extra.out.step.answer, steps[1].out.step.answer);
+    assert_null(repeats[0].out.step.answer);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), IN_FLIGHT);
+    forget(&repeats[2], 1);
+    forget(&extra, 1);
+    forget(steps, IN_FLIGHT);
+}
+
+/* A new step whose answer would not fit into what its client may leave unread is BUSY, and so are those behind it; a
+ * repeat is answered whatever its size. */
+static void test_answers_that_have_no_room(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command first, second, repeat;
+    assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
+    assert_true(first.expected_bytes >= sizeof(ct_result)); /* of an empty scene */
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    uint64_t bytes = step_answer_bytes(first.out.step.answer);
+    second = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    second.in.step.sequence = 2;
+    second.in.step.answer_room = bytes - 1;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_REFUSED);
+    assert_int_equal(second.error.code, CONTACTD_BUSY);
+    assert_non_null(strstr(second.error.message, "--unread-per-client"));
+    second.in.step.sequence = 3;
+    second.in.step.answer_room = bytes;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_REFUSED);
+    assert_int_equal(second.error.code, CONTACTD_BUSY);
+    repeat = second;
+    repeat.in.step.sequence = 1;
+    repeat.in.step.answer_room = 1;
+    assert_int_equal(scheduler_submit(world->scheduler, &repeat), SUBMIT_QUEUED);
+    second.in.step.sequence = 2;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_QUEUED);
+    assert_int_equal(second.expected_bytes, bytes);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 3);
+    forget(&first, 1);
+    forget(&second, 1);
+    forget(&repeat, 1);
+}
+
+/* The last quarter of the queue is for sessions that have less than their share of it. */
+static void test_shares_of_the_queue(void **state) {
+    world *world = *state;
+    world_free(world);
+    world = *state = world_new();
+    world_start(world, 16, 16, 0);
+    settle(world);
+    uint64_t many = open_session(world), few = open_session(world);
+    uint64_t of_many = open_scene(world, many, 8), of_few = open_scene(world, few, 8);
+    command steps[16], others[4], extra;
+    for (int i = 0; i < 12; i++) assert_int_equal(step(world, &steps[i], many, of_many, i + 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &extra, many, of_many, 13), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    for (int i = 0; i < 4; i++) assert_int_equal(step(world, &others[i], few, of_few, i + 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &extra, few, of_few, 5), SUBMIT_REFUSED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 16);
+    assert_int_equal(world->scheduler->n_busy_sessions, 0);
+    forget(steps, 12);
+    forget(others, 4);
+}
+
+/* Closing a scene is never BUSY, and frees the places of what waits for the scene. */
+static void test_closing_frees_places(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8),
+             other = open_scene(world, session, 8);
+    command steps[IN_FLIGHT], repeat, extra, close = {.kind = COMMAND_CLOSE, .session = session, .scene = scene};
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    }
+    assert_int_equal(step(world, &repeat, session, scene, 2), SUBMIT_QUEUED); /* takes the place of the second */
+    assert_int_equal(step(world, &extra, session, other, 1), SUBMIT_REFUSED);
+    close.done = note_done;
+    assert_int_equal(scheduler_submit(world->scheduler, &close), SUBMIT_QUEUED);
+    assert_int_equal(n_done, IN_FLIGHT + 1);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        if (steps[i].superseded) continue;
+        assert_int_equal(steps[i].error.code, CONTACTD_STALE_HANDLE);
+        assert_null(steps[i].out.step.answer);
+    }
+    assert_true(steps[1].superseded);
+    assert_int_equal(repeat.error.code, CONTACTD_STALE_HANDLE);
+    assert_int_equal(step(world, &extra, session, other, 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, IN_FLIGHT + 3);
+    assert_int_equal(close.error.code, CONTACTD_OK);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
+    forget(&extra, 1);
+}
+
+/* A deadline that passed before the step was submitted, while its message waited to be received. */
+static void test_deadline_before_submission(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command late = {.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    late.in.step.sequence = 1;
+    late.received_ns = clock_ns() - 5000000;
+    late.deadline_ns = late.received_ns + 2000000;
+    assert_int_equal(scheduler_submit(world->scheduler, &late), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 1);
+    assert_int_equal(late.error.code, CONTACTD_DEADLINE_EXCEEDED);
+    double waited, deadline;
+    assert_int_equal(sscanf(late.error.message, "it waited for %lf ms, its deadline was %lf ms", &waited, &deadline),
+                     2);
+    assert_true(waited >= 5 && waited < 60000);
+    assert_true(deadline == 2);
+    forget(&late, 1);
 }
 
 /* Everyone may look, in turn with what else is asked of the scene; but the I/O thread does not do it. */
@@ -545,6 +695,11 @@ int main(void) {
         WITH_WORLD(test_repeat_in_flight_takes_over),
         WITH_WORLD(test_busy),
         WITH_WORLD(test_deadline),
+        WITH_WORLD(test_repeats_wait_their_turn),
+        WITH_WORLD(test_answers_that_have_no_room),
+        WITH_WORLD(test_shares_of_the_queue),
+        WITH_WORLD(test_closing_frees_places),
+        WITH_WORLD(test_deadline_before_submission),
         WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
         WITH_WORLD(test_settings_are_checked),

@@ -1,0 +1,92 @@
+/* peers.h - the connections to the stream's socket: what each has not read yet, what each has sent of a message that is
+ * not complete, and how one is cut.
+ *
+ * libzmq queues answers by number, whatever their size, and queues the parts of an incomplete message without any
+ * bound. So bytes are counted here:
+ *   - unread: bytes of answers handed to libzmq that it still holds. It drops them when they are in the kernel's socket
+ *     buffer.
+ *   - unfinished: bytes that libzmq has read from the connection, less those of the complete messages received from it.
+ *     The kernel counts the former for TCP. For ipc:// it does not: see peers_watch.
+ *
+ * libzmq cannot close one connection of a socket either. A connection is cut by shutdown(2) on its descriptor, which
+ * libzmq sees as the end of the stream. The socket's cookie, a number that Linux never reuses, makes sure that the
+ * descriptor is still the same connection's.
+ *
+ * All functions are for the I/O thread unless they say otherwise.
+ */
+#ifndef SERVER_PEERS_H
+#define SERVER_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "server/metrics/metrics.h"
+
+typedef struct peers peers;
+typedef struct peer peer; /* one connection; counted, as answers outlive it */
+
+typedef struct peers_limits {
+    uint64_t unread_per_client; /* bytes; one answer of any size may always wait */
+    uint64_t unread;            /* bytes of all together */
+    uint64_t max_message; /* a connection may have twice this unfinished, all together UNFINISHED_MESSAGES times */
+    uint32_t connections;
+} peers_limits;
+
+/* context and socket are ZeroMQ's; the socket has no connection yet. NULL: ZeroMQ's or the system's error is in errno.
+ */
+peers *peers_new(const peers_limits *limits, void *context, void *socket, metrics *metrics);
+void peers_free(peers **peers); /* before the context ends; NULL inside is allowed */
+
+/* The ZeroMQ socket that becomes readable when a client connects or disconnects; then peers_note_changes is due. */
+void *peers_monitor(const peers *peers);
+void peers_note_changes(peers *peers);
+
+/* The connection that a message came from, by the descriptor in the first part after the routing id. A new reference.
+ * NULL: out of memory. */
+peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size);
+void peer_release(peer **peer); /* any thread; NULL inside is allowed */
+peer *peer_retain(peer *peer);  /* any thread */
+
+/* A frame of a complete message was received. */
+void peer_note_frame(peer *peer, size_t bytes);
+/* Its requests that are not answered take so many bytes more, or less. */
+void peer_hold(peer *peer, uint64_t bytes);
+void peer_unhold(peer *peer, uint64_t bytes);
+uint64_t peer_held_bytes(const peer *peer);
+/* It belongs to a session: where connections become too many, those without one are cut first. */
+void peer_note_session(peer *peer);
+
+/* Bytes that the answer to a new request may have, as unread answers and those expected leave room. UINT64_MAX where
+ * there are none: one answer of any size may always wait. */
+uint64_t peer_answer_room(const peer *peer);
+/* An answer of so many bytes is expected, or no longer. */
+void peer_expect(peer *peer, uint64_t bytes);
+void peer_unexpect(peer *peer, uint64_t bytes);
+/* Whether so many bytes more would be far beyond the connection's limit: twice it, or 8 times while the client reads.
+ * What is computed cannot be refused any more then, and the connection must be cut. Any thread. */
+bool peer_is_overfull(const peer *peer, uint64_t bytes);
+/* An answer of so many bytes is about to be handed to libzmq; it has let go of one. Any thread. */
+void peer_charge(peer *peer, uint64_t bytes);
+void peer_discharge(peer *peer, uint64_t bytes);
+uint64_t peer_unread_bytes(const peer *peer);        /* any thread */
+uint64_t peers_unread_bytes(const peers *peers);     /* any thread */
+uint64_t peers_unfinished_bytes(const peers *peers); /* at the last look */
+
+/* It got BUSY because of what it has not read. */
+void peer_note_refusal(peer *peer);
+
+/* libzmq's queue of answers to the connection is full. Cuts it. */
+void peers_cut_full(peers *peers, peer *peer);
+
+/* Looks at all connections when it is due, and cuts those
+ *   - that have got BUSY because of unread answers, and have then read next to nothing for 10 s;
+ *   - that have read next to nothing for 1 s while the unread answers of all exceed `unread`, the largest first, and
+ *     where they are twice that, without waiting;
+ *   - whose unfinished message exceeds twice max_message, and the largest where all unfinished ones exceed the total.
+ *     Over ipc:// there are no counts: an ipc:// connection is cut if the process grows by that total while it
+ * completes no message. Clients connect again by themselves. is_drained: the socket has no complete message left.
+ * Returns when it is due next, of clock_ns(); UINT64_MAX: not before a connection comes. */
+uint64_t peers_watch(peers *peers, uint64_t now_ns, bool is_drained);
+
+#endif
