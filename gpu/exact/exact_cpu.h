@@ -33,7 +33,8 @@ typedef struct ct_placed_cluster {
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
     ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed */
     float lo[3], hi[3];           /* around the boxes */
-    double residual;              /* units: the most that a coordinate was moved to reach the lattice */
+    double residual; /* units: the most that a coordinate was moved to reach the lattice; below 0: points are not
+                        filled yet */
 } ct_placed_cluster;
 
 /* What one triangle of another body adds to the triangle of this one that it crosses, or nearly touches. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
+#include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
 /* ---- planning ---- */
@@ -123,7 +124,7 @@ static void begin_part(ct_exact_pair *exact, int b) {
 
 /* ---- placing ---- */
 
-/* Takes a cluster into the body's list, without its coordinates. NULL: out of memory. */
+/* Takes a cluster into the body's list, without its coordinates yet: residual is negative. NULL: out of memory. */
 static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body, uint32_t cluster, bool crosses) {
     const ct_clusters *clusters = body->topology->clusters;
     const uint32_t first = clusters->first_vertex[cluster], first_triangle = cluster * CT_CLUSTER_TRIANGLES;
@@ -133,7 +134,8 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
                              .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,
-                             .corners = body->topology->corners + first_triangle};
+                             .corners = body->topology->corners + first_triangle,
+                             .residual = -1};
     c->points = ct_exact_allocate(exact, c->n_vertices * sizeof *c->points);
     if (crosses) c->floats = ct_exact_allocate(exact, sizeof *c->floats);
     if (exact->has_failed) return NULL;
@@ -190,9 +192,9 @@ struct placer {
 
 static const ct_placed_cluster *place_one(ct_exact_pair *exact, int b, uint32_t cluster) {
     ct_exact_body *body = &exact->part[b].body;
-    if (body->placed_as[cluster]) return &body->placed[body->placed_as[cluster] - 1];
-    ct_placed_cluster *c = list_cluster(exact, body, cluster, false);
-    if (c) exact->device->kernels->exact->place(c, &body->pose, body->positions);
+    ct_placed_cluster *c = body->placed_as[cluster] ? &body->placed[body->placed_as[cluster] - 1]
+                                                    : list_cluster(exact, body, cluster, false);
+    if (c && c->residual < 0) exact->device->kernels->exact->place(c, &body->pose, body->positions);
     return c;
 }
 
@@ -384,11 +386,8 @@ static void add_chunk(void *argument, uint32_t i, uint32_t worker) {
 static void list_added(ct_exact_pair *exact, int b) {
     ct_exact_body *body = &exact->part[b].body;
     const ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
-    for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
-        if (body->placed_as[surface->added[k]]) continue;
-        ct_placed_cluster *placed = list_cluster(exact, body, surface->added[k], false);
-        if (placed) placed->residual = -1;
-    }
+    for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++)
+        if (!body->placed_as[surface->added[k]]) list_cluster(exact, body, surface->added[k], false);
 }
 
 /* Bounds the winding numbers of a cluster's triangles. From the numbers themselves, not from the relative ones, which
