@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
+#include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
 /* ---- planning ---- */
