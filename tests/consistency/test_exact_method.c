@@ -505,6 +505,41 @@ static void test_self_overlap(void **state) {
     shape_free(&probe);
 }
 
+/* Thousands of boxes in one place, all through the middle of one face: inside all of them, but no corner of it is. */
+static void test_deep_between_corners(void **state) {
+    (void)state;
+    for (int n = 20; n <= 2000; n *= 10) {
+        struct shape box = shape_box(0.5, 0.5, 4), plate = shape_box(3, 3, 1);
+        struct shape boxes = shape_begin(8 * (uint64_t)n, 12 * (uint64_t)n);
+        for (int i = 0; i < n; i++) {
+            const uint32_t first = boxes.n_vertices;
+            for (uint32_t v = 0; v < 8; v++) {
+                const float *p = box.positions + 3 * (size_t)v;
+                shape_add_vertex(&boxes, (double)p[0], (double)p[1], (double)p[2]);
+            }
+            for (uint32_t t = 0; t < 12; t++) {
+                const uint32_t *v = box.triangles + 3 * (size_t)t;
+                shape_add_triangle(&boxes, first + v[0], first + v[1], first + v[2]);
+            }
+        }
+        double pose[12];
+        shift(pose, 0.001, 0.3, 0);
+        ct_result *result = run_pair(&plate, NULL, &boxes, pose);
+        const ct_contact *c = only_contact(result);
+        assert_sane(result, c);
+        assert_true(fabs(c->volume - 0.25 * n) <= c->error_bound);
+        double lift[2] = {0, 0}; /* of the plate's upper and lower face */
+        for (uint64_t e = c->first[0]; e < c->first[0] + c->count[0]; e++)
+            lift[result->gradient[3 * e + 2] < 0] += result->gradient[3 * e + 2];
+        assert_float_equal(lift[0], 0.25 * n, 1e-8 * n);
+        assert_float_equal(lift[1], -0.25 * n, 1e-8 * n);
+        ct_result_free(&result);
+        shape_free(&box);
+        shape_free(&plate);
+        shape_free(&boxes);
+    }
+}
+
 /* A comb whose edges touch a plate, to within a unit: hundreds of edges may or may not cross it. A peg is half in it.
  */
 static void test_edges_on_a_face(void **state) {
@@ -779,6 +814,7 @@ int main(void) {
         cmocka_unit_test(test_stack),
         cmocka_unit_test(test_lattices_of_cubes),
         cmocka_unit_test(test_self_overlap),
+        cmocka_unit_test(test_deep_between_corners),
         cmocka_unit_test(test_random_surfaces_on_a_grid),
         cmocka_unit_test(test_needles),
         cmocka_unit_test(test_extreme_sizes),

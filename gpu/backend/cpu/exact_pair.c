@@ -409,7 +409,38 @@ static double bound_winding(const ct_topology *topology, const ct_exact_surface 
                                 surface->crossed[as - 1].winding[topology->corners[t][ct_walk_to(step)]];
         if (abs(winding) > most) most = abs(winding);
     }
-    return most + 2; /* between its corners a triangle may be deeper inside */
+    return most + 2; /* between its corners a triangle may be deeper inside: see find_crossed_share */
+}
+
+/* The largest share of a crossed triangle in a cluster, from its integrals: between its corners a triangle may be as
+ * deep inside as the other body has layers, which no winding number at a corner tells. */
+static double find_crossed_share(const ct_exact_body *own, const ct_exact_surface *surface, uint32_t cluster) {
+    const uint32_t as = surface->crossed_as[cluster];
+    if (!as) return 0;
+    const ct_topology *topology = own->topology;
+    const ct_crossed_cluster *crossed = &surface->crossed[as - 1];
+    const ct_placed_cluster *c = &own->placed[own->placed_as[cluster] - 1];
+    double most = 0;
+    for (uint32_t t = 0; t < c->n_triangles; t++) {
+        if (!crossed->number[t]) continue;
+        const uint32_t unit =
+            topology->first_unit[cluster] + topology->unit_in_cluster[(size_t)cluster * CT_CLUSTER_TRIANGLES + t];
+        const ct_integrals whole = ct_whole_integrals(surface->of_unit[unit] + crossed->winding[c->corners[t][1]]);
+        const double *p[3], *rest = crossed->triangles[crossed->number[t] - 1].integrals.of;
+        double u[3], v[3], sum[3];
+        for (int k = 0; k < 3; k++) {
+            p[k] = c->points[c->corners[t][k]];
+            sum[k] = whole.of[k] + rest[k];
+        }
+        for (int k = 0; k < 3; k++) {
+            u[k] = p[1][k] - p[0][k];
+            v[k] = p[2][k] - p[0][k];
+        }
+        const ct_normal n = ct_normal_of(u, v);
+        const double size = fmax(fabs(n.of[0]), fmax(fabs(n.of[1]), fabs(n.of[2])));
+        most = fmax(most, size * fmax(fabs(sum[0] - sum[1] - sum[2]), fmax(fabs(sum[1]), fabs(sum[2]))));
+    }
+    return most;
 }
 
 /* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^45 steps,
@@ -431,7 +462,8 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
                 for (int i = 0; i < 3; i++)
                     size[i] = fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
                 for (int i = 0; i < 3; i++) face = fmax(face, size[i] * size[(i + 1) % 3]);
-                const double share = face * (1 + bound_winding(own->topology, surface, surface->added[k]));
+                const double share = fmax(face * (1 + bound_winding(own->topology, surface, surface->added[k])),
+                                          find_crossed_share(own, surface, surface->added[k]));
                 most = fmax(most, share);
                 of_part[b] += share * CT_CLUSTER_TRIANGLES;
             }
