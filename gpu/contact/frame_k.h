@@ -58,6 +58,7 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_
         double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
         double volume = ray_area * window->axis[w].unit * (double)length[w];
         contact->volumes[w] = volume;
+        contact->pitch[w] = window->axis[w].pitch;
         sum += volume;
         lo = fmin(lo, volume);
         hi = fmax(hi, volume);

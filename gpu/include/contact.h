@@ -324,6 +324,7 @@ typedef struct ct_contact {
     double volumes[3];     /* m^3. LDI: seen along x, y, z */
     double error_bound;    /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
     double error_estimate; /* m^3. LDI: half the spread of the three volumes, an estimate and not a bound */
+    double pitch[3];       /* m between neighbouring rays along x, y, z */
 
     /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */

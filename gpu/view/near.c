@@ -47,6 +47,11 @@ struct query {
     ct_near near;
     uint32_t max_run, last_first, last_end; /* the last run */
     uint32_t max_clusters;                  /* the search ends when it has found as many */
+    /* See ct_visit_near_boxes: */
+    const ct_box *boxes;
+    uint32_t n_boxes;
+    ct_visit_triangles visit; /* NULL for other queries */
+    void *context;
 };
 
 static struct axis_limits limits_of(const ct_lattice *a, bool is_uniform) {
@@ -107,11 +112,22 @@ static bool may_straddle(const struct query *q, const double lo[3], const double
            !is_beside(&q->axis[across], lo[across], hi[across]) && hi[along] > q->axis[along].beside_lo;
 }
 
+static bool meets_a_box(const struct query *q, const double lo[3], const double hi[3]) {
+    for (uint32_t i = 0; i < q->n_boxes; i++) {
+        const ct_box *box = &q->boxes[i];
+        bool meets = true;
+        for (int k = 0; k < 3; k++) meets = meets && lo[k] <= box->hi[k] && hi[k] >= box->lo[k];
+        if (meets) return true;
+    }
+    return false;
+}
+
 static void add_cluster(struct query *q, uint32_t cluster) {
     const ct_clusters *c = q->body->clusters;
     const uint32_t first = cluster * CT_CLUSTER_TRIANGLES, all = q->body->n_triangles;
     const uint32_t end = all - first < CT_CLUSTER_TRIANGLES ? all : first + CT_CLUSTER_TRIANGLES;
     const bool continues = q->near.n_runs && q->last_end == first && end - q->last_first <= q->max_run;
+    if (q->visit) q->visit(q->context, first, end);
     q->near.n_clusters++;
     q->near.n_triangles += end - first;
     q->near.n_vertices += c->first_vertex[cluster + 1] - c->first_vertex[cluster];
@@ -137,15 +153,19 @@ static void visit(struct query *q, uint32_t level, uint32_t node) {
     for (uint32_t i = children.first; i < children.end; i++) visit(q, level - 1, i);
 }
 
-static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+static struct query begin_query_of_body(const ct_near_body *body) {
     struct query q = {.body = body, .max_run = UINT32_MAX, .max_clusters = UINT32_MAX};
-    for (int k = 0; k < 3; k++) {
-        q.axis[k] = limits_of(&window->axis[k], is_uniform);
-        if (!body->pose) continue;
+    for (int k = 0; k < 3 && body->pose; k++) {
         const double *row = body->pose + 4 * k;
         for (int j = 0; j < 3; j++) q.size[k][j] = fabs(row[j]);
         q.slack[k] = rounding_of(row, &body->boxes[body->clusters->n_nodes - 1]);
     }
+    return q;
+}
+
+static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+    struct query q = begin_query_of_body(body);
+    for (int k = 0; k < 3; k++) q.axis[k] = limits_of(&window->axis[k], is_uniform);
     return q;
 }
 
@@ -194,6 +214,17 @@ ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, in
     q.along_u = along_u;
     q.runs = runs;
     return run_query(&q);
+}
+
+void ct_visit_near_boxes(const ct_near_body *body, const ct_box *boxes, uint32_t n_boxes, ct_visit_triangles visit,
+                         void *context) {
+    struct query q = begin_query_of_body(body);
+    q.is_wanted = meets_a_box;
+    q.boxes = boxes;
+    q.n_boxes = n_boxes;
+    q.visit = visit;
+    q.context = context;
+    run_query(&q);
 }
 
 /* ---- the box of a posed body ---- */

@@ -26,6 +26,7 @@
 enum { CT_VERTEX_CHUNK = 1024 };
 
 struct ct_gpu_plan {
+    ct_box part; /* of the overlap of the bodies' boxes, m, world: what the window spans */
     ct_window window;
     uint8_t status;                /* ct_plan_status; unless CT_PLAN_OK the pair has no window and nothing to compute */
     uint8_t initial_winding[2][3]; /* ct_initial_winding per body and view */
@@ -79,8 +80,11 @@ CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, u
     }
 }
 
+/* Finds each pair's part; ct_cuda_plan launches it. */
+unsigned ct_cuda_narrow(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream);
+
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream);
 
-extern const ct_kernel_entry ct_plan_kernels[];
+extern const ct_kernel_entry ct_plan_kernels[], ct_narrow_kernels[];
 
 #endif
