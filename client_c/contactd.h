@@ -276,7 +276,7 @@ typedef struct contactd_contact {
     double volume;         /* m^3, mean of the three views */
     double volumes[3];     /* m^3, seen along x, y, z */
     double error_bound;    /* m^3, guaranteed; NaN: the method gives none */
-    double error_estimate; /* m^3 */
+    double error_estimate; /* m^3; in 97 of 100 contacts the error of volume is below it; not a bound */
     double area, depth;    /* m^2, m */
     double normal[3];      /* unit; the direction that pushes bodies[0] out */
     double tangents[2][3];

@@ -61,18 +61,21 @@ CT_DEVICE void read_corners(const ct_gpu_body *body, uint64_t triangle, const do
 }
 
 /* Adds what a body has in the region; all threads of the block. */
-CT_DEVICE void measure(const ct_gpu_body *body, const ct_narrowing *narrowing, shared_extent *to) {
-    const bool guessing = ct_is_guessing(narrowing);
+CT_DEVICE void measure(const ct_gpu_body *body, const ct_narrowing *narrowing, const ct_probes *probes,
+                       shared_extent *to) {
+    const bool guessing = narrowing->phase == CT_NARROW_GUESS;
     const uint64_t n = guessing ? ct_region_sample_count(body->n_triangles) : body->n_triangles;
-    const double area_scale = ct_area_scale(&narrowing->region);
+    const double area_scale = ct_narrowing_area_scale(narrowing);
     CT_THREADS(t) {
         ct_extent e = ct_extent_empty();
         for (uint64_t i = t; i < n; i += CT_BLOCK) {
             double corner[3][3];
             read_corners(body, guessing ? ct_region_sample((uint32_t)i, body->n_triangles) : i,
                          narrowing->region.origin, corner);
-            ct_extent_add_surface(&e, &narrowing->region, area_scale, corner);
-            if (!guessing) ct_extent_add_windings(&e, &narrowing->region, &narrowing->probes, corner);
+            if (narrowing->phase == CT_NARROW_WINDINGS)
+                ct_extent_add_windings(&e, &narrowing->region, probes, corner);
+            else
+                ct_extent_add_surface(&e, &narrowing->region, area_scale, corner);
         }
         join_extent(to, &e);
     }
@@ -90,19 +93,21 @@ CT_KERNEL narrow_regions(const ct_plan_tables b) {
         CT_THREADS(t) {
             if (t > 0) continue;
             const ct_box boxes[2] = {ct_gpu_box(body[0]), ct_gpu_box(body[1])};
-            is_going_on =
-                ct_narrowing_begin(&narrowing, &boxes[0], &boxes[1], body[0]->n_triangles, body[1]->n_triangles) &&
-                !ct_is_self_pair(pair);
+            ct_narrowing_begin(&narrowing, &boxes[0], &boxes[1], body[0]->n_triangles, body[1]->n_triangles);
+            is_going_on = narrowing.phase != CT_NARROW_DONE && !ct_is_self_pair(pair);
             for (int k = 0; k < 2; k++) clear_extent(&extents[k]);
         }
         CT_BARRIER();
         while (is_going_on) {
-            for (int k = 0; k < 2; k++) measure(body[k], &narrowing, &extents[k]);
+            for (int k = 0; k < 2; k++)
+                if (narrowing.phase != CT_NARROW_UNSEEN || narrowing.is_unseen[k])
+                    measure(body[k], &narrowing, &narrowing.probes[k], &extents[k]);
             CT_BARRIER();
             CT_THREADS(t) {
                 if (t > 0) continue;
                 ct_extent measured[2] = {extent_of(&extents[0]), extent_of(&extents[1])};
-                is_going_on = ct_narrowing_advance(&narrowing, measured);
+                ct_narrowing_advance(&narrowing, measured);
+                is_going_on = narrowing.phase != CT_NARROW_DONE;
                 for (int k = 0; k < 2; k++) clear_extent(&extents[k]);
             }
             CT_BARRIER();

@@ -42,14 +42,15 @@ typedef struct ct_region {
     int32_t has_direction; /* else axis 3 is not used */
 } ct_region;
 
-/* A point in the region on one face, and the ray from it out of the region, along axis `axis`. */
+/* A point of the region on one face, and a ray from it out of a body, along axis `axis`. */
 typedef struct ct_probe {
     double at[3];     /* m, relative to the region's origin */
     int32_t axis;     /* x, y or z */
     int32_t sign;     /* 1: the ray runs upwards */
-    int32_t is_valid; /* 0: the face does not meet the region */
+    int32_t is_valid; /* 0: not to be measured */
 } ct_probe;
 
+/* Those of one body. */
 typedef struct ct_probes {
     ct_probe of[CT_REGION_FACES];
     double scale; /* lattice units per metre around a probe */
@@ -125,50 +126,46 @@ CT_FN void ct_point_between(const double p[3], const double q[3], double p_along
     for (int k = 0; k < 3; k++) at[k] = p[k] + t * (q[k] - p[k]);
 }
 
-CT_FN ct_probe ct_probe_of_face(const ct_region *region, int face) {
+/* A point of the region on a face. Returns 0 if there is none. */
+CT_FN int ct_point_on_face(const ct_region *region, int face, double at[3]) {
     const int axis = face / 2, sign = face & 1 ? 1 : -1;
-    ct_probe probe;
+    const double *n = region->direction;
     double p[3], q[3];
-    probe.axis = axis;
-    probe.sign = sign;
-    probe.is_valid = 1;
     ct_region_corner(region, -1, p);
     ct_region_corner(region, 1, q);
     if (axis == CT_REGION_DIRECTION) {
-        const double *n = region->direction;
-        const double lo = ct_along(n, p), hi = ct_along(n, q);
-        double at = sign > 0 ? region->hi[3] : region->lo[3];
-        at = at < lo ? lo : at > hi ? hi : at;
-        ct_point_between(p, q, lo, hi, at, probe.at);
-        probe.axis = fabs(n[0]) >= fabs(n[1]) ? (fabs(n[0]) >= fabs(n[2]) ? 0 : 2) : fabs(n[1]) >= fabs(n[2]) ? 1 : 2;
-        probe.sign = n[probe.axis] > 0 ? sign : -sign;
-        return probe;
+        const double lo = ct_along(n, p), hi = ct_along(n, q), end = sign > 0 ? region->hi[3] : region->lo[3];
+        ct_point_between(p, q, lo, hi, end < lo ? lo : end > hi ? hi : end, at);
+        return 1;
     }
     p[axis] = q[axis] = sign > 0 ? region->hi[axis] : region->lo[axis];
     if (!region->has_direction) {
-        for (int k = 0; k < 3; k++) probe.at[k] = p[k];
-        return probe;
+        for (int k = 0; k < 3; k++) at[k] = p[k];
+        return 1;
     }
-    /* Where the face's points between the planes begin and end; in their middle. */
-    const double p_along = ct_along(region->direction, p), q_along = ct_along(region->direction, q);
+    /* The middle of the face's points between the planes. */
+    const double p_along = ct_along(n, p), q_along = ct_along(n, q);
     const double begin = fmax(p_along, region->lo[3]), end = fmin(q_along, region->hi[3]);
-    probe.is_valid = begin <= end;
-    ct_point_between(p, q, p_along, q_along, 0.5 * (begin + end), probe.at);
-    return probe;
+    ct_point_between(p, q, p_along, q_along, 0.5 * (begin + end), at);
+    return begin <= end;
 }
 
-CT_FN ct_probes ct_region_probes(const ct_region *region) {
-    ct_probes probes;
-    for (int face = 0; face < CT_REGION_FACES; face++) {
-        if (face / 2 < CT_REGION_DIRECTION || region->has_direction) {
-            probes.of[face] = ct_probe_of_face(region, face);
-            continue;
+/* The probe of a face about a body with this box, m, world. The ray takes the shortest way out of the box. */
+CT_FN ct_probe ct_probe_of_face(const ct_region *region, int face, const ct_box *body) {
+    ct_probe probe;
+    double shortest = INFINITY;
+    probe.is_valid = ct_point_on_face(region, face, probe.at);
+    probe.axis = 0;
+    probe.sign = 1;
+    for (int k = 0; k < 3; k++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const double at = region->origin[k] + probe.at[k], way = sign > 0 ? body->hi[k] - at : at - body->lo[k];
+            if (!(way < shortest)) continue;
+            shortest = way;
+            probe.axis = k;
+            probe.sign = sign;
         }
-        probes.of[face].at[0] = probes.of[face].at[1] = probes.of[face].at[2] = 0;
-        probes.of[face].axis = probes.of[face].sign = probes.of[face].is_valid = 0;
-    }
-    probes.scale = ldexp(1.0, CT_COORD_BITS - 1) / region->reach;
-    return probes;
+    return probe;
 }
 
 /* a . (b x c) in 128 bits: its sign is exact. */
@@ -279,7 +276,8 @@ CT_FN int ct_clip_polygon(const double from[][4], int n, int k, int sign, double
     return m;
 }
 
-/* Adds the part of a triangle that lies in the region, widened by its margins. corner: relative to its origin. */
+/* Adds the part of a triangle that lies in the region, widened by its margins. corner: relative to its origin.
+ * area_scale: 0 if the area vectors are not used. */
 CT_FN void ct_extent_add_surface(ct_extent *e, const ct_region *region, double area_scale, const double corner[3][3]) {
     double p[2][CT_CLIPPED_CORNERS][4];
     const int n_axes = region->has_direction ? 4 : 3;
@@ -305,7 +303,7 @@ CT_FN void ct_extent_add_surface(ct_extent *e, const ct_region *region, double a
         at = 1 - at;
     }
     for (int i = 0; i < n; i++) ct_extent_add_point(e, p[at][i]);
-    if (n > 2) ct_extent_add_area(e, area_scale, (const double(*)[4])p[at], n);
+    if (n > 2 && area_scale > 0) ct_extent_add_area(e, area_scale, (const double(*)[4])p[at], n);
 }
 
 /* May the ray of a probe meet the triangle? */
@@ -368,26 +366,28 @@ CT_FN int ct_region_fit_box(ct_region *region) {
     return moved;
 }
 
-/* The ends along axis k that both bodies' extents in the region allow; lo > hi: the bodies do not meet. */
-CT_FN void ct_region_ends(const ct_region *region, const ct_probes *probes, const ct_extent extent[2], int k,
-                          double *lo, double *hi) {
+/* How far face `face` could move inwards if the slice beyond the body's surface were outside the body. */
+CT_FN double ct_possible_cut(const ct_region *region, const ct_extent *e, int face) {
+    const int k = face / 2;
+    return face & 1 ? region->hi[k] - (e->hi[k] + region->margin[k]) : e->lo[k] - region->margin[k] - region->lo[k];
+}
+
+/* The ends along axis k that both bodies' extents in the region allow; lo >= hi: the bodies do not meet. */
+CT_FN void ct_region_ends(const ct_region *region, const ct_extent extent[2], int k, double *lo, double *hi) {
     *lo = region->lo[k];
     *hi = region->hi[k];
     for (int b = 0; b < 2; b++) {
-        if (probes->of[2 * k].is_valid && extent[b].winding[2 * k] == 0)
-            *lo = fmax(*lo, extent[b].lo[k] - region->margin[k]);
-        if (probes->of[2 * k + 1].is_valid && extent[b].winding[2 * k + 1] == 0)
-            *hi = fmin(*hi, extent[b].hi[k] + region->margin[k]);
+        if (extent[b].winding[2 * k] == 0) *lo = fmax(*lo, extent[b].lo[k] - region->margin[k]);
+        if (extent[b].winding[2 * k + 1] == 0) *hi = fmin(*hi, extent[b].hi[k] + region->margin[k]);
     }
 }
 
 /* Cuts the region to what both bodies' extents in it allow. Returns how many ends moved. */
-CT_FN int ct_region_cut(ct_region *region, const ct_probes *probes, const ct_extent extent[2]) {
+CT_FN int ct_region_cut(ct_region *region, const ct_extent extent[2]) {
     int moved = 0;
-    if (ct_extent_is_empty(&extent[0]) || ct_extent_is_empty(&extent[1])) return 0;
     for (int k = 0; k < (region->has_direction ? 4 : 3); k++) {
         double lo, hi;
-        ct_region_ends(region, probes, extent, k, &lo, &hi);
+        ct_region_ends(region, extent, k, &lo, &hi);
         moved += ct_region_move_ends(region, k, lo, hi);
     }
     if (region->has_direction) moved += ct_region_fit_box(region);
@@ -441,54 +441,74 @@ CT_FN void ct_guess_windings(ct_extent *e, const ct_region *region) {
 }
 
 /* Are the samples of both bodies apart along an axis? They then meet in a thin layer, if at all. */
-CT_FN int ct_samples_are_apart(const ct_region *region, const ct_probes *probes, const ct_extent extent[2]) {
+CT_FN int ct_samples_are_apart(const ct_region *region, const ct_extent extent[2]) {
     for (int k = 0; k < (region->has_direction ? 4 : 3); k++) {
         double lo, hi;
-        ct_region_ends(region, probes, extent, k, &lo, &hi);
+        ct_region_ends(region, extent, k, &lo, &hi);
         if (lo >= hi) return 1;
     }
     return 0;
 }
 
-/* Is the guessed region so much smaller than the overlap that it pays to find the region? It does where half of an axis
- * is empty, or where the surfaces meet in a layer much thinner than the overlap is along the direction. */
-CT_FN int ct_is_worth_narrowing(const ct_region *overlap, const ct_region *guess) {
-    for (int k = 0; k < 3; k++)
-        if (guess->hi[k] - guess->lo[k] <= 0.5 * (overlap->hi[k] - overlap->lo[k])) return 1;
-    if (!guess->has_direction) return 0;
+/* Is a region so much smaller than the overlap that finding it pays? It does where a view of it has at most an eighth
+ * of the area, or where the surfaces meet in a layer much thinner than the overlap is along the direction. */
+CT_FN int ct_is_worth_narrowing(const ct_region *overlap, const ct_region *region) {
+    double part[3];
+    for (int k = 0; k < 3; k++) part[k] = (region->hi[k] - region->lo[k]) / (overlap->hi[k] - overlap->lo[k]);
+    for (int w = 0; w < 3; w++)
+        if (part[ct_view_u(w)] * part[ct_view_v(w)] <= 0.125) return 1;
+    if (!region->has_direction) return 0;
     ct_region whole = *overlap;
-    ct_region_set_direction(&whole, guess->direction);
-    return guess->hi[3] - guess->lo[3] <= 0.0625 * (whole.hi[3] - whole.lo[3]);
+    ct_region_set_direction(&whole, region->direction);
+    return region->hi[3] - region->lo[3] <= 0.0625 * (whole.hi[3] - whole.lo[3]);
 }
 
 /* ---- the rounds ---- */
 
-/* The order of work, the same on every backend. A backend measures both bodies' extents in the region (in a guess, of
- * the samples) and hands them to ct_narrowing_advance until it returns 0. */
+typedef enum ct_narrowing_phase {
+    CT_NARROW_GUESS,    /* measure the surfaces of samples (ct_region_sample) */
+    CT_NARROW_UNSEEN,   /* measure the surfaces of bodies of which no sample lay in the region (is_unseen) */
+    CT_NARROW_SURFACES, /* measure the surfaces of all triangles in the region */
+    CT_NARROW_WINDINGS, /* measure the winding numbers of the valid probes */
+    CT_NARROW_DONE,     /* `region` is the result */
+} ct_narrowing_phase;
+
+/* The order of work, the same on every backend: a backend measures what the phase asks for, of both bodies, and hands
+ * it to ct_narrowing_advance, until the phase is CT_NARROW_DONE. Winding numbers are measured only where they decide
+ * about a cut. */
 typedef struct ct_narrowing {
-    ct_region region;    /* to be measured now, and in the end the result */
-    ct_region overlap;   /* kept while guessing */
-    ct_probes probes;    /* of `region` */
-    int32_t round;       /* 0, 1: of guesses; 2 and up: of cuts */
+    ct_narrowing_phase phase;
+    int32_t round; /* of guesses, then of cuts */
+    int32_t idle;  /* rounds since the box last shrank */
+    int32_t is_unseen[2];
     int32_t samples_all; /* the samples are all triangles of both bodies */
+    ct_region region;    /* to be measured now */
+    ct_region overlap;
+    ct_box body[2];      /* m, world */
+    ct_extent extent[2]; /* while winding numbers are measured: the surfaces' */
+    ct_probes probes[2]; /* per body */
 } ct_narrowing;
 
-/* Rounds of guesses, and of cuts: with each direction one that cuts along it, and one that uses the cut. */
-enum { CT_GUESSES = 2, CT_CUTS = 6 };
+/* Rounds of cuts at most, and rounds without effect on the box after which the others are given up: with a new
+ * direction the first round cuts along it, the second uses the cut. */
+enum { CT_CUTS = 6, CT_IDLE_CUTS = 2 };
 
-CT_FN int ct_is_guessing(const ct_narrowing *n) {
-    return n->round < CT_GUESSES;
+CT_FN void ct_narrowing_begin(ct_narrowing *n, const ct_box *a, const ct_box *b, uint32_t triangles_a,
+                              uint32_t triangles_b) {
+    const int has_volume = ct_region_begin(a, b, &n->region);
+    n->phase = has_volume ? CT_NARROW_GUESS : CT_NARROW_DONE;
+    n->round = n->idle = 0;
+    n->samples_all = triangles_a <= CT_REGION_SAMPLES && triangles_b <= CT_REGION_SAMPLES;
+    n->overlap = n->region;
+    n->is_unseen[0] = n->is_unseen[1] = 0;
+    n->body[0] = *a;
+    n->body[1] = *b;
 }
 
-/* Returns 0 if there is nothing to measure: n->region is the result. */
-CT_FN int ct_narrowing_begin(ct_narrowing *n, const ct_box *a, const ct_box *b, uint32_t triangles_a,
-                             uint32_t triangles_b) {
-    n->round = 0;
-    n->samples_all = triangles_a <= CT_REGION_SAMPLES && triangles_b <= CT_REGION_SAMPLES;
-    const int any = ct_region_begin(a, b, &n->region);
-    n->overlap = n->region;
-    n->probes = ct_region_probes(&n->region);
-    return any;
+/* The surfaces' area vectors, where the direction follows from them, else 0. */
+CT_FN double ct_narrowing_area_scale(const ct_narrowing *n) {
+    const int is_used = n->phase < CT_NARROW_SURFACES || !n->region.has_direction || n->round % 2 == 1;
+    return is_used ? ct_area_scale(&n->region) : 0;
 }
 
 /* Gives the region the direction of the extents, unless it has nearly the same already. Returns 1 if it changed. */
@@ -500,44 +520,99 @@ CT_FN int ct_turn_region(ct_region *region, const ct_extent extent[2]) {
     return 1;
 }
 
-/* Advances a guess. Returns 1 if something is still to be measured. */
-CT_FN int ct_advance_guess(ct_narrowing *n, ct_extent extent[2]) {
-    const int any_empty = ct_extent_is_empty(&extent[0]) || ct_extent_is_empty(&extent[1]);
-    int is_worth = any_empty && !n->samples_all;
+/* After a guess: guesses once more with a direction, begins to cut, or is done. */
+CT_FN void ct_advance_guess(ct_narrowing *n, ct_extent extent[2]) {
+    int any_empty = 0, is_worth = 0;
+    for (int b = 0; b < 2; b++) {
+        n->extent[b] = extent[b];
+        n->is_unseen[b] = ct_extent_is_empty(&extent[b]);
+        any_empty = any_empty || n->is_unseen[b];
+    }
     if (!any_empty) {
         for (int b = 0; b < 2; b++) ct_guess_windings(&extent[b], &n->region);
-        is_worth = ct_samples_are_apart(&n->region, &n->probes, extent);
-        ct_region_cut(&n->region, &n->probes, extent);
+        is_worth = ct_samples_are_apart(&n->region, extent);
+        ct_region_cut(&n->region, extent);
         is_worth = is_worth || ct_is_worth_narrowing(&n->overlap, &n->region);
         if (n->round == 0) ct_turn_region(&n->region, extent);
+        if (!is_worth && n->round == 0 && n->region.has_direction) {
+            n->round = 1;
+            return;
+        }
     }
-    if (is_worth) {
-        const ct_region guess = n->region;
-        n->region = n->overlap;
-        if (guess.has_direction) ct_region_set_direction(&n->region, guess.direction);
-        n->round = CT_GUESSES;
-    } else if (!any_empty && n->round == 0 && n->region.has_direction) {
-        n->round = 1;
-    } else {
-        n->region = n->overlap;
-        return 0;
-    }
-    return 1;
+    const ct_region guess = n->region;
+    n->region = n->overlap;
+    n->round = 0;
+    n->phase = is_worth ? CT_NARROW_SURFACES : any_empty && !n->samples_all ? CT_NARROW_UNSEEN : CT_NARROW_DONE;
+    if (is_worth && guess.has_direction) ct_region_set_direction(&n->region, guess.direction);
 }
 
-/* Takes the extents of both bodies in n->region and prepares the next round. Returns 0 if there is none. */
-CT_FN int ct_narrowing_advance(ct_narrowing *n, ct_extent extent[2]) {
-    int is_going_on;
-    if (ct_is_guessing(n)) {
-        is_going_on = ct_advance_guess(n, extent);
-    } else {
-        const int moved = ct_region_cut(&n->region, &n->probes, extent);
-        const int turned = (n->round - CT_GUESSES) % 2 == 1 && ct_turn_region(&n->region, extent);
-        is_going_on = (moved || turned) && n->round + 1 < CT_GUESSES + CT_CUTS;
-        n->round++;
+/* After surfaces: lists the probes that decide about cuts worth making. Returns their number. */
+CT_FN int ct_list_probes(ct_narrowing *n) {
+    int count = 0;
+    for (int b = 0; b < 2; b++) {
+        n->probes[b].scale = ldexp(1.0, CT_COORD_BITS - 1) / n->region.reach;
+        for (int face = 0; face < CT_REGION_FACES; face++) {
+            ct_probe *probe = &n->probes[b].of[face];
+            *probe = ct_probe_of_face(&n->region, face, &n->body[b]);
+            const int is_used = face / 2 < CT_REGION_DIRECTION || n->region.has_direction;
+            probe->is_valid =
+                probe->is_valid && is_used &&
+                ct_is_worth_cutting(&n->region, face / 2, ct_possible_cut(&n->region, &n->extent[b], face));
+            count += probe->is_valid;
+        }
     }
-    if (is_going_on) n->probes = ct_region_probes(&n->region);
-    return is_going_on;
+    return count;
+}
+
+/* After surfaces and winding numbers: cuts, and begins the next round if there is anything to gain. */
+CT_FN void ct_advance_cut(ct_narrowing *n) {
+    const ct_region before = n->region;
+    const int moved = ct_region_cut(&n->region, n->extent);
+    int has_shrunk = 0, turned = 0;
+    for (int k = 0; k < 3; k++)
+        has_shrunk = has_shrunk || n->region.hi[k] - n->region.lo[k] <= 0.75 * (before.hi[k] - before.lo[k]);
+    n->idle = has_shrunk ? 0 : n->idle + 1;
+    if (!n->region.has_direction || n->round % 2 == 1) turned = ct_turn_region(&n->region, n->extent);
+    n->round++;
+    n->phase = (moved || turned) && n->round < CT_CUTS && n->idle < CT_IDLE_CUTS ? CT_NARROW_SURFACES : CT_NARROW_DONE;
+}
+
+/* Whether narrowing pays, by the samples of bodies that have some in the region, and all of the others' surfaces. */
+CT_FN int ct_pays_to_narrow(const ct_narrowing *n, const ct_extent measured[2]) {
+    ct_extent extent[2];
+    ct_region region = n->region;
+    for (int b = 0; b < 2; b++) {
+        extent[b] = n->is_unseen[b] ? measured[b] : n->extent[b];
+        if (ct_extent_is_empty(&extent[b])) return 0; /* nothing to cut to */
+        ct_guess_windings(&extent[b], &region);
+    }
+    if (ct_samples_are_apart(&region, extent)) return 1;
+    ct_region_cut(&region, extent);
+    return ct_is_worth_narrowing(&n->overlap, &region);
+}
+
+/* Takes what was measured and prepares the next phase. */
+CT_FN void ct_narrowing_advance(ct_narrowing *n, ct_extent measured[2]) {
+    if (n->phase == CT_NARROW_GUESS) {
+        ct_advance_guess(n, measured);
+    } else if (n->phase == CT_NARROW_UNSEEN) {
+        n->phase = ct_pays_to_narrow(n, measured) ? CT_NARROW_SURFACES : CT_NARROW_DONE;
+    } else if (n->phase == CT_NARROW_SURFACES) {
+        for (int b = 0; b < 2; b++) {
+            n->extent[b] = measured[b];
+            for (int face = 0; face < CT_REGION_FACES; face++) n->extent[b].winding[face] = CT_WINDING_UNKNOWN;
+        }
+        n->phase = CT_NARROW_WINDINGS;
+        if (ct_extent_is_empty(&measured[0]) || ct_extent_is_empty(&measured[1]))
+            n->phase = CT_NARROW_DONE; /* nothing to cut to: one lies inside the other, or outside */
+        else if (!ct_list_probes(n))
+            ct_advance_cut(n);
+    } else {
+        for (int b = 0; b < 2; b++)
+            for (int face = 0; face < CT_REGION_FACES; face++)
+                if (n->probes[b].of[face].is_valid) n->extent[b].winding[face] = measured[b].winding[face];
+        ct_advance_cut(n);
+    }
 }
 
 #endif

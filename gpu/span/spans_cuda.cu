@@ -136,11 +136,11 @@ CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
     return c;
 }
 
-/* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. The rule is a constant, so that the
- * compiler leaves out what it does not need. */
+/* Returns the sum of its spans' lengths and adds their number to *n_spans. `winding`: the initial winding numbers. The
+ * rule is a constant, so that the compiler leaves out what it does not need. */
 template <ct_span_rule RULE>
 CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t ray, const int32_t winding[2],
-                           sorted_ray *o, bool keep) {
+                           sorted_ray *o, bool keep, uint32_t *n_spans) {
     ct_walk walk = ct_walk_begin(RULE, winding[0], winding[1]);
     int64_t total = 0;
     for (crossing c = next_crossing(b, o); c.link;) {
@@ -152,6 +152,7 @@ CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, ui
         if (!ends_span) continue;
         const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
         total += z1 - z0;
+        ++*n_spans;
         if (keep) write_span(b, view, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
     }
     return total;
@@ -179,6 +180,7 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
         const uint64_t first = (uint64_t)at.index * CT_BLOCK;
         int64_t length = 0;
         uint64_t n_fragments = 0;
+        uint32_t n_spans = 0; /* a block's fit: it cannot have 2^32 fragments */
         CT_THREADS(t) {
             const uint64_t ray = b.ray_offset[index] + first + t;
             if (ray >= b.ray_offset[index + 1]) continue;
@@ -191,14 +193,17 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
             if (r.head) n_fragments = sort_ray(b, r.head, &o, winding);
             for (int k = 0; k < 2; k++) winding[k] = view.from_balance[k] ? -winding[k] : r.winding[k];
             if (n_fragments < 2) continue; /* a span has two bounds */
-            length = is_self ? walk_ray<CT_SPAN_OF_SELF>(b, &view, first + t, winding, &o, keep)
-                             : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep);
+            length = is_self ? walk_ray<CT_SPAN_OF_SELF>(b, &view, first + t, winding, &o, keep, &n_spans)
+                             : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep, &n_spans);
         }
         length = ct_block_sum(length);
         n_fragments = ct_block_sum(n_fragments);
+        n_spans = ct_block_sum(n_spans);
         CT_THREADS(t) {
             if (t == 0 && length)
                 ct_atomic_sum(&b.span_length[3 * (uint64_t)view.candidate + (uint64_t)view.axis], length);
+            if (t == 0 && n_spans)
+                ct_atomic_sum(&b.span_count[3 * (uint64_t)view.candidate + (uint64_t)view.axis], n_spans);
             if (t == 0 && n_fragments) ct_atomic_add(&b.step_fragments[pair->step], n_fragments);
         }
     }

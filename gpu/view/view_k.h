@@ -35,6 +35,7 @@ typedef struct ct_lattice {
     int32_t shift;  /* 1..28 */
     int32_t n;      /* samples */
     int32_t lo, hi; /* ends of the boxes' overlap in lattice coordinates, rounded outwards */
+    double across;  /* length, in pitches, of the part that the samples span: n, or less on a pixel lattice */
 } ct_lattice;
 
 typedef struct ct_window {
@@ -137,6 +138,7 @@ CT_FN ct_plan_status ct_plan_axis(const ct_box *a, const ct_box *b, const ct_box
     lattice->unit = ldexp(pitch, -shift);
     lattice->shift = shift;
     lattice->n = (int32_t)n;
+    lattice->across = fmin((hi - lo) / pitch, n);
     lattice->lo = (int32_t)floor((begin - origin) * lattice->scale) - 1;
     lattice->hi = (int32_t)ceil((end - origin) * lattice->scale) + 1;
     return CT_PLAN_OK;

@@ -221,13 +221,13 @@ static const struct {
     void (*run)(ct_engine *engine, combined *all);
     const char *hash;
 } scenes[] = {
-    {"pairs of shapes", pairs_of_shapes, "f2b3af848e9d9d2763866c444d9032fa"},
-    {"large pair", large_pair, "c9b01b1336ea50dc27eb50caf744fb3a"},
-    {"pile", pile, "b8e3037250d9be139d4e05d7385ef914"},
-    {"moving", moving, "01fa0daf63a1ce5a355058dd52156f41"},
-    {"batch", batch, "0e58551bf7d1779352f90176a236aaed"},
-    {"crowd", crowd, "dfee5372c78c67a342f93cace475829f"},
-    {"shallow", shallow, "e23418446d85bb5fe8e024d0da61b510"},
+    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422"},
+    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7"},
+    {"pile", pile, "fea42ed44d834a27d5dbf8ad55a32766"},
+    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce"},
+    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
+    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
+    {"shallow", shallow, "0ca4aebdda71677a9f3f7e84a835cffd"},
 };
 
 const char *golden_name(size_t scene) {

@@ -48,6 +48,7 @@ struct ct_plan_tables : ct_pair_tables {
     uint32_t *candidate_pair;           /* [capacity.candidates] */
     uint64_t *vertex_chunk_offset;      /* [2 capacity.candidates + 1] per part */
     int64_t *span_length;               /* [capacity.candidates][3] per view, set to 0 here; spans add to it */
+    int64_t *span_count;                /* the same: the number of spans */
     ct_gpu_chunk *chunks;               /* [capacity.chunks] of triangles, then of vertices, then of rays */
     uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */
 };

@@ -121,16 +121,18 @@ static void test_clipping(void **state) {
 
 /* ---- narrowing ---- */
 
-static ct_extent measure(const ct_narrowing *n, const struct shape *shape, const double pose[12]) {
+static ct_extent measure(const ct_narrowing *n, int body, const struct shape *shape, const double pose[12]) {
     ct_extent e = ct_extent_empty();
-    const double scale = ct_area_scale(&n->region);
-    const bool is_guessing = ct_is_guessing(n);
+    const double scale = ct_narrowing_area_scale(n);
+    const bool is_guessing = n->phase == CT_NARROW_GUESS;
     const uint32_t count = is_guessing ? ct_region_sample_count(shape->n_triangles) : shape->n_triangles;
     for (uint32_t i = 0; i < count; i++) {
         double corner[3][3];
         corners_of(shape, is_guessing ? ct_region_sample(i, shape->n_triangles) : i, pose, n->region.origin, corner);
-        ct_extent_add_surface(&e, &n->region, scale, (const double(*)[3])corner);
-        if (!is_guessing) ct_extent_add_windings(&e, &n->region, &n->probes, (const double(*)[3])corner);
+        if (n->phase == CT_NARROW_WINDINGS)
+            ct_extent_add_windings(&e, &n->region, &n->probes[body], (const double(*)[3])corner);
+        else
+            ct_extent_add_surface(&e, &n->region, scale, (const double(*)[3])corner);
     }
     return e;
 }
@@ -143,13 +145,13 @@ struct posed {
 static ct_box narrow(struct posed a, struct posed b) {
     const ct_box boxes[2] = {box_of(a.shape, a.pose), box_of(b.shape, b.pose)};
     ct_narrowing n;
-    bool is_going_on = ct_narrowing_begin(&n, &boxes[0], &boxes[1], a.shape->n_triangles, b.shape->n_triangles);
-    int rounds = 0;
-    for (; is_going_on; rounds++) {
-        ct_extent extent[2] = {measure(&n, a.shape, a.pose), measure(&n, b.shape, b.pose)};
-        is_going_on = ct_narrowing_advance(&n, extent);
+    ct_narrowing_begin(&n, &boxes[0], &boxes[1], a.shape->n_triangles, b.shape->n_triangles);
+    int phases = 0;
+    for (; n.phase != CT_NARROW_DONE; phases++) {
+        ct_extent extent[2] = {measure(&n, 0, a.shape, a.pose), measure(&n, 1, b.shape, b.pose)};
+        ct_narrowing_advance(&n, extent);
     }
-    assert_in_range(rounds, 0, CT_GUESSES + CT_CUTS);
+    assert_in_range(phases, 1, 3 + 2 * CT_CUTS);
     return n.region.box;
 }
 
