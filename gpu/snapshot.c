@@ -7,7 +7,6 @@
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
-#include "gpu/view/view.h"
 
 #define MAX_SPANS       (UINT64_C(1) << 22)   /* of a snapshot: 128 MiB of span ends */
 #define MAX_GLASS_BYTES (UINT64_C(256) << 20) /* of the GPU's memory, see ct_painter_draw */
@@ -51,7 +50,7 @@ static bool shows_contact(const ct_snapshot_options *o, const ct_contact *contac
 }
 
 /* The contacts' spans, out of a result that has them all. */
-static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *snapshot, ct_error *error) {
+static ct_status copy_spans(const ct_result *result, ct_snapshot *snapshot, ct_error *error) {
     uint64_t n = 0;
     for (size_t i = 0; i < result->n_contacts; i++)
         if (shows_contact(&snapshot->options, &result->contacts[i])) n += result->contacts[i].n_spans;
@@ -68,12 +67,7 @@ static ct_status copy_spans(ct_scene *scene, ct_result *result, ct_snapshot *sna
         const ct_contact *from = &result->contacts[i];
         if (!shows_contact(&snapshot->options, from)) continue;
         ct_snapshot_contact *to = &snapshot->contacts[snapshot->n_contacts++];
-        ct_window window;
-        ct_status status =
-            ct_view_plan(&ct_scene_find(scene, from->body[0], NULL)->box,
-                         &ct_scene_find(scene, from->body[1], NULL)->box, &scene->settings, &window, error);
-        if (status) return status;
-        for (int a = 0; a < 3; a++) to->pitch[a] = window.axis[a].pitch;
+        memcpy(to->pitch, from->pitch, sizeof to->pitch);
         to->first_span = snapshot->n_spans;
         to->n_spans = from->n_spans;
         memcpy(snapshot->spans + to->first_span, result->spans + from->first_span, from->n_spans * sizeof(ct_span));
@@ -97,7 +91,7 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
     if (status)
         ct_fail(error, status, step.error.field, "%s", step.error.message);
     else
-        status = copy_spans(scene, step.result, snapshot, error);
+        status = copy_spans(step.result, snapshot, error);
     ct_result_free(&step.result);
     scene->settings = settings;
     return status;

@@ -14,7 +14,7 @@ enum { THREAD_VERTICES = CT_VERTEX_CHUNK / (int)CT_BLOCK }; /* consecutive verti
 
 /* Fills the contact's volumes. False: candidate c is no contact. */
 CT_DEVICE bool fill_volumes(const ct_answer_tables &b, uint64_t c, ct_contact *contact) {
-    return ct_frame_volumes(&b.plans[b.candidate_pair[c]].window, b.span_length + 3 * c, contact);
+    return ct_frame_volumes(&b.plans[b.candidate_pair[c]].window, b.span_length + 3 * c, b.span_count + 3 * c, contact);
 }
 
 CT_DEVICE bool is_contact(const ct_answer_tables &b, uint64_t c) {

@@ -51,21 +51,74 @@ CT_FN double ct_frame_friction(const ct_contact *contact, const double g[3]) {
     return contact->normal[0] * g[0] + contact->normal[1] * g[1] + contact->normal[2] * g[2];
 }
 
-/* Computes volumes and error estimate from the sums of span lengths. Returns 0 if the volume is zero: no contact. */
-CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], ct_contact *contact) {
-    double lo = INFINITY, hi = 0, sum = 0;
+/* ---- volume ---- */
+
+/* How much detail of the contact a view resolves: the pixels that the contact covers, for each pixel of its outline,
+ * which the sides of the part that the samples span estimate. The less, the more of the view's volume depends on where
+ * samples happen to lie. A contact cannot cover more than that part. A view in which a side of the part is shorter than
+ * two pitches hardly counts beside one that resolves it. */
+CT_FN double ct_view_detail(const ct_window *window, int w, int64_t spans) {
+    const double u = window->axis[ct_view_u(w)].across, v = window->axis[ct_view_v(w)].across;
+    const double sharp = fmin(fmax(fmin(u, v) - 1, 0x1p-6), 1.0);
+    return u * v > 0 ? sharp * fmin((double)spans, u * v) / (u + v) : 0;
+}
+
+/* From this much detail on, views count equally; or from half of the best view's. */
+#define CT_FULL_DETAIL 12.0
+
+/* Weights of the views, whose sum is 1: inverse to the squares of their errors, which are as 1 over the detail. Equal
+ * ones are exactly 1/3, also where no view has any detail. */
+CT_FN void ct_view_weights(const ct_window *window, const int64_t spans[3], double weight[3]) {
+    double most = 0, sum = 0;
+    for (int w = 0; w < 3; w++) {
+        weight[w] = ct_view_detail(window, w, spans[w]);
+        most = fmax(most, weight[w]);
+    }
+    const double full = fmin(0.5 * most, CT_FULL_DETAIL);
+    for (int w = 0; w < 3; w++) {
+        const double part = full > 0 ? fmin(weight[w] / full, 1.0) : 1;
+        weight[w] = part * part;
+        sum += weight[w];
+    }
+    for (int w = 0; w < 3; w++) weight[w] /= sum;
+}
+
+/* Of an estimate: how many standard deviations of the three volumes, and how many rays a view may be off. With these,
+ * 97 of 100 true errors lie below the estimate, which in the median is five times the error (bench_estimate.c). */
+#define CT_ESTIMATE_DEVIATIONS 2.5
+#define CT_ESTIMATE_RAYS       1.25
+
+/* Estimates the error of the contact's volume by what the views differ by, and by a ray more or less in each view:
+ * views may agree by symmetry. */
+CT_FN double ct_volume_error(const ct_contact *contact, const int64_t spans[3], const double weight[3]) {
+    double spread = 0, rays = 0;
+    for (int w = 0; w < 3; w++) {
+        const double difference = contact->volumes[w] - contact->volume;
+        const double ray = spans[w] > 0 ? weight[w] * contact->volume / (double)spans[w] : 0;
+        spread += weight[w] * difference * difference;
+        rays += ray * ray;
+    }
+    return sqrt(CT_ESTIMATE_DEVIATIONS * CT_ESTIMATE_DEVIATIONS * spread + CT_ESTIMATE_RAYS * CT_ESTIMATE_RAYS * rays);
+}
+
+/* Computes volumes and error estimate from the sums of span lengths and the numbers of spans. Returns 0 if the volume
+ * is zero: no contact. */
+CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], const int64_t spans[3],
+                           ct_contact *contact) {
+    double *v = contact->volumes, weight[3];
+    ct_view_weights(window, spans, weight);
     for (int w = 0; w < 3; w++) {
         double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
-        double volume = ray_area * window->axis[w].unit * (double)length[w];
-        contact->volumes[w] = volume;
-        sum += volume;
-        lo = fmin(lo, volume);
-        hi = fmax(hi, volume);
+        v[w] = ray_area * window->axis[w].unit * (double)length[w];
+        contact->pitch[w] = window->axis[w].pitch;
     }
-    contact->volume = sum / 3;
+    /* The mean of equal volumes is their own, to the last bit. */
+    contact->volume = weight[0] == weight[1] && weight[1] == weight[2]
+                          ? (v[0] + v[1] + v[2]) / 3
+                          : v[0] + (weight[1] * (v[1] - v[0]) + weight[2] * (v[2] - v[0]));
     contact->error_bound = NAN;
     contact->max_winding = 0;
-    contact->error_estimate = (hi - lo) / 2;
+    contact->error_estimate = ct_volume_error(contact, spans, weight);
     return contact->volume > 0;
 }
 

@@ -152,10 +152,6 @@ static inline v8f load8(const float *p) {
     return v;
 }
 
-static inline void store8(float *p, v8f v) {
-    memcpy(p, &v, sizeof v);
-}
-
 static inline v8f absolute8(v8f x) {
     return (v8f)((v8i)x & INT32_MAX);
 }

@@ -218,7 +218,8 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash);
 
 typedef struct ct_scene ct_scene;
 
-/* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap. */
+/* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap, or, where the bodies meet
+ * in far less, the part of it that both surfaces reach into. */
 #define CT_MAX_RESOLUTION     4096
 #define CT_DEFAULT_RESOLUTION 64
 
@@ -327,6 +328,13 @@ enum {
 /* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
  * contact.
  *
+ * LDI weighs a view by its detail q = n / (u + v): its samples inside the contact (at most u v) for each sample along
+ * the outline, where the window is u by v pitches in that view; q falls off where u or v is below 2. The weight is as
+ * min(q, Q)^2, Q = min(12, half of the largest q): views that resolve the contact count equally, one that sees it
+ * edge-on or between its samples hardly counts. The gradient has one component from each view whatever the weights, as
+ * each view's volume estimates the same V. So the force is the gradient of V to the accuracy of sampling, not of the
+ * weighted sum itself.
+ *
  * A pair of bodies may have several contacts, where the method divides its intersection. They are `index` 0, 1, 2... of
  * the pair, and their volumes and gradients sum to the pair's. LDI gives one contact per pair.
  *
@@ -334,16 +342,18 @@ enum {
  * that bound V. A vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that
  * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI gives no such contact. */
 typedef struct ct_contact {
-    uint32_t body[2];      /* handles; body[0] <= body[1] */
-    uint32_t index;        /* among the contacts of this pair, from 0 */
-    double volume;         /* m^3. LDI: the mean of three views */
-    double volumes[3];     /* m^3. LDI: seen along x, y, z; exact: all are volume */
-    double error_bound;    /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
-    double error_estimate; /* m^3. LDI: half the spread of the three volumes, an estimate and not a bound.
-                              Exact: error_bound */
+    uint32_t body[2];   /* handles; body[0] <= body[1] */
+    uint32_t index;     /* among the contacts of this pair, from 0 */
+    double volume;      /* m^3. LDI: the mean of three views, weighted by what they resolve (below) */
+    double volumes[3];  /* m^3. LDI: seen along x, y, z; exact: all are volume */
+    double error_bound; /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
+    double
+        error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
+                           rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound */
+    double pitch[3];    /* m between neighbouring rays along x, y, z. Exact: 0 */
 
-    uint32_t max_winding; /* largest |winding number| of one body at the other's surface inside it. Above 1 a body
-                             overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
+    uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
+                             a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
 
     /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */

@@ -7,7 +7,8 @@
 
 struct accumulators {
     struct gradient_accumulator gradient;
-    int64_t length;        /* of all spans, in units of the view's axis */
+    int64_t length; /* of all spans, in units of the view's axis */
+    int64_t n_spans;
     ct_span_scratch *kept; /* NULL: spans are not kept */
     ct_budget *budget;     /* of kept spans */
 };
@@ -15,7 +16,7 @@ struct accumulators {
 static inline void begin_accumulating(struct accumulators *to, const ct_ray_lists *rays, const ct_span_options *options,
                                       ct_contact_sums *sums, ct_span_scratch *scratch, ct_budget *budget) {
     begin_gradient(&to->gradient, rays, options, sums);
-    to->length = 0;
+    to->length = to->n_spans = 0;
     to->kept = options->keep_spans ? scratch : NULL;
     to->budget = budget;
 }
@@ -24,6 +25,7 @@ static inline void end_accumulating(struct accumulators *to, const ct_ray_lists 
                                     ct_contact_sums *sums) {
     flush_contributions(&to->gradient);
     sums[options->contact].length[rays->view] += rays->bin.of->tile.ray_area * to->length;
+    sums[options->contact].spans[rays->view] += rays->bin.of->tile.ray_area * to->n_spans;
 }
 
 /* Returns the depth of the bound. */
@@ -57,6 +59,7 @@ static inline bool accumulate_span(struct accumulators *to, const ct_ray_lists *
     const int32_t lower = accumulate_bound(&to->gradient, fragments, &span->lower, LOWER);
     const int32_t upper = accumulate_bound(&to->gradient, fragments, &span->upper, UPPER);
     to->length += upper - lower;
+    to->n_spans++;
     if (!to->kept) return true;
     const ct_bin *bin = &rays->bin;
     const int32_t column = bin->first_column + (int32_t)(ray % (size_t)bin->columns);

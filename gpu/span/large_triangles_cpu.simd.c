@@ -366,6 +366,7 @@ static void flush_sums(struct large_bin *bin) {
             int64_t depth = sums->n * t->setup.z0 + bound_sum(sums->n, sums->depth, 0);
             if (is_shared && body == 1) depth = 0; /* a shared bound counts once */
             bin->to.length += side == UPPER ? depth : -depth;
+            if (side == UPPER && !(is_shared && body == 1)) bin->to.n_spans += sums->n;
             add_bounds(&bin->to.gradient, t->tag, side, kind, sums->n, bound_sum(sums->n, sums->l1, is_shared),
                        bound_sum(sums->n, sums->l2, is_shared));
         }

@@ -72,6 +72,7 @@ static inline bool walk_single_layer(struct accumulators *to, const struct bin_r
     add_fragment_bound(&to->gradient, first, LOWER, ALONE);
     add_fragment_bound(&to->gradient, last, UPPER, ALONE);
     to->length += ct_fragment_depth(last->key) - ct_fragment_depth(first->key);
+    to->n_spans++;
     return true;
 }
 

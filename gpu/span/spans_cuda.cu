@@ -136,13 +136,19 @@ CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
     return c;
 }
 
-/* Returns the sum of its spans' lengths. `winding`: the initial winding numbers. The rule is a constant, so that the
- * compiler leaves out what it does not need. */
+/* A ray's spans. They are disjoint, so that 32 bits hold the sum of their lengths. */
+struct span_totals {
+    uint32_t length, count;
+};
+
+/* `winding`: the initial winding numbers. The rule is a constant, so that the compiler leaves out what it does not
+ * need.
+ */
 template <ct_span_rule RULE>
-CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, uint64_t ray, const int32_t winding[2],
-                           sorted_ray *o, bool keep) {
+CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view, uint32_t ray,
+                               const int32_t winding[2], sorted_ray *o, bool keep) {
     ct_walk walk = ct_walk_begin(RULE, winding[0], winding[1]);
-    int64_t total = 0;
+    span_totals total = {0, 0};
     for (crossing c = next_crossing(b, o); c.link;) {
         const crossing after = next_crossing(b, o);
         ct_span_event span;
@@ -151,13 +157,15 @@ CT_DEVICE int64_t walk_ray(const ct_span_tables &b, const view_context *view, ui
         c = after;
         if (!ends_span) continue;
         const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
-        total += z1 - z0;
+        total.length += (uint32_t)(z1 - z0);
+        total.count++;
         if (keep) write_span(b, view, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
     }
     return total;
 }
 
-/* Four blocks leave 64 registers to a thread. Compiled for sm_90 it spills none then; see to it that this stays so. */
+/* Four blocks leave 64 registers to a thread. Compiled for sm_90 it spills one then; see to it that it spills no more.
+ */
 CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
     CT_SHARED uint32_t links[MAX_SHARED_LINKS * CT_BLOCK];
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
@@ -176,9 +184,8 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
             view.from_balance[k] = b.plans[p].initial_winding[k][view.axis] == CT_INITIAL_FROM_BALANCE;
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
-        const uint64_t first = (uint64_t)at.index * CT_BLOCK;
-        int64_t length = 0;
-        uint64_t n_fragments = 0;
+        const uint32_t first = at.index * CT_BLOCK; /* a view has at most 2^24 rays */
+        uint32_t length_of_ray = 0, spans_of_ray = 0, fragments_of_ray = 0;
         CT_THREADS(t) {
             const uint64_t ray = b.ray_offset[index] + first + t;
             if (ray >= b.ray_offset[index + 1]) continue;
@@ -188,18 +195,25 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
             b.rays[ray] = empty;
             sorted_ray o = {links + t, 0, 0, 0};
             int32_t winding[2] = {0, 0};
-            if (r.head) n_fragments = sort_ray(b, r.head, &o, winding);
+            if (r.head) fragments_of_ray = sort_ray(b, r.head, &o, winding);
             for (int k = 0; k < 2; k++) winding[k] = view.from_balance[k] ? -winding[k] : r.winding[k];
-            if (n_fragments < 2) continue; /* a span has two bounds */
-            length = is_self ? walk_ray<CT_SPAN_OF_SELF>(b, &view, first + t, winding, &o, keep)
-                             : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep);
+            if (fragments_of_ray < 2) continue; /* a span has two bounds */
+            const span_totals total = is_self ? walk_ray<CT_SPAN_OF_SELF>(b, &view, first + t, winding, &o, keep)
+                                              : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep);
+            length_of_ray = total.length;
+            spans_of_ray = total.count;
         }
-        length = ct_block_sum(length);
-        n_fragments = ct_block_sum(n_fragments);
+        const uint64_t length = ct_block_sum((uint64_t)length_of_ray);
+        /* A batch has fewer than 2^32 fragments, and spans. */
+        const uint64_t counts = ct_block_sum((uint64_t)spans_of_ray << 32 | fragments_of_ray);
         CT_THREADS(t) {
-            if (t == 0 && length)
-                ct_atomic_sum(&b.span_length[3 * (uint64_t)view.candidate + (uint64_t)view.axis], length);
-            if (t == 0 && n_fragments) ct_atomic_add(&b.step_fragments[pair->step], n_fragments);
+            if (t > 0 || !counts) continue;
+            const uint64_t at_view = 3 * (uint64_t)view.candidate + (uint64_t)view.axis;
+            if (length) {
+                ct_atomic_sum(&b.span_length[at_view], (int64_t)length);
+                ct_atomic_sum(&b.span_count[at_view], (int64_t)(counts >> 32));
+            }
+            ct_atomic_add(&b.step_fragments[pair->step], counts & UINT32_MAX);
         }
     }
 }

@@ -29,6 +29,11 @@ struct query {
     ct_near near;
     uint32_t max_run, last_first, last_end; /* the last run */
     uint32_t max_clusters;                  /* the search ends when it has found as many */
+    /* See ct_visit_near_boxes: */
+    const ct_box *boxes;
+    uint32_t n_boxes;
+    ct_visit_triangles visit; /* NULL for other queries */
+    void *context;
 };
 
 /* World box of a node, rounded outwards. */
@@ -59,11 +64,22 @@ static bool may_straddle(const struct query *q, const double lo[3], const double
     return ct_may_straddle(q->axis, q->view, q->along_u, lo, hi);
 }
 
+static bool meets_a_box(const struct query *q, const double lo[3], const double hi[3]) {
+    for (uint32_t i = 0; i < q->n_boxes; i++) {
+        const ct_box *box = &q->boxes[i];
+        bool meets = true;
+        for (int k = 0; k < 3; k++) meets = meets && lo[k] <= box->hi[k] && hi[k] >= box->lo[k];
+        if (meets) return true;
+    }
+    return false;
+}
+
 static void add_cluster(struct query *q, uint32_t cluster) {
     const ct_clusters *c = q->body->clusters;
     const uint32_t first = cluster * CT_CLUSTER_TRIANGLES, all = q->body->n_triangles;
     const uint32_t end = all - first < CT_CLUSTER_TRIANGLES ? all : first + CT_CLUSTER_TRIANGLES;
     const bool continues = q->near.n_runs && q->last_end == first && end - q->last_first <= q->max_run;
+    if (q->visit) q->visit(q->context, first, end);
     q->near.n_clusters++;
     q->near.n_triangles += end - first;
     q->near.n_vertices += c->first_vertex[cluster + 1] - c->first_vertex[cluster];
@@ -89,13 +105,16 @@ static void visit(struct query *q, uint32_t level, uint32_t node) {
     for (uint32_t i = children.first; i < children.end; i++) visit(q, level - 1, i);
 }
 
-static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+static struct query begin_query_of_body(const ct_near_body *body) {
     struct query q = {.body = body, .max_run = UINT32_MAX, .max_clusters = UINT32_MAX};
-    for (int k = 0; k < 3; k++) {
-        q.axis[k] = ct_find_axis_limits(&window->axis[k], is_uniform);
-        if (!body->pose) continue;
+    for (int k = 0; k < 3 && body->pose; k++)
         q.slack[k] = ct_bound_pose_rounding(body->pose + 4 * k, &body->boxes[body->clusters->n_nodes - 1]);
-    }
+    return q;
+}
+
+static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+    struct query q = begin_query_of_body(body);
+    for (int k = 0; k < 3; k++) q.axis[k] = ct_find_axis_limits(&window->axis[k], is_uniform);
     return q;
 }
 
@@ -144,6 +163,17 @@ ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, in
     q.along_u = along_u;
     q.runs = runs;
     return run_query(&q);
+}
+
+void ct_visit_near_boxes(const ct_near_body *body, const ct_box *boxes, uint32_t n_boxes, ct_visit_triangles visit,
+                         void *context) {
+    struct query q = begin_query_of_body(body);
+    q.is_wanted = meets_a_box;
+    q.boxes = boxes;
+    q.n_boxes = n_boxes;
+    q.visit = visit;
+    q.context = context;
+    run_query(&q);
 }
 
 /* ---- the box of a posed body ---- */

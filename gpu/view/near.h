@@ -48,6 +48,11 @@ uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window);
 ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,
                            ct_triangle_run *runs);
 
+/* Calls visit for consecutive triangles [first, end) that may meet one of the boxes, m, world. */
+typedef void (*ct_visit_triangles)(void *context, uint32_t first, uint32_t end);
+void ct_visit_near_boxes(const ct_near_body *body, const ct_box *boxes, uint32_t n_boxes, ct_visit_triangles visit,
+                         void *context);
+
 /* The smallest box around a posed body: the same bits as ct_snap_cpu.box over all its vertices. positions: rest
  * positions, [vertices][3]; clusters->has_all_vertices is set. */
 void ct_posed_box(const ct_clusters *clusters, const float *positions, const double pose[12], ct_box *box);

@@ -28,9 +28,8 @@ CT_DEVICE void plan_pair(const ct_plan_tables &b, uint64_t p) {
     ct_plan_need need;
     plan->status = CT_PLAN_OK;
     for (int k = 0; k < 3 && !plan->status; k++)
-        plan->status =
-            (uint8_t)ct_plan_axis(boxes[0].lo[k], boxes[0].hi[k], boxes[1].lo[k], boxes[1].hi[k], step->pixel_size,
-                                  step->resolution[k], CT_MAX_RESOLUTION, &plan->window.axis[k], &need);
+        plan->status = (uint8_t)ct_plan_axis(&boxes[0], &boxes[1], &plan->part, k, step->pixel_size,
+                                             step->resolution[k], CT_MAX_RESOLUTION, &plan->window.axis[k], &need);
     for (int k = 0; k < 2; k++)
         for (int w = 0; w < 3; w++)
             plan->initial_winding[k][w] = (uint8_t)ct_find_initial_winding(&boxes[k], &boxes[1 - k], w);
@@ -113,7 +112,7 @@ CT_DEVICE void begin_candidate(const ct_plan_tables &b, uint64_t c) {
     b.candidate_pair[c] = (uint32_t)p;
     b.vertex_chunk_offset[2 * c] = first;
     b.vertex_chunk_offset[2 * c + 1] = first + n[0];
-    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * c + w] = 0;
+    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * c + w] = b.span_count[3 * c + w] = 0;
 }
 
 /* The owner of chunk i, and the chunk's index there. offset: where each of the n owners' chunks begin. */
@@ -151,7 +150,8 @@ CT_KERNEL list_chunks(const ct_plan_tables b) {
 const ct_kernel_entry ct_plan_kernels[] = {CT_KERNEL_ENTRY(plan_windows), CT_KERNEL_ENTRY(list_chunks), CT_KERNELS_END};
 
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream) {
-    unsigned n = CT_LAUNCH(plan_windows, grid, stream, *tables);
+    unsigned n = ct_cuda_narrow(tables, grid, stream);
+    n += CT_LAUNCH(plan_windows, grid, stream, *tables);
     n += CT_LAUNCH(list_chunks, grid, stream, *tables);
     return n;
 }

@@ -16,13 +16,25 @@ static ct_status fail_plan(ct_plan_status plan, char axis, double pitch, const c
                    (need->hi - need->lo) / (CT_MAX_RESOLUTION - 1));
 }
 
-ct_status ct_view_plan(const ct_box *a, const ct_box *b, const ct_scene_settings *settings, ct_window *window,
-                       ct_error *error) {
+static ct_status plan_part(const ct_box *a, const ct_box *b, const ct_box *part, const ct_scene_settings *settings,
+                           ct_window *window, ct_error *error) {
     for (int i = 0; i < 3; i++) {
         ct_plan_need need;
-        ct_plan_status plan = ct_plan_axis(a->lo[i], a->hi[i], b->lo[i], b->hi[i], settings->pixel_size,
-                                           settings->resolution[i], CT_MAX_RESOLUTION, &window->axis[i], &need);
+        ct_plan_status plan = ct_plan_axis(a, b, part, i, settings->pixel_size, settings->resolution[i],
+                                           CT_MAX_RESOLUTION, &window->axis[i], &need);
         if (plan) return fail_plan(plan, "xyz"[i], settings -> pixel_size, &need, error);
     }
     return CT_OK;
+}
+
+ct_status ct_view_plan(const ct_box *a, const ct_box *b, const ct_scene_settings *settings, ct_window *window,
+                       ct_error *error) {
+    const ct_box overlap = ct_overlap(a, b);
+    return plan_part(a, b, &overlap, settings, window, error);
+}
+
+ct_status ct_view_plan_part(const ct_box *a, const ct_box *b, const ct_box *part, const ct_scene_settings *settings,
+                            ct_window *window, ct_error *error) {
+    /* All backends report what the whole overlap needs. */
+    return plan_part(a, b, part, settings, window, NULL) ? ct_view_plan(a, b, settings, window, error) : CT_OK;
 }

@@ -14,4 +14,9 @@
 ct_status ct_view_plan(const ct_box *a, const ct_box *b, const ct_scene_settings *settings, ct_window *window,
                        ct_error *error);
 
+/* The window that spans only part of the intersection, the region that both bodies reach into (region_k.h). With
+ * `pixel_size` it has the samples that ct_view_plan gives it there. */
+ct_status ct_view_plan_part(const ct_box *a, const ct_box *b, const ct_box *part, const ct_scene_settings *settings,
+                            ct_window *window, ct_error *error);
+
 #endif

@@ -35,6 +35,7 @@ typedef struct ct_lattice {
     int32_t shift;  /* 1..28 */
     int32_t n;      /* samples */
     int32_t lo, hi; /* ends of the boxes' overlap in lattice coordinates, rounded outwards */
+    double across;  /* length, in pitches, of the part that the samples span: n, or less on a pixel lattice */
 } ct_lattice;
 
 typedef struct ct_window {
@@ -73,6 +74,16 @@ CT_FN int32_t ct_snap(double p, double origin, double scale) {
 
 /* ---- planning ---- */
 
+/* The overlap of two boxes, which must meet. */
+CT_FN ct_box ct_overlap(const ct_box *a, const ct_box *b) {
+    ct_box box;
+    for (int k = 0; k < 3; k++) {
+        box.lo[k] = fmax(a->lo[k], b->lo[k]) + 0.0;
+        box.hi[k] = fmin(a->hi[k], b->hi[k]) + 0.0;
+    }
+    return box;
+}
+
 typedef enum ct_plan_status {
     CT_PLAN_OK,
     CT_PLAN_TOO_FINE, /* pixel_size is below `finest` */
@@ -81,17 +92,20 @@ typedef enum ct_plan_status {
 
 /* The numbers behind a failed plan, for its error message. */
 typedef struct ct_plan_need {
-    double lo, hi; /* m, the overlap of the boxes */
+    double lo, hi; /* m, ends of the samples */
     double reach;  /* m, the largest distance from a point of the window to a point of a body */
     double finest; /* m, the smallest pitch possible */
     double samples;
 } ct_plan_need;
 
-/* Plans one axis of a pair's window. a_lo..b_hi: the boxes' ends, m. If pixel_size is 0, `resolution` samples. */
-CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double b_hi, double pixel_size,
+/* Plans axis k of the window of two bodies. part: the part of their boxes' overlap that the samples span. The depths of
+ * the view along the axis are the overlap's, and precision follows from them: with pixel_size a part's samples give
+ * what they give in the whole overlap. If pixel_size is 0, `resolution` samples. */
+CT_FN ct_plan_status ct_plan_axis(const ct_box *a, const ct_box *b, const ct_box *part, int k, double pixel_size,
                                   double resolution, double max_samples, ct_lattice *lattice, ct_plan_need *need) {
-    double lo = fmax(a_lo, b_lo) + 0.0, hi = fmin(a_hi, b_hi) + 0.0; /* + 0.0 turns -0 into 0 */
-    double reach = fmax(hi - fmin(a_lo, b_lo), fmax(a_hi, b_hi) - lo);
+    const double begin = fmax(a->lo[k], b->lo[k]), end = fmin(a->hi[k], b->hi[k]);
+    const double lo = part->lo[k] + 0.0, hi = part->hi[k] + 0.0; /* + 0.0 turns -0 into 0 */
+    double reach = fmax(end - fmin(a->lo[k], b->lo[k]), fmax(a->hi[k], b->hi[k]) - begin);
     double finest = ldexp(reach, 1 - CT_COORD_BITS);
     double n = resolution, pitch, origin = lo;
     need->lo = lo;
@@ -124,8 +138,9 @@ CT_FN ct_plan_status ct_plan_axis(double a_lo, double a_hi, double b_lo, double 
     lattice->unit = ldexp(pitch, -shift);
     lattice->shift = shift;
     lattice->n = (int32_t)n;
-    lattice->lo = (int32_t)floor((lo - origin) * lattice->scale) - 1;
-    lattice->hi = (int32_t)ceil((hi - origin) * lattice->scale) + 1;
+    lattice->across = fmin((hi - lo) / pitch, n);
+    lattice->lo = (int32_t)floor((begin - origin) * lattice->scale) - 1;
+    lattice->hi = (int32_t)ceil((end - origin) * lattice->scale) + 1;
     return CT_PLAN_OK;
 }
 

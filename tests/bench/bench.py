@@ -13,7 +13,7 @@ import os
 import pathlib
 
 import scaling
-from programs import MESHES, ROOT, conditions, engine_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
+from programs import MESHES, ROOT, conditions, engine_runs, estimate_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -170,6 +170,19 @@ def round_trips(stream):
     yield f"  of a step, the engine: {engine:.0f} us"
 
 
+def accuracy(runs):
+    """How well error estimates hold, and how accurate single vertices are beside whole bodies (bench_estimate)."""
+    for run in runs:
+        if run["what"] == "estimates":
+            ratio, error = run["ratio"], run["relative_error"]
+            yield (f"error estimates of {run['pairs']} random pairs: {100 * run['held']:.1f} % hold (half of the views' "
+                   f"spread: {100 * run['held_by_half_spread']:.1f} %), {ratio['median']:.1f} times the error in the median; "
+                   f"error {100 * error['median']:.2g} % in the median, {100 * error['p95']:.2g} % p95; {run['missed']} missed")
+        else:
+            yield (f"sphere of {run['triangles']:,} triangles cut by a plane at {run['resolution']}^2: vertices' gradients off "
+                   f"by {100 * run['vertex_error']:.2g} %, the force by {100 * run['force_error']:.2g} %")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -190,6 +203,7 @@ def main():
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
     stream += neighbour_runs(build, options.seconds, options.meshes)
     grounds = ground_runs(build, options.seconds)
+    estimates = estimate_runs(build, options.meshes)
     found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream)
     found |= scaling.measure(engine, grounds)
     rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
@@ -201,10 +215,12 @@ def main():
     stream += grounds
     print(f"\n{table(rows)}\n\nwhere the time goes:")
     print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
+    print("\naccuracy:")
+    print("\n".join(accuracy(estimates)))
     for run in stream:
         print(json.dumps(run))
     out = build / "bench.json"
-    out.write_text(json.dumps({"conditions": where, "figures": rows, "engine": engine, "stream": stream}, indent=1) + "\n")
+    out.write_text(json.dumps({"conditions": where, "figures": rows, "engine": engine, "stream": stream, "estimates": estimates}, indent=1) + "\n")
     print(f"\nwritten: {out}")
 
 

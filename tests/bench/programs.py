@@ -109,6 +109,10 @@ def stream_runs(build, seconds, meshes, client_spin=None, server_spin=None, back
         str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more])
 
 
+def estimate_runs(build, meshes):
+    return json_lines([str(build / "tests/bench/bench_estimate"), "3000", meshes], 300)
+
+
 def neighbour_runs(build, seconds, meshes, backend="cpu"):
     return served_runs(build, ["--backend", backend], lambda endpoint, _: [
         str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])

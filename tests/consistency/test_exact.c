@@ -100,7 +100,7 @@ static void test_boxes_on_a_pixel_lattice(void **state) {
                 stage_once(engine, &settings, (struct placed[]){{&a, NULL, kind}, {&b, crossing, kind}}, 2, everything);
             const ct_contact *c = only_contact(result);
             assert_true(c->volume == 1.5 && c->volumes[0] == 1.5 && c->volumes[1] == 1.5 && c->volumes[2] == 1.5);
-            assert_true(c->error_estimate == 0 && isnan(c->error_bound));
+            assert_true(c->error_estimate > 0 && c->error_estimate < 0.1 && isnan(c->error_bound));
             assert_balanced(c);
             /* Across z A's top and B's bottom; across x and y both faces are B's. */
             assert_true(c->generalized_gradient[0][0] == 0 && c->generalized_gradient[0][1] == 0 &&
@@ -248,7 +248,7 @@ static void test_shells(void **state) {
                 stage_once(engine, &settings, (struct placed[]){{&shells, pose, 0}, {&bar, turned, 0}}, 2, everything);
             const ct_contact *c = only_contact(result);
             /* Solid along the bar: from 4 to 3, 2 to 1 and 0.5 to -0.5, then as on the way in. */
-            assert_true(c->volume == 0.25 * 5 && c->error_estimate == 0);
+            assert_true(c->volume == 0.25 * 5 && c->error_estimate < 0.02);
             assert_balanced(c);
             ct_result_free(&result);
         }

@@ -74,7 +74,7 @@ def test_contact(ctl, box):
     assert out["warnings"] == []
     (contact,) = out["contacts"]
     assert contact["volume"] == pytest.approx(0.75 * 0.5 * 0.25, rel=1e-6) and len(contact["volumes"]) == 3
-    assert contact["error_bound"] is None and contact["error_estimate"] == pytest.approx(0, abs=1e-9)
+    assert contact["error_bound"] is None and 0 < contact["error_estimate"] < 0.01 * contact["volume"]
     faces = np.array([0.5 * 0.25, 0.75 * 0.25, 0.75 * 0.5])
     a, b = np.array(contact["generalized_gradient"])
     assert a[:3] == pytest.approx(faces, rel=1e-6) and b[:3] == pytest.approx(-faces, rel=1e-6)

@@ -193,17 +193,41 @@ static void crowd(ct_engine *engine, combined *all) {
     for (int i = 0; i < 3; i++) ct_mesh_release(&meshes[i]);
 }
 
+/* Contacts that are thin in an axis, or in none as they are tilted: their windows are narrowed. */
+static void shallow(ct_engine *engine, combined *all) {
+    struct shape ball = shape_icosphere(1, 4), slab = shape_slab(6, 1, 0, 1, 24), plate = shape_box(6, 6, 1);
+    double low = 0;
+    for (uint32_t i = 0; i < ball.n_vertices; i++) low = fmin(low, (double)ball.positions[3 * i + 2]);
+    for (int i = 0; i < 12; i++) {
+        const double axis[3] = {1, i % 3, 0.5}, none[3] = {0, 0, 0}, depth = ldexp(0.1, -2 * (i / 2));
+        double pose[2][12];
+        shape_pose_axis(axis, i % 2 ? 0.03 * i : 0, none, pose[0]);
+        memcpy(pose[1], pose[0], sizeof pose[1]);
+        const double center = low + depth - (i % 4 < 2 ? 0 : 0.5); /* along the slab's own z */
+        for (int k = 0; k < 3; k++) pose[1][4 * k + 3] = pose[0][4 * k + 2] * center;
+        const ct_scene_settings settings = i % 3 == 2 ? stage_pixel(0.01) : stage_resolution(24);
+        const ct_body_kind kind = i % 5 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        take(all, stage_once(engine, &settings,
+                             (struct placed[]){{&ball, pose[0], kind}, {i % 4 < 2 ? &slab : &plate, pose[1], 0}}, 2,
+                             everything));
+    }
+    shape_free(&ball);
+    shape_free(&slab);
+    shape_free(&plate);
+}
+
 static const struct {
     const char *name;
     void (*run)(ct_engine *engine, combined *all);
     const char *hash;
 } scenes[] = {
-    {"pairs of shapes", pairs_of_shapes, "f2b3af848e9d9d2763866c444d9032fa"},
-    {"large pair", large_pair, "c9b01b1336ea50dc27eb50caf744fb3a"},
-    {"pile", pile, "7dcb9bd3711bda02ebd28193578d0281"},
-    {"moving", moving, "01fa0daf63a1ce5a355058dd52156f41"},
-    {"batch", batch, "f33e823d319c3e5fe1cb48a746b726a3"},
-    {"crowd", crowd, "2ad22baf48d59f6dca575cd9d9849a34"},
+    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422"},
+    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7"},
+    {"pile", pile, "b8756702d5e75faccfc91ac77e3a50bb"},
+    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce"},
+    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
+    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
+    {"shallow", shallow, "0ca4aebdda71677a9f3f7e84a835cffd"},
 };
 
 const char *golden_name(size_t scene) {

@@ -31,6 +31,7 @@ RULES = [
     # Each stage may read the contracts of those before it; on a device too (DEVICES, below).
     ("gpu/broadphase/*", STAGE),
     ("gpu/view/*", STAGE),
+    ("gpu/narrow/*", STAGE + ["gpu/view/*", "gpu/raster/raster_k.h"]),  # probes cross triangles by the fill rule
     ("gpu/raster/*_gl.c", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
     ("gpu/raster/*", STAGE + ["gpu/view/*"]),
     ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),

@@ -62,10 +62,9 @@ static bool reserve_pairs(ct_workspace *workspace, size_t n) {
     return fits;
 }
 
-/* Plans the pairs of one step from pairs[0] on and returns how many there are. A pair that cannot be planned fails the
- * step, which then has none. */
-static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) {
-    ct_step *step = &batch->steps[index];
+/* Lists the pairs of one step from pairs[0] on and returns how many there are. */
+static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_task *pairs) {
+    const ct_step *step = &batch->steps[index];
     const ct_scene *scene = step->scene;
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
         ct_pair_task *pair = &pairs[p];
@@ -77,18 +76,31 @@ static size_t plan_step(struct batch *batch, size_t index, ct_pair_task *pairs) 
         pair->want = step->want;
         pair->stiffness = scene->settings.stiffness;
         pair->is_alone = scene->broad.n_pairs == 1;
-        ct_error why = {0};
-        if (batch->method->plan(batch->device, &scene->settings, pair, &why)) {
-            ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
-                    why.message);
-            return 0;
-        }
     }
     return scene->broad.n_pairs;
 }
 
+static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = argument;
+    ct_pair_task *pair = &batch->pairs[i];
+    pair->status = batch->method->plan(batch->device, &batch->steps[pair->step].scene->settings, pair, NULL);
+}
+
+/* A pair that cannot be planned fails its step, which then has no pairs. */
+static void refuse_step(struct batch *batch, ct_pair_task *pair) {
+    ct_step *step = &batch->steps[pair->step];
+    struct step_state *state = &batch->states[pair->step];
+    ct_error why = {0};
+    if (step->error.status || !batch->method->plan(batch->device, &step->scene->settings, pair, &why)) return;
+    ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
+            why.message);
+    state->n_pairs = 0;
+}
+
 /* False: out of memory. */
 static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
+    enum { FEW_PAIRS = 32 }; /* planned faster than other threads wake up */
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++)
         if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
@@ -98,9 +110,12 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
     for (size_t i = 0; i < n_steps; i++) {
         struct step_state *state = &batch->states[i];
         state->first_pair = n;
-        state->n_pairs = batch->steps[i].error.status ? 0 : plan_step(batch, i, batch->pairs + n);
+        state->n_pairs = batch->steps[i].error.status ? 0 : list_step_pairs(batch, i, batch->pairs + n);
         n += state->n_pairs;
     }
+    ct_pool_run(n > FEW_PAIRS ? batch->device->pool : NULL, (uint32_t)n, plan_pair, batch);
+    for (size_t i = 0; i < n; i++)
+        if (batch->pairs[i].status) refuse_step(batch, &batch->pairs[i]);
     *n_pairs = n;
     return true;
 }
@@ -121,13 +136,20 @@ static bool is_worth_spreading(const ct_pair_task *pair, double total, uint32_t 
     return pair->cost > WORTH_SPREADING && 2 * threads * pair->cost > total && !(pair->want & CT_WANT_SPANS);
 }
 
+/* Pair i belongs to a step that failed. */
+static bool is_refused(const struct batch *batch, size_t i) {
+    return batch->steps[batch->pairs[i].step].error.status != CT_OK;
+}
+
 static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     ct_device *device = batch->device;
     double total = 0;
-    for (size_t i = 0; i < n; i++) total += batch->pairs[i].cost;
+    for (size_t i = 0; i < n; i++)
+        if (!is_refused(batch, i)) total += batch->pairs[i].cost;
     const bool uses_threads = device->threads > 1 && total > WORTH_SPREADING;
     uint32_t n_small = 0;
     for (size_t i = 0; i < n; i++) {
+        if (is_refused(batch, i)) continue;
         if (uses_threads && is_worth_spreading(&batch->pairs[i], total, device->threads))
             batch->method->compute(batch->workspace, &batch->pairs[i], 0, true);
         else
@@ -149,7 +171,7 @@ static void retry_pairs(struct batch *batch, size_t n) {
     bool is_exclusive = false;
     for (size_t i = 0; i < n; i++) {
         ct_pair_task *pair = &batch->pairs[i];
-        if (pair->status != CT_OUT_OF_MEMORY) continue;
+        if (pair->status != CT_OUT_OF_MEMORY || is_refused(batch, i)) continue;
         if (!is_exclusive) ct_workspace_begin_exclusive(batch->workspace);
         is_exclusive = true;
         ct_workspaces_free_scratch(batch->device);

@@ -199,7 +199,8 @@ static bool prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
             worker->sums[c].touched[b] = (uint8_t *)worker->touched_memory[b].data + c * groups;
         }
     }
-    for (size_t c = 0; c < n; c++) memset(worker->sums[c].length, 0, sizeof worker->sums[c].length);
+    for (size_t c = 0; c < n; c++)
+        for (int w = 0; w < 3; w++) worker->sums[c].length[w] = worker->sums[c].spans[w] = 0;
     worker->rays_cast = worker->fragments = 0;
     worker->raster_seconds = worker->span_seconds = 0;
     worker->sums_pair = pair->number;

@@ -94,6 +94,7 @@ typedef struct ct_pair_contact {
 typedef struct ct_pair_task {
     size_t step;
     const ct_body *body[2];
+    ct_box part; /* of the overlap of the bodies' boxes, m, world: what the window spans */
     ct_window window;
     ct_binned_tile tiles[3];
     ct_bin_plan plan;
@@ -172,7 +173,7 @@ const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driv
  * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 
-/* near_cpu.c: */
+/* near_cpu.c, narrow_cpu.c: */
 /* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error);
 /* Refits stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. always: else only
@@ -182,10 +183,13 @@ void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_poo
 void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
 /* Body b of a planned pair for queries. False: it has no clusters, or its boxes are stale. */
 bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *body);
+/* Finds the part of the overlap of the pair's boxes that both bodies reach into (region_k.h). */
+ct_box ct_cpu_find_part(const ct_pair_task *pair);
 /* Triangles that may matter of body b of a planned pair; an estimate. */
 uint64_t ct_cpu_count_near(const ct_pair_task *pair, int b);
 
-/* Plans a pair whose bodies are set: its number of contacts and cost, and whatever the method needs. */
+/* Plans a pair whose bodies are set: its number of contacts and cost, and whatever the method needs. Several threads
+ * may plan pairs at a time. */
 typedef ct_status (*ct_plan_pair_fn)(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                                      ct_error *error);
 

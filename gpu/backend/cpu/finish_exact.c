@@ -162,6 +162,13 @@ static double step_of(const ct_exact_pair *exact) {
     return ldexp(exact->lattice.unit * exact->lattice.unit, exact->exponent - (exact->n_passes - 1));
 }
 
+/* Of two bodies that are inside out the product of winding numbers is positive again. */
+static bool has_inverted_body(const ct_pair_task *pair) {
+    for (int b = 0; b < 2; b++)
+        if (pair->body[b]->kind == CT_BODY_DEFORMABLE && pair->body[b]->volume < 0) return true;
+    return false;
+}
+
 /* Volume and bound. False: there is no contact, or none that could be told from rounding.
  *
  * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
@@ -183,7 +190,7 @@ static bool find_volume(const ct_exact_pair *exact, ct_contact *contact) {
     contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
     contact->error_estimate = contact->error_bound;
     for (int k = 0; k < 3; k++) contact->volumes[k] = contact->volume;
-    return contact->volume > contact->error_bound;
+    return contact->volume > contact->error_bound && !has_inverted_body(exact->pair);
 }
 
 static void find_forces(const ct_exact_pair *exact, ct_contact *contact) {

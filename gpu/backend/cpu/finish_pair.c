@@ -152,12 +152,15 @@ static bool keep_spans(ct_pair_context *context) {
 /* Turns context->partial_sums into contact number c. */
 static void finish_contact(ct_pair_context *context, uint32_t c) {
     ct_pair_task *pair = context->pair;
-    int64_t length[3] = {0, 0, 0};
+    int64_t length[3] = {0, 0, 0}, spans[3] = {0, 0, 0};
     for (uint32_t p = 0; p < context->n_partial_sums; p++)
-        for (int k = 0; k < 3; k++) length[k] += context->partial_sums[p]->length[k];
+        for (int k = 0; k < 3; k++) {
+            length[k] += context->partial_sums[p]->length[k];
+            spans[k] += context->partial_sums[p]->spans[k];
+        }
     context->contact = &pair->contacts[c];
     *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
-    context->contact->is_found = ct_frame_volumes(&pair->window, length, &context->contact->contact);
+    context->contact->is_found = ct_frame_volumes(&pair->window, length, spans, &context->contact->contact);
     if (context->contact->is_found && pair->want & NEEDS_ENTRIES)
         make_entries_and_frame(context);
     else

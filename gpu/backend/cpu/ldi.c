@@ -29,7 +29,9 @@ static double cost_of(const ct_pair_task *pair) {
 
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
-    ct_status status = ct_view_plan(&pair->body[0]->box, &pair->body[1]->box, settings, &pair->window, error);
+    pair->part = ct_cpu_find_part(pair);
+    ct_status status =
+        ct_view_plan_part(&pair->body[0]->box, &pair->body[1]->box, &pair->part, settings, &pair->window, error);
     if (status) return status;
     pair->plan = ct_bin_plan_uniform(&pair->window, device->draw ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
                                      device->draw ? CT_MAX_RESOLUTION : BIN_COLUMNS, pair->tiles);

@@ -7,10 +7,10 @@
  *               measure_deformed_bodies                                   (only where a deformable body moved)
  *    crowds     3 sort_runs, 4 merge_runs, 5 build_bvh                    (only where a scene is a crowd)
  *    pairs      6 count_pairs, 7 write_pairs, 8 sort_rows                 (8 only where a scene is a crowd)
- *    plan       9 plan_windows, 10 list_chunks
- *    raster    11 raster_triangles, 12 raster_large                       (or, with OpenGL, make_patches, read_drawn)
- *    spans     13 find_spans
- *    answer    14 count_entries, 15 compact_gradient, 16 finish_entries, 17 write_contacts
+ *    plan       9 narrow_regions, 10 plan_windows, 11 list_chunks
+ *    raster    12 raster_triangles, 13 raster_large                       (or, with OpenGL, make_patches, read_drawn)
+ *    spans     14 find_spans
+ *    answer    15 count_entries, 16 compact_gradient, 17 finish_entries, 18 write_contacts
  *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */

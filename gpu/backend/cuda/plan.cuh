@@ -37,6 +37,7 @@ enum { CT_VERTEX_CHUNK = 1024 };
 enum ct_gpu_loops { CT_NO_LOOPS, CT_LOOPS_ALONG_U, CT_LOOPS_ALONG_V };
 
 struct ct_gpu_plan {
+    ct_box part; /* of the overlap of the bodies' boxes, m, world: what the window spans */
     ct_window window;
     uint8_t status;                /* ct_plan_status; unless CT_PLAN_OK the pair has no window and nothing to compute */
     uint8_t initial_winding[2][3]; /* ct_initial_winding per body and view */
@@ -68,6 +69,7 @@ struct ct_plan_tables : ct_pair_tables {
     uint32_t *candidate_pair;           /* [capacity.candidates] */
     uint64_t *vertex_chunk_offset;      /* [2 capacity.candidates + 1] per part */
     int64_t *span_length;               /* [capacity.candidates][3] per view, set to 0 here; spans add to it */
+    int64_t *span_count;                /* the same: the number of spans */
     ct_gpu_chunk *chunks;               /* [capacity.chunks] of vertices, then of rays */
     ct_gpu_near_cluster *near_clusters; /* [capacity.near_clusters], in no order */
     uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */
@@ -120,8 +122,11 @@ CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, u
     }
 }
 
+/* Finds each pair's part; ct_cuda_plan launches it. */
+unsigned ct_cuda_narrow(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream);
+
 unsigned ct_cuda_plan(const ct_plan_tables *tables, unsigned grid, cudaStream_t stream);
 
-extern const ct_kernel_entry ct_plan_kernels[];
+extern const ct_kernel_entry ct_plan_kernels[], ct_narrow_kernels[];
 
 #endif

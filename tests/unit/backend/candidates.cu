@@ -48,6 +48,7 @@ CT_KERNEL move_to_candidate(const ct_answer_tables b, move_sums how, bool *is_cl
                 const int64_t moved = b.span_length[3 * from + w] / how.divisor;
                 b.span_length[3 * from + w] -= moved;
                 b.span_length[3 * to + w] += moved;
+                b.span_count[3 * to + w] = b.span_count[3 * from + w];
             }
             for (uint64_t k = 0; k < 2; k++)
                 for (uint32_t v = 0; v < b.bodies[b.pairs[p].body[k]]->n_vertices; v++) {
@@ -159,6 +160,7 @@ void fill_tables(arena *a, ct_batch *b) {
     b->candidate_pair = take<uint32_t>(a, CANDIDATES);
     b->vertex_chunk_offset = take<uint64_t>(a, 2 * CANDIDATES + 1);
     b->span_length = take<int64_t>(a, 3 * CANDIDATES);
+    b->span_count = take<int64_t>(a, 3 * CANDIDATES);
     b->chunks = take<ct_gpu_chunk>(a, CHUNKS);
     b->near_clusters = take<ct_gpu_near_cluster>(a, CHUNKS);
     b->step_refused = take<uint32_t>(a, 1);
@@ -240,7 +242,7 @@ bool run(move_sums how, answer *to) {
     n += ct_cuda_answer(&b, GRID, stream);
     TRY(cudaGetLastError());
     TRY(cudaStreamSynchronize(stream));
-    const bool ok = n == 10 && read_answer(&a, &b, to);
+    const bool ok = n == 11 && read_answer(&a, &b, to);
     to->is_claimed = *is_claimed;
     TRY(cudaStreamDestroy(stream));
     TRY(cudaFreeHost(a.host));

@@ -415,7 +415,7 @@ static void test_launches(void **state) {
             assert_true(after.reruns > before.reruns && after.reruns < before.reruns + 8);
         } else {
             assert_int_equal(after.reruns, before.reruns);
-            assert_int_equal(after.launches - before.launches, round == 3 ? 11 : 13);
+            assert_int_equal(after.launches - before.launches, round == 3 ? 12 : 14);
         }
     }
     for (int i = 0; i < N; i++) stage_close(&stages[i]);

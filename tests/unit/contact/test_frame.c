@@ -47,8 +47,14 @@ static ct_window window_of(double pitch_x, double pitch_y, double pitch_z) {
     const double pitch[3] = {pitch_x, pitch_y, pitch_z}, origin[3] = {3, -7, 0.5};
     ct_window window;
     for (int k = 0; k < 3; k++)
-        window.axis[k] =
-            (ct_lattice){origin[k], pitch[k], ldexp(1, 16) / pitch[k], ldexp(pitch[k], -16), 16, 4096, 0, 4096 << 16};
+        window.axis[k] = (ct_lattice){.origin = origin[k],
+                                      .pitch = pitch[k],
+                                      .scale = ldexp(1, 16) / pitch[k],
+                                      .unit = ldexp(pitch[k], -16),
+                                      .shift = 16,
+                                      .n = 4096,
+                                      .across = 4096,
+                                      .hi = 4096 << 16};
     return window;
 }
 
@@ -75,19 +81,43 @@ static void assert_close(double a, double b, double tolerance) {
 static void test_volumes(void **state) {
     (void)state;
     ct_window window = window_of(0.5, 0.25, 2);
-    const int64_t length[3] = {1 << 16, 3 << 16, 5 << 16};
+    const int64_t length[3] = {1 << 16, 3 << 16, 5 << 16}, many[3] = {1 << 20, 1 << 20, 1 << 20};
     ct_contact c;
-    assert_true(ct_frame_volumes(&window, length, &c));
+    assert_true(ct_frame_volumes(&window, length, many, &c));
     assert_true(c.volumes[0] == 1 * 0.5 * 0.25 * 2);
     assert_true(c.volumes[1] == 3 * 0.5 * 0.25 * 2);
     assert_true(c.volumes[2] == 5 * 0.5 * 0.25 * 2);
     assert_true(c.volume == 0.75);
-    assert_true(c.error_estimate == 0.5);
+    assert_close(c.error_estimate, 2.5 * sqrt(1.0 / 6), 1e-6);
     assert_true(isnan(c.error_bound));
     const int64_t one[3] = {0, 0, 1}, none[3] = {0, 0, 0};
-    assert_true(ct_frame_volumes(&window, one, &c));
+    assert_true(ct_frame_volumes(&window, one, many, &c));
     assert_true(c.volume > 0 && c.volumes[0] == 0);
-    assert_false(ct_frame_volumes(&window, none, &c));
+    assert_false(ct_frame_volumes(&window, none, many, &c));
+}
+
+/* Views that resolve a contact count equally, to the last bit; one that does not hardly counts. */
+static void test_weights(void **state) {
+    (void)state;
+    ct_window window = window_of(0.5, 0.5, 0.5);
+    double weight[3];
+    for (int k = 0; k < 3; k++) window.axis[k].across = 64;
+    ct_view_weights(&window, (int64_t[]){2000, 3000, 4000}, weight);
+    for (int w = 0; w < 3; w++) assert_true(weight[w] == 1.0 / 3);
+    ct_view_weights(&window, (int64_t[]){0, 0, 0}, weight);
+    for (int w = 0; w < 3; w++) assert_true(weight[w] == 1.0 / 3);
+    ct_view_weights(&window, (int64_t[]){64, 3000, 4000}, weight); /* seen edge-on along x */
+    assert_true(weight[0] > 0 && weight[0] < 0.01 && weight[1] == weight[2]);
+    ct_view_weights(&window, (int64_t[]){0, 3000, 4000}, weight);
+    assert_true(weight[0] == 0 && weight[1] == 0.5 && weight[2] == 0.5);
+    window.axis[2].across = 0.1; /* thinner than a pitch along z */
+    ct_view_weights(&window, (int64_t[]){64, 64, 3000}, weight);
+    assert_true(weight[0] < 1e-4 && weight[1] < 1e-4 && weight[2] > 0.999);
+    /* A view without weight changes neither the volume nor the estimate. */
+    ct_contact c;
+    assert_true(ct_frame_volumes(&window, (int64_t[]){0, 0, 1 << 20}, (int64_t[]){0, 0, 3000}, &c));
+    assert_close(c.volume, c.volumes[2], 1e-15 * c.volume);
+    assert_close(c.error_estimate, 1.25 * c.volume / 3000, 1e-12 * c.volume);
 }
 
 /* Random sums of both sides that cancel, as spans' do. */
@@ -310,6 +340,7 @@ static void test_few_units_that_cancel(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_volumes),
+                                       cmocka_unit_test(test_weights),
                                        cmocka_unit_test(test_against_plain_sums),
                                        cmocka_unit_test(test_normal_and_tangents),
                                        cmocka_unit_test(test_nested_body_has_no_normal),

@@ -63,7 +63,7 @@ struct cast_how {
 static inline ct_window cast_window(const int32_t n[3], const int32_t shift[3]) {
     ct_window window;
     for (int k = 0; k < 3; k++)
-        window.axis[k] = (ct_lattice){0, ldexp(1, shift[k]), 1, 1, shift[k], n[k], -(1 << 29), 1 << 29};
+        window.axis[k] = (ct_lattice){0, ldexp(1, shift[k]), 1, 1, shift[k], n[k], -(1 << 29), 1 << 29, n[k]};
     return window;
 }
 
