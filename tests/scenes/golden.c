@@ -227,7 +227,7 @@ static const struct {
     {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce"},
     {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
     {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
-    {"shallow", shallow, "0ca4aebdda71677a9f3f7e84a835cffd"},
+    {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50"},
 };
 
 const char *golden_name(size_t scene) {
