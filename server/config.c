@@ -362,7 +362,10 @@ void config_help(FILE *to) {
           "exit codes: 0 asked to end (SIGTERM, SIGINT) or nothing to serve; 2 an option is wrong; 3 an address is in "
           "use\n"
           "or cannot be bound; 4 the engine cannot run as asked; 5 the log cannot be written; 6 a device failed while\n"
-          "serving: start the server again, its clients register with it by themselves; 1 anything else\n",
+          "serving: start the server again, its clients register with it by themselves; 7 ended before its work was "
+          "done\n"
+          "(a second SIGTERM or SIGINT, or work that outlasted --drain by 3 s); 1 anything else\n"
+          "SIGHUP opens the log file anew\n",
           to);
 }
 

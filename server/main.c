@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/config.h"
@@ -15,8 +16,20 @@
 #include "server/service.h"
 #include "server/stream/stream.h"
 
-enum { EXIT_OK = 0, EXIT_OTHER = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_ENGINE = 4, EXIT_LOG = 5, EXIT_DEVICE = 6 };
-enum { MAX_LINGER_MS = 2000 };
+enum {
+    EXIT_OK = 0,
+    EXIT_OTHER = 1,
+    EXIT_USAGE = 2,
+    EXIT_ADDRESS = 3,
+    EXIT_ENGINE = 4,
+    EXIT_LOG = 5,
+    EXIT_DEVICE = 6,
+    EXIT_UNFINISHED = 7
+};
+enum {
+    MAX_LINGER_MS = 2000,
+    LAST_ANSWERS_MS = 3000, /* after --drain, for answers to go out; then the process ends whatever runs */
+};
 enum {
     MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
     HTTP_CONNECTIONS = 256, /* at most */
@@ -35,7 +48,9 @@ typedef struct parts {
     http_server *http;
     service service;
     pthread_t main;
-    atomic_bool lost; /* a device failed for good */
+    atomic_bool lost;        /* a device failed for good */
+    sigset_t signals;        /* that the process waits for */
+    atomic_bool has_stopped; /* all parts are gone, and nothing needs to be guarded any more */
 } parts;
 
 static int give_up(int code, const char *part, const server_error *error) {
@@ -178,30 +193,79 @@ static void stop(parts *parts) {
     ct_engine_destroy(&parts->engine);
 }
 
+static void reopen_log(void) {
+    char message[512];
+    if (log_reopen(message, sizeof message)) {
+        log_info("main", "SIGHUP: the log was opened anew");
+    } else {
+        log_error("main", "SIGHUP: %s; the log goes on in the old file", message);
+    }
+}
+
+/* Until SIGTERM, SIGINT or the loss of a device. */
+static int wait_for_end(parts *parts) {
+    for (;;) {
+        int which = 0;
+        sigwait(&parts->signals, &which);
+        if (atomic_load(&parts->lost)) {
+            log_error("main", "a device failed: answering what is queued, then ending with exit code %d", EXIT_DEVICE);
+            return EXIT_DEVICE;
+        }
+        if (which == SIGTERM || which == SIGINT) {
+            log_info("main", "%s: finishing what is queued", strsignal(which));
+            return EXIT_OK;
+        }
+        if (which == SIGHUP) reopen_log();
+    }
+}
+
+/* While the rest stops: ends the process at a second signal, or when a device does not come back from its work. Its
+ * threads cannot be ended, so nothing is freed. */
+static void *guard_end(void *argument) {
+    const parts *parts = argument;
+    const uint64_t limit_ms = parts->config.drain + LAST_ANSWERS_MS;
+    const uint64_t end_ns = clock_ns() + limit_ms * UINT64_C(1000000);
+    for (uint64_t now; (now = clock_ns()) < end_ns;) {
+        uint64_t left = end_ns - now;
+        struct timespec wait = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+        int which = sigtimedwait(&parts->signals, NULL, &wait);
+        if (which == SIGUSR1 && atomic_load(&parts->has_stopped)) return NULL;
+        if (which == SIGHUP) reopen_log();
+        if (which == SIGTERM || which == SIGINT) {
+            log_warn("main", "%s again: ending at once, whatever runs", strsignal(which));
+            _exit(EXIT_UNFINISHED);
+        }
+    }
+    log_error("main", "work did not end within %" PRIu64 " ms (--drain and %d ms): ending without it", limit_ms,
+              LAST_ANSWERS_MS);
+    _exit(EXIT_UNFINISHED);
+}
+
+static void stop_guarded(parts *parts) {
+    pthread_t guard;
+    bool is_guarded = pthread_create(&guard, NULL, guard_end, parts) == 0;
+    stop(parts);
+    if (!is_guarded) return;
+    atomic_store(&parts->has_stopped, true);
+    pthread_kill(guard, SIGUSR1);
+    pthread_join(guard, NULL);
+}
+
 static int serve(parts *parts) {
-    /* Blocked before any thread exists, so that all inherit it and only sigwait sees them. */
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGUSR1); /* from on_lost */
-    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    /* Blocked before any thread exists, so that all inherit it and only those that wait for signals see them. */
+    sigemptyset(&parts->signals);
+    sigaddset(&parts->signals, SIGTERM);
+    sigaddset(&parts->signals, SIGINT);
+    sigaddset(&parts->signals, SIGHUP);
+    sigaddset(&parts->signals, SIGUSR1); /* from on_lost to main, from main to the thread that guards its end */
+    pthread_sigmask(SIG_BLOCK, &parts->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 
     parts->main = pthread_self();
     share_files(parts);
     int code = start(parts);
-    if (code == EXIT_OK) {
-        int which = SIGUSR1;
-        while (which == SIGUSR1 && !atomic_load(&parts->lost)) sigwait(&ends, &which);
-        if (atomic_load(&parts->lost)) {
-            code = EXIT_DEVICE;
-            log_error("main", "a device failed: answering what is queued, then ending with exit code %d", code);
-        } else {
-            log_info("main", "%s: finishing what is queued", strsignal(which));
-        }
-    }
-    stop(parts);
+    if (code == EXIT_OK) code = wait_for_end(parts);
+    stop_guarded(parts);
     if (code == EXIT_OK) log_info("main", "ended");
     return code;
 }

@@ -14,6 +14,10 @@
 #include "server/log.h"
 #include "server/schedule/internal.h"
 
+/* After the end of a drain, for the batches that run. */
+#define LAST_BATCH_MS UINT64_C(1000)
+/* A year: the threads must have ended before what they use is freed. */
+#define FOREVER_MS UINT64_C(31536000000)
 /* Wall time that a batch is meant to end in, where it holds more than one step. */
 #define BATCH_SECONDS 4e-3
 /* What a device with memory of its own does in the time of one core, roughly: only guesses of costs hang on it. */
@@ -109,10 +113,22 @@ static void refuse_command(command *command) {
     follower->done(follower);
 }
 
-/* Answers what has not begun, after what runs. With the lock held, draining set. */
-static void refuse_queued(scheduler *scheduler) {
+static struct timespec time_in(uint64_t ms) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    time.tv_sec += (time_t)(ms / 1000);
+    time.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (time.tv_nsec >= 1000000000) time.tv_sec++, time.tv_nsec -= 1000000000;
+    return time;
+}
+
+/* Answers what has not begun, after what runs or, where a device does not come back from that, after timeout_ms. With
+ * the lock held, draining set. */
+static void refuse_queued(scheduler *scheduler, uint64_t timeout_ms) {
+    struct timespec until = time_in(timeout_ms);
     scheduler->ending = true; /* nobody takes another batch */
-    while (!scheduler_is_idle(scheduler)) pthread_cond_wait(&scheduler->idle, &scheduler->lock);
+    for (int rc = 0; rc == 0 && !scheduler_is_idle(scheduler);)
+        rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     command *first = scheduler_empty_queues(scheduler);
     for (command *command = first; command; command = command->next) {
         atomic_fetch_sub(&command->asker->pending, 1);
@@ -130,12 +146,7 @@ static void refuse_queued(scheduler *scheduler) {
 }
 
 bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-
+    struct timespec until = time_in(timeout_ms);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->draining = true;
     for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_signal(&scheduler->runners[i].wake);
@@ -144,7 +155,7 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     }
     bool drained = !scheduler->depth && scheduler_is_idle(scheduler);
-    if (!drained) refuse_queued(scheduler);
+    if (!drained) refuse_queued(scheduler, LAST_BATCH_MS);
     pthread_mutex_unlock(&scheduler->lock);
     return drained;
 }
@@ -154,7 +165,7 @@ void scheduler_stop(scheduler **scheduler) {
     if (!ending) return;
     pthread_mutex_lock(&ending->lock);
     ending->draining = true;
-    refuse_queued(ending);
+    refuse_queued(ending, FOREVER_MS);
     pthread_mutex_unlock(&ending->lock);
     dismantle(ending, ending->n_runners);
 

@@ -1,0 +1,109 @@
+"""Signals, and the log that they open anew: SIGTERM ends the server within --drain whatever runs, a second one at once."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import time
+import urllib.request
+
+import pytest
+from conftest import PATIENCE, SLOW, Server, wait_until
+from raw import Raw
+from test_bad_input import Setup
+
+UNFINISHED = 7  # exit code
+
+
+def hang(server: Server) -> Raw:
+    """Gives the server a step that takes minutes. A device that does not come back looks the same from outside."""
+    setup = Setup(server.stream)
+    setup.raw.ok("Configure", {"scene": setup.scene, "settings": {"resolution": (4096,)}})
+    for i in range(60):
+        setup.add({"kind": 1})
+    setup.raw.send("Step", {"scene": setup.scene, "sequence": 1})
+    wait_until(lambda: "contactd_lane_depth{lane=\"large\"} 1" in metrics_text(server), "the step begun")
+    return setup.raw
+
+
+def metrics_text(server: Server) -> str:
+    with urllib.request.urlopen(server.http + "/metrics", timeout=10 * SLOW) as answer:
+        return answer.read().decode()
+
+
+def end_hung(server: Server) -> None:
+    """The exit code of a server that hangs is not 0, which the fixture that ends it would not accept."""
+    server.log_path.rename(server.log_path.with_suffix(".hung"))
+    server.process = None
+
+
+def test_sigterm_ends_a_server_that_hangs(make_server):
+    server = make_server("--drain", "500ms")
+    raw = hang(server)
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait(6) == UNFINISHED  # 0.5 s, and 3 s for the last answers
+    assert "work did not end within 3500 ms" in server.logs()
+    raw.close()
+    end_hung(server)
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(make_server, second):
+    server = make_server("--drain", "1h")
+    raw = hang(server)
+    server.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: "finishing what is queued" in server.logs(), "the first signal heard")
+    assert server.alive()
+    server.process.send_signal(second)
+    assert server.wait(2) == UNFINISHED
+    assert "again: ending at once" in server.logs()
+    raw.close()
+    end_hung(server)
+
+
+def test_sighup_opens_the_log_anew(make_server, tmp_path):
+    log = tmp_path / "log"
+    server = make_server("--log-file", str(log))
+    old = log.rename(tmp_path / "log.1")
+    Raw(server.stream).close()
+    wait_until(lambda: "opened a session" in old.read_text(), "a line in the renamed file")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), "a line in the new file")
+    before = old.read_text()
+    Raw(server.stream).close()
+    wait_until(lambda: "opened a session" in log.read_text(), "a line in the new file")
+    assert old.read_text() == before
+    log.unlink()
+    log.mkdir()  # cannot be opened: the server says so in the old file and goes on
+    server.process.send_signal(signal.SIGHUP)
+    Raw(server.stream).close()
+    assert server.alive()
+
+
+def test_sighup_without_a_log_file_does_nothing(make_server):
+    server = make_server()
+    server.process.send_signal(signal.SIGHUP)
+    Raw(server.stream).close()
+    time.sleep(0.1)
+    assert server.alive()
+
+
+def test_lines_that_a_full_disk_loses_are_counted(make_server, tmp_path):
+    log = tmp_path / "log"
+    log.symlink_to("/dev/full")
+    if not pathlib.Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    server = make_server("--log-file", str(log))
+    Raw(server.stream).close()
+
+    def lost() -> int:
+        (line,) = [x for x in metrics_text(server).splitlines() if x.startswith("contactd_log_lines_lost_total")]
+        return int(line.split()[-1])
+
+    wait_until(lost, "a lost line in the metric")
+    log.unlink()
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), "the new file", PATIENCE)
+    first, second = log.read_text().splitlines()[:2]
+    assert f"{lost()} lines could not be written here: No space left on device" in first
+    assert "opened anew" in second
