@@ -302,7 +302,18 @@ static config_outcome read_flags(loader *loader, int argc, char *const argv[], b
     return outcome;
 }
 
-config_outcome config_load(config *out, int argc, char *const argv[], char *const envp[], char *message, size_t size) {
+/* Lowers a default to a part of the memory that there is. */
+static void fit(loader *loader, const uint64_t *field, uint64_t most) {
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        uint64_t *value = field_of(loader->config, &options[i]);
+        if (value != field || loader->sources[i] != FROM_DEFAULT) continue;
+        if (most < (uint64_t)options[i].low) most = (uint64_t)options[i].low;
+        if (*value > most) *value = most;
+    }
+}
+
+config_outcome config_load(config *out, int argc, char *const argv[], char *const envp[], uint64_t memory_bytes,
+                           char *message, size_t size) {
     memset(out, 0, sizeof *out);
     loader loader = {out, {FROM_DEFAULT}, message, size};
     const char *path = environment_value(envp, "CONTACTD_CONFIG");
@@ -320,6 +331,9 @@ config_outcome config_load(config *out, int argc, char *const argv[], char *cons
         config_free(out);
         return CONFIG_INVALID;
     }
+#define FIT(field, part) fit(&loader, &out->field, memory_bytes / (part));
+    CONFIG_PARTS_MAP(FIT)
+#undef FIT
     return outcome;
 }
 
@@ -336,6 +350,15 @@ void config_free(config *config) {
     memset(config, 0, sizeof *config);
 }
 
+/* Of the memory that its default may be; 0: any. */
+static unsigned part_of(const option *option) {
+#define PART(field, part)                                                                                              \
+    if (option->offset == offsetof(config, field)) return part;
+    CONFIG_PARTS_MAP(PART)
+#undef PART
+    return 0;
+}
+
 void config_help(FILE *to) {
     fputs(
         "contactd " CONTACTD_VERSION " - contact computation for simulators\n"
@@ -345,6 +368,7 @@ void config_help(FILE *to) {
         to);
     for (size_t i = 0; i < N_OPTIONS; i++) {
         const option *option = &options[i];
+        unsigned part = part_of(option);
         char flag[NAME_BYTES], range[80] = "";
         flag_name(option, flag);
         if (option->kind == KIND_COUNT || option->kind == KIND_SIZE || option->kind == KIND_TIME) {
@@ -353,6 +377,7 @@ void config_help(FILE *to) {
         fprintf(to, "  --%s %s\n        %s", flag, option->shape, option->help);
         if (range[0]) fprintf(to, " (%s)", range);
         if (option->fallback[0]) fprintf(to, " [%s]", option->fallback);
+        if (part) fprintf(to, ", at most 1/%u of the memory", part);
         fputc('\n', to);
     }
     fputs("  --config FILE        read options from FILE (also CONTACTD_CONFIG)\n"

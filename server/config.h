@@ -28,11 +28,12 @@
     CHOICE(raster, "auto", "auto|native|egl", "what rasterises; auto: native. What is named runs, or nothing starts")  \
     TEXT(devices, "all", "all|N,N...", "which of the backend's devices compute; a scene stays on one")                 \
     SIZE(gpu_memory, "0", 0, INT64_MAX, "memory to use of each GPU; 0: most of what is free at the start")             \
-    COUNT(threads, "0", 0, 1024, "CPU threads of the engine; 0: as many as the machine has")                           \
+    COUNT(threads, "0", 0, 1024, "CPU threads of the engine; 0: one for each processor that may be used")              \
     TEXT(simd, "auto", "NAME", "instruction set, e.g. avx2; auto: the best that the processor has")                    \
     SIZE(mesh_memory, "4G", 1 << 16, INT64_MAX, "memory for registered meshes; unused ones make room")                 \
     SIZE(scene_memory, "8G", 1 << 16, INT64_MAX, "memory for scenes: bodies' positions and kept answers")              \
-    SIZE(scratch_memory, "0", 0, INT64_MAX, "memory that one batch of steps may use; 0: the machine's")                \
+    SIZE(scratch_memory, "0", 0, INT64_MAX,                                                                            \
+         "memory for the steps that run; 0: a quarter of the memory, or a GPU's own")                                  \
     SIZE(max_message, "256M", 1 << 16, INT64_C(1) << 40, "largest message or HTTP body")                               \
     SIZE(unread_per_client, "64M", 1 << 16, INT64_MAX, "answers that one client may leave unread; more are BUSY")      \
     SIZE(unread_memory, "512M", 1 << 16, INT64_MAX, "the same of all clients together")                                \
@@ -47,6 +48,16 @@
     CHOICE(log_format, "text", "text|json", "how log lines look")                                                      \
     CHOICE(log_level, "info", "error|warn|info|debug", "the least important lines that are logged")                    \
     TEXT(log_file, "", "PATH", "where the log goes; empty: standard error")
+
+/* Defaults of limits on memory are at most this part of the memory that the process may use, so that all of them
+ * together leave a quarter of it for the rest. A limit that is given is left alone. */
+#define CONFIG_PARTS_MAP(X)                                                                                            \
+    X(mesh_memory, 8)                                                                                                  \
+    X(scene_memory, 8)                                                                                                 \
+    X(unread_memory, 16)                                                                                               \
+    X(unread_per_client, 128)                                                                                          \
+    X(max_message, 64) /* 4 times as unanswered requests, 4 as unfinished ones, 4 as HTTP bodies */
+enum { CONFIG_SCRATCH_PART = 4 };
 
 typedef struct config_list {
     size_t n;
@@ -71,8 +82,10 @@ typedef enum config_outcome {
     CONFIG_INVALID, /* message says which option, from where, and what it wants: exit 2 */
 } config_outcome;
 
-/* argv and envp as main() gets them. On CONFIG_RUN and CONFIG_PRINT the caller frees *out with config_free. */
-config_outcome config_load(config *out, int argc, char *const argv[], char *const envp[], char *message, size_t size);
+/* argv and envp as main() gets them. memory_bytes: what the process may use. On CONFIG_RUN and CONFIG_PRINT the caller
+ * frees *out with config_free. */
+config_outcome config_load(config *out, int argc, char *const argv[], char *const envp[], uint64_t memory_bytes,
+                           char *message, size_t size);
 void config_free(config *config);
 
 void config_help(FILE *to);

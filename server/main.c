@@ -13,6 +13,7 @@
 #include "server/config.h"
 #include "server/http/http.h"
 #include "server/log.h"
+#include "server/machine.h"
 #include "server/service.h"
 #include "server/stream/stream.h"
 
@@ -39,6 +40,7 @@ enum {
 extern char **environ;
 
 typedef struct parts {
+    machine machine;
     config config;
     ct_engine *engine;
     metrics *metrics;
@@ -58,6 +60,17 @@ static int give_up(int code, const char *part, const server_error *error) {
     return code;
 }
 
+static uint32_t default_threads(const machine *machine) {
+    const uint32_t most = 256; /* that the engine takes */
+    return machine->processors < most ? machine->processors : most;
+}
+
+static bool computes_on_cpu(const ct_engine *engine) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    return facts.memory_budget == 0;
+}
+
 static bool start_engine(parts *parts, server_error *error) {
     const config *config = &parts->config;
     ct_engine_options options;
@@ -67,9 +80,15 @@ static bool start_engine(parts *parts, server_error *error) {
     options.rasterizer = config->raster;
     options.devices = config->devices;
     options.max_device_bytes = config->gpu_memory;
-    options.threads = (uint32_t)config->threads;
+    options.threads = (uint32_t)(config->threads ? config->threads : default_threads(&parts->machine));
     options.simd = config->simd;
     options.max_scratch_bytes = config->scratch_memory;
+    if (ct_engine_create(&options, &parts->engine, &cause) != CT_OK) return server_fail_engine(error, "engine", &cause);
+    if (config->scratch_memory || !computes_on_cpu(parts->engine)) return true;
+    /* A GPU's scratch is its own memory, which --gpu-memory bounds. The CPU's is the process's. */
+    parts->config.scratch_memory = parts->machine.memory_bytes / CONFIG_SCRATCH_PART;
+    options.max_scratch_bytes = parts->config.scratch_memory;
+    ct_engine_destroy(&parts->engine);
     if (ct_engine_create(&options, &parts->engine, &cause) == CT_OK) return true;
     return server_fail_engine(error, "engine", &cause);
 }
@@ -100,6 +119,7 @@ static bool start_middle(parts *parts, server_error *error) {
         .queue = (uint32_t)config->queue,
         .max_in_flight = (uint32_t)config->max_in_flight,
         .batch_window_us = config->batch_window_us,
+        .scratch_bytes = config->scratch_memory,
         .on_lost = on_lost,
         .context = parts,
     };
@@ -160,6 +180,15 @@ static void say_engine(const parts *parts) {
     }
 }
 
+static void say_limits(const parts *parts) {
+    const config *config = &parts->config;
+    log_info("main",
+             "memory: %" PRIu64 " MiB may be used; meshes %" PRIu64 ", scenes %" PRIu64 ", scratch %" PRIu64
+             ", unread answers %" PRIu64 ", messages 12 times %" PRIu64,
+             parts->machine.memory_bytes >> 20, config->mesh_memory >> 20, config->scene_memory >> 20,
+             config->scratch_memory >> 20, config->unread_memory >> 20, config->max_message >> 20);
+}
+
 static void say_started(const parts *parts) {
     for (size_t i = 0; i < parts->config.stream.n; i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
@@ -171,6 +200,7 @@ static int start(parts *parts) {
     server_error error = {0};
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
     say_engine(parts);
+    say_limits(parts);
     if (!start_middle(parts, &error)) return give_up(EXIT_OTHER, "main", &error);
     parts->stream = stream_start(&parts->service, &error);
     if (!parts->stream) return give_up(EXIT_ADDRESS, "stream", &error);
@@ -273,7 +303,8 @@ static int serve(parts *parts) {
 int main(int argc, char **argv) {
     parts parts = {0};
     char message[512];
-    switch (config_load(&parts.config, argc, argv, environ, message, sizeof message)) {
+    machine_find(&parts.machine, "");
+    switch (config_load(&parts.config, argc, argv, environ, parts.machine.memory_bytes, message, sizeof message)) {
     case CONFIG_HELP:
         config_help(stdout);
         return EXIT_OK;

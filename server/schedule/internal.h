@@ -56,6 +56,7 @@ struct scheduler {
     const char *backend;            /* [fixed] as requested */
     uint32_t queue;                 /* [fixed] */
     uint32_t max_in_flight;         /* [fixed] */
+    uint64_t scratch_bytes;         /* [fixed] the engine's limit, 0: none */
     uint64_t window_ns;             /* [fixed] that small steps wait for others to come */
     void (*on_lost)(void *context); /* [fixed] or NULL */
     void *context;                  /* [fixed] */

@@ -77,6 +77,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     scheduler->backend = options->backend;
     scheduler->queue = options->queue;
     scheduler->max_in_flight = options->max_in_flight;
+    scheduler->scratch_bytes = options->scratch_bytes;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
     scheduler->on_lost = options->on_lost;
     scheduler->context = options->context;

@@ -57,6 +57,7 @@ typedef struct scheduler_options {
      * the rest runs on, but the caller had better drain, stop and start afresh. */
     void (*on_lost)(void *context);
     void *context;
+    uint64_t scratch_bytes; /* the engine's limit, for messages; 0: none */
 } scheduler_options;
 
 /* Starts the workers and runs the first readiness step. NULL: error says why. */

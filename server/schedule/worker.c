@@ -2,6 +2,7 @@
  * by the I/O thread where that is quicker (scheduler_help); runner->busy sees to it that there is one at a time. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "server/clock.h"
@@ -52,6 +53,18 @@ static double count_step(metrics *metrics, const step_answer *answer) {
     return sum;
 }
 
+/* The engine knows what a step needs and has, but not what the server's options are called. */
+static void name_limit(const scheduler *scheduler, size_t device, server_error *error) {
+    if (error->code != CONTACTD_OUT_OF_MEMORY) return;
+    ct_engine_facts facts;
+    ct_engine_get_facts(scheduler->engine, device, &facts);
+    uint64_t limit = facts.memory_budget ? facts.memory_budget : scheduler->scratch_bytes;
+    size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length,
+             " (%" PRIu64 " bytes of scratch memory are in use; the limit is %" PRIu64 ", %s)", facts.scratch_bytes,
+             limit, facts.memory_budget ? "--gpu-memory" : "--scratch-memory");
+}
+
 /* Turns what the engine left into the step's answer. */
 static void take_answer(scheduler *scheduler, command *command, const ct_step *step) {
     step_answer *answer = command->answer;
@@ -61,6 +74,7 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
             char object[96];
             command_object(command, object);
             server_fail_engine(&answer->error, object, &step->error);
+            name_limit(scheduler, command->target->device, &answer->error);
         }
     } else {
         answer->error = command->error;

@@ -3,6 +3,7 @@ process is measured: it stays below the bound, and is given back afterwards."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import socket
@@ -346,6 +347,63 @@ def test_long_messages_are_not_taken_for_endless(make_server):
     assert cuts(server, "unfinished") == 0
     assert setup.volume() == pytest.approx(0.5)
     setup.raw.close()
+
+
+# ---- the machine's limits ----
+
+
+def memory_group(limit: int) -> pathlib.Path:
+    """A control group whose processes get so much memory, where this test may make one."""
+    for mount, name, events in (("memory", "memory.limit_in_bytes", "memory.oom_control"), ("", "memory.max", "memory.events")):
+        group = pathlib.Path("/sys/fs/cgroup") / mount / f"contactd-test-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / name).write_text(str(limit))
+            assert (group / events).exists()
+            return group
+        except OSError:
+            if group.exists():
+                group.rmdir()
+    pytest.skip("no control group can be made here")
+
+
+@measures_memory
+def test_a_small_control_group(make_server, tmp_path):
+    """With its defaults the server fits into its group: what needs more is refused, and says which limit it met."""
+    group = memory_group(300 * MIB)
+    server = make_server(start=False)
+    script = tmp_path / "confined"
+    script.write_text(f'#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec "{server.binary}" "$@"\n')
+    script.chmod(0o755)
+    server.binary = script
+    server.start()
+    try:
+        assert "memory: 300 MiB may be used" in server.logs()
+        many = [Boxes(server, 512) for _ in range(4)]
+        for boxes in many:
+            for _ in range(6):
+                boxes.raw.send("Step", boxes.step())
+        answers = [boxes.raw.receive(60) for boxes in many for _ in range(6)]
+        refused = [a.body for a in answers if a.kind == "Error"]
+        assert len(refused) < len(answers)
+        assert all(e["code"] in (14, 15) for e in refused), refused
+        # A scene whose triangles need more scratch than a quarter of the group's memory.
+        arrays = _wire.Arrays()
+        vertices, triangles = icosphere(1.0, 7)
+        ball = {"vertices": arrays.add(vertices.astype("<f4")), "triangles": arrays.add(triangles.astype("<u4"))}
+        answer = many[0].raw.ask("RegisterMesh", ball, arrays)
+        assert answer.kind == "Error" and answer.body["code"] == 12 and "--max-message" in answer.body["message"]
+        many[0].raw.ok("Configure", {"scene": many[0].scene, "settings": {"resolution": (4096,)}})
+        code, _, _, message = many[0].raw.refused("Step", many[0].step(many[0].sequence + 1))
+        assert code == "OUT_OF_MEMORY" and "--scratch-memory" in message
+        assert server.alive()
+        for boxes in many:
+            boxes.raw.close()
+    finally:
+        if server.alive():
+            server.stop()
+        wait_until(lambda: not (group / "cgroup.procs").read_text().strip(), "the end of the group's processes")
+        group.rmdir()
 
 
 # ---- connections ----

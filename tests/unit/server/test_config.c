@@ -13,12 +13,13 @@
 #include "server/config.h"
 
 static char message[512];
+static uint64_t memory_bytes = UINT64_C(1) << 40;
 
 static config_outcome load(config *out, char *const argv[], char *const envp[]) {
     int argc = 0;
     while (argv[argc]) argc++;
     message[0] = 0;
-    return config_load(out, argc, argv, envp, message, sizeof message);
+    return config_load(out, argc, argv, envp, memory_bytes, message, sizeof message);
 }
 
 #define ARGS(...) ((char *[]){"contactd", __VA_ARGS__})
@@ -191,9 +192,33 @@ static void test_help_is_complete(void **state) {
     free(text);
 }
 
+/* Defaults fit into a small machine; what is given is left alone. All together leave a quarter for the rest. */
+static void test_defaults_fit_the_memory(void **state) {
+    (void)state;
+    config config;
+    memory_bytes = UINT64_C(2) << 30;
+    assert_int_equal(load(&config, ARGS("--mesh-memory", "4G", NULL), ENV("CONTACTD_MAX_MESSAGE=1G", NULL)),
+                     CONFIG_RUN);
+    assert_int_equal(config.mesh_memory, UINT64_C(4) << 30);
+    assert_int_equal(config.max_message, 1 << 30);
+    assert_int_equal(config.scene_memory, 256 << 20);
+    config_free(&config);
+    assert_int_equal(load(&config, ARGS(NULL), ENV(NULL)), CONFIG_RUN);
+    uint64_t sum = config.mesh_memory + config.scene_memory + config.unread_memory + 12 * config.max_message +
+                   memory_bytes / CONFIG_SCRATCH_PART;
+    assert_true(sum <= memory_bytes / 4 * 3);
+    assert_true(config.unread_per_client < config.unread_memory);
+    config_free(&config);
+    memory_bytes = UINT64_C(1) << 40;
+    assert_int_equal(load(&config, ARGS(NULL), ENV(NULL)), CONFIG_RUN);
+    assert_int_equal(config.scene_memory, UINT64_C(8) << 30);
+    config_free(&config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_defaults_fit_the_memory),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_units),
