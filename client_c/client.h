@@ -149,7 +149,19 @@ struct contactd_client {
 /* Fills the client's error and returns the code. */
 __attribute__((format(printf, 5, 6))) contactd_code
 ctc_fail(contactd_client *client, contactd_code code, const char *object, const char *field, const char *format, ...);
-void ctc_begin(contactd_client *client);    /* of a call: no error yet, and its deadline */
+void ctc_begin(contactd_client *client); /* of a call: no error yet, and its deadline */
+/* Fails because an argument that must point somewhere is NULL. */
+contactd_code ctc_fail_null(contactd_client *client, const char *object, const char *argument);
+/* The first lines of every public function: a NULL is an error, not a crash. */
+#define CTC_BEGIN(client)                                                                                              \
+    do {                                                                                                               \
+        if (!(client)) return CONTACTD_INVALID_ARGUMENT;                                                               \
+        ctc_begin(client);                                                                                             \
+    } while (0)
+#define CTC_REQUIRE(client, object, argument)                                                                          \
+    do {                                                                                                               \
+        if (!(argument)) return ctc_fail_null(client, object, #argument);                                              \
+    } while (0)
 uint64_t ctc_now(void);                     /* ns, monotonic */
 double ctc_random(contactd_client *client); /* [0, 1) */
 char *ctc_strdup(const char *text);         /* of NULL: of "" */

@@ -95,6 +95,10 @@ fail_without_client(contactd_error *error, contactd_code code, const char *field
     return code;
 }
 
+contactd_code ctc_fail_null(contactd_client *client, const char *object, const char *argument) {
+    return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, argument, "%s is NULL", argument);
+}
+
 contactd_code ctc_no_memory(contactd_client *client, const char *object) {
     return ctc_fail(client, CONTACTD_OUT_OF_MEMORY, object, "", "%s: out of memory in this process", object);
 }
@@ -109,6 +113,7 @@ void ctc_begin(contactd_client *client) {
 /* ---- connecting ---- */
 
 void contactd_options_init(contactd_options *options) {
+    if (!options) return;
     const char *server = getenv("CONTACTD_SERVER");
     *options = (contactd_options){.cookie = OPTIONS_COOKIE,
                                   .server = server && *server ? server : "tcp://127.0.0.1:5555",
@@ -137,8 +142,9 @@ static void client_free(contactd_client *client) {
 }
 
 contactd_code contactd_connect(const contactd_options *options, contactd_client **out, contactd_error *error) {
-    *out = NULL;
     if (error) *error = (contactd_error){.code = CONTACTD_OK};
+    if (!out) return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "out", "out is NULL");
+    *out = NULL;
     if (!options || options->cookie != OPTIONS_COOKIE)
         return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "options",
                                    "options were not filled by contactd_options_init of this version");
@@ -204,11 +210,15 @@ void contactd_close(contactd_client **client) {
 }
 
 const contactd_error *contactd_last_error(const contactd_client *client) {
-    return &client->error;
+    static const contactd_error no_client = {.code = CONTACTD_INVALID_ARGUMENT,
+                                             .object = "client",
+                                             .field = "client",
+                                             .message = "client is NULL: contactd_connect fills it when it succeeds"};
+    return client ? &client->error : &no_client;
 }
 
 contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     if (timeout_ms == 0)
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "timeout_ms", "timeout_ms is 0, expected > 0");
     client->timeout_ms = timeout_ms;
@@ -218,8 +228,9 @@ contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms)
 /* ---- questions ---- */
 
 contactd_code contactd_get_server(contactd_client *client, contactd_server *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "server", out);
     const wire_welcome *w = &client->welcome;
-    ctc_begin(client);
     *out = (contactd_server){.server = w->server,
                              .backend = w->backend,
                              .rasterizer = w->rasterizer,
@@ -239,7 +250,7 @@ contactd_code contactd_get_server(contactd_client *client, contactd_server *out)
 }
 
 contactd_code contactd_ping(contactd_client *client, double *round_trip_us) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     for (;;) {
         uint64_t nonce = client->request ^ 0x5eedu, sent = ctc_now();
         wire_message m = {.type = WIRE_PING, .u.ping.nonce = nonce};
@@ -253,7 +264,8 @@ contactd_code contactd_ping(contactd_client *client, double *round_trip_us) {
 }
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "server", out);
     contactd_code code;
     do {
         wire_message m = {.type = WIRE_GET_STATUS};

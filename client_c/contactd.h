@@ -10,6 +10,8 @@
  * again, registers the meshes it kept, reopens its scenes, restores the last state and repeats what was not answered:
  * the caller sees at most one slow call, and its handles stay valid.
  *
+ * A pointer that is NULL where nothing says that it may be is INVALID_ARGUMENT, and the field is the argument's name.
+ *
  * A client is used by one thread at a time. Clients share nothing, print nothing and install no signal handlers.
  */
 #ifndef CONTACTD_H

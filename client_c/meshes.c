@@ -113,7 +113,8 @@ static contactd_code add_mesh(contactd_client *client, const char *name, const w
 static contactd_code register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
                                      size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                      contactd_mesh *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
     *out = 0;
     if ((n_vertices && !positions) || (n_triangles && !triangles))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", positions ? "triangles" : "positions", "%s is NULL",
@@ -121,6 +122,14 @@ static contactd_code register_arrays(contactd_client *client, const char *name, 
     if (n_vertices > UINT32_MAX || n_triangles > UINT32_MAX)
         return ctc_fail(client, CONTACTD_LIMIT_EXCEEDED, "mesh", n_vertices > UINT32_MAX ? "positions" : "triangles",
                         "%zu vertices and %zu triangles are more than any server takes", n_vertices, n_triangles);
+    for (size_t i = 0; i < 3 * n_triangles; i++) {
+        if (triangles[i] < n_vertices) continue;
+        /* A signed index that went through uint32_t is shown as what it was. */
+        long long index = triangles[i] > INT32_MAX ? (long long)(int32_t)triangles[i] : (long long)triangles[i];
+        return ctc_fail(client, CONTACTD_INVALID_MESH, name && *name ? name : "mesh", "triangles",
+                        "triangle %zu refers to vertex %lld, but there are %zu vertices: expected 0 to %zu", i / 3,
+                        index, n_vertices, n_vertices ? n_vertices - 1 : 0);
+    }
     wire_register_mesh source = {.vertices = {dtype, 3 * (uint64_t)n_vertices, positions},
                                  .triangles = {WIRE_U32, 3 * (uint64_t)n_triangles, triangles}};
     return add_mesh(client, name, &source, out);
@@ -140,7 +149,8 @@ contactd_code contactd_register_mesh_f64(contactd_client *client, const char *na
 
 contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,
                                            contactd_format format, contactd_mesh *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
     *out = 0;
     if (!bytes && size) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "bytes", "bytes is NULL");
     if (format < CONTACTD_FORMAT_AUTO || format > CONTACTD_FORMAT_STL)
@@ -151,8 +161,10 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
 }
 
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
     *out = 0;
+    CTC_REQUIRE(client, "mesh", path);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     FILE *file = fopen(path, "rb");
     unsigned char *bytes = NULL;
@@ -182,7 +194,6 @@ contactd_code contactd_register_mesh_file(contactd_client *client, const char *p
  * ----------------------------------------------------------------------------------------------- */
 
 static contactd_code get_mesh(contactd_client *client, contactd_mesh handle, bool with_geometry) {
-    ctc_begin(client);
     ctc_mesh *mesh = ctc_find_mesh(client, handle);
     if (!mesh) return client->error.code;
     char object[CTC_OBJECT];
@@ -202,12 +213,16 @@ static contactd_code get_mesh(contactd_client *client, contactd_mesh handle, boo
 }
 
 contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
     contactd_code code = get_mesh(client, mesh, false);
     if (code == CONTACTD_OK) info_of(&client->message.u.mesh_info, out);
     return code;
 }
 
 contactd_code contactd_get_mesh_geometry(contactd_client *client, contactd_mesh mesh, contactd_geometry *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
     contactd_code code = get_mesh(client, mesh, true);
     if (code != CONTACTD_OK) return code;
     const wire_mesh_geometry *g = &client->message.u.mesh_geometry;
@@ -230,7 +245,7 @@ static void forget(contactd_client *client, contactd_mesh handle) {
 }
 
 contactd_code contactd_remove_mesh(contactd_client *client, contactd_mesh handle) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     ctc_mesh *mesh = ctc_find_mesh(client, handle);
     if (!mesh) return client->error.code;
     char object[CTC_OBJECT];
@@ -246,7 +261,7 @@ contactd_code contactd_remove_mesh(contactd_client *client, contactd_mesh handle
 }
 
 contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh handle) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     ctc_mesh *mesh = ctc_find_mesh(client, handle);
     if (!mesh) return client->error.code;
     char object[CTC_OBJECT];
@@ -258,7 +273,9 @@ contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh handle
 }
 
 contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_info **out, size_t *n) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "list of meshes", out);
+    CTC_REQUIRE(client, "list of meshes", n);
     *out = NULL;
     *n = 0;
     contactd_code code;
@@ -278,7 +295,9 @@ contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_
 }
 
 contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", hash);
+    CTC_REQUIRE(client, "mesh", out);
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "mesh %s", hash);
     contactd_code code;
@@ -291,7 +310,8 @@ contactd_code contactd_find_mesh(contactd_client *client, const char *hash, cont
 }
 
 contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", hash);
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "mesh %s", hash);
     contactd_code code;

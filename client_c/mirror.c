@@ -1,5 +1,6 @@
 /* mirror.c - the updates of a step: checked, copied until they are answered, and then kept as the state of the bodies.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,10 @@
 
 contactd_update contactd_move(contactd_body body, const double pose[12]) {
     contactd_update update = {.body = body, .kind = CONTACTD_POSE};
-    memcpy(update.pose, pose, sizeof update.pose);
+    if (pose)
+        memcpy(update.pose, pose, sizeof update.pose);
+    else
+        update.pose[0] = NAN; /* the step is refused and names the pose */
     return update;
 }
 
@@ -72,6 +76,10 @@ static contactd_code check(contactd_client *client, ctc_scene *scene, const cont
                         body->rigid ? "body %u is rigid: it takes a pose, not positions"
                                     : "body %u is deformable: it takes positions, not a pose",
                         u->body);
+    if (u->count > UINT32_MAX || u->n_indices > UINT32_MAX)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, u->count > UINT32_MAX ? "count" : "n_indices",
+                        "%llu positions and %llu indices are given, expected at most %u of each", (ull)u->count,
+                        (ull)u->n_indices, UINT32_MAX);
     bool indexed = u->kind != CONTACTD_POSITIONS;
     if ((u->count && !u->positions) || (indexed && u->n_indices && !u->indices))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, u->positions ? "indices" : "positions", "%s is NULL",
@@ -130,6 +138,10 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
                                const contactd_update *updates, size_t n) {
     size_t small = 0, large = 0;
     if (n && !updates) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "updates", "updates is NULL");
+    if (n > scene->n_bodies)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, "step", "n_updates",
+                        "%zu updates are given, but the scene has had %u bodies, each of which takes one", n,
+                        scene->n_bodies);
     for (size_t i = 0; i < n; i++) {
         contactd_code code = check(client, scene, &updates[i]);
         if (code != CONTACTD_OK) return code;

@@ -79,6 +79,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
 
 void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
                                 double *const out[2]) {
+    if (!contact || !in || !out) return;
     const bool is_self = contact->bodies[0] == contact->bodies[1];
     double product = 0;
     for (int b = 0; b < 2; b++) {

@@ -56,6 +56,7 @@ void ctc_scene_free(ctc_scene **scene) {
  * --------------------------------------------------------------------------------------------------------- */
 
 void contactd_settings_init(contactd_settings *settings) {
+    if (!settings) return;
     *settings = (contactd_settings){.cookie = SETTINGS_COOKIE,
                                     .resolution = {CONTACTD_DEFAULT, CONTACTD_DEFAULT, CONTACTD_DEFAULT},
                                     .pixel_size = -1,
@@ -136,7 +137,8 @@ contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wir
 
 contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
                                   contactd_scene *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "scene", out);
     *out = 0;
     wire_settings wire;
     contactd_code code = ctc_settings_of(client, settings, "scene", &wire);
@@ -160,7 +162,7 @@ contactd_code contactd_open_scene(contactd_client *client, const char *name, con
 }
 
 contactd_code contactd_configure(contactd_client *client, contactd_scene handle, const contactd_settings *settings) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     ctc_scene *scene = ctc_find_scene(client, handle);
     if (!scene) return client->error.code;
     char object[CTC_OBJECT];
@@ -179,7 +181,7 @@ contactd_code contactd_configure(contactd_client *client, contactd_scene handle,
 }
 
 contactd_code contactd_close_scene(contactd_client *client, contactd_scene handle) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     ctc_scene *scene = ctc_find_scene(client, handle);
     if (!scene) return client->error.code;
     char object[CTC_OBJECT];
@@ -202,7 +204,8 @@ contactd_code contactd_close_scene(contactd_client *client, contactd_scene handl
 }
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene handle, contactd_scene_info *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "scene", out);
     ctc_scene *scene = ctc_find_scene(client, handle);
     if (!scene) return client->error.code;
     char object[CTC_OBJECT];
@@ -218,7 +221,9 @@ contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene ha
 }
 
 contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene_info **out, size_t *n) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "list of scenes", out);
+    CTC_REQUIRE(client, "list of scenes", n);
     *out = NULL;
     *n = 0;
     contactd_code code;
@@ -239,7 +244,7 @@ contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene
 
 contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
                                        contactd_scene_info *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "scene %llu", (unsigned long long)id);
     wire_settings wire;
@@ -261,6 +266,7 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
  * ----------------------------------------------------------------------------------------------------------- */
 
 void contactd_body_options_init(contactd_body_options *options) {
+    if (!options) return;
     *options = (contactd_body_options){
         .cookie = BODY_COOKIE, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, .group = 1, .mask = ~UINT32_C(0)};
 }
@@ -308,6 +314,9 @@ static contactd_code check_body(contactd_client *client, ctc_scene *scene, const
     if (options->n_ignore && !options->ignore)
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "ignore", "ignore is NULL, but n_ignore is %zu",
                         options->n_ignore);
+    if (options->n_ignore > scene->n_bodies)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "n_ignore",
+                        "%zu bodies are to be ignored, but the scene has had %u", options->n_ignore, scene->n_bodies);
     for (size_t i = 0; i < options->n_ignore; i++)
         if (!ctc_find_body(client, scene, options->ignore[i])) {
             snprintf(client->error.field, sizeof client->error.field, "ignore");
@@ -318,7 +327,8 @@ static contactd_code check_body(contactd_client *client, ctc_scene *scene, const
 
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_handle, contactd_mesh mesh_handle,
                                 const contactd_body_options *options, contactd_body *out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "body", out);
     *out = 0;
     ctc_scene *scene = ctc_find_scene(client, scene_handle);
     ctc_mesh *mesh = scene ? ctc_find_mesh(client, mesh_handle) : NULL;
@@ -362,7 +372,7 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
 }
 
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene_handle, contactd_body handle) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
     ctc_scene *scene = ctc_find_scene(client, scene_handle);
     ctc_body *body = scene ? ctc_find_body(client, scene, handle) : NULL;
     if (!body) return client->error.code;

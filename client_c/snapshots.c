@@ -8,6 +8,7 @@
 #define SNAPSHOT_COOKIE 0xc0a6u
 
 void contactd_snapshot_options_init(contactd_snapshot_options *options) {
+    if (!options) return;
     *options = (contactd_snapshot_options){
         .cookie = SNAPSHOT_COOKIE, .azimuth = NAN, .elevation = NAN, .zoom = NAN, .field_of_view = NAN, .opacity = NAN};
 }
@@ -54,7 +55,9 @@ static void take(const contactd_client *client, const void **png, size_t *size) 
 
 contactd_code contactd_snapshot(contactd_client *client, contactd_scene handle,
                                 const contactd_snapshot_options *options, const void **png, size_t *size) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "snapshot", png);
+    CTC_REQUIRE(client, "snapshot", size);
     *png = NULL;
     *size = 0;
     ctc_scene *scene = ctc_find_scene(client, handle);
@@ -82,7 +85,9 @@ contactd_code contactd_snapshot(contactd_client *client, contactd_scene handle,
 
 contactd_code contactd_snapshot_by_id(contactd_client *client, uint64_t id, const contactd_snapshot_options *options,
                                       const void **png, size_t *size) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "snapshot", png);
+    CTC_REQUIRE(client, "snapshot", size);
     *png = NULL;
     *size = 0;
     char object[CTC_OBJECT];

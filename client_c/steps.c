@@ -11,6 +11,7 @@
 enum { AWAY_NS = 100000 };
 
 void contactd_step_options_init(contactd_step_options *options) {
+    if (!options) return;
     *options = (contactd_step_options){.cookie = STEP_COOKIE, .want = CONTACTD_WANT_ALL};
 }
 
@@ -389,6 +390,8 @@ static contactd_code wait_for(contactd_client *client, ctc_step *step, const con
 
 contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "step", out);
     /* Whoever was away since the last call computes, and will go on: the step is to be sent meanwhile. */
     if (ctc_now() - client->left_ns > AWAY_NS) wire_courier_give_way(&client->courier, false);
     const ctc_step *step = submit(client, scene, updates, n_updates, options);
@@ -398,7 +401,8 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
 }
 
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out) {
-    ctc_begin(client);
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "step", out);
     *out = NULL;
     for (size_t i = 0; i < client->n_steps; i++)
         if (client->steps[i]->ticket == ticket && !client->steps[i]->abandoned) {
@@ -414,6 +418,8 @@ contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket
 
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "step", out);
     *out = NULL;
     ctc_step *step = submit(client, scene, updates, n_updates, options);
     if (!step) return client->error.code;

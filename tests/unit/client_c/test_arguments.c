@@ -1,0 +1,378 @@
+/* test_arguments.c - every public function of the C client with every pointer NULL and with numbers out of range: an
+ * error that names the argument, or the default; never a crash, and the client works afterwards. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "client_c/contactd.h"
+#include "tests/unit/client_c/fake_server.h"
+
+static const float positions[12] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+static const double doubles[12] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+static const uint32_t triangles[12] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3};
+
+static fake_server *server;
+static contactd_client *client;
+static contactd_mesh mesh;
+static contactd_scene scene;
+static contactd_body soft, hard;
+
+static int set_up(void **state) {
+    (void)state;
+    server = fake_start();
+    contactd_options options;
+    contactd_options_init(&options);
+    options.server = server->endpoint;
+    options.timeout_ms = 60000;
+    contactd_body_options rigid;
+    contactd_body_options_init(&rigid);
+    rigid.rigid = true;
+    return contactd_connect(&options, &client, NULL) ||
+           contactd_register_mesh(client, "tetra", positions, 4, triangles, 4, &mesh) ||
+           contactd_open_scene(client, NULL, NULL, &scene) || contactd_add_body(client, scene, mesh, NULL, &soft) ||
+           contactd_add_body(client, scene, mesh, &rigid, &hard);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    contactd_close(&client);
+    fake_stop(server);
+    return 0;
+}
+
+/* The call failed, and the client says that this argument is to blame. */
+static void blames(contactd_code code, contactd_code expected, const char *field) {
+    const contactd_error *error = contactd_last_error(client);
+    assert_string_equal(contactd_code_name(code), contactd_code_name(expected));
+    assert_int_equal(error->code, expected);
+    assert_string_equal(error->field, field);
+    assert_true(error->message[0]);
+}
+#define NULL_IS_REFUSED(call, argument) blames(call, CONTACTD_INVALID_ARGUMENT, argument)
+
+/* Every function that takes a client, without one. */
+static void test_no_client(void **state) {
+    (void)state;
+    contactd_server facts;
+    contactd_status status;
+    contactd_mesh_info info;
+    const contactd_mesh_info *infos;
+    contactd_geometry geometry;
+    contactd_scene_info scene_info;
+    const contactd_scene_info *scene_infos;
+    const contactd_result *result;
+    const void *png;
+    contactd_ticket ticket;
+    size_t n;
+    uint32_t handle;
+    const contactd_code codes[] = {
+        contactd_set_timeout(NULL, 1),
+        contactd_get_server(NULL, &facts),
+        contactd_ping(NULL, NULL),
+        contactd_get_status(NULL, &status),
+        contactd_register_mesh(NULL, "", positions, 4, triangles, 4, &handle),
+        contactd_register_mesh_f64(NULL, "", doubles, 4, triangles, 4, &handle),
+        contactd_register_mesh_bytes(NULL, "", "x", 1, CONTACTD_FORMAT_AUTO, &handle),
+        contactd_register_mesh_file(NULL, "x", &handle),
+        contactd_get_mesh_info(NULL, 1, &info),
+        contactd_get_mesh_geometry(NULL, 1, &geometry),
+        contactd_remove_mesh(NULL, 1),
+        contactd_forget_mesh(NULL, 1),
+        contactd_list_meshes(NULL, &infos, &n),
+        contactd_find_mesh(NULL, "0123456789", &info),
+        contactd_remove_mesh_by_hash(NULL, "0123456789"),
+        contactd_open_scene(NULL, "", NULL, &handle),
+        contactd_configure(NULL, 1, NULL),
+        contactd_close_scene(NULL, 1),
+        contactd_get_scene_info(NULL, 1, &scene_info),
+        contactd_list_scenes(NULL, &scene_infos, &n),
+        contactd_configure_by_id(NULL, 1, NULL, &scene_info),
+        contactd_add_body(NULL, 1, 1, NULL, &handle),
+        contactd_remove_body(NULL, 1, 1),
+        contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),
+        contactd_step_wait(NULL, 1, &result),
+        contactd_step(NULL, 1, NULL, 0, NULL, &result),
+        contactd_snapshot(NULL, 1, NULL, &png, &n),
+        contactd_snapshot_by_id(NULL, 1, NULL, &png, &n),
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) assert_int_equal(codes[i], CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_last_error(NULL)->code, CONTACTD_INVALID_ARGUMENT);
+    assert_non_null(strstr(contactd_last_error(NULL)->message, "client is NULL"));
+    contactd_client *none = NULL;
+    contactd_close(NULL);
+    contactd_close(&none);
+}
+
+static void test_connecting(void **state) {
+    (void)state;
+    contactd_options options;
+    contactd_error error;
+    contactd_client *other = client;
+    contactd_options_init(NULL);
+    contactd_options_init(&options);
+    options.server = server->endpoint;
+    assert_int_equal(contactd_connect(NULL, &other, &error), CONTACTD_INVALID_ARGUMENT);
+    assert_null(other);
+    assert_string_equal(error.field, "options");
+    assert_int_equal(contactd_connect(&options, NULL, &error), CONTACTD_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "out");
+    assert_int_equal(contactd_connect(&options, NULL, NULL), CONTACTD_INVALID_ARGUMENT);
+    options.timeout_ms = 0;
+    assert_int_equal(contactd_connect(&options, &other, &error), CONTACTD_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "timeout_ms");
+    options.timeout_ms = 60000;
+    options.server = NULL;
+    assert_int_equal(contactd_connect(&options, &other, NULL), CONTACTD_INVALID_ARGUMENT);
+    options.server = server->endpoint;
+    options.name = NULL;
+    assert_int_equal(contactd_connect(&options, &other, NULL), CONTACTD_OK);
+    contactd_close(&other);
+}
+
+static void test_client(void **state) {
+    (void)state;
+    NULL_IS_REFUSED(contactd_get_server(client, NULL), "out");
+    NULL_IS_REFUSED(contactd_get_status(client, NULL), "out");
+    assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
+    blames(contactd_set_timeout(client, 0), CONTACTD_INVALID_ARGUMENT, "timeout_ms");
+}
+
+static void test_meshes(void **state) {
+    (void)state;
+    contactd_mesh_info info;
+    contactd_mesh out;
+    size_t n;
+    const contactd_mesh_info *infos;
+    NULL_IS_REFUSED(contactd_register_mesh(client, "m", NULL, 4, triangles, 4, &out), "positions");
+    NULL_IS_REFUSED(contactd_register_mesh(client, "m", positions, 4, NULL, 4, &out), "triangles");
+    NULL_IS_REFUSED(contactd_register_mesh(client, "m", positions, 4, triangles, 4, NULL), "out");
+    NULL_IS_REFUSED(contactd_register_mesh_f64(client, "m", NULL, 4, triangles, 4, &out), "positions");
+    NULL_IS_REFUSED(contactd_register_mesh_f64(client, "m", doubles, 4, triangles, 4, NULL), "out");
+    blames(contactd_register_mesh(client, "m", positions, SIZE_MAX, triangles, 4, &out), CONTACTD_LIMIT_EXCEEDED,
+           "positions");
+    blames(contactd_register_mesh(client, "m", positions, 4, triangles, SIZE_MAX, &out), CONTACTD_LIMIT_EXCEEDED,
+           "triangles");
+    assert_int_equal(contactd_register_mesh(client, NULL, positions, 4, triangles, 4, &out), CONTACTD_OK);
+    assert_int_equal(contactd_register_mesh_f64(client, NULL, doubles, 4, triangles, 4, &out), CONTACTD_OK);
+
+    const int32_t negative[12] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, -1, 3};
+    blames(contactd_register_mesh(client, "m", positions, 4, (const uint32_t *)negative, 4, &out),
+           CONTACTD_INVALID_MESH, "triangles");
+    assert_string_equal(contactd_last_error(client)->message,
+                        "triangle 3 refers to vertex -1, but there are 4 vertices: expected 0 to 3");
+    const uint32_t large[12] = {0, 2, 1, 0, 1, 4};
+    blames(contactd_register_mesh_f64(client, NULL, doubles, 4, large, 4, &out), CONTACTD_INVALID_MESH, "triangles");
+    assert_non_null(strstr(contactd_last_error(client)->message, "triangle 1 refers to vertex 4"));
+
+    NULL_IS_REFUSED(contactd_register_mesh_bytes(client, "m", NULL, 1, CONTACTD_FORMAT_AUTO, &out), "bytes");
+    NULL_IS_REFUSED(contactd_register_mesh_bytes(client, "m", "x", 1, CONTACTD_FORMAT_AUTO, NULL), "out");
+    blames(contactd_register_mesh_bytes(client, "m", "x", 1, (contactd_format)99, &out), CONTACTD_INVALID_ARGUMENT,
+           "format");
+    NULL_IS_REFUSED(contactd_register_mesh_file(client, NULL, &out), "path");
+    NULL_IS_REFUSED(contactd_register_mesh_file(client, "/dev/null", NULL), "out");
+    blames(contactd_register_mesh_file(client, "/nonexistent", &out), CONTACTD_INVALID_ARGUMENT, "path");
+    blames(contactd_register_mesh_file(client, "", &out), CONTACTD_INVALID_ARGUMENT, "path");
+
+    contactd_geometry geometry;
+    NULL_IS_REFUSED(contactd_get_mesh_info(client, mesh, NULL), "out");
+    NULL_IS_REFUSED(contactd_get_mesh_geometry(client, mesh, NULL), "out");
+    const contactd_mesh none[] = {0, 99, UINT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        blames(contactd_get_mesh_info(client, none[i], &info), CONTACTD_NOT_FOUND, "mesh");
+        blames(contactd_get_mesh_geometry(client, none[i], &geometry), CONTACTD_NOT_FOUND, "mesh");
+        blames(contactd_remove_mesh(client, none[i]), CONTACTD_NOT_FOUND, "mesh");
+        blames(contactd_forget_mesh(client, none[i]), CONTACTD_NOT_FOUND, "mesh");
+    }
+    NULL_IS_REFUSED(contactd_list_meshes(client, NULL, &n), "out");
+    NULL_IS_REFUSED(contactd_list_meshes(client, &infos, NULL), "n");
+    NULL_IS_REFUSED(contactd_find_mesh(client, NULL, &info), "hash");
+    NULL_IS_REFUSED(contactd_find_mesh(client, "0123456789", NULL), "out");
+    NULL_IS_REFUSED(contactd_remove_mesh_by_hash(client, NULL), "hash");
+}
+
+static void test_scenes(void **state) {
+    (void)state;
+    contactd_settings settings;
+    contactd_scene_info info;
+    const contactd_scene_info *infos;
+    contactd_scene out;
+    size_t n;
+    contactd_settings_init(NULL);
+    contactd_settings_init(&settings);
+    NULL_IS_REFUSED(contactd_open_scene(client, "s", &settings, NULL), "out");
+    assert_int_equal(contactd_open_scene(client, NULL, NULL, &out), CONTACTD_OK);
+    settings.cookie = 0;
+    NULL_IS_REFUSED(contactd_open_scene(client, NULL, &settings, &out), "settings");
+    NULL_IS_REFUSED(contactd_configure(client, scene, &settings), "settings");
+    contactd_settings_init(&settings);
+    settings.resolution[1] = 4;
+    blames(contactd_configure(client, scene, &settings), CONTACTD_INVALID_ARGUMENT, "resolution");
+    contactd_settings_init(&settings);
+    settings.method = "";
+    blames(contactd_configure(client, scene, &settings), CONTACTD_UNSUPPORTED, "method");
+    assert_int_equal(contactd_configure(client, scene, NULL), CONTACTD_OK);
+    NULL_IS_REFUSED(contactd_get_scene_info(client, scene, NULL), "out");
+    NULL_IS_REFUSED(contactd_list_scenes(client, NULL, &n), "out");
+    NULL_IS_REFUSED(contactd_list_scenes(client, &infos, NULL), "n");
+    const contactd_scene none[] = {0, 99, UINT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        blames(contactd_configure(client, none[i], NULL), CONTACTD_NOT_FOUND, "scene");
+        blames(contactd_close_scene(client, none[i]), CONTACTD_NOT_FOUND, "scene");
+        blames(contactd_get_scene_info(client, none[i], &info), CONTACTD_NOT_FOUND, "scene");
+    }
+}
+
+static void test_bodies(void **state) {
+    (void)state;
+    contactd_body_options options;
+    contactd_body out;
+    contactd_body_options_init(NULL);
+    contactd_body_options_init(&options);
+    NULL_IS_REFUSED(contactd_add_body(client, scene, mesh, &options, NULL), "out");
+    blames(contactd_add_body(client, 0, mesh, &options, &out), CONTACTD_NOT_FOUND, "scene");
+    blames(contactd_add_body(client, scene, 0, &options, &out), CONTACTD_NOT_FOUND, "mesh");
+    options.n_ignore = 1;
+    NULL_IS_REFUSED(contactd_add_body(client, scene, mesh, &options, &out), "ignore");
+    options.ignore = (const contactd_body[]){99};
+    blames(contactd_add_body(client, scene, mesh, &options, &out), CONTACTD_NOT_FOUND, "ignore");
+    options.n_ignore = SIZE_MAX;
+    blames(contactd_add_body(client, scene, mesh, &options, &out), CONTACTD_OUT_OF_RANGE, "n_ignore");
+    options.cookie = 0;
+    NULL_IS_REFUSED(contactd_add_body(client, scene, mesh, &options, &out), "options");
+    blames(contactd_remove_body(client, scene, 0), CONTACTD_NOT_FOUND, "body");
+    blames(contactd_remove_body(client, scene, UINT32_MAX), CONTACTD_NOT_FOUND, "body");
+    blames(contactd_remove_body(client, 0, soft), CONTACTD_NOT_FOUND, "scene");
+}
+
+static void refuses_update(contactd_update update, contactd_code code, const char *field) {
+    const contactd_result *result;
+    contactd_ticket ticket;
+    blames(contactd_step(client, scene, &update, 1, NULL, &result), code, field);
+    assert_null(result);
+    blames(contactd_step_submit(client, scene, &update, 1, NULL, &ticket), code, field);
+    assert_int_equal(ticket, 0);
+}
+
+static void test_steps(void **state) {
+    (void)state;
+    contactd_step_options options;
+    const contactd_result *result;
+    contactd_ticket ticket;
+    contactd_step_options_init(NULL);
+    contactd_step_options_init(&options);
+    NULL_IS_REFUSED(contactd_step(client, scene, NULL, 0, &options, NULL), "out");
+    NULL_IS_REFUSED(contactd_step_submit(client, scene, NULL, 0, &options, NULL), "out");
+    NULL_IS_REFUSED(contactd_step_wait(client, 1, NULL), "out");
+    NULL_IS_REFUSED(contactd_step(client, scene, NULL, 1, &options, &result), "updates");
+    NULL_IS_REFUSED(contactd_step_submit(client, scene, NULL, 1, NULL, &ticket), "updates");
+    blames(contactd_step_wait(client, 0, &result), CONTACTD_NOT_FOUND, "ticket");
+    blames(contactd_step_wait(client, UINT64_MAX, &result), CONTACTD_NOT_FOUND, "ticket");
+    blames(contactd_step(client, 0, NULL, 0, NULL, &result), CONTACTD_NOT_FOUND, "scene");
+    const contactd_update pose = contactd_move(hard, (const double[12]){1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0});
+    blames(contactd_step(client, scene, &pose, SIZE_MAX, NULL, &result), CONTACTD_OUT_OF_RANGE, "n_updates");
+    options.cookie = 0;
+    NULL_IS_REFUSED(contactd_step(client, scene, NULL, 0, &options, &result), "options");
+
+    assert_true(isnan(contactd_move(hard, NULL).pose[0])); /* which servers refuse, naming the pose */
+    refuses_update(contactd_deform(soft, NULL, 4), CONTACTD_INVALID_ARGUMENT, "positions");
+    refuses_update(contactd_deform(soft, positions, 3), CONTACTD_WRONG_LENGTH, "positions");
+    refuses_update(contactd_deform(soft, positions, SIZE_MAX), CONTACTD_OUT_OF_RANGE, "count");
+    refuses_update(contactd_deform(0, positions, 4), CONTACTD_NOT_FOUND, "body");
+    refuses_update(contactd_deform(hard, positions, 4), CONTACTD_CONFLICT, "positions");
+    refuses_update((contactd_update){.body = soft}, CONTACTD_INVALID_ARGUMENT, "kind");
+    refuses_update((contactd_update){.body = soft, .kind = (contactd_update_kind)99}, CONTACTD_INVALID_ARGUMENT,
+                   "kind");
+    for (contactd_update_kind kind = CONTACTD_RANGES; kind <= CONTACTD_INDEXED; kind++) {
+        contactd_update update = {.body = soft, .kind = kind, .count = 2, .n_indices = 2};
+        refuses_update(update, CONTACTD_INVALID_ARGUMENT, "positions");
+        update.positions = positions;
+        refuses_update(update, CONTACTD_INVALID_ARGUMENT, "indices");
+        update.indices = triangles;
+        update.n_indices = UINT64_MAX;
+        refuses_update(update, CONTACTD_OUT_OF_RANGE, "n_indices");
+        update.n_indices = 2;
+        update.count = UINT64_MAX;
+        refuses_update(update, CONTACTD_OUT_OF_RANGE, "count");
+    }
+    assert_int_equal(contactd_step(client, scene, NULL, 0, NULL, &result), CONTACTD_OK);
+    assert_non_null(result);
+}
+
+static void test_snapshots(void **state) {
+    (void)state;
+    contactd_snapshot_options options;
+    const void *png;
+    size_t size;
+    contactd_snapshot_options_init(NULL);
+    contactd_snapshot_options_init(&options);
+    NULL_IS_REFUSED(contactd_snapshot(client, scene, &options, NULL, &size), "png");
+    NULL_IS_REFUSED(contactd_snapshot(client, scene, &options, &png, NULL), "size");
+    NULL_IS_REFUSED(contactd_snapshot_by_id(client, 1, &options, NULL, &size), "png");
+    NULL_IS_REFUSED(contactd_snapshot_by_id(client, 1, &options, &png, NULL), "size");
+    blames(contactd_snapshot(client, 0, &options, &png, &size), CONTACTD_NOT_FOUND, "scene");
+    options.contact[0] = 99;
+    blames(contactd_snapshot(client, scene, &options, &png, &size), CONTACTD_NOT_FOUND, "body");
+    options.cookie = 0;
+    NULL_IS_REFUSED(contactd_snapshot(client, scene, &options, &png, &size), "options");
+    NULL_IS_REFUSED(contactd_snapshot_by_id(client, 1, &options, &png, &size), "options");
+}
+
+static void test_names_and_products(void **state) {
+    (void)state;
+    const int numbers[] = {-1, 99, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(contactd_code_name((contactd_code)numbers[i]));
+        assert_non_null(contactd_code_text((contactd_code)numbers[i]));
+        assert_non_null(contactd_warning_name((contactd_warning_code)numbers[i]));
+        assert_non_null(contactd_warning_text((contactd_warning_code)numbers[i]));
+        assert_string_equal(contactd_phase_name(numbers[i]), "");
+    }
+    const contactd_contact contact = {.bodies = {1, 2}};
+    const double *in[2] = {NULL, NULL};
+    double *out[2] = {NULL, NULL};
+    contactd_stiffness_product(NULL, 1, in, out);
+    contactd_stiffness_product(&contact, 1, NULL, out);
+    contactd_stiffness_product(&contact, 1, in, NULL);
+    contactd_stiffness_product(&contact, 1, in, out);
+}
+
+/* This file names every exported function. */
+static void test_all_functions_are_here(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    FILE *file = fopen("tests/unit/client_c/test_arguments.c", "r");
+    FILE *exports = fopen("client_c/contactd.exports", "r");
+    if (!file || !exports) skip(); /* not run from the root of the tree */
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    char name[128];
+    int n = 0;
+    for (char call[130]; fscanf(exports, "%126s", name) == 1; n++) {
+        snprintf(call, sizeof call, "%s(", name);
+        if (!strstr(text, call)) fail_msg("%s is not tested", name);
+    }
+    assert_true(n > 40);
+    fclose(file);
+    fclose(exports);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_client),
+        cmocka_unit_test(test_connecting),
+        cmocka_unit_test(test_client),
+        cmocka_unit_test(test_meshes),
+        cmocka_unit_test(test_scenes),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_snapshots),
+        cmocka_unit_test(test_names_and_products),
+        cmocka_unit_test(test_all_functions_are_here),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
