@@ -239,6 +239,40 @@ static command *in_flight_step(const scene *scene, uint64_t number) {
     return NULL;
 }
 
+/* Takes the place of the step, or repeat, of the same number. Always false: it is not to be queued by itself. */
+static bool supersede(command *command, submit_outcome *outcome, struct command **displaced) {
+    struct command *first = in_flight_step(command->target, command->in.step.sequence);
+    *displaced = first->follower;
+    if (*displaced) (*displaced)->superseded = true;
+    first->superseded = true;
+    first->follower = command;
+    *outcome = SUBMIT_QUEUED;
+    return false;
+}
+
+/* By the scene's last answer; before there is one, by the most that the scene can have: 60 bytes a vertex, of which
+ * there are half as many as triangles, and 53 bytes a span. */
+static uint64_t expected_answer_bytes(const scene *scene, uint32_t want) {
+    if (scene->sequence.newest) return scene->sequence.newest->bytes;
+    const uint32_t *n = scene->record.settings.resolution;
+    uint64_t rays = (uint64_t)n[0] * n[1] + (uint64_t)n[1] * n[2] + (uint64_t)n[2] * n[0];
+    uint64_t entries = want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES) ? 30 * scene->triangles : 0;
+    return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0);
+}
+
+/* Whether the client can take the answer of a new step. */
+static bool has_answer_room(scheduler *scheduler, command *command) {
+    uint64_t room = command->in.step.answer_room;
+    command->expected_bytes = expected_answer_bytes(command->target, command->in.step.want);
+    if (room == 0 || command->expected_bytes <= room) return true;
+    busy(scheduler, command,
+         "its answer is expected to have %" PRIu64
+         " bytes, and the answers that this client has not read leave room for "
+         "%" PRIu64 " (--unread-per-client, --unread-memory): read them first",
+         command->expected_bytes, room);
+    return false;
+}
+
 /* A numbered step: true if it is to be queued, as the next one or as a repeat of one whose answer is kept (is_repeat);
  * else it was dealt with, and *outcome tells how. */
 static bool should_queue_step(scheduler *scheduler, command *command, submit_outcome *outcome,
@@ -257,23 +291,15 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
     case SEQUENCE_NEW:
         return true;
     case SEQUENCE_KEPT:
+        if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);
         step_answer_release(&command->answer);
         command->answer = step_answer_retain(kept);
         command->is_repeat = true;
         return true;
-    case SEQUENCE_IN_FLIGHT: {
-        struct command *first = in_flight_step(command->target, number);
-        if (!first) {
-            return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
-                               "step %" PRIu64 " is neither waiting nor answered", number);
-        }
-        *displaced = first->follower;
-        if (*displaced) (*displaced)->superseded = true;
-        first->superseded = true;
-        first->follower = command;
-        *outcome = SUBMIT_QUEUED;
-        return false;
-    }
+    case SEQUENCE_IN_FLIGHT:
+        if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);
+        return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
+                           "step %" PRIu64 " is neither waiting nor answered", number);
     case SEQUENCE_FORGOTTEN:
         return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
                            "step %" PRIu64 " was answered, and its answer is no longer kept (kept: %" PRIu64
@@ -318,8 +344,9 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         }
         if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
         if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
-        if (!has_room(scheduler, command)) {
-            if (numbered && !command->is_repeat) sequence_refuse(&scene->sequence, command->in.step.sequence);
+        if (!command->is_repeat &&
+            !(has_room(scheduler, command) && (!numbered || has_answer_room(scheduler, command)))) {
+            if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
             return SUBMIT_REFUSED;
         }
     } else if (scene->closing) {
@@ -367,6 +394,7 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->superseded = command->is_repeat = false;
     command->next = command->follower = NULL;
     command->answer = NULL;
+    command->expected_bytes = 0;
     command->submitted_ns = clock_ns();
     if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;

@@ -21,8 +21,9 @@
  *   - A step refused at the door (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
  *     decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are
  *     refused as BUSY too.
- *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. It is admitted, and
- *     waits in the scene's queue, like a step, as to encode a large answer takes long. Kept are each scene's newest
+ *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. It waits in
+ *     the scene's queue like a step, as to encode a large answer takes long, but is never BUSY: clients take that for a
+ *     number that was not used. A second repeat takes the place of the first. Kept are each scene's newest
  * answer and the newest max_in_flight answers of the session; an older number is a CONFLICT. Kept answers share the
  * memory limit of scenes, and a session's may take a quarter of it; where there is no room the oldest go first.
  *   - A repeat of a number in flight takes the first request's place: one answer, to the newest requester. The older
@@ -141,6 +142,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             double tolerance;     /* m^3; 0: none */
             const ct_update *updates;
             size_t n_updates;
+            uint64_t answer_room; /* bytes: a new step is BUSY if its answer is expected to be larger; 0: no limit */
         } step;
         struct {
             ct_snapshot_options options;
@@ -164,7 +166,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             bool cached;
         } step;
     } out;
-    bool superseded; /* a repeat took its place: do not answer */
+    bool superseded;         /* a repeat took its place: do not answer */
+    uint64_t expected_bytes; /* STEP that was queued: of its answer, by its scene's last one or its scene's size */
 
     /* The scheduler's own. */
     command *next;

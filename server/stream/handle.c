@@ -308,16 +308,31 @@ static bool fill_command(request *request, server_error *error) {
     }
 }
 
+/* Counts the expected answer. Once the command is queued, another thread may finish the request, but this one answers
+ * it and takes the count back. */
+static submit_outcome submit_counted(stream *stream, request *request) {
+    submit_outcome outcome = scheduler_submit(stream->service->scheduler, &request->command);
+    if (outcome != SUBMIT_QUEUED || request->message.type != WIRE_STEP) return outcome;
+    request->expected_bytes = request->command.expected_bytes;
+    peer_expect(request->peer, request->expected_bytes);
+    return outcome;
+}
+
 static void submit(stream *stream, request *request) {
     const wire_message *message = &request->message;
     request->command.received_ns = request->received_ns;
     if (message->type == WIRE_STEP && message->u.step.deadline_us) {
         request->command.deadline_ns = request->received_ns + message->u.step.deadline_us * UINT64_C(1000);
     }
+    if (message->type == WIRE_STEP) {
+        uint64_t room = peer_answer_room(request->peer);
+        request->command.in.step.answer_room = room ? room : 1;
+    }
     stream->out++;
-    switch (scheduler_submit(stream->service->scheduler, &request->command)) {
+    switch (submit_counted(stream, request)) {
     case SUBMIT_REFUSED:
         stream->out--;
+        if (request->command.error.code == CONTACTD_BUSY) peer_note_refusal(request->peer);
         refuse(stream, request, &request->command.error);
         break;
     case SUBMIT_DONE:
@@ -364,7 +379,8 @@ static bool needs_session(wire_type type) {
 }
 
 static bool check_unanswered(stream *stream, const request *request, server_error *error) {
-    if (peer_must_read(request->peer)) {
+    /* A step is refused by the scheduler, and only if it is new: a repeat of one that was computed is never BUSY. */
+    if (request->message.type != WIRE_STEP && peer_answer_room(request->peer) == 0) {
         peer_note_refusal(request->peer);
         server_fail(error, CONTACTD_BUSY, "answers", "",
                     "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64

@@ -54,7 +54,8 @@ typedef struct request {
     server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */
     frame_owner *ahead; /* Step: the answer was encoded before it came to the I/O thread, or NULL */
     wire_encoded encoded;
-    bool must_read; /* Step: the client must read other answers before this one is encoded */
+    bool is_overfull;        /* Step: the client has far too many unread answers for this one to be encoded */
+    uint64_t expected_bytes; /* Step: of its answer, counted at the peer */
     struct request *next;
 } request;
 
@@ -116,9 +117,9 @@ void reply_no_memory(stream *stream, request *request);
 /* Encodes with any encoder, on any thread. */
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
                  wire_encoded *encoded);
-/* The client has so many bytes of other answers to read that this one of `bytes` cannot wait behind them. */
-void reply_must_read(stream *stream, request *request, uint64_t bytes);
-/* Hands the frames to ZeroMQ without waiting. Releases the owner. */
+/* For answers that the client can ask for again as if it had not: BUSY if this one of `bytes` has no room. */
+bool reply_has_room(stream *stream, request *request, uint64_t bytes);
+/* Hands the frames to ZeroMQ without waiting; cuts the connection if it is overfull. Releases the owner. */
 void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner);
 /* One reference. header_size: of a header that send_encoded copies into it; 0 where an encoder of its own will hold it.
  * NULL: no memory. */

@@ -23,6 +23,8 @@
 enum {
     UNFINISHED_MESSAGES = 4, /* unfinished bytes of all connections, in --max-message */
     LOG_LINES_PER_S = 10,
+    OVERFULL = 2,         /* times its limit that a client's unread answers may be where they were underestimated */
+    OVERFULL_READING = 8, /* the same of one that reads */
 };
 #define MILLISECOND_NS UINT64_C(1000000)
 /* Two looks at the process's memory. A sender on the same machine moves some 2 GB/s, so 40 MB pass unseen. */
@@ -59,7 +61,8 @@ struct peer {
     uint64_t received_at_scan;
     uint64_t unfinished;    /* bytes, at the last scan */
     uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
-    uint64_t read_ns;       /* when it had last read READ_BYTES, or had nothing left to read */
+    uint64_t expected;      /* bytes of answers to steps that are queued or running */
+    atomic_uint_fast64_t read_ns; /* when it had last read READ_BYTES, or had nothing left to read */
     uint64_t acked_then, unread_then;
 };
 
@@ -101,7 +104,8 @@ static peer *peer_new(peers *peers, int fd) {
     peer->fd = fd;
     peer->cookie = socket_cookie(fd);
     peer->is_tcp = is_tcp_socket(fd);
-    peer->accepted_ns = peer->read_ns = clock_ns();
+    peer->accepted_ns = clock_ns();
+    atomic_init(&peer->read_ns, peer->accepted_ns);
     return peer;
 }
 
@@ -311,20 +315,28 @@ uint64_t peers_unread_bytes(const peers *peers) {
     return atomic_load_explicit(&peers->unread, memory_order_relaxed);
 }
 
-bool peer_may_send(const peer *peer, uint64_t bytes) {
+uint64_t peer_answer_room(const peer *peer) {
     const peers_limits *limits = &peer->peers->limits;
-    uint64_t unread = peer_unread_bytes(peer);
-    if (bytes <= SMALL_ANSWER) return true;
-    if (peers_unread_bytes(peer->peers) > limits->unread) return false;
-    return unread == 0 || unread + bytes <= limits->unread_per_client;
+    uint64_t bytes = peer_unread_bytes(peer) + peer->expected, all = peers_unread_bytes(peer->peers);
+    if (bytes == 0) return all > limits->unread ? SMALL_ANSWER : UINT64_MAX;
+    /* A client that reads has less than its part of the total waiting, and need not stop for those that do not. */
+    if (all > limits->unread && bytes > limits->unread / 64) return 0;
+    return bytes < limits->unread_per_client ? limits->unread_per_client - bytes : 0;
 }
 
-bool peer_must_read(const peer *peer) {
-    const peers_limits *limits = &peer->peers->limits;
-    uint64_t unread = peer_unread_bytes(peer);
-    /* A client that reads has less than its part of the total waiting, and need not stop for those that do not. */
-    bool is_part_of_flood = peers_unread_bytes(peer->peers) > limits->unread && unread > limits->unread / 64;
-    return unread > limits->unread_per_client || is_part_of_flood;
+void peer_expect(peer *peer, uint64_t bytes) {
+    peer->expected += bytes;
+}
+
+void peer_unexpect(peer *peer, uint64_t bytes) {
+    peer->expected -= bytes;
+}
+
+bool peer_is_overfull(const peer *peer, uint64_t bytes) {
+    uint64_t unread = peer_unread_bytes(peer), limit = peer->peers->limits.unread_per_client;
+    uint64_t read_ns = atomic_load_explicit(&peer->read_ns, memory_order_relaxed), now = clock_ns();
+    bool reads = now < read_ns + PATIENCE_AT_LIMIT_NS;
+    return unread > 0 && unread + bytes > (reads ? OVERFULL_READING : OVERFULL) * limit;
 }
 
 void peer_charge(peer *peer, uint64_t bytes) {
@@ -353,12 +365,14 @@ void peers_cut_full(peers *peers, peer *peer) {
 
 static void note_reading(peer *peer, uint64_t now, uint64_t acked) {
     uint64_t unread = peer_unread_bytes(peer);
-    if (unread == 0 || unread < peer->unread_then || acked - peer->acked_then >= READ_BYTES) {
+    bool has_read = peer->is_tcp ? acked - peer->acked_then >= READ_BYTES : unread + READ_BYTES <= peer->unread_then;
+    if (unread == 0 || has_read) {
         peer->read_ns = now;
         peer->acked_then = acked;
+        peer->unread_then = unread;
     }
-    if (unread == 0) peer->is_refused = false;
-    peer->unread_then = unread;
+    if (unread > peer->unread_then) peer->unread_then = unread;
+    if (unread == 0 && peer->expected == 0) peer->is_refused = false;
 }
 
 static void cut_if_unread(peers *peers, peer *peer, uint64_t now) {
@@ -371,7 +385,8 @@ static void cut_if_unread(peers *peers, peer *peer, uint64_t now) {
 
 static void cut_largest_unread(peers *peers, peer *largest, uint64_t now) {
     uint64_t unread = peers_unread_bytes(peers), limit = peers->limits.unread;
-    if (!largest || unread <= limit || now - largest->read_ns < PATIENCE_AT_LIMIT_NS) return;
+    if (!largest || unread <= limit) return;
+    if (unread <= 2 * limit && now - largest->read_ns < PATIENCE_AT_LIMIT_NS) return;
     cut(peers, largest, METRICS_CUT_UNREAD,
         "%" PRIu64 " bytes of answers are unread, more than %" PRIu64 " (--unread-memory); most of them, %" PRIu64
         ", are this client's",

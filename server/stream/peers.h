@@ -53,10 +53,15 @@ void peer_note_frame(peer *peer, size_t bytes);
 /* It belongs to a session: where connections become too many, those without one are cut first. */
 void peer_note_session(peer *peer);
 
-/* Whether an answer of so many bytes may be handed to libzmq now. Any thread. */
-bool peer_may_send(const peer *peer, uint64_t bytes);
-/* Whether the connection must read before it may ask for more. */
-bool peer_must_read(const peer *peer);
+/* Bytes that the answer to a new request may have, as unread answers and those expected leave room. UINT64_MAX where
+ * there are none: one answer of any size may always wait. */
+uint64_t peer_answer_room(const peer *peer);
+/* An answer of so many bytes is expected, or no longer. */
+void peer_expect(peer *peer, uint64_t bytes);
+void peer_unexpect(peer *peer, uint64_t bytes);
+/* Whether so many bytes more would be far beyond the connection's limit: twice it, or 8 times while the client reads.
+ * What is computed cannot be refused any more then, and the connection must be cut. Any thread. */
+bool peer_is_overfull(const peer *peer, uint64_t bytes);
 /* An answer of so many bytes is about to be handed to libzmq; it has let go of one. Any thread. */
 void peer_charge(peer *peer, uint64_t bytes);
 void peer_discharge(peer *peer, uint64_t bytes);
@@ -72,7 +77,8 @@ void peers_cut_full(peers *peers, peer *peer);
 
 /* Looks at all connections when it is due, and cuts those
  *   - that have got BUSY because of unread answers, and have then read next to nothing for 10 s;
- *   - that have read next to nothing for 1 s while the unread answers of all exceed `unread`, the largest first;
+ *   - that have read next to nothing for 1 s while the unread answers of all exceed `unread`, the largest first, and
+ *     where they are twice that, without waiting;
  *   - whose unfinished message exceeds twice max_message, and the largest where all unfinished ones exceed the total.
  *     Over ipc:// there are no counts: an ipc:// connection is cut if the process grows by that total while it
  * completes no message. Clients connect again by themselves. is_drained: the socket has no complete message left.

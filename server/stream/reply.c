@@ -77,8 +77,9 @@ static void send_frames(stream *stream, request *request, const wire_encoded *en
 }
 
 void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner) {
-    if (!owner->charged_bytes && !peer_may_send(request->peer, bytes_of(encoded))) {
-        reply_must_read(stream, request, bytes_of(encoded));
+    if (!owner->charged_bytes && peer_is_overfull(request->peer, bytes_of(encoded))) {
+        peers_cut_full(stream->peers, request->peer);
+        metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
     } else {
         if (!owner->charged_bytes) frame_owner_charge(owner, encoded);
         send_frames(stream, request, encoded, owner);
@@ -86,19 +87,20 @@ void send_encoded(stream *stream, request *request, const wire_encoded *encoded,
     frame_owner_release(owner);
 }
 
-void reply_must_read(stream *stream, request *request, uint64_t bytes) {
-    const config *config = stream->service->config;
+bool reply_has_room(stream *stream, request *request, uint64_t bytes) {
+    uint64_t room = peer_answer_room(request->peer);
+    if (bytes <= room || bytes <= WIRE_INLINE_BYTES) return true;
     server_error error = {0};
     server_fail(&error, CONTACTD_BUSY, "answer", "",
-                "the answer has %" PRIu64 " bytes, but %" PRIu64 " bytes of answers to this client and %" PRIu64
-                " to all are unread (at most %" PRIu64 ", --unread-per-client, and %" PRIu64
-                ", --unread-memory): read them, then send the same request again",
-                bytes, peer_unread_bytes(request->peer), peers_unread_bytes(stream->peers), config->unread_per_client,
-                config->unread_memory);
+                "the answer has %" PRIu64
+                " bytes, and the answers that this client has not read leave room for %" PRIu64
+                " (--unread-per-client, --unread-memory): read them, then send the same request again",
+                bytes, room);
     error.retry_after_ms = 50;
     peer_note_refusal(request->peer);
     metrics_add(stream->service->metrics, METRICS_BUSY, 1);
     reply_error(stream, request, request->message.request, &error, true);
+    return false;
 }
 
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
@@ -222,6 +224,7 @@ void reply_geometry(stream *stream, request *request, const mesh_record *record,
                             }};
     wire_encoded encoded;
     if (!encode(stream, request, WIRE_MESH_GEOMETRY, &message, &encoded)) return;
+    if (!reply_has_room(stream, request, bytes_of(&encoded))) return;
     frame_owner *owner = own_copy(stream, request, &encoded);
     if (!owner) return;
     owner->mesh = ct_mesh_retain(mesh);
@@ -300,7 +303,9 @@ void reply_picture(stream *stream, request *request) {
                             }};
     wire_encoded encoded;
     frame_owner *owner = NULL;
-    if (encode(stream, request, WIRE_SNAPSHOT, &message, &encoded)) owner = own_copy(stream, request, &encoded);
+    if (encode(stream, request, WIRE_SNAPSHOT, &message, &encoded) &&
+        reply_has_room(stream, request, bytes_of(&encoded)))
+        owner = own_copy(stream, request, &encoded);
     if (!owner) {
         free(picture->png);
         return;

@@ -114,8 +114,8 @@ void reply_step_ahead(request *request) {
     const step_answer *answer = command->superseded ? NULL : command->out.step.answer;
     const ct_result *result = answer ? step_answer_result(answer) : NULL;
     if (!result || !is_slow_to_encode(result)) return;
-    request->must_read = !peer_may_send(request->peer, step_answer_bytes(answer));
-    if (request->must_read) return;
+    request->is_overfull = peer_is_overfull(request->peer, step_answer_bytes(answer));
+    if (request->is_overfull) return;
     frame_owner *owner = frame_owner_new(request, 0);
     if (!owner) return;
     wire_contact *contacts = NULL;
@@ -132,8 +132,9 @@ void reply_step_ahead(request *request) {
 }
 
 void reply_step(stream *stream, request *request) {
-    if (request->must_read) {
-        reply_must_read(stream, request, step_answer_bytes(request->command.out.step.answer));
+    if (request->is_overfull) {
+        peers_cut_full(stream->peers, request->peer);
+        metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
         return;
     }
     if (request->ahead) {

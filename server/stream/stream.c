@@ -53,7 +53,8 @@ static request *new_request(stream *stream) {
     }
     zmq_msg_init(&request->client);
     request->peer = NULL;
-    request->must_read = false;
+    request->is_overfull = false;
+    request->expected_bytes = 0;
     request->n_frames = 0;
     request->bytes = 0;
     request->next = NULL;
@@ -71,6 +72,7 @@ void stream_free_request(request *request) {
     size_t allocated = allocated_bytes(request);
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
+    if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
     peer_release(&request->peer);
     stream->unanswered_bytes -= request->bytes;
     if (stream->n_spare >= KEEP_SPARE || stream->spare_bytes + allocated > KEEP_SPARE_BYTES) {

@@ -247,37 +247,74 @@ static void test_deadline(void **state) {
     forget(&next, 1);
 }
 
-/* A repeat of an answered step counts in the queue and among the session's steps in flight. */
-static void test_repeats_are_admitted(void **state) {
+/* A repeat of an answered step waits in the scene's queue and counts as a step in flight. Of several the newest is
+ * answered, and none is BUSY: clients take BUSY for a number that was not used. */
+static void test_repeats_wait_their_turn(void **state) {
     world *world = *state;
     uint64_t session = open_session(world), scene = open_scene(world, session, 8);
-    command first, repeats[IN_FLIGHT], extra;
-    assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
+    command steps[IN_FLIGHT], repeats[3], extra;
+    for (int i = 0; i < 2; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
     scheduler_kick(world->scheduler);
-    wait_for(world, 1);
+    wait_for(world, 2);
     n_done = 0;
-    for (int i = 0; i < IN_FLIGHT; i++) {
+    for (int i = 2; i < IN_FLIGHT; i++) assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    for (int i = 0; i < 3; i++) {
         repeats[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
         repeats[i].in.step.sequence = 1;
         repeats[i].deadline_ns = 1; /* the answer is there, so no deadline matters */
         assert_int_equal(scheduler_submit(world->scheduler, &repeats[i]), SUBMIT_QUEUED);
     }
-    assert_int_equal(step(world, &extra, session, scene, 1), SUBMIT_REFUSED);
-    assert_int_equal(extra.error.code, CONTACTD_BUSY);
-    scheduler_kick(world->scheduler);
-    wait_for(world, IN_FLIGHT);
-    for (int i = 0; i < IN_FLIGHT; i++) {
-        assert_true(repeats[i].out.step.cached);
-        assert_ptr_equal(repeats[i].out.step.answer, first.out.step.answer);
-    }
-    forget(repeats, IN_FLIGHT);
-    /* A repeat that was refused keeps no later step back. */
+    assert_int_equal(n_done, 1); /* the second is out: the third took its place */
     assert_int_equal(step(world, &extra, session, scene, 2), SUBMIT_QUEUED);
+    command refused;
+    assert_int_equal(step(world, &refused, session, scene, IN_FLIGHT + 1), SUBMIT_REFUSED);
+    assert_int_equal(refused.error.code, CONTACTD_BUSY);
+    scheduler_kick(world->scheduler);
+    wait_for(world, IN_FLIGHT - 2 + 3 + 1);
+    assert_true(repeats[0].superseded && repeats[1].superseded && !repeats[2].superseded);
+    assert_true(repeats[2].out.step.cached);
+    assert_ptr_equal(repeats[2].out.step.answer, steps[0].out.step.answer);
+    assert_ptr_equal(extra.out.step.answer, steps[1].out.step.answer);
+    assert_null(repeats[0].out.step.answer);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), IN_FLIGHT);
+    forget(&repeats[2], 1);
+    forget(&extra, 1);
+    forget(steps, IN_FLIGHT);
+}
+
+/* A new step whose answer would not fit into what its client may leave unread is BUSY, and so are those behind it; a
+ * repeat is answered whatever its size. */
+static void test_answers_that_have_no_room(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8);
+    command first, second, repeat;
+    assert_int_equal(step(world, &first, session, scene, 1), SUBMIT_QUEUED);
+    assert_true(first.expected_bytes >= sizeof(ct_result)); /* of an empty scene */
     scheduler_kick(world->scheduler);
     wait_for(world, 1);
-    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 2);
-    forget(&extra, 1);
+    uint64_t bytes = step_answer_bytes(first.out.step.answer);
+    second = (command){.kind = COMMAND_STEP, .session = session, .scene = scene, .done = note_done};
+    second.in.step.sequence = 2;
+    second.in.step.answer_room = bytes - 1;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_REFUSED);
+    assert_int_equal(second.error.code, CONTACTD_BUSY);
+    assert_non_null(strstr(second.error.message, "--unread-per-client"));
+    second.in.step.sequence = 3;
+    second.in.step.answer_room = bytes;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_REFUSED);
+    assert_int_equal(second.error.code, CONTACTD_BUSY);
+    repeat = second;
+    repeat.in.step.sequence = 1;
+    repeat.in.step.answer_room = 1;
+    assert_int_equal(scheduler_submit(world->scheduler, &repeat), SUBMIT_QUEUED);
+    second.in.step.sequence = 2;
+    assert_int_equal(scheduler_submit(world->scheduler, &second), SUBMIT_QUEUED);
+    assert_int_equal(second.expected_bytes, bytes);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 3);
     forget(&first, 1);
+    forget(&second, 1);
+    forget(&repeat, 1);
 }
 
 /* A deadline that passed before the step was submitted, while its message waited to be received. */
@@ -547,7 +584,8 @@ int main(void) {
         WITH_WORLD(test_repeat_in_flight_takes_over),
         WITH_WORLD(test_busy),
         WITH_WORLD(test_deadline),
-        WITH_WORLD(test_repeats_are_admitted),
+        WITH_WORLD(test_repeats_wait_their_turn),
+        WITH_WORLD(test_answers_that_have_no_room),
         WITH_WORLD(test_deadline_before_submission),
         WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
