@@ -39,6 +39,10 @@ bool server_code_retry(contactd_code code) {
     return facts_of(code)->retry;
 }
 
+bool server_error_may_retry(const server_error *error) {
+    return server_code_retry(error->code) || error->retry_after_ms > 0;
+}
+
 bool server_fail(server_error *error, contactd_code code, const char *object, const char *field, const char *format,
                  ...) {
     if (!error || error->code != CONTACTD_OK) return false;

@@ -13,11 +13,13 @@
 #include "proto/errors.h"
 
 typedef struct server_error {
-    contactd_code code;      /* CONTACTD_OK: no error */
-    char object[96];         /* "scene 17", "mesh 3 \"bunny\"", "body 4"; may be empty */
-    char field[48];          /* "positions"; may be empty */
-    char message[512];       /* expected, actual, remedy */
-    uint32_t retry_after_ms; /* BUSY: when a retry is likely to be admitted; 0: no hint */
+    contactd_code code; /* CONTACTD_OK: no error */
+    char object[96];    /* "scene 17", "mesh 3 \"bunny\"", "body 4"; may be empty */
+    char field[48];     /* "positions"; may be empty */
+    char message[512];  /* expected, actual, remedy */
+    /* When a retry is likely to succeed; 0: no hint. With LIMIT_EXCEEDED: what others hold now is in the way, and may
+     * be gone by then. Without it, the request alone exceeds the limit. */
+    uint32_t retry_after_ms;
 } server_error;
 
 /* Fills *error (may be NULL) and returns false, so that a failing function can `return server_fail(...)`. */
@@ -34,5 +36,7 @@ const char *server_code_name(contactd_code code); /* "NOT_FOUND" */
 const char *server_code_text(contactd_code code);
 int server_code_http(contactd_code code);
 bool server_code_retry(contactd_code code);
+/* Whether the same request may succeed later: by its code, or because retry_after_ms says when. */
+bool server_error_may_retry(const server_error *error);
 
 #endif

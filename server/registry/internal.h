@@ -22,6 +22,9 @@ struct registry {
     uint32_t n_sessions, session_room;
 };
 
+/* What others hold is in the way of a request: it may succeed when so long has passed. */
+enum { RETRY_AFTER_MS = 1000 };
+
 /* meshes.c */
 void registry_free_meshes(registry *registry);
 void registry_refresh_mesh_bytes(registry *registry); /* with the lock held: mesh_bytes as of now */

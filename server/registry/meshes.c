@@ -91,10 +91,12 @@ static bool make_room(registry *registry, uint64_t need, slots *evicted, const c
         if (entry->bodies) in_use += entry->info.bytes;
     }
     if (need > limit || in_use > limit - need) {
-        return server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
-                           "the mesh needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
-                           " that --mesh-memory allows: close scenes, or start the server with more",
-                           need, in_use, limit);
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
+                    "the mesh needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
+                    " that --mesh-memory allows: close scenes, or start the server with more",
+                    need, in_use, limit);
+        if (error && need <= limit) error->retry_after_ms = RETRY_AFTER_MS;
+        return false;
     }
     while (registry->mesh_bytes > limit - need) {
         mesh_entry *entry = least_recently_used(registry);

@@ -25,6 +25,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     if (registry->scenes.used >= registry->limits.max_scenes) {
         server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
                     "%" PRIu32 " scenes are open, which is the limit (--max-scenes)", registry->scenes.used);
+        if (error) error->retry_after_ms = RETRY_AFTER_MS;
     } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");
     } else {
@@ -235,10 +236,12 @@ bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *obj
     uint64_t held = registry->kept.scene_bytes + registry->kept.kept_bytes, limit = registry->limits.scene_bytes;
     pthread_mutex_unlock(&registry->lock);
     if (held <= limit && bytes <= limit - held) return true;
-    return server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
-                       "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
-                       " that --scene-memory allows: close scenes, or start the server with more",
-                       bytes, held, limit);
+    server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
+                "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
+                " that --scene-memory allows: close scenes, or start the server with more",
+                bytes, held, limit);
+    if (error && bytes <= limit) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
 }
 
 void registry_free_scenes(registry *registry) {

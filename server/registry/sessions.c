@@ -107,6 +107,7 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
         good =
             server_fail(error, CONTACTD_LIMIT_EXCEEDED, "session", "",
                         "%" PRIu32 " clients are connected, which is the limit (--max-sessions)", registry->n_sessions);
+        if (error) error->retry_after_ms = RETRY_AFTER_MS;
     }
     while (good && (session->token == 0 || registry->sessions[place_of(registry, session->token)])) {
         if (getrandom(&session->token, sizeof session->token, 0) != sizeof session->token) {

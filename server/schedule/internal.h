@@ -68,8 +68,9 @@ struct scheduler {
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t idle;  /* drain: something ended */
     bool draining, ending;
-    uint32_t depth; /* commands waiting or running */
-    bool lost;      /* a device is, and on_lost was called */
+    uint32_t depth;           /* commands waiting or running */
+    uint32_t n_busy_sessions; /* that have any of them */
+    bool lost;                /* a device is, and on_lost was called */
 
     uint32_t n_runners; /* [fixed] */
     runner runners[];   /* a device's stand together, in the order of schedule_lane */
@@ -92,6 +93,8 @@ void *scheduler_worker(void *runner);
 void scheduler_wake(runner *runner);                /* with the lock held: if something is ready and nobody runs it */
 bool scheduler_is_idle(const scheduler *scheduler); /* with the lock held: nobody runs anything */
 void command_let_go(command *command);              /* drops what an admitted command held */
+/* schedule.c; with the lock held: an admitted command no longer counts anywhere */
+void scheduler_uncount(scheduler *scheduler, command *command);
 
 /* commands.c; on any thread, without the lock */
 bool command_open(scheduler *scheduler, command *command);

@@ -104,14 +104,31 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     return NULL;
 }
 
-static void refuse_command(command *command) {
+static void refuse_command(command *command, const server_error *error) {
     struct command *follower = command->follower, *asker = follower ? follower : command;
-    server_fail(&asker->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    asker->error = *error;
     command_let_go(command);
     command->done(command);
     if (!follower) return;
     command_let_go(follower);
     follower->done(follower);
+}
+
+/* A list of commands that were taken out of the queues. Without the lock. */
+static void refuse_commands(command *first, const server_error *error) {
+    for (command *command = first, *next; command; command = next) {
+        next = command->next;
+        refuse_command(command, error);
+    }
+}
+
+void scheduler_uncount(scheduler *scheduler, command *command) {
+    session *asker = command->asker;
+    if (command->kind == COMMAND_STEP) atomic_fetch_sub(&asker->in_flight, 1);
+    if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
+    atomic_fetch_sub(&command->target->pending, 1);
+    scheduler->runners[command->runner].depth--;
+    scheduler->depth--;
 }
 
 static struct timespec time_in(uint64_t ms) {
@@ -131,18 +148,11 @@ static void refuse_queued(scheduler *scheduler, uint64_t timeout_ms) {
     for (int rc = 0; rc == 0 && !scheduler_is_idle(scheduler);)
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     command *first = scheduler_empty_queues(scheduler);
-    for (command *command = first; command; command = command->next) {
-        atomic_fetch_sub(&command->asker->pending, 1);
-        if (command->kind == COMMAND_STEP) atomic_fetch_sub(&command->asker->in_flight, 1);
-        atomic_fetch_sub(&command->target->pending, 1);
-        scheduler->runners[command->runner].depth--;
-        scheduler->depth--;
-    }
+    for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
     pthread_mutex_unlock(&scheduler->lock);
-    for (command *command = first, *next; command; command = next) {
-        next = command->next;
-        refuse_command(command);
-    }
+    server_error error = {0};
+    server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    refuse_commands(first, &error);
     pthread_mutex_lock(&scheduler->lock);
 }
 
@@ -317,12 +327,24 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
                        number);
 }
 
+/* Of the queue's last quarter, for sessions that have few commands in it. */
+static uint32_t fair_share(const scheduler *scheduler) {
+    uint32_t n = scheduler->n_busy_sessions > 2 ? scheduler->n_busy_sessions : 2; /* one may come */
+    return scheduler->queue / n;
+}
+
 static bool has_room(scheduler *scheduler, command *command) {
     session *asker = command->asker;
     bool step = command->kind == COMMAND_STEP;
     uint32_t steps = atomic_load(&asker->in_flight), others = atomic_load(&asker->pending) - steps;
     if (scheduler->depth >= scheduler->queue) {
         busy(scheduler, command, "the queue holds %" PRIu32 " commands, which is its capacity", scheduler->depth);
+        return false;
+    }
+    if (scheduler->depth >= scheduler->queue - scheduler->queue / 4 && steps + others >= fair_share(scheduler)) {
+        busy(scheduler, command,
+             "%" PRIu32 " commands of this client wait, and the queue holds %" PRIu32 " of %" PRIu32, steps + others,
+             scheduler->depth, scheduler->queue);
         return false;
     }
     if (asker != scheduler->nobody && (step ? steps : others) >= scheduler->max_in_flight) {
@@ -333,7 +355,17 @@ static bool has_room(scheduler *scheduler, command *command) {
     return true;
 }
 
-static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced) {
+/* What waits to be done to a scene that is being closed: nobody needs it any more, and others get its places. A scene
+ * that is ready stays so, as the CLOSE takes their place. */
+static command *take_waiting(scheduler *scheduler, scene *scene) {
+    command *first = scene->first;
+    scene->first = scene->last = NULL;
+    for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
+    return first;
+}
+
+static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced,
+                            struct command **dropped) {
     scene *scene = command->target;
     bool numbered = command->kind == COMMAND_STEP && command->asker != scheduler->nobody;
     submit_outcome outcome;
@@ -344,7 +376,8 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         }
         if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
         if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
-        if (!command->is_repeat &&
+        bool frees_room = command->kind == COMMAND_CLOSE;
+        if (!command->is_repeat && !frees_room &&
             !(has_room(scheduler, command) && (!numbered || has_answer_room(scheduler, command)))) {
             if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
             return SUBMIT_REFUSED;
@@ -361,9 +394,12 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     } else if (numbered) {
         sequence_admit(&scene->sequence, command->in.step.sequence);
     }
-    if (command->kind == COMMAND_CLOSE) scene->closing = true;
+    if (command->kind == COMMAND_CLOSE) {
+        scene->closing = true;
+        *dropped = take_waiting(scheduler, scene);
+    }
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
-    atomic_fetch_add(&command->asker->pending, 1);
+    if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
     if (scene->first) {
@@ -416,20 +452,25 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     }
     command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
     submit_outcome outcome = SUBMIT_REFUSED;
-    struct command *displaced = NULL;
+    struct command *displaced = NULL, *dropped = NULL;
     if (command->target) {
         if (command->kind == COMMAND_STEP) command->answer = step_answer_new(command->in.step.sequence);
         if (command->kind == COMMAND_STEP && !command->answer) {
             server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
         } else {
             pthread_mutex_lock(&scheduler->lock);
-            outcome = admit(scheduler, command, &displaced);
+            outcome = admit(scheduler, command, &displaced, &dropped);
             pthread_mutex_unlock(&scheduler->lock);
         }
     }
     if (displaced) {
         command_let_go(displaced);
         displaced->done(displaced);
+    }
+    if (dropped) {
+        server_error error = {0};
+        server_fail(&error, CONTACTD_STALE_HANDLE, "scene", "", "the scene was closed before this ran");
+        refuse_commands(dropped, &error);
     }
     /* A queued command may be done and gone by now: it is not looked at again. */
     if (outcome != SUBMIT_QUEUED) command_let_go(command);

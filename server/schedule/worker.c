@@ -141,7 +141,6 @@ static void end_command(scheduler *scheduler, command *command) {
         if (command->asker != scheduler->nobody && !command->is_repeat) {
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
         }
-        atomic_fetch_sub(&command->asker->in_flight, 1);
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
             sequence_clear(&scene->sequence, registry_kept_answers(scheduler->registry));
@@ -150,10 +149,7 @@ static void end_command(scheduler *scheduler, command *command) {
         }
     }
     scheduler_note_cost(scheduler, scene, command);
-    atomic_fetch_sub(&command->asker->pending, 1);
-    atomic_fetch_sub(&scene->pending, 1);
-    scheduler->runners[command->runner].depth--;
-    scheduler->depth--;
+    scheduler_uncount(scheduler, command);
 }
 
 /* Without the lock. The command may be gone afterwards. */

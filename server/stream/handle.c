@@ -15,7 +15,7 @@
 #define DECODED_PER_HEADER_BYTE 4
 
 static bool refuse(stream *stream, request *request, const server_error *error) {
-    reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
+    reply_error(stream, request, request->message.request, error, server_error_may_retry(error));
     stream_free_request(request);
     return false;
 }
@@ -378,6 +378,12 @@ static bool needs_session(wire_type type) {
     return type != WIRE_HELLO && type != WIRE_PING && type != WIRE_GET_STATUS;
 }
 
+/* A client that has much waits first: from half of the limit on, one that has a quarter of it. */
+static bool has_too_much(const stream *stream, const request *request) {
+    uint64_t limit = UNANSWERED_MESSAGES * stream->service->config->max_message, all = stream->unanswered_bytes;
+    return all > limit || (all > limit / 2 && peer_held_bytes(request->peer) > limit / 4 + request->bytes);
+}
+
 static bool check_unanswered(stream *stream, const request *request, server_error *error) {
     /* A step is refused by the scheduler, and only if it is new: a repeat of one that was computed is never BUSY. */
     if (request->message.type != WIRE_STEP && peer_answer_room(request->peer) == 0) {
@@ -386,10 +392,11 @@ static bool check_unanswered(stream *stream, const request *request, server_erro
                     "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64
                     ", --unread-per-client): read them before you ask for more",
                     peer_unread_bytes(request->peer), stream->service->config->unread_per_client);
-    } else if (stream->unanswered_bytes > UNANSWERED_MESSAGES * stream->service->config->max_message) {
+    } else if (has_too_much(stream, request)) {
         server_fail(error, CONTACTD_BUSY, "message", "",
-                    "%" PRIu64 " bytes of requests wait for their answers, which is too much",
-                    stream->unanswered_bytes);
+                    "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
+                    " of them this client's, which is too much",
+                    stream->unanswered_bytes, peer_held_bytes(request->peer));
     } else {
         return true;
     }
@@ -449,7 +456,7 @@ static void answer_step(stream *stream, request *request) {
     } else {
         /* An answer uses the number up, so that a repeat would only get it again. */
         reply_error(stream, request, request->message.request, &command->error,
-                    !answer && server_code_retry(command->error.code));
+                    !answer && server_error_may_retry(&command->error));
     }
     step_answer_release(&command->out.step.answer);
 }
@@ -463,7 +470,7 @@ static void answer_command(stream *stream, request *request) {
     const server_error *error = &command->error;
     if (error->code == CONTACTD_OK && command->kind == COMMAND_SNAPSHOT) error = &request->error;
     if (error->code != CONTACTD_OK) {
-        reply_error(stream, request, request->message.request, error, server_code_retry(error->code));
+        reply_error(stream, request, request->message.request, error, server_error_may_retry(error));
         return;
     }
     if (command->kind == COMMAND_SNAPSHOT) {
@@ -489,6 +496,7 @@ void stream_answer(stream *stream, request *request) {
     } else if (request->error.code == CONTACTD_OK) {
         reply_mesh(stream, request, &request->mesh);
     } else {
-        reply_error(stream, request, request->message.request, &request->error, server_code_retry(request->error.code));
+        reply_error(stream, request, request->message.request, &request->error,
+                    server_error_may_retry(&request->error));
     }
 }

@@ -59,6 +59,7 @@ struct peer {
     atomic_uint_fast64_t unread; /* bytes */
     uint64_t received;           /* wire bytes of complete messages */
     uint64_t received_at_scan;
+    uint64_t held;          /* bytes of its requests that are not answered */
     uint64_t unfinished;    /* bytes, at the last scan */
     uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
     uint64_t expected;      /* bytes of answers to steps that are queued or running */
@@ -299,6 +300,18 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
 
 void peer_note_frame(peer *peer, size_t bytes) {
     peer->received += bytes + (bytes > 255 ? 9 : 2); /* ZMTP: a flag, and a length of 8 bytes or of 1 */
+}
+
+void peer_hold(peer *peer, uint64_t bytes) {
+    peer->held += bytes;
+}
+
+void peer_unhold(peer *peer, uint64_t bytes) {
+    peer->held -= bytes;
+}
+
+uint64_t peer_held_bytes(const peer *peer) {
+    return peer->held;
 }
 
 void peer_note_session(peer *peer) {

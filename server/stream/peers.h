@@ -50,6 +50,10 @@ peer *peer_retain(peer *peer);  /* any thread */
 
 /* A frame of a complete message was received. */
 void peer_note_frame(peer *peer, size_t bytes);
+/* Its requests that are not answered take so many bytes more, or less. */
+void peer_hold(peer *peer, uint64_t bytes);
+void peer_unhold(peer *peer, uint64_t bytes);
+uint64_t peer_held_bytes(const peer *peer);
 /* It belongs to a session: where connections become too many, those without one are cut first. */
 void peer_note_session(peer *peer);
 

@@ -73,6 +73,7 @@ void stream_free_request(request *request) {
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
+    if (request->peer) peer_unhold(request->peer, request->bytes);
     peer_release(&request->peer);
     stream->unanswered_bytes -= request->bytes;
     if (stream->n_spare >= KEEP_SPARE || stream->spare_bytes + allocated > KEEP_SPARE_BYTES) {
@@ -88,6 +89,7 @@ void stream_free_request(request *request) {
 void stream_charge_request(request *request, size_t bytes) {
     request->bytes += bytes;
     request->stream->unanswered_bytes += bytes;
+    if (request->peer) peer_hold(request->peer, bytes);
 }
 
 bool stream_is_draining(const stream *stream) {

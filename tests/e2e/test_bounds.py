@@ -465,3 +465,43 @@ def test_two_thousand_connections_on_each_port(make_server):
     first.finish()
     for s in crowd:
         s.close()
+
+
+# ---- fair shares ----
+
+
+def test_limits_that_time_will_mend(make_server):
+    """LIMIT_EXCEEDED says whether a retry can help: not if the request alone exceeds the limit."""
+    server = make_server("--max-scenes", "1", "--mesh-memory", "64K", "--max-sessions", "2")
+    first = Raw(server.stream)
+    scene = first.ok("OpenScene", {})["scene"]
+    answer = first.ask("OpenScene", {})
+    assert answer.body["code"] == 13 and answer.body["retry"] and answer.body["retry_after_ms"] > 0
+    first.ok("CloseScene", {"scene": scene})
+    first.ok("OpenScene", {})
+    arrays = _wire.Arrays()
+    vertices, triangles = icosphere(1.0, 5)
+    body = {"vertices": arrays.add(vertices.astype("<f4")), "triangles": arrays.add(triangles.astype("<u4"))}
+    answer = first.ask("RegisterMesh", body, arrays)
+    assert answer.body["code"] == 13 and not answer.body["retry"]
+    second = Raw(server.stream)
+    third = Raw(server.stream, hello=False)
+    answer = third.ask("Hello", {"version": 1, "min_version": 1, "client": "third"})
+    if answer.kind == "Error":  # nobody was idle for a second yet
+        assert answer.body["code"] == 13 and answer.body["retry"]
+    for raw in (first, second, third):
+        raw.close()
+
+
+def test_a_flood_leaves_room_for_others(make_server):
+    """A client that fills the queue is refused before it is full, and another's steps still get in, all of them."""
+    server = make_server("--queue", "64", "--max-in-flight", "64")
+    flood, calm = Boxes(server, 256), Boxes(server, 8)
+    for _ in range(64):
+        flood.raw.send("Step", flood.step(want=0))
+    busy = 0
+    for _ in range(30):
+        busy += calm.raw.ask("Step", calm.step(want=0)).kind == "Error"
+    assert busy == 0
+    flood.raw.close()
+    calm.raw.close()

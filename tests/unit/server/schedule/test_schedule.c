@@ -317,6 +317,57 @@ static void test_answers_that_have_no_room(void **state) {
     forget(&repeat, 1);
 }
 
+/* The last quarter of the queue is for sessions that have less than their share of it. */
+static void test_shares_of_the_queue(void **state) {
+    world *world = *state;
+    world_free(world);
+    world = *state = world_new();
+    world_start(world, 16, 16, 0);
+    settle(world);
+    uint64_t many = open_session(world), few = open_session(world);
+    uint64_t of_many = open_scene(world, many, 8), of_few = open_scene(world, few, 8);
+    command steps[16], others[4], extra;
+    for (int i = 0; i < 12; i++) assert_int_equal(step(world, &steps[i], many, of_many, i + 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &extra, many, of_many, 13), SUBMIT_REFUSED);
+    assert_int_equal(extra.error.code, CONTACTD_BUSY);
+    for (int i = 0; i < 4; i++) assert_int_equal(step(world, &others[i], few, of_few, i + 1), SUBMIT_QUEUED);
+    assert_int_equal(step(world, &extra, few, of_few, 5), SUBMIT_REFUSED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, 16);
+    assert_int_equal(world->scheduler->n_busy_sessions, 0);
+    forget(steps, 12);
+    forget(others, 4);
+}
+
+/* Closing a scene is never BUSY, and frees the places of what waits for the scene. */
+static void test_closing_frees_places(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_scene(world, session, 8),
+             other = open_scene(world, session, 8);
+    command steps[IN_FLIGHT], repeat, extra, close = {.kind = COMMAND_CLOSE, .session = session, .scene = scene};
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_int_equal(step(world, &steps[i], session, scene, i + 1), SUBMIT_QUEUED);
+    }
+    assert_int_equal(step(world, &repeat, session, scene, 2), SUBMIT_QUEUED); /* takes the place of the second */
+    assert_int_equal(step(world, &extra, session, other, 1), SUBMIT_REFUSED);
+    close.done = note_done;
+    assert_int_equal(scheduler_submit(world->scheduler, &close), SUBMIT_QUEUED);
+    assert_int_equal(n_done, IN_FLIGHT + 1);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        if (steps[i].superseded) continue;
+        assert_int_equal(steps[i].error.code, CONTACTD_STALE_HANDLE);
+        assert_null(steps[i].out.step.answer);
+    }
+    assert_true(steps[1].superseded);
+    assert_int_equal(repeat.error.code, CONTACTD_STALE_HANDLE);
+    assert_int_equal(step(world, &extra, session, other, 1), SUBMIT_QUEUED);
+    scheduler_kick(world->scheduler);
+    wait_for(world, IN_FLIGHT + 3);
+    assert_int_equal(close.error.code, CONTACTD_OK);
+    assert_int_equal(metrics_counter_value(world->metrics, METRICS_STEPS), 1);
+    forget(&extra, 1);
+}
+
 /* A deadline that passed before the step was submitted, while its message waited to be received. */
 static void test_deadline_before_submission(void **state) {
     world *world = *state;
@@ -586,6 +637,8 @@ int main(void) {
         WITH_WORLD(test_deadline),
         WITH_WORLD(test_repeats_wait_their_turn),
         WITH_WORLD(test_answers_that_have_no_room),
+        WITH_WORLD(test_shares_of_the_queue),
+        WITH_WORLD(test_closing_frees_places),
         WITH_WORLD(test_deadline_before_submission),
         WITH_WORLD(test_snapshots),
         WITH_WORLD(test_owners),
