@@ -50,8 +50,9 @@ typedef struct parts {
     http_server *http;
     service service;
     pthread_t main;
-    atomic_bool lost; /* a device failed for good */
-    sigset_t signals; /* that the process waits for */
+    atomic_bool lost;        /* a device failed for good */
+    sigset_t signals;        /* that the process waits for */
+    atomic_bool has_stopped; /* all parts are gone, and nothing needs to be guarded any more */
 } parts;
 
 static int give_up(int code, const char *part, const server_error *error) {
@@ -258,6 +259,7 @@ static void *guard_end(void *argument) {
         uint64_t left = end_ns - now;
         struct timespec wait = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
         int which = sigtimedwait(&parts->signals, NULL, &wait);
+        if (which == SIGUSR1 && atomic_load(&parts->has_stopped)) return NULL;
         if (which == SIGHUP) reopen_log();
         if (which == SIGTERM || which == SIGINT) {
             log_warn("main", "%s again: ending at once, whatever runs", strsignal(which));
@@ -274,7 +276,8 @@ static void stop_guarded(parts *parts) {
     bool is_guarded = pthread_create(&guard, NULL, guard_end, parts) == 0;
     stop(parts);
     if (!is_guarded) return;
-    pthread_cancel(guard); /* sigtimedwait is where it ends */
+    atomic_store(&parts->has_stopped, true);
+    pthread_kill(guard, SIGUSR1);
     pthread_join(guard, NULL);
 }
 
@@ -284,7 +287,7 @@ static int serve(parts *parts) {
     sigaddset(&parts->signals, SIGTERM);
     sigaddset(&parts->signals, SIGINT);
     sigaddset(&parts->signals, SIGHUP);
-    sigaddset(&parts->signals, SIGUSR1); /* from on_lost */
+    sigaddset(&parts->signals, SIGUSR1); /* from on_lost to main, from main to the thread that guards its end */
     pthread_sigmask(SIG_BLOCK, &parts->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
 

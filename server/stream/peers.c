@@ -73,6 +73,7 @@ struct peers {
     metrics *metrics;
     void *monitor;
     atomic_uint_fast64_t unread; /* bytes, of all peers */
+    uint64_t expected;           /* bytes, of all peers */
     peer **by_fd;
     size_t n_fd; /* of by_fd */
     uint32_t n_attached, n_cut;
@@ -330,7 +331,8 @@ uint64_t peers_unread_bytes(const peers *peers) {
 
 uint64_t peer_answer_room(const peer *peer) {
     const peers_limits *limits = &peer->peers->limits;
-    uint64_t bytes = peer_unread_bytes(peer) + peer->expected, all = peers_unread_bytes(peer->peers);
+    uint64_t bytes = peer_unread_bytes(peer) + peer->expected;
+    uint64_t all = peers_unread_bytes(peer->peers) + peer->peers->expected;
     if (bytes == 0) return all > limits->unread ? SMALL_ANSWER : UINT64_MAX;
     /* A client that reads has less than its part of the total waiting, and need not stop for those that do not. */
     if (all > limits->unread && bytes > limits->unread / 64) return 0;
@@ -339,10 +341,12 @@ uint64_t peer_answer_room(const peer *peer) {
 
 void peer_expect(peer *peer, uint64_t bytes) {
     peer->expected += bytes;
+    peer->peers->expected += bytes;
 }
 
 void peer_unexpect(peer *peer, uint64_t bytes) {
     peer->expected -= bytes;
+    peer->peers->expected -= bytes;
 }
 
 bool peer_is_overfull(const peer *peer, uint64_t bytes) {

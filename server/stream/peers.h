@@ -58,7 +58,7 @@ uint64_t peer_held_bytes(const peer *peer);
 void peer_note_session(peer *peer);
 
 /* Bytes that the answer to a new request may have, as unread answers and those expected leave room. UINT64_MAX where
- * there are none: one answer of any size may always wait. */
+ * the connection has none and all together do not exceed their limit: one answer of any size may wait. */
 uint64_t peer_answer_room(const peer *peer);
 /* An answer of so many bytes is expected, or no longer. */
 void peer_expect(peer *peer, uint64_t bytes);

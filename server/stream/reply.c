@@ -68,7 +68,7 @@ static void send_frames(stream *stream, request *request, const wire_encoded *en
         void *data = i == 0 && !owner->encoder ? owner->header : (void *)(uintptr_t)frame->data;
         atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
         if (zmq_msg_init_data(&part, data, frame->size, frame_sent, owner) != 0) {
-            frame_owner_release(owner);
+            atomic_fetch_sub_explicit(&owner->references, 1, memory_order_relaxed); /* the caller has one more */
             zmq_msg_init(&part); /* out of memory: an empty frame, which the client refuses to read */
         }
         if (!send_part(stream, request, &part, i + 1 == encoded->n_frames)) return;
