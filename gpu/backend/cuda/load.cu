@@ -4,7 +4,7 @@
 
 /* Every list of kernels. The shim refuses to launch a kernel that none of them names. */
 static const ct_kernel_entry *const kernel_lists[] = {
-    ct_probe_kernels,  ct_update_kernels, ct_deformed_kernels, ct_crowd_kernels, ct_pair_kernels, ct_plan_kernels,
+    ct_probe_kernels,  ct_update_kernels, ct_deformed_kernels, ct_crowd_kernels, ct_pair_kernels,   ct_plan_kernels,
     ct_narrow_kernels, ct_raster_kernels, ct_draw_kernels,     ct_span_kernels,  ct_answer_kernels,
 };
 
