@@ -193,7 +193,7 @@ def test_pictures(cuda, make_server):
 
 def test_a_lost_device_ends_the_process(cuda):
     """The steps in flight are told, the process ends with its own code, and the client goes on with the next one."""
-    server = cuda(devices=2, CT_SHIM_FAIL="launch:150:719")
+    server = cuda(devices=2, CT_SHIM_FAIL="launch:250:719")
     with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         mesh = client.register_mesh(*UNIT_BOX)
         scene, _, b = two_bodies(client, mesh, 0.5)
@@ -236,7 +236,7 @@ def all_hear_of_the_loss(server) -> bool:
 
 def test_pipelined_steps_all_hear_of_the_loss(cuda):
     """(Where others have the cores just then, some come too late, so there is more than one try.)"""
-    assert any(all_hear_of_the_loss(cuda(CT_SHIM_FAIL="launch:150:719")) for _ in range(6))
+    assert any(all_hear_of_the_loss(cuda(CT_SHIM_FAIL="launch:250:719")) for _ in range(6))
 
 
 def test_help_tells_the_exit_codes():
