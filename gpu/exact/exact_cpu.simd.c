@@ -541,7 +541,7 @@ static inline uint32_t triangles_near_box(const ct_triangle_floats *f, uint32_t 
     uint32_t found = overlapping_triangles(f, block, lo, hi);
     if (!found) return 0;
     const uint32_t t = CT_EXACT_BLOCK * block;
-    v8f distance = -load8(f->plane[3] + t), reach = distance - distance + margin;
+    v8f distance = -load8(f->plane[3] + t), reach = (v8f){0, 0, 0, 0, 0, 0, 0, 0} + margin;
     for (int k = 0; k < 3; k++) {
         const v8f n = load8(f->plane[k] + t);
         distance += n * (0.5f * (lo[k] + hi[k]));

@@ -94,12 +94,11 @@ static bool is_outside(const ct_node_box *box, const double *p) {
     return false;
 }
 
-/* Finds a unit's number from one of its vertices: one outside the other body's box if there is one, else by a ray. The
- * unit of the triangles of a cluster whose number in the cluster is `piece`. */
+/* Finds a unit's number from one of its vertices: one outside the other body's box if there is one, else by a ray. */
 static bool seed_unit(ct_flood *flood, uint32_t unit) {
     const ct_topology *topology = flood->body[0]->topology;
     const uint32_t cluster = topology->cluster_of_unit[unit];
-    const uint8_t piece = (uint8_t)(unit - topology->first_unit[cluster]);
+    const uint8_t in_cluster = (uint8_t)(unit - topology->first_unit[cluster]);
     const ct_placed_cluster *c = flood->place(flood->argument, 0, cluster);
     if (!c) return false;
     const ct_node_box box = ct_exact_node_box(flood->body[1], flood->body[1]->topology->clusters->n_nodes - 1);
@@ -108,7 +107,7 @@ static bool seed_unit(ct_flood *flood, uint32_t unit) {
     int32_t winding = 0;
     bool is_found = false;
     for (uint32_t t = 0; t < c->n_triangles && !is_found; t++)
-        for (int k = 0; unit_in_cluster[t] == piece && k < 3 && !is_found; k++) {
+        for (int k = 0; unit_in_cluster[t] == in_cluster && k < 3 && !is_found; k++) {
             const uint32_t v = c->corners[t][k];
             is_found = is_outside(&box, c->points[v]);
             if (is_found || vertex == UINT32_MAX) vertex = v;

@@ -215,11 +215,11 @@ static void find_components(struct owned_topology *owned, uint32_t *queue) {
 static bool connect_units(const ct_mesh *mesh, struct owned_topology *owned) {
     const uint32_t n_units = owned->topology.n_units;
     struct memberships m = {0};
-    uint32_t *scratch = malloc(n_units * sizeof *scratch);
-    owned->cluster_of_unit = malloc(n_units * sizeof *owned->cluster_of_unit);
+    uint32_t *scratch = malloc(((size_t)n_units + 1) * sizeof *scratch);
+    owned->cluster_of_unit = malloc(((size_t)n_units + 1) * sizeof *owned->cluster_of_unit);
     owned->first_neighbour = malloc(((size_t)n_units + 1) * sizeof *owned->first_neighbour);
-    owned->component_of_unit = malloc(n_units * sizeof *owned->component_of_unit);
-    owned->first_of_component = malloc(n_units * sizeof *owned->first_of_component);
+    owned->component_of_unit = malloc(((size_t)n_units + 1) * sizeof *owned->component_of_unit);
+    owned->first_of_component = malloc(((size_t)n_units + 1) * sizeof *owned->first_of_component);
     bool ok = scratch && owned->cluster_of_unit && owned->first_neighbour && owned->component_of_unit &&
               owned->first_of_component && list_memberships(mesh, owned, &m);
     if (ok) {

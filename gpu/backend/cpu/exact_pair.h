@@ -33,8 +33,12 @@ typedef struct ct_exact_part {
 
 /* What the pair's sums come to, over one or both perturbations. */
 typedef struct ct_exact_totals {
-    ct_int128 force[2][3], moment[2][3][3];                     /* per body; see ct_cluster_sums */
-    double first_moment[3], rounding, arithmetic, moved_volume; /* units */
+    double moment[2][3][3]; /* per body; see ct_cluster_sums */
+    ct_int128 force[2][3];  /* per body, steps of the fixed point: the gradient's sum, balanced */
+    double first_moment[3];
+    double rounding;     /* units^2: bounds the rounding of the integrals */
+    double arithmetic;   /* units^3: bounds that of products and sums */
+    double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
     uint32_t max_winding;
 } ct_exact_totals;
 
