@@ -1,6 +1,7 @@
 /* The scheduler over the real engine: order, repeats, BUSY, deadlines, owners, fairness, leases, the end. Commands are
  * handed in without waking the worker, so that what is queued is known. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +17,13 @@ static const float positions[9][3];
 /* Waits until the workers sleep, which they then do until they are kicked. */
 static void settle(world *world) {
     for (bool busy = true; busy;) {
-        pthread_mutex_lock(&world->scheduler->lock);
-        busy = !scheduler_is_idle(world->scheduler);
-        pthread_mutex_unlock(&world->scheduler->lock);
+        scheduler *scheduler = world->scheduler;
+        pthread_mutex_lock(&scheduler->lock);
+        busy = !scheduler_is_idle(scheduler);
+        /* A worker that has not started yet would find steps before it is woken. */
+        for (uint32_t i = 0; i < scheduler->n_runners; i++) busy |= scheduler->runners[i].asleep_until == 0;
+        pthread_mutex_unlock(&scheduler->lock);
+        if (busy) sched_yield();
     }
 }
 
