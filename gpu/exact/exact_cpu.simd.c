@@ -15,6 +15,10 @@ static inline ct_v4d load_point(const double *p) {
     return v;
 }
 
+static inline void store_point(double *p, ct_v4d v) {
+    memcpy(__builtin_assume_aligned(p, 32), &v, sizeof v);
+}
+
 static inline ct_v4d absolute(ct_v4d x) {
     return (ct_v4d)((ct_v4l)x & INT64_MAX);
 }
@@ -626,8 +630,7 @@ static inline ct_v4d round_to_integer(ct_v4d x) {
 }
 
 static inline void add_to_vertex(struct local_sums *local, uint32_t v, ct_v4d steps) {
-    const ct_v4d sum = load_point(local->of[v]) + steps;
-    memcpy(__builtin_assume_aligned(local->of[v], 32), &sum, sizeof sum);
+    store_point(local->of[v], load_point(local->of[v]) + steps);
 }
 
 static inline ct_v4d rotate_lanes(ct_v4d v) { /* y z x */
