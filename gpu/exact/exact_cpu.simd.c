@@ -125,31 +125,6 @@ static const float BOX_MARGIN = 4;
 /* Rounding a coordinate to float moves it by 2^-24 of itself at most. */
 static const float FLOAT_ROUNDING = 0x1p-23f;
 
-/* A triangle's box; lane 3 is unused. */
-struct box4 {
-    ct_v4f lo, hi;
-};
-
-static inline struct box4 box_around(ct_v4f p, ct_v4f q, ct_v4f r) {
-    const ct_v4f lo = smaller4(smaller4(p, q), r), hi = larger4(larger4(p, q), r);
-    return (struct box4){lo - (absolute4(lo) * FLOAT_ROUNDING + BOX_MARGIN),
-                         hi + (absolute4(hi) * FLOAT_ROUNDING + BOX_MARGIN)};
-}
-
-/* Writes x, y, z of four points to arrays of x, of y and of z. */
-static inline void store_transposed(ct_v4f a, ct_v4f b, ct_v4f c, ct_v4f d, float (*to)[CT_CLUSTER_TRIANGLES],
-                                    uint32_t at) {
-    const ct_v4f ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    const ct_v4f ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    const ct_v4f x = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    const ct_v4f y = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    const ct_v4f z = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    memcpy(to[0] + at, &x, sizeof x);
-    memcpy(to[1] + at, &y, sizeof y);
-    memcpy(to[2] + at, &z, sizeof z);
-}
-
 static inline v8f load8(const float *p) {
     v8f v;
     memcpy(&v, p, sizeof v);
@@ -160,41 +135,14 @@ static inline v8f absolute8(v8f x) {
     return (v8f)((v8i)x & INT32_MAX);
 }
 
-/* Boxes and corners, four triangles at a time. */
-static void box_triangles(ct_placed_cluster *c) {
-    ct_triangle_floats *to = c->floats;
-    const struct box4 empty = {(ct_v4f){0, 0, 0, 0} + INFINITY, (ct_v4f){0, 0, 0, 0} - INFINITY};
-    struct box4 all = empty;
-    for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
-        for (int k = 0; k < 6; k++) to->block[k][i] = k < 3 ? INFINITY : -INFINITY;
-    for (uint32_t first = 0; first < c->n_triangles; first += CT_EXACT_BLOCK) {
-        struct box4 block = empty;
-        for (uint32_t four = first; four < first + CT_EXACT_BLOCK; four += 4) {
-            struct box4 box[4];
-            ct_v4f corner[3][4];
-            for (uint32_t i = 0; i < 4; i++) {
-                const uint32_t t = four + i < c->n_triangles ? four + i : 0;
-                for (int k = 0; k < 3; k++) corner[k][i] = to_floats(load_point(c->points[c->corners[t][k]]));
-                box[i] = four + i < c->n_triangles ? box_around(corner[0][i], corner[1][i], corner[2][i]) : empty;
-                block.lo = smaller4(block.lo, box[i].lo);
-                block.hi = larger4(block.hi, box[i].hi);
-            }
-            store_transposed(box[0].lo, box[1].lo, box[2].lo, box[3].lo, to->box, four);
-            store_transposed(box[0].hi, box[1].hi, box[2].hi, box[3].hi, to->box + 3, four);
-            for (int k = 0; k < 3; k++)
-                store_transposed(corner[k][0], corner[k][1], corner[k][2], corner[k][3], to->corner + 3 * k, four);
-        }
-        for (int k = 0; k < 3; k++) {
-            to->block[k][first / CT_EXACT_BLOCK] = block.lo[k];
-            to->block[3 + k][first / CT_EXACT_BLOCK] = block.hi[k];
-        }
-        all.lo = smaller4(all.lo, block.lo);
-        all.hi = larger4(all.hi, block.hi);
-    }
-    for (int k = 0; k < 3; k++) {
-        c->lo[k] = all.lo[k];
-        c->hi[k] = all.hi[k];
-    }
+static inline float least_of(ct_v4f v) {
+    const ct_v4f w = smaller4(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+    return w[0] < w[1] ? w[0] : w[1];
+}
+
+static inline float most_of(ct_v4f v) {
+    const ct_v4f w = larger4(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+    return w[0] > w[1] ? w[0] : w[1];
 }
 
 static inline ct_v4d root4(ct_v4d x) {
@@ -206,34 +154,88 @@ static inline ct_v4d root4(ct_v4d x) {
 #endif
 }
 
-/* The planes, from the corners in double: a normal in float is good to 2^-23, also of a needle. Where a normal is
+/* Four boxes along axis k, and their corners. is_used: lanes of triangles that there are. */
+static inline void box_triangles(ct_triangle_floats *to, uint32_t first, int k, const struct triangles4 *triangles,
+                                 ct_v4i is_used, ct_v4f *lo, ct_v4f *hi) {
+    const ct_v4f none = (ct_v4f){0, 0, 0, 0} + INFINITY;
+    ct_v4f corner[3];
+    for (int i = 0; i < 3; i++) {
+        corner[i] = to_floats(triangles->corner[i].of[k]);
+        memcpy(to->corner[3 * i + k] + first, &corner[i], sizeof corner[i]);
+    }
+    *lo = smaller4(smaller4(corner[0], corner[1]), corner[2]);
+    *hi = larger4(larger4(corner[0], corner[1]), corner[2]);
+    *lo -= absolute4(*lo) * FLOAT_ROUNDING + BOX_MARGIN;
+    *hi += absolute4(*hi) * FLOAT_ROUNDING + BOX_MARGIN;
+    *lo = (ct_v4f)((is_used & (ct_v4i)*lo) | (~is_used & (ct_v4i)none));
+    *hi = (ct_v4f)((is_used & (ct_v4i)*hi) | (~is_used & (ct_v4i)-none));
+    memcpy(to->box[k] + first, lo, sizeof *lo);
+    memcpy(to->box[3 + k] + first, hi, sizeof *hi);
+}
+
+/* Four planes, from the corners in double: a normal in float is good to 2^-23, also of a needle. Where a normal is
  * mostly rounding the plane is 0, which leaves out nothing. */
-static void find_planes(ct_placed_cluster *c) {
-    const uint32_t padded = (c->n_triangles + CT_EXACT_BLOCK - 1) / CT_EXACT_BLOCK * CT_EXACT_BLOCK;
-    for (uint32_t first = 0; first < padded; first += 4) {
-        uint32_t t[4];
-        struct triangles4 triangles;
-        for (uint32_t i = 0; i < 4; i++) t[i] = first + i < c->n_triangles ? first + i : 0;
-        load_triangles4(c, t, &triangles);
-        const struct normal4 n = normals_of(triangles.corner);
-        const ct_v4d length = root4(n.n.of[0] * n.n.of[0] + n.n.of[1] * n.n.of[1] + n.n.of[2] * n.n.of[2]);
-        const ct_v4l is_sure = length > (n.size.of[0] + n.size.of[1] + n.size.of[2]) * 0x1p-26;
-        const ct_v4d scale = (ct_v4d)(is_sure & (ct_v4l)(1 / length));
-        ct_v4d distance = {0, 0, 0, 0};
-        for (int k = 0; k < 3; k++) {
-            const ct_v4f unit = to_floats(n.n.of[k] * scale);
-            memcpy(c->floats->plane[k] + first, &unit, sizeof unit);
-            distance += ct_v4d_of_v4f(unit) * triangles.corner[0].of[k];
+static inline void find_planes(ct_triangle_floats *to, uint32_t first, const struct triangles4 *triangles) {
+    const struct normal4 n = normals_of(triangles->corner);
+    const ct_v4d length = root4(n.n.of[0] * n.n.of[0] + n.n.of[1] * n.n.of[1] + n.n.of[2] * n.n.of[2]);
+    const ct_v4l is_sure = length > (n.size.of[0] + n.size.of[1] + n.size.of[2]) * 0x1p-26;
+    const ct_v4d scale = (ct_v4d)(is_sure & (ct_v4l)(1 / length));
+    ct_v4d distance = {0, 0, 0, 0};
+    for (int k = 0; k < 3; k++) {
+        const ct_v4f unit = to_floats(n.n.of[k] * scale);
+        memcpy(to->plane[k] + first, &unit, sizeof unit);
+        distance += ct_v4d_of_v4f(unit) * triangles->corner[0].of[k];
+    }
+    const ct_v4f d = to_floats(distance);
+    memcpy(to->plane[3] + first, &d, sizeof d);
+}
+
+static void fill_floats(ct_placed_cluster *c) {
+    ct_triangle_floats *to = c->floats;
+    ct_v4f lo_all[3], hi_all[3];
+    for (int k = 0; k < 3; k++) {
+        lo_all[k] = (ct_v4f){0, 0, 0, 0} + INFINITY;
+        hi_all[k] = (ct_v4f){0, 0, 0, 0} - INFINITY;
+    }
+    for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
+        for (int k = 0; k < 6; k++) to->block[k][i] = k < 3 ? INFINITY : -INFINITY;
+    for (uint32_t first = 0; first < c->n_triangles; first += CT_EXACT_BLOCK) {
+        ct_v4f lo[2][3], hi[2][3];
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t four = first + 4 * half;
+            uint32_t t[4];
+            ct_v4i is_used;
+            struct triangles4 triangles;
+            for (uint32_t i = 0; i < 4; i++) {
+                t[i] = four + i < c->n_triangles ? four + i : 0;
+                is_used[i] = four + i < c->n_triangles ? -1 : 0;
+            }
+            load_triangles4(c, t, &triangles);
+            for (int k = 0; k < 3; k++) box_triangles(to, four, k, &triangles, is_used, &lo[half][k], &hi[half][k]);
+            find_planes(to, four, &triangles);
         }
-        const ct_v4f d = to_floats(distance);
-        memcpy(c->floats->plane[3] + first, &d, sizeof d);
+        for (int k = 0; k < 3; k++) {
+            const ct_v4f least = smaller4(lo[0][k], lo[1][k]), most = larger4(hi[0][k], hi[1][k]);
+            to->block[k][first / CT_EXACT_BLOCK] = least_of(least);
+            to->block[3 + k][first / CT_EXACT_BLOCK] = most_of(most);
+            lo_all[k] = smaller4(lo_all[k], least);
+            hi_all[k] = larger4(hi_all[k], most);
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        c->lo[k] = least_of(lo_all[k]);
+        c->hi[k] = most_of(hi_all[k]);
     }
 }
+
+/* Vertices ahead: a cluster's are scattered over the mesh's. */
+enum { PREFETCH = 16 };
 
 static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
     ct_v4d column[4], residual = {0, 0, 0, 0};
     for (int j = 0; j < 4; j++) column[j] = (ct_v4d){pose->row[0][j], pose->row[1][j], pose->row[2][j], 0};
     for (uint32_t v = 0; v < c->n_vertices; v++) {
+        if (v + PREFETCH < c->n_vertices) __builtin_prefetch(positions + 3 * (size_t)c->vertices[v + PREFETCH]);
         const float *p = positions + 3 * (size_t)c->vertices[v];
         const ct_v4d x = column[0] * (double)p[0] + column[1] * (double)p[1] + column[2] * (double)p[2] + column[3];
         const ct_v4d on_lattice = (x + CT_ROUND_MAGIC) - CT_ROUND_MAGIC;
@@ -241,9 +243,7 @@ static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float
         memcpy(c->points[v], &on_lattice, sizeof on_lattice);
     }
     c->residual = fmax(residual[0], fmax(residual[1], residual[2]));
-    if (!c->floats) return;
-    box_triangles(c);
-    find_planes(c);
+    if (c->floats) fill_floats(c);
 }
 
 /* ---- crossing ---- */
@@ -709,8 +709,10 @@ static uint32_t deepest_on(const ct_placed_cluster *c, const ct_winding_numbers 
 }
 
 static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *w, double scale,
-                          struct local_sums *local, struct surface_sums *surface, ct_cluster_sums *sums) {
+                          const ct_exact_gradient *gradient, struct local_sums *local, struct surface_sums *surface,
+                          ct_cluster_sums *sums) {
     for (uint32_t t = 0; t < c->n_triangles; t++) {
+        if (t < c->n_vertices) __builtin_prefetch(gradient->of[c->vertices[t]], 1); /* add_to_body's, by and by */
         const uint32_t number = w->crossed ? w->crossed->number[t] : 0;
         const int32_t winding = winding_at(c, w, t, 1);
         if (!number && !winding) continue;
@@ -759,7 +761,7 @@ static void add(const ct_placed_cluster *cluster, const ct_winding_numbers *w, d
     struct surface_sums surface;
     memset(&surface, 0, sizeof surface);
     memset(local.of, 0, cluster->n_vertices * sizeof *local.of);
-    add_triangles(cluster, w, scale, &local, &surface, sums);
+    add_triangles(cluster, w, scale, gradient, &local, &surface, sums);
     add_to_body(cluster, &local, gradient);
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++) sums->moment[i][j] = surface.moment[i][j];
