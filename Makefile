@@ -3,7 +3,7 @@
 #   make                 contactd, contactctl, libcontactd.{a,so}, contactd.pc
 #   make setup           installs missing packages (apt, as root or through sudo) and prepares build/venv
 #   make run             builds and runs the server
-#   make demo            set-up, build, and two simulators against one server
+#   make demo            set-up, build, and simulators against one server
 #   make test            set-up, build, and every test
 #   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
 #   make manifold        the method exact against manifold3d on PAIRS=20000 pairs of meshes; make test takes 200

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two simulators, in C and in Python, stream to one contactd server; then a table, and pictures in build/demo.
+"""Two simulators, in C and in Python, stream to one contactd server, then a ball slides; a table, and pictures in
+build/demo.
 
 Starts everything itself, on free ports, and ends with a status other than 0 if anything went wrong: a process failed, or
 bodies never touched.  demo.py [--mesh-a FILE] [--mesh-b FILE] [--build build] [--out build/demo]
@@ -145,6 +146,35 @@ def curves(simulators: list[Simulator], path: pathlib.Path) -> None:
     plt.close(figure)
 
 
+def slide_curves(path: pathlib.Path, out: pathlib.Path) -> None:
+    """The force on a sliding ball by each method; below, what each adds to the trend."""
+    from slide import ripple
+
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    curve = {key: np.array([float(row[key]) for row in rows]) for key in rows[0]}
+    distance = curve.pop("distance") * 1e3
+    style = {"ldi_64": ("#9aa0a6", 0.9, "ldi, 64 rays across"), "exact": ("#d8693b", 1.6, "exact")}
+    plt = _pyplot()
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 6.4), sharex=True)
+    for name, (color, width, label) in style.items():
+        mean = curve["exact"].mean()
+        upper.plot(distance, curve[name] / mean, color=color, lw=width, label=label)
+        lower.plot(distance, 100 * ripple(curve[name]) / mean, color=color, lw=width)
+    upper.set_title("a ball slides over a bumpy one: the force on it", loc="left", fontsize=11)
+    upper.set_ylabel("force, of its mean")
+    upper.legend(frameon=False)
+    lower.set_ylabel("beside the trend, %")
+    lower.set_xlabel("distance, mm")
+    for axis in (upper, lower):
+        axis.set_xlim(distance[0], distance[-1])
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(out, dpi=110)
+    plt.close(figure)
+
+
 def scene_picture(arguments: tuple[str, str, str]) -> str:
     """Left: the bodies. Right: the intersection, drawn as the spans that the server found, coloured by direction."""
     import render
@@ -224,6 +254,9 @@ def main() -> int:
                       [sys.executable, str(ROOT / "client_py" / "examples" / "press.py")]),
         ]
         run(simulators, server)
+        slide = Simulator("slide", "", [sys.executable, str(ROOT / "client_py" / "examples" / "slide.py"),
+                                        "--server", address, "--csv", str(out / "slide.csv")], out)
+        run([slide], server)
     finally:
         server.send_signal(signal.SIGTERM)
         try:
@@ -236,6 +269,7 @@ def main() -> int:
 
     table(simulators)
     curves(simulators, out / "curves.png")
+    slide_curves(slide.csv, out / "slide.png")
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         list(pool.map(scene_picture, [(str(out / f"{s.name}.npz"), s.what, str(out / f"{s.name}.png"))
                                       for s in simulators]))

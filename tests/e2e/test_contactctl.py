@@ -214,3 +214,16 @@ def test_the_python_example(server):
                          capture_output=True, timeout=30 * SLOW, env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")})
     assert out.returncode == 0, out.stderr
     assert "volume 0.180000" in out.stdout
+
+
+def test_the_sliding_ball(server):
+    """Along its path the exact force ripples less than a tenth of what rays make it ripple."""
+    import re
+    import sys
+
+    out = subprocess.run([sys.executable, str(ROOT / "client_py" / "examples" / "slide.py"), "--server", server.stream,
+                          "--steps", "150"], text=True, capture_output=True, timeout=300 * SLOW,
+                         env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")})
+    assert out.returncode == 0, out.stderr
+    of_mean = {name: float(value) for name, value in re.findall(r"slide: (\w+): .* by (\S+) of itself", out.stdout)}
+    assert 0 < of_mean["exact"] < 0.1 * of_mean["ldi_64"] < 1e-2
