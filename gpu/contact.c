@@ -1,4 +1,4 @@
-/* contact.c - creates engines, dispatches batches to methods, and computes stiffness products. */
+/* contact.c - creates engines, dispatches batches to methods, and computes products with second derivatives. */
 #include "gpu/include/contact.h"
 
 #include <stdio.h>
@@ -154,6 +154,8 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     ct_status status = ct_method_check_step(row, step, &step->error);
     for (size_t u = 0; u < step->n_updates && !status; u++)
         status = ct_update_check(step->scene, &step->updates[u], &step->error);
+    if (!status && step->n_directions)
+        ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
 }
 
 /* A method without a time budget always completes, so its results are marked here. */
@@ -201,6 +203,9 @@ void ct_result_free(ct_result **handle) {
     free(result->spans);
     free(result->points);
     free(result->warnings);
+    free(result->product_vertices);
+    free(result->products);
+    free(result->generalized_product);
     free(result);
     *handle = NULL;
 }
@@ -217,4 +222,13 @@ void ct_contact_stiffness_product(const ct_result *result, size_t contact, doubl
         for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
             for (int k = 0; k < 3; k++)
                 out[b][3 * (size_t)result->vertices[i] + k] -= stiffness * along * result->gradient[3 * i + k];
+}
+
+void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]) {
+    const ct_contact *c = &result->contacts[contact];
+    for (int b = 0; b < 2; b++)
+        for (uint64_t i = c->first_product[b]; i < c->first_product[b] + c->count_product[b]; i++)
+            for (uint64_t k = 0; k < 3; k++)
+                out[b][3 * (size_t)result->product_vertices[i] + k] +=
+                    result->products[3 * (i * result->n_directions + direction) + k];
 }

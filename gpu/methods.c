@@ -50,9 +50,9 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 
 /* clang-format off */
 static const ct_method_row rows[] = {
-    /* method         name     settings    takes: time budget, tolerance, gives: spans   cpu               cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,   ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false,  ct_cpu_run_exact, NULL},
+    /* method         name     settings    takes: time budget, tolerance, gives: spans, second  cpu          cuda       */
+    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  false,  ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, true,   ct_cpu_run_exact, NULL},
 };
 /* clang-format on */
 
@@ -169,10 +169,26 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
                    row->name, field);
 }
 
+/* What only EXACT gives, and so far only on the CPU. */
+static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_error *error) {
+    const bool wants_inertia = step->want & CT_WANT_INERTIA;
+    if (!wants_inertia && !step->n_directions) return CT_OK;
+    const char *field = wants_inertia ? "want" : "directions", *what = wants_inertia ? "inertia" : "products";
+    if (!row->gives_second)
+        return ct_fail(error, CT_INVALID_ARGUMENT, field,
+                       "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", row->name, what);
+    if (strcmp(step->scene->engine->backend->name, "cpu") != 0)
+        return ct_fail(error, CT_INVALID_ARGUMENT, field, "backend \"%s\" gives no %s yet: use backend \"cpu\"",
+                       step->scene->engine->backend->name, what);
+    return CT_OK;
+}
+
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error) {
+    ct_status status = check_second(row, step, error);
+    if (status) return status;
     if (step->want & CT_WANT_SPANS && !row->gives_spans)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",
                        "method \"%s\" gives no spans: leave them out of want, or choose method \"ldi\"", row->name);
-    ct_status status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
+    status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
     return status ? status : check_limit(row, "tolerance", step->tolerance, row->takes_tolerance, error);
 }

@@ -19,7 +19,8 @@ typedef struct ct_method_row {
                                 ct_error *error); /* checks the settings that this method reads */
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
-    ct_method_run *cpu, *cuda;                    /* NULL: the backend does not have the method */
+    bool gives_second; /* INERTIA and products with the second derivative, on the CPU; false: such steps are refused */
+    ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
 
 /* The row of a method. NULL with *error (UNSUPPORTED, listing this build's methods): there is no such row. */

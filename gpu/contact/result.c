@@ -100,3 +100,17 @@ void ct_result_copy(ct_result *r, const ct_contact *contact, const ct_entry_arra
     if (r->weights) memcpy(r->weights + first, from->weights, n * sizeof *r->weights);
     if (r->forces) memcpy(r->forces + 3 * first, from->forces, 3 * n * sizeof *r->forces);
 }
+
+bool ct_result_add_products(ct_result *r, size_t n_contacts, uint64_t n_products, uint32_t n_directions,
+                            ct_error *error) {
+    const size_t rows = n_products ? n_products : 1, all = n_contacts ? n_contacts : 1;
+    r->product_vertices = malloc(rows * sizeof *r->product_vertices);
+    r->products = malloc(rows * n_directions * 3 * sizeof *r->products);
+    r->generalized_product = malloc(all * n_directions * 12 * sizeof *r->generalized_product);
+    r->n_directions = n_directions;
+    r->n_products = n_products;
+    if (r->product_vertices && r->products && r->generalized_product) return true;
+    ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for products of %u directions at %llu vertices", n_directions,
+            (unsigned long long)n_products);
+    return false;
+}

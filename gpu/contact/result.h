@@ -28,6 +28,11 @@ ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, u
  * *span on. Advances both to the next contact's first. */
 ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
 
+/* Gives the result arrays for n_products rows of products along n_directions directions, and for n_contacts
+ * contacts. False with *error: out of memory. */
+bool ct_result_add_products(ct_result *result, size_t n_contacts, uint64_t n_products, uint32_t n_directions,
+                            ct_error *error);
+
 /* Fills a contact's entries, body 0's and then body 1's, by copying from `from`, which holds only these. */
 void ct_result_copy(ct_result *result, const ct_contact *contact, const ct_entry_arrays *from);
 

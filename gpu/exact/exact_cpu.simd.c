@@ -262,14 +262,6 @@ static void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, 
     lists->n[body]++;
 }
 
-/* Compares by coordinates: the roles of the two triangles, and so all bits, do not depend on the order of the bodies.
- */
-static inline bool comes_first(const double *a, const double *b) {
-    for (int k = 0; k < 3; k++)
-        if (a[k] != b[k]) return a[k] < b[k];
-    return true;
-}
-
 static inline void load_triangle(const ct_placed_cluster *c, uint32_t t, const double *p[3]) {
     for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[t][k]];
 }
@@ -304,7 +296,7 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     const double *p[2][3];
     load_triangle(a, ta, p[0]);
     load_triangle(b, tb, p[1]);
-    const int first = comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
+    const int first = ct_comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
     const int moved_second = first == 0 ? moved : -moved; /* +1 if the second triangle's body is perturbed */
     int has_ties = 0;
     ct_plane_sides sides[2];
@@ -338,7 +330,7 @@ static inline void load_pairs(const struct pair_queue *queue, int first[4], stru
         const double *t[2][3];
         load_triangle(queue->a, queue->triangle[0][i], t[0]);
         load_triangle(queue->b, queue->triangle[1][i], t[1]);
-        first[i] = comes_first(t[0][0], t[1][0]) ? 0 : 1;
+        first[i] = ct_comes_first(t[0][0], t[1][0]) ? 0 : 1;
         for (int k = 0; k < 3; k++) {
             p[0][i][k] = t[first[i]][k];
             p[1][i][k] = t[1 - first[i]][k];

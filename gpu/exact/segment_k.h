@@ -119,6 +119,14 @@ CT_FN double ct_near_area(const ct_plane_sides *sides, double own_size1, double 
     return near >= most ? own_size1 / 2 : own_size1 / 2 * (near / most);
 }
 
+/* Compares by coordinates, so that the roles of two triangles that cross, and all bits, do not depend on the order of
+ * the bodies. a, b: corner 0 of either. */
+CT_FN int ct_comes_first(const double *a, const double *b) {
+    for (int k = 0; k < 3; k++)
+        if (a[k] != b[k]) return a[k] < b[k];
+    return 1;
+}
+
 /* Orientations of the edges of two triangles to each other: [i][j] of edge i, j from corner i, j to the next one. */
 typedef struct ct_edge_signs {
     double value[3][3], error[3][3];
@@ -205,13 +213,21 @@ CT_FN void ct_find_end(const ct_plane_sides *sides, int i, int own, const double
     *along = tau;
 }
 
-/* A crossing, or the lack of one, from the signs: fills the shares if the triangles cross or are near. size: |normal|_1
- * of either triangle. Index 0 is the first triangle's, as in ct_find_edge_signs. */
-CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs *e, const double size[2],
-                             ct_triangle_share share[2]) {
+/* The ends of the segment in which two triangles cross: 0 the start of the first triangle's segment, 1 its end. */
+typedef struct ct_crossing_ends {
     ct_segment_end end[2];
-    double along[2] = {0, 0};
-    int triangle_of[2] = {0, 0}, edge_of[2] = {0, 0}, jump_of[2] = {0, 0}, found = 0;
+    /* The edge that pierces there, from corner `edge` of triangle 0 (the first) or 1: where along it, and how w jumps.
+     */
+    double along[2];
+    int triangle[2], edge[2], jump[2];
+} ct_crossing_ends;
+
+/* The ends of a crossing, or the lack of one, from the signs: APART, CROSS or INCONSISTENT. Index 0 is the first
+ * triangle's, as in ct_find_edge_signs. */
+CT_FN int ct_find_crossing_ends(const ct_plane_sides sides[2], const ct_edge_signs *e, ct_crossing_ends *ends) {
+    int found = 0;
+    ends->triangle[0] = ends->triangle[1] = ends->edge[0] = ends->edge[1] = ends->jump[0] = ends->jump[1] = 0;
+    ends->along[0] = ends->along[1] = 0;
     for (int own = 0; own < 2; own++)
         for (int i = 0; i < 3; i++) {
             const int i1 = (i + 1) % 3;
@@ -228,29 +244,41 @@ CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs 
             const int which = own ? !goes_in : goes_in; /* 0: the start of the first triangle's segment, 1: its end */
             if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
             found |= 1 << which;
-            ct_find_end(&sides[own], i, own, value, error, &end[which], &along[which]);
-            triangle_of[which] = own;
-            edge_of[which] = i;
-            jump_of[which] = goes_in ? 1 : -1;
+            ct_find_end(&sides[own], i, own, value, error, &ends->end[which], &ends->along[which]);
+            ends->triangle[which] = own;
+            ends->edge[which] = i;
+            ends->jump[which] = goes_in ? 1 : -1;
         }
     if (found == 1 || found == 2) return CT_TRIANGLES_INCONSISTENT;
+    return found ? CT_TRIANGLES_CROSS : CT_TRIANGLES_APART;
+}
+
+/* A crossing, or the lack of one, from the signs: fills the shares if the triangles cross or are near. size: |normal|_1
+ * of either triangle. */
+CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs *e, const double size[2],
+                             ct_triangle_share share[2]) {
+    ct_crossing_ends ends;
+    const int found = ct_find_crossing_ends(sides, e, &ends);
+    if (found == CT_TRIANGLES_INCONSISTENT) return found;
     for (int s = 0; s < 2; s++) {
         for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
         share[s].near_area = ct_near_area(&sides[s], size[s], size[1 - s]);
         share[s].rounding = 0;
         share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
     }
-    if (!found)
+    if (found == CT_TRIANGLES_APART)
         return share[0].near_area > size[0] * CT_NEAR_PART || share[1].near_area > size[1] * CT_NEAR_PART
                    ? CT_TRIANGLES_NEAR
                    : CT_TRIANGLES_APART;
-    ct_add_segment(&share[0].integrals, end[0].at[0], end[1].at[0]);
-    ct_add_segment(&share[1].integrals, end[1].at[1], end[0].at[1]);
-    for (int s = 0; s < 2; s++) share[s].rounding = size[s] * (4 * (end[0].error[s] + end[1].error[s]) + 0x1p-48);
+    ct_add_segment(&share[0].integrals, ends.end[0].at[0], ends.end[1].at[0]);
+    ct_add_segment(&share[1].integrals, ends.end[1].at[1], ends.end[0].at[1]);
+    for (int s = 0; s < 2; s++)
+        share[s].rounding = size[s] * (4 * (ends.end[0].error[s] + ends.end[1].error[s]) + 0x1p-48);
     for (int which = 0; which < 2; which++) {
-        ct_triangle_share *of = &share[triangle_of[which]];
-        of->jump[edge_of[which]] = (signed char)(of->jump[edge_of[which]] + jump_of[which]);
-        if (edge_of[which] == 1) ct_add_edge(&of->integrals, along[which], jump_of[which]);
+        ct_triangle_share *of = &share[ends.triangle[which]];
+        const int edge = ends.edge[which];
+        of->jump[edge] = (signed char)(of->jump[edge] + ends.jump[which]);
+        if (edge == 1) ct_add_edge(&of->integrals, ends.along[which], ends.jump[which]);
     }
     return CT_TRIANGLES_CROSS;
 }

@@ -322,8 +322,24 @@ enum {
     CT_WANT_FORCES = 1u << 3,   /* penalty forces -k V dV/dx, one per entry of the sparse gradient */
     CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures. EXACT has none: a step that
                                    wants them fails with INVALID_ARGUMENT */
+    CT_WANT_INERTIA =
+        1u << 5, /* second moments of the intersection (implies FRAME). EXACT only, else INVALID_ARGUMENT */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
+
+/* Directions along which a step differentiates the gradient: see ct_step.directions. Twelve are those of two rigid
+ * bodies. */
+enum { CT_MAX_DIRECTIONS = 12 };
+
+/* One body's part of a direction; a body without a part does not move along it. */
+typedef struct ct_direction {
+    uint32_t body;
+    uint32_t index;     /* which direction this is a part of: 0 .. CT_MAX_DIRECTIONS - 1 */
+    const void *values; /* deformable: [count][3] of dtype, m, a displacement of every vertex; need not be aligned */
+    ct_dtype dtype;
+    uint64_t count;  /* vertices */
+    double twist[6]; /* rigid: translation, m, then rotation about the body's origin, rad; world axes */
+} ct_direction;
 
 /* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
  * contact.
@@ -359,9 +375,11 @@ typedef struct ct_contact {
     double area;      /* m^2, sum of the positive friction weights */
     double depth;     /* m, volume / area; 0 where area is 0 */
     double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
-    double tangents[2][3];             /* unit vectors, orthogonal to the normal and to each other */
-    double center[3];                  /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
-                                          intersection's centre of gravity */
+    double tangents[2][3]; /* unit vectors, orthogonal to the normal and to each other */
+    double center[3];      /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
+                              intersection's centre of gravity */
+    double inertia[3][3];  /* m^5, for steps that want INERTIA, else 0: the integral over the intersection of
+                              |r|^2 - r r^T, r from center; times a density, the inertia tensor about center */
     double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
                                           origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
 
@@ -370,6 +388,8 @@ typedef struct ct_contact {
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
     uint64_t first_point, n_points; /* LDI: n_points is 0 */
+    /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
+    uint64_t first_product[2], count_product[2];
 } ct_contact;
 
 typedef struct ct_span {
@@ -456,7 +476,19 @@ typedef struct ct_result {
     ct_span *spans; /* [n_spans], or NULL */
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL (LDI) */
-    uint32_t want;    /* what was asked for */
+    /* Of a step with directions d_0, d_1, ...: the exact second derivative H of the volume with respect to all vertices
+     * of both bodies, times each of them. A direction moves a rigid body's vertices by its twist. Where surfaces
+     * coincide H is the mean of those of both bodies moved apart by infinitesimal amounts either way, as the gradient
+     * is; it does not count the jump that the gradient has there. H d is 0 for a common translation of all bodies. */
+    uint32_t n_directions;       /* 1 + the largest index of the step's directions; 0: it has none */
+    uint64_t n_products;         /* vertices in product_vertices, in rising order in each contact's part */
+    uint32_t *product_vertices;  /* [n_products], or NULL */
+    double *products;            /* [n_products][n_directions][3], m^2: d(gradient of the vertex) along the direction */
+    double *generalized_product; /* [n_contacts][n_directions][2][6]: the derivative of generalized_gradient along the
+                                    direction, whose arms start at the moving origin of a rigid body. For rigid bodies
+                                    it is the Jacobian of force and torque that Newton's method needs: symmetric but
+                                    for the rotation's own part, half of (rotation x torque) */
+    uint32_t want;               /* what was asked for */
     ct_method method;
     ct_ended ended;
     double quality;     /* 0..1: how much of its work the method did; 1 if it completed */
@@ -482,6 +514,13 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     double time_budget; /* s, wall-clock time in which to answer as well as possible; 0: none */
     double tolerance;   /* m^3, error of each contact's volume to aim at; 0: none */
 
+    /* Directions for products with the exact second derivative. Each (body, index) at most once. The products are those
+     * of the bodies after the step's updates; they imply FRAME. EXACT on the CPU only, else INVALID_ARGUMENT.
+     * NOT_FOUND, INVALID_ARGUMENT (values for a rigid body, a twist for a deformable one is not read), WRONG_LENGTH,
+     * OUT_OF_RANGE, NON_FINITE. */
+    const ct_direction *directions; /* [n_directions]; read during the call */
+    size_t n_directions;
+
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
     ct_error error;    /* out: status OK, or why the step failed. A step that fails because of its own arguments has
                           changed nothing. One that fails later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window,
@@ -498,6 +537,10 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
  */
 void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
                                   double *const out[2]);
+
+/* out += H d for direction `direction` of the step, from ct_result.products: dense [vertices of body[i]][3]. The exact
+ * derivative of the penalty force -k V g along d is -k (V H d + g (g . d)); its second term is the product above. */
+void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,8 @@
 #ifndef CT_SCENE_H
 #define CT_SCENE_H
 
+#include <string.h>
+
 #include "gpu/base/box.h"
 #include "gpu/broadphase/broadphase.h"
 #include "gpu/include/contact.h"
@@ -23,6 +25,8 @@ typedef struct ct_body {
     struct ct_resident *resident;  /* the backend's state of the body */
     uint64_t device_bytes;         /* bytes of the device's own memory, without the mesh; 0 if the device has none */
     uint32_t updates_since_volume; /* see ct_body_volume_is_due */
+    uint32_t direction[CT_MAX_DIRECTIONS]; /* 1 + the body's part of direction k in the step's directions, 0: none; set
+                                              by ct_directions_check, and only read in a step that has any */
 } ct_body;
 
 /* The signed volume of a deformable body of up to CT_VOLUME_EACH_UPDATE triangles is measured after each step that
@@ -81,6 +85,25 @@ void ct_scene_refresh(ct_scene *scene);
  * finite is left to the backend, which reads them all anyway. NOT_FOUND, INVALID_ARGUMENT, WRONG_LENGTH, OUT_OF_RANGE,
  * NON_FINITE (a pose). */
 ct_status ct_update_check(const ct_scene *scene, const ct_update *update, ct_error *error);
+
+/* Checks a step's directions, and notes in each body of the scene which are its own. NOT_FOUND, INVALID_ARGUMENT,
+ * WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE. */
+ct_status ct_directions_check(ct_scene *scene, const ct_direction *directions, size_t n, ct_error *error);
+
+/* The number of directions that the parts belong to: 1 + the largest index. */
+uint32_t ct_directions_count(const ct_direction *directions, size_t n);
+
+/* Vertex k's displacement in a deformable body's part, m. */
+static inline void ct_direction_row(const ct_direction *d, uint64_t k, double out[3]) {
+    const char *row = (const char *)d->values + k * (d->dtype == CT_F64 ? 24 : 12);
+    if (d->dtype == CT_F64) {
+        memcpy(out, row, 24);
+    } else {
+        float p[3];
+        memcpy(p, row, 12);
+        for (int i = 0; i < 3; i++) out[i] = (double)p[i];
+    }
+}
 
 /* Checks that a pose is finite and that its R is a rotation to 1e-3. id (0: the body has none yet) is for the message.
  */

@@ -1,4 +1,6 @@
 /* answer.c - makes a step's result from the contacts of its pairs. */
+#include <string.h>
+
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
@@ -29,7 +31,7 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
 /* Totals over the contacts of a step. */
 struct totals {
     size_t contacts;
-    uint64_t entries, spans;
+    uint64_t entries, spans, products;
     ct_entry_arrays *only; /* of the only contact of the only pair: the result takes them over without a copy */
 };
 
@@ -42,8 +44,23 @@ static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
             t.only = t.contacts++ == 0 && pairs[i].is_alone ? &contact->entries : NULL;
             t.entries += contact->contact.count[0] + contact->contact.count[1];
             t.spans += contact->contact.n_spans;
+            t.products += contact->contact.count_product[0] + contact->contact.count_product[1];
         }
     return t;
+}
+
+/* Copies a contact's products, which begin at row *first; it is the last that the result has. */
+static void copy_products(ct_result *r, ct_contact *c, const ct_pair_contact *contact, uint64_t *first) {
+    const uint64_t n = c->count_product[0] + c->count_product[1], row = 3 * r->n_directions,
+                   pair = 12 * r->n_directions;
+    c->first_product[0] = *first;
+    c->first_product[1] = *first + c->count_product[0];
+    memcpy(r->generalized_product + (r->n_contacts - 1) * pair, contact->generalized_product, pair * sizeof(double));
+    if (n) {
+        memcpy(r->product_vertices + *first, contact->product_vertices, n * sizeof *r->product_vertices);
+        memcpy(r->products + *first * row, contact->products, n * row * sizeof *r->products);
+    }
+    *first += n;
 }
 
 void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs) {
@@ -55,9 +72,14 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
     const struct totals totals = count_contacts(pairs, n_pairs);
     ct_result *r = ct_result_new(step->want, totals.contacts, totals.entries, totals.spans, totals.only, &step->error);
     if (!r) return;
+    const uint32_t n_directions = ct_directions_count(step->directions, step->n_directions);
+    if (n_directions && !ct_result_add_products(r, totals.contacts, totals.products, n_directions, &step->error)) {
+        ct_result_free(&r);
+        return;
+    }
     r->method = step->scene->settings.method;
     r->pairs = n_pairs;
-    uint64_t first = 0, first_span = 0;
+    uint64_t first = 0, first_span = 0, first_product = 0;
     for (size_t i = 0; i < n_pairs; i++) {
         const ct_pair_task *pair = &pairs[i];
         r->rays += pair->rays;
@@ -66,8 +88,9 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
         for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
             const ct_pair_contact *contact = &pair->contacts[k];
             if (!contact->is_found) continue;
-            const ct_contact *c = ct_result_add(r, &contact->contact, &first, &first_span);
+            ct_contact *c = ct_result_add(r, &contact->contact, &first, &first_span);
             if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
+            if (n_directions) copy_products(r, c, contact, &first_product);
             if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
         }
     }

@@ -66,6 +66,7 @@ static bool reserve_pairs(ct_workspace *workspace, size_t n) {
 static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_task *pairs) {
     const ct_step *step = &batch->steps[index];
     const ct_scene *scene = step->scene;
+    const uint32_t n_directions = ct_directions_count(step->directions, step->n_directions);
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
         ct_pair_task *pair = &pairs[p];
         memset(pair, 0, sizeof *pair);
@@ -75,6 +76,8 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
         pair->number = batch->workspace->next_pair++;
         pair->want = step->want;
         pair->stiffness = scene->settings.stiffness;
+        pair->directions = step->directions;
+        pair->n_directions = n_directions;
         pair->is_alone = scene->broad.n_pairs == 1;
     }
     return scene->broad.n_pairs;

@@ -88,6 +88,9 @@ typedef struct ct_pair_contact {
     ct_contact contact;
     ct_entry_arrays entries;  /* body 0's first */
     const ct_raw_span *spans; /* [contact.n_spans] */
+    /* Products with the second derivative, as in ct_result; in an arena. contact.count_product tells how many. */
+    const uint32_t *product_vertices;
+    const double *products, *generalized_product;
 } ct_pair_contact;
 
 /* A pair of a step: two bodies whose boxes overlap. */
@@ -103,8 +106,10 @@ typedef struct ct_pair_task {
     uint64_t number;     /* unique and non-zero */
     double cost;         /* estimate, ns */
     uint32_t want;
-    double stiffness; /* the scene's */
-    bool is_alone;    /* the only pair of its step: a single contact's entries become the result's without a copy */
+    double stiffness;               /* the scene's */
+    const ct_direction *directions; /* the step's; each body has the indices of its own */
+    uint32_t n_directions;          /* 1 + their largest index */
+    bool is_alone; /* the only pair of its step: a single contact's entries become the result's without a copy */
     /* If OpenGL draws: rays of bins [first_bin, end_bin) are in the drawing. first_ray: per view, the index in the
      * drawing that the ray of the view's first row has, or would have. */
     const ct_drawing *drawing;

@@ -205,11 +205,6 @@ static const ct_placed_cluster *place_for_flood(void *argument, int i, uint32_t 
 
 /* ---- crossings ---- */
 
-/* Body 1 moves along (e, e^2, e^3) in pass 0, against it in pass 1. */
-static int moved_in(int pass) {
-    return pass ? -1 : 1;
-}
-
 /* Pairs of clusters that one task crosses: about 20 us. */
 enum { CROSS_CHUNK = 32 };
 
@@ -221,7 +216,7 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
     for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++)
         exact->device->kernels->exact->cross(&a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
                                              &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1],
-                                             moved_in(exact->pass), &exact->device->budget, lists);
+                                             ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
     if (lists->is_full) exact->has_failed = true;
 }
 
@@ -317,6 +312,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
     ct_exact_for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
+    if (ct_exact_wants_second(exact)) ct_exact_keep_crossings(exact);
     return has_ties;
 }
 
@@ -328,7 +324,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
     struct placer placer = {exact, b};
     surface->of_unit = allocate_zeroed(exact, topology->n_units * sizeof *surface->of_unit);
     ct_flood flood = {.body = {&exact->part[b].body, &exact->part[1 - b].body},
-                      .moved = b == 0 ? moved_in(exact->pass) : -moved_in(exact->pass),
+                      .moved = b == 0 ? ct_exact_moved_in(exact->pass) : -ct_exact_moved_in(exact->pass),
                       .crossed_as = surface->crossed_as,
                       .crossed = surface->crossed,
                       .crossed_clusters = surface->crossed_clusters,
@@ -371,11 +367,8 @@ static void add_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_topology *topology = part->body.topology;
     const ct_exact_cpu *kernels = exact->device->kernels->exact;
     for (uint32_t k = chunk.first; k < chunk.end; k++) {
-        const uint32_t cluster = surface->added[k], as = surface->crossed_as[cluster];
-        const ct_winding_numbers w = {.crossed = as ? &surface->crossed[as - 1] : NULL,
-                                      .of_unit = surface->of_unit + topology->first_unit[cluster],
-                                      .unit_in_cluster =
-                                          topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES};
+        const uint32_t cluster = surface->added[k];
+        const ct_winding_numbers w = ct_exact_winding_numbers(topology, surface, k);
         ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
         if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
         kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);

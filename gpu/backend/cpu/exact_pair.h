@@ -1,5 +1,5 @@
 /* exact_pair.h - the method `exact` on the CPU: the state of a pair while it is computed, shared by exact_pair.c, which
- * adds up its surfaces, and finish_exact.c, which makes the contact. */
+ * adds up its surfaces, finish_exact.c, which makes the contact, and exact_second.c, which adds what few steps want. */
 #ifndef CT_EXACT_PAIR_H
 #define CT_EXACT_PAIR_H
 
@@ -7,6 +7,11 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/exact/flood.h"
+
+/* A triangle of a body and one of the other body that crosses it; numbers in their meshes. */
+typedef struct ct_crossed_pair {
+    uint32_t triangle, other;
+} ct_crossed_pair;
 
 /* What one perturbation finds of a body's surface. */
 typedef struct ct_exact_surface {
@@ -17,6 +22,10 @@ typedef struct ct_exact_surface {
     uint32_t *crossed_as;        /* [clusters] 1 + index of a crossed cluster, or 0 */
     ct_crossed_cluster *crossed; /* [n_crossed] */
     uint32_t n_crossed;
+    /* Pairs of triangles that cross, [first_crossed_pair[c], first_crossed_pair[c + 1]) of crossed cluster c, sorted;
+     * only kept for exact_second.c. */
+    ct_crossed_pair *crossed_pairs;
+    size_t *first_crossed_pair; /* [n_crossed + 1] */
     /* Winding numbers: */
     int32_t *of_unit; /* [units] */
     uint32_t *added;  /* [n_added] rising: clusters whose surface is inside, or partly */
@@ -87,6 +96,31 @@ static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
     if (!memory) exact->has_failed = true;
     return memory;
 }
+
+/* Body 1 moves along (e, e^2, e^3) in pass 0, against it in pass 1. */
+static inline int ct_exact_moved_in(int pass) {
+    return pass ? -1 : 1;
+}
+
+/* Winding numbers of cluster surface->added[k]. */
+static inline ct_winding_numbers ct_exact_winding_numbers(const ct_topology *topology, const ct_exact_surface *surface,
+                                                          uint32_t k) {
+    const uint32_t cluster = surface->added[k], as = surface->crossed_as[cluster];
+    return (ct_winding_numbers){.crossed = as ? &surface->crossed[as - 1] : NULL,
+                                .of_unit = surface->of_unit + topology->first_unit[cluster],
+                                .unit_in_cluster = topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES};
+}
+
+/* True: the step wants products with the second derivative, or inertia. */
+static inline bool ct_exact_wants_second(const ct_exact_pair *exact) {
+    return exact->pair->n_directions || exact->pair->want & CT_WANT_INERTIA;
+}
+
+/* exact_second.c: keeps the pairs of crossing triangles of this pass, once crossings are totalled. */
+void ct_exact_keep_crossings(ct_exact_pair *exact);
+/* exact_second.c: adds to the contact what ct_exact_wants_second asks for, from the surfaces of all passes and the
+ * gradients. */
+void ct_exact_find_second(ct_exact_pair *exact);
 
 /* Makes the pair's contact from the totals and the gradients, which it clears. */
 void ct_exact_finish(ct_exact_pair *exact);

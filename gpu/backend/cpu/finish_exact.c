@@ -6,7 +6,7 @@
 #include "gpu/contact/entry_arrays.h"
 #include "gpu/mesh/mesh.h"
 
-enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
+enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_INERTIA };
 
 /* ---- chunks of vertices ---- */
 
@@ -287,11 +287,13 @@ static bool make_contact(ct_exact_pair *exact) {
     *exact->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id},
                                         .contact.max_winding = exact->totals.max_winding};
     exact->contact->is_found = find_volume(exact, &exact->contact->contact);
-    if (!exact->contact->is_found || !(pair->want & NEEDS_ENTRIES)) return true;
+    if (!exact->contact->is_found) return true;
+    if (!(pair->want & NEEDS_ENTRIES) && !pair->n_directions) return true;
     find_forces(exact, &exact->contact->contact);
     ct_frame_normal(&exact->contact->contact, exact->contact->contact.generalized_gradient[0]);
     find_center(exact, &exact->contact->contact);
-    return make_entries(exact);
+    if (ct_exact_wants_second(exact)) ct_exact_find_second(exact);
+    return !exact->has_failed && make_entries(exact);
 }
 
 void ct_exact_finish(ct_exact_pair *exact) {

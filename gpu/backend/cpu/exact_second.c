@@ -1,0 +1,397 @@
+/* exact_second.c - what a contact of the method `exact` has only on request: products with the second derivative
+ * (exact/hessian_k.h) and the inertia of the intersection (exact/inertia_k.h).
+ *
+ * Both are sums over the triangles inside the other body and over the segments of those that cross. Each cluster is
+ * summed by one task, in the order of its triangles and crossings; clusters are then added in their order. So the bits
+ * do not depend on the number of threads, the instruction set, or the order of triangles and bodies.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/exact_pair.h"
+#include "gpu/exact/hessian_k.h"
+#include "gpu/exact/inertia_k.h"
+#include "gpu/mesh/mesh.h"
+
+enum { TWIST = 6 };
+
+/* ---- keeping crossings ---- */
+
+void ct_exact_keep_crossings(ct_exact_pair *exact) {
+    for (int b = 0; b < 2 && !exact->has_failed; b++) {
+        ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
+        const size_t n = surface->first_crossing[surface->n_crossed];
+        surface->first_crossed_pair =
+            ct_exact_allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossed_pair);
+        surface->crossed_pairs = ct_exact_allocate(exact, n * sizeof *surface->crossed_pairs);
+        if (exact->has_failed) return;
+        size_t kept = 0;
+        for (uint32_t c = 0; c < surface->n_crossed; c++) {
+            surface->first_crossed_pair[c] = kept;
+            for (size_t i = surface->first_crossing[c]; i < surface->first_crossing[c + 1]; i++) {
+                const ct_crossing *crossing = surface->crossings[i];
+                if (!crossing->crosses) continue;
+                surface->crossed_pairs[kept++] = (ct_crossed_pair){crossing->triangle, crossing->other};
+            }
+        }
+        surface->first_crossed_pair[surface->n_crossed] = kept;
+    }
+}
+
+/* ---- a cluster's sums ---- */
+
+/* Sums of a cluster; K directions. */
+struct cluster_second {
+    double *products;           /* [vertices of the cluster][K][3], units * m */
+    double (*forces)[2][3];     /* [K] the sum of its products; and of arm x product + motion x gradient, units^2 * m */
+    double moments[CT_MOMENTS]; /* units^5, about the contact's centre */
+};
+
+struct second {
+    ct_exact_pair *exact;
+    uint32_t n_directions;
+    bool wants_moments;
+    double center[3];                  /* units */
+    double arm[2][3];                  /* m: from a body's origin to the lattice's */
+    struct cluster_second *sums[2][2]; /* [part][pass][n_added] */
+};
+
+/* A vertex's motion along direction k, m. */
+static void find_motion(const struct second *second, int b, uint32_t k, uint32_t vertex, const double *point,
+                        double out[3]) {
+    const ct_pair_task *pair = second->exact->pair;
+    const ct_body *body = pair->body[b];
+    const double unit = second->exact->lattice.unit;
+    out[0] = out[1] = out[2] = 0;
+    if (!body->direction[k]) return;
+    const ct_direction *direction = &pair->directions[body->direction[k] - 1];
+    if (body->kind != CT_BODY_RIGID) {
+        ct_direction_row(direction, vertex, out);
+        return;
+    }
+    double arm[3];
+    for (int i = 0; i < 3; i++) arm[i] = point[i] * unit + second->arm[b][i];
+    ct_cross_product(direction->twist + 3, arm, out);
+    for (int i = 0; i < 3; i++) out[i] += direction->twist[i];
+}
+
+/* The motion of a body's origin. */
+static void find_motion_of_origin(const struct second *second, int b, uint32_t k, double out[3]) {
+    const ct_body *body = second->exact->pair->body[b];
+    out[0] = out[1] = out[2] = 0;
+    if (body->kind != CT_BODY_RIGID || !body->direction[k]) return;
+    memcpy(out, second->exact->pair->directions[body->direction[k] - 1].twist, 3 * sizeof *out);
+}
+
+/* A triangle with its corners' motions. */
+struct moving_triangle {
+    const double *point[3];
+    uint16_t corner[3];                     /* in the cluster */
+    double motion[CT_MAX_DIRECTIONS][3][3]; /* [direction][corner] */
+};
+
+static void find_triangle(const struct second *second, int b, const ct_placed_cluster *c, uint32_t t,
+                          struct moving_triangle *out) {
+    for (int i = 0; i < 3; i++) {
+        out->corner[i] = c->corners[t][i];
+        out->point[i] = c->points[out->corner[i]];
+        for (uint32_t k = 0; k < second->n_directions; k++)
+            find_motion(second, b, k, c->vertices[out->corner[i]], out->point[i], out->motion[k][i]);
+    }
+}
+
+static const ct_placed_cluster *placed_of(const ct_exact_body *body, uint32_t cluster) {
+    return &body->placed[body->placed_as[cluster] - 1];
+}
+
+static void add_products(const struct second *second, const struct moving_triangle *triangle, uint32_t k,
+                         const double products[3][3], struct cluster_second *sums) {
+    for (int i = 0; i < 3; i++) {
+        double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k), torque[3];
+        ct_cross_product(triangle->point[i], products[i], torque);
+        for (int j = 0; j < 3; j++) {
+            to[j] += products[i][j];
+            sums->forces[k][0][j] += products[i][j];
+            sums->forces[k][1][j] += torque[j];
+        }
+    }
+}
+
+/* Adds the torque of a triangle's gradient as its corners move: motion x gradient. */
+static void add_moved_arms(const struct second *second, int b, const struct moving_triangle *triangle, uint32_t k,
+                           const double normal[3], const double part[3], struct cluster_second *sums) {
+    double origin[3];
+    find_motion_of_origin(second, b, k, origin);
+    for (int i = 0; i < 3; i++) {
+        double gradient[3], arm[3], torque[3];
+        for (int j = 0; j < 3; j++) {
+            gradient[j] = normal[j] * part[i];
+            arm[j] = (triangle->motion[k][i][j] - origin[j]) * second->exact->lattice.inverse;
+        }
+        ct_cross_product(arm, gradient, torque);
+        for (int j = 0; j < 3; j++) sums->forces[k][1][j] += torque[j] * second->exact->lattice.unit;
+    }
+}
+
+static ct_moment_triangle moment_triangle_of(const struct second *second, const struct moving_triangle *triangle) {
+    ct_moment_triangle out;
+    for (int j = 0; j < 3; j++) {
+        out.corner[j] = triangle->point[0][j] - second->center[j];
+        out.u[j] = triangle->point[1][j] - triangle->point[0][j];
+        out.v[j] = triangle->point[2][j] - triangle->point[0][j];
+    }
+    ct_cross_product(out.u, out.v, out.normal);
+    return out;
+}
+
+/* A triangle inside the other body, or partly; winding: the other's winding number at corner 1. */
+static void add_inside(const struct second *second, int b, const struct moving_triangle *triangle, int32_t winding,
+                       const ct_crossed_triangle *crossed, struct cluster_second *sums) {
+    ct_integrals integrals = ct_whole_integrals(winding);
+    for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
+    const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
+    const ct_normal normal = ct_normal_of_triangle(triangle->point);
+    for (uint32_t k = 0; k < second->n_directions; k++) {
+        double products[3][3] = {{0}};
+        ct_add_turned_triangle(triangle->point, triangle->motion[k], part, products);
+        add_products(second, triangle, k, products, sums);
+        add_moved_arms(second, b, triangle, k, normal.of, part, sums);
+    }
+    if (!second->wants_moments || !winding) return;
+    const ct_moment_triangle moments = moment_triangle_of(second, triangle);
+    ct_add_edge_moments(&moments, 0, winding, sums->moments);
+}
+
+/* A segment in which a triangle of the other body crosses. */
+static void add_crossing(const struct second *second, int b, int pass, const struct moving_triangle *triangle,
+                         uint32_t other, struct cluster_second *sums) {
+    const ct_exact_body *other_body = &second->exact->part[1 - b].body;
+    const ct_placed_cluster *c = placed_of(other_body, other / CT_CLUSTER_TRIANGLES);
+    const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
+    struct moving_triangle crossing;
+    ct_recrossing r;
+    find_triangle(second, 1 - b, c, other % CT_CLUSTER_TRIANGLES, &crossing);
+    if (!ct_recross(triangle->point, crossing.point, moved, &r)) return;
+    for (uint32_t k = 0; k < second->n_directions; k++) {
+        double products[3][3] = {{0}};
+        ct_add_moved_segment(&r, triangle->motion[k], crossing.motion[k], products);
+        add_products(second, triangle, k, products, sums);
+    }
+    if (!second->wants_moments) return;
+    const ct_moment_triangle moments = moment_triangle_of(second, triangle);
+    ct_add_segment_moments(&moments, r.own[0], r.own[1], 1, sums->moments);
+    for (int i = 0; i < r.n_jumps; i++) ct_add_edge_moments(&moments, r.jump_at[i], r.jump[i], sums->moments);
+}
+
+static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_second *sums) {
+    const ct_exact_part *part = &second->exact->part[b];
+    const ct_exact_surface *surface = &part->surface[pass];
+    const ct_topology *topology = part->body.topology;
+    const uint32_t cluster = surface->added[index], as = surface->crossed_as[cluster];
+    const ct_winding_numbers w = ct_exact_winding_numbers(topology, surface, index);
+    const ct_placed_cluster *c = placed_of(&part->body, cluster);
+    size_t pair = as ? surface->first_crossed_pair[as - 1] : 0;
+    const size_t end = as ? surface->first_crossed_pair[as] : 0;
+    for (uint32_t t = 0; t < c->n_triangles; t++) {
+        const uint32_t number = w.crossed ? w.crossed->number[t] : 0;
+        const int32_t winding =
+            w.of_unit[w.unit_in_cluster[t]] + (w.crossed ? w.crossed->winding[c->corners[t][1]] : 0);
+        if (!number && !winding) continue;
+        struct moving_triangle triangle;
+        find_triangle(second, b, c, t, &triangle);
+        add_inside(second, b, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, sums);
+        const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
+        for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++)
+            add_crossing(second, b, pass, &triangle, surface->crossed_pairs[pair].other, sums);
+    }
+}
+
+/* ---- all clusters ---- */
+
+/* Task i is a cluster of the passes and parts, one after the other. */
+static void add_one(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const struct second *second = argument;
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < second->exact->n_passes; pass++) {
+            const uint32_t n = second->exact->part[b].surface[pass].n_added;
+            if (i < n) {
+                add_cluster(second, b, pass, i, &second->sums[b][pass][i]);
+                return;
+            }
+            i -= n;
+        }
+}
+
+static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
+    void *memory = ct_exact_allocate(exact, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
+
+/* Allocates the sums of all clusters, and computes them. */
+static void add_clusters(struct second *second) {
+    ct_exact_pair *exact = second->exact;
+    const size_t n_directions = second->n_directions;
+    uint32_t n = 0;
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < exact->n_passes; pass++) {
+            const ct_exact_surface *surface = &exact->part[b].surface[pass];
+            second->sums[b][pass] = allocate_zeroed(exact, surface->n_added * sizeof **second->sums[b]);
+            for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
+                struct cluster_second *sums = &second->sums[b][pass][k];
+                const uint32_t vertices = placed_of(&exact->part[b].body, surface->added[k])->n_vertices;
+                sums->products = allocate_zeroed(exact, vertices * n_directions * 3 * sizeof(double));
+                sums->forces = allocate_zeroed(exact, n_directions * sizeof *sums->forces);
+            }
+            if (exact->has_failed) return;
+            n += surface->n_added;
+        }
+    if (exact->is_spread)
+        ct_pool_run(exact->device->pool, n, add_one, second);
+    else
+        for (uint32_t i = 0; i < n; i++) add_one(second, i, exact->driver);
+}
+
+/* ---- inertia ---- */
+
+static void find_inertia(const struct second *second, ct_contact *contact) {
+    const ct_exact_pair *exact = second->exact;
+    double total[CT_MOMENTS] = {0};
+    for (int pass = 0; pass < exact->n_passes; pass++) {
+        double sum[2][CT_MOMENTS] = {{0}};
+        for (int b = 0; b < 2; b++)
+            for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++)
+                for (int m = 0; m < CT_MOMENTS; m++) sum[b][m] += second->sums[b][pass][k].moments[m];
+        for (int m = 0; m < CT_MOMENTS; m++) total[m] += sum[0][m] + sum[1][m];
+    }
+    const double unit = exact->lattice.unit, scale = unit * unit * unit * unit * unit / exact->n_passes;
+    const double trace = total[0] + total[1] + total[2];
+    for (int i = 0; i < 3; i++) {
+        const int j = (i + 1) % 3;
+        contact->inertia[i][i] = (trace - total[i]) * scale;
+        contact->inertia[i][j] = contact->inertia[j][i] = -total[3 + i] * scale;
+    }
+}
+
+/* ---- products ---- */
+
+/* The products of one body, by vertex. */
+struct vertex_products {
+    uint32_t n;
+    uint32_t *vertices; /* [n] rising */
+    double *values;     /* [n][K][3], units * m */
+};
+
+/* Adds up a body's clusters at their vertices, and drops vertices whose products are all 0. */
+static void merge_clusters(const struct second *second, int b, struct vertex_products *out) {
+    ct_exact_pair *exact = second->exact;
+    const ct_exact_body *body = &exact->part[b].body;
+    const size_t row = 3 * (size_t)second->n_directions;
+    const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;
+    uint32_t *row_of = allocate_zeroed(exact, n_vertices * sizeof *row_of); /* 1 + row; 0: none */
+    if (exact->has_failed) return;
+    for (int pass = 0; pass < exact->n_passes; pass++)
+        for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++) {
+            const ct_placed_cluster *c = placed_of(body, exact->part[b].surface[pass].added[k]);
+            for (uint32_t v = 0; v < c->n_vertices; v++) row_of[c->vertices[v]] = 1;
+        }
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < n_vertices; v++)
+        if (row_of[v]) row_of[v] = ++n;
+    out->vertices = ct_exact_allocate(exact, n * sizeof *out->vertices);
+    double *sums[2] = {allocate_zeroed(exact, n * row * sizeof(double)), NULL};
+    if (exact->n_passes == 2) sums[1] = allocate_zeroed(exact, n * row * sizeof(double));
+    if (exact->has_failed) return;
+    for (int pass = 0; pass < exact->n_passes; pass++)
+        for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++) {
+            const ct_placed_cluster *c = placed_of(body, exact->part[b].surface[pass].added[k]);
+            const double *from = second->sums[b][pass][k].products;
+            for (uint32_t v = 0; v < c->n_vertices; v++) {
+                double *to = sums[pass] + (row_of[c->vertices[v]] - 1) * row;
+                for (size_t i = 0; i < row; i++) to[i] += from[v * row + i];
+            }
+        }
+    out->values = sums[0];
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        if (!row_of[v]) continue;
+        const double *from[2] = {sums[0] + (row_of[v] - 1) * row, sums[1] ? sums[1] + (row_of[v] - 1) * row : NULL};
+        double *to = out->values + out->n * row; /* at from[0] or before it */
+        bool is_zero = true;
+        for (size_t i = 0; i < row; i++) {
+            to[i] = from[1] ? from[0][i] + from[1][i] : from[0][i];
+            is_zero = is_zero && to[i] == 0;
+        }
+        if (!is_zero) out->vertices[out->n++] = v;
+    }
+}
+
+/* The derivative of a body's generalized gradient: out [6]. */
+static void find_generalized(const struct second *second, int b, uint32_t k, double out[TWIST]) {
+    const ct_exact_pair *exact = second->exact;
+    double total[2][3] = {{0}};
+    for (int pass = 0; pass < exact->n_passes; pass++) {
+        double sum[2][3] = {{0}};
+        for (uint32_t c = 0; c < exact->part[b].surface[pass].n_added; c++)
+            for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 3; j++) sum[i][j] += second->sums[b][pass][c].forces[k][i][j];
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < 3; j++) total[i][j] += sum[i][j];
+    }
+    const double unit = exact->lattice.unit, scale = unit / exact->n_passes;
+    double force[3], torque[3];
+    for (int j = 0; j < 3; j++) force[j] = total[0][j] * scale;
+    ct_cross_product(second->arm[b], force, torque);
+    for (int j = 0; j < 3; j++) {
+        out[j] = force[j];
+        out[3 + j] = torque[j] + total[1][j] * scale * unit;
+    }
+}
+
+static void find_products(const struct second *second, ct_pair_contact *out) {
+    ct_exact_pair *exact = second->exact;
+    struct vertex_products products[2] = {{0}};
+    for (int b = 0; b < 2 && !exact->has_failed; b++) merge_clusters(second, b, &products[b]);
+    if (exact->has_failed) return;
+    const size_t n = (size_t)products[0].n + products[1].n, row = 3 * (size_t)second->n_directions;
+    ct_arena *answers = &exact->workspace->workers[exact->driver].answers;
+    ct_budget *budget = &exact->device->answers;
+    uint32_t *vertices = ct_arena_alloc(answers, budget, (n + 1) * sizeof *vertices);
+    double *values = ct_arena_alloc(answers, budget, (n + 1) * row * sizeof *values);
+    double *generalized = ct_arena_alloc(answers, budget, second->n_directions * 2 * TWIST * sizeof *generalized);
+    if (!vertices || !values || !generalized) {
+        exact->has_failed = true;
+        return;
+    }
+    const double scale = exact->lattice.unit / exact->n_passes;
+    size_t at = 0;
+    for (int b = 0; b < 2; b++) {
+        if (products[b].n) memcpy(vertices + at, products[b].vertices, products[b].n * sizeof *vertices);
+        for (size_t i = 0; i < products[b].n * row; i++) values[at * row + i] = products[b].values[i] * scale;
+        at += products[b].n;
+        out->contact.count_product[b] = products[b].n;
+        for (uint32_t k = 0; k < second->n_directions; k++)
+            find_generalized(second, b, k, generalized + (2 * (size_t)k + (size_t)b) * TWIST);
+    }
+    out->product_vertices = vertices;
+    out->products = values;
+    out->generalized_product = generalized;
+}
+
+void ct_exact_find_second(ct_exact_pair *exact) {
+    ct_contact *contact = &exact->contact->contact;
+    struct second second = {.exact = exact,
+                            .n_directions = exact->pair->n_directions,
+                            .wants_moments = (exact->pair->want & CT_WANT_INERTIA) != 0};
+    for (int i = 0; i < 3; i++) {
+        second.center[i] = (contact->center[i] - exact->lattice.origin[i]) * exact->lattice.inverse;
+        for (int b = 0; b < 2; b++) {
+            const ct_body *body = exact->pair->body[b];
+            second.arm[b][i] = exact->lattice.origin[i] - (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0);
+        }
+    }
+    add_clusters(&second);
+    if (exact->has_failed) return;
+    if (second.wants_moments) find_inertia(&second, contact);
+    if (second.n_directions) find_products(&second, exact->contact);
+}
