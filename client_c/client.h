@@ -82,6 +82,8 @@ typedef struct ctc_step {
     double tolerance;
     contactd_update *updates; /* the caller's, pointing into storage or frames */
     size_t n_updates, cap_updates;
+    contactd_direction *directions; /* as updates */
+    size_t n_directions, cap_directions;
     unsigned char *storage; /* small arrays */
     size_t cap_storage;
     zmq_msg_t *large; /* large arrays, shared with what was sent */
@@ -98,7 +100,7 @@ typedef struct ctc_step {
     uint32_t cap_contacts;
     contactd_warning *warnings;
     uint32_t cap_warnings;
-    void *aligned[6]; /* copies of arrays that came unaligned */
+    void *aligned[9]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;
 
@@ -141,6 +143,8 @@ struct contactd_client {
     contactd_ticket ticket;
     wire_update *updates; /* of a step being sent */
     size_t cap_updates;
+    wire_direction *directions; /* the same */
+    size_t cap_directions;
     void *list; /* answer of the last listing */
 };
 
@@ -231,9 +235,10 @@ void ctc_steps_free(contactd_client *client);
 ctc_step *ctc_step_of_request(contactd_client *client, uint64_t request);
 void ctc_step_clear(contactd_client *client, ctc_step *step); /* what it holds of caller and server */
 
-/* Checks the updates against the bodies, and copies them with their arrays into the step. */
+/* Checks the updates and the options' directions against the bodies, and copies them with their arrays into the step.
+ */
 contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_step *step,
-                               const contactd_update *updates, size_t n);
+                               const contactd_update *updates, size_t n, const contactd_step_options *options);
 void ctc_mirror_step(ctc_scene *scene, const ctc_step *step);  /* it was answered: its updates are the state */
 bool ctc_make_result(contactd_client *client, ctc_step *step); /* of an answer; false: out of memory */
 

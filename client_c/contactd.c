@@ -134,6 +134,7 @@ static void client_free(contactd_client *client) {
     free(client->scenes);
     free(client->meshes);
     free(client->updates);
+    free(client->directions);
     free(client->list);
     free(client->address);
     free(client->name);

@@ -252,8 +252,19 @@ enum {                             /* what a step returns, beside bodies, volume
        CONTACTD_WANT_FRICTION = 4, /* friction weights */
        CONTACTD_WANT_FORCES = 8,   /* f = -k V dV/dx */
        CONTACTD_WANT_SPANS = 16,   /* where each ray lies inside both bodies: for pictures */
-       CONTACTD_WANT_ALL = 15,     /* all but spans */
+       CONTACTD_WANT_INERTIA = 32, /* second moments of the intersection; exact only */
+       CONTACTD_WANT_ALL = 15,     /* all but spans and inertia */
 };
+
+enum { CONTACTD_MAX_DIRECTIONS = 12 }; /* of a step: those of two rigid bodies */
+
+/* One body's part of a direction; a body without a part does not move along it. */
+typedef struct contactd_direction {
+    contactd_body body;
+    uint32_t index;       /* which direction this is a part of: 0 .. CONTACTD_MAX_DIRECTIONS - 1 */
+    const double *values; /* of a deformable body: [vertices][3], m, a displacement of every vertex; NULL: a twist */
+    double twist[6];      /* of a rigid one: translation, m, then rotation about the body's origin, rad; world axes */
+} contactd_direction;
 
 typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
@@ -263,6 +274,10 @@ typedef struct contactd_step_options {
      * neither). */
     uint32_t time_budget_us; /* wall-clock time of the computation; 0: none */
     double tolerance;        /* m^3, error of each contact's volume to aim at; 0: none */
+    /* Directions for products with the exact second derivative, at the state after the step's updates; read during the
+     * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none. */
+    const contactd_direction *directions; /* [n_directions] parts */
+    size_t n_directions;
 } contactd_step_options;
 
 void contactd_step_options_init(contactd_step_options *options);
@@ -274,6 +289,14 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
     const double *weights;  /* [n], m^2 */
     const double *forces;   /* [n][3], N */
 } contactd_sparse;
+
+/* Products of the second derivative H of the volume with a step's directions: one part's vertices at which some product
+ * is not 0, in rising order. */
+typedef struct contactd_products {
+    uint64_t n;
+    const uint32_t *vertices;
+    const double *values; /* [n][contactd_result.n_directions][3], m^2: the derivative of dV/dx along the direction */
+} contactd_products;
 
 /* A volume that two bodies share. A pair of bodies may have several contacts, where the method divides its intersection
  * (ldi does not). In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the two
@@ -298,6 +321,13 @@ typedef struct contactd_contact {
     /* The largest |winding number| of one body at points of the other's surface that bound the volume. Above 1 a body
      * overlaps itself there, and the volume counts that part as often. 0: the method does not count it (ldi). */
     uint32_t max_winding;
+    /* m^5, if wanted, else 0: the integral over the intersection of |r|^2 - r r^T, r from center. Times a density it is
+     * the inertia tensor about center. */
+    double inertia[3][3];
+    contactd_products products[2]; /* per part; n is 0 in a step without directions */
+    /* [n_directions][2][6]: the derivative of generalized_gradient along each direction; NULL: no directions. For rigid
+     * bodies the Jacobian that Newton's method needs. */
+    const double *generalized_product;
 } contactd_contact;
 
 enum { CONTACTD_PHASES = 7 };
@@ -324,6 +354,7 @@ typedef struct contactd_result {
     double latency_us;                  /* from submission to the answer's arrival here */
     uint32_t n_warnings;                /* in rising order of their bodies on the server */
     const contactd_warning *warnings;
+    uint32_t n_directions; /* 1 + the largest index of the step's directions; 0: it had none */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
@@ -373,6 +404,12 @@ contactd_code contactd_snapshot_by_id(contactd_client *client, uint64_t id, cons
  * contact of a body with itself one of the two is enough, and stands for both. Needs GRADIENT. */
 void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
                                 double *const out[2]);
+
+/* out += H d for direction `direction` of the step: dense, as above. With it the exact derivative of the penalty force
+ * along d is -k (V H d + g (g . d)), whose second term is the product above. Does nothing if the result has no such
+ * direction. */
+void contactd_hessian_product(const contactd_result *result, const contactd_contact *contact, uint32_t direction,
+                              double *const out[2]);
 
 #ifdef __cplusplus
 }

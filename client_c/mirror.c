@@ -134,8 +134,53 @@ static bool make_mirror(ctc_body *body) {
     return false;
 }
 
+/* Where the server would refuse a direction, it is refused here. */
+static contactd_code check_direction(contactd_client *client, ctc_scene *scene, const contactd_direction *d) {
+    const ctc_body *body = ctc_find_body(client, scene, d->body);
+    char object[CTC_OBJECT];
+    if (!body) return client->error.code;
+    snprintf(object, sizeof object, "body %u", d->body);
+    if (d->index >= CONTACTD_MAX_DIRECTIONS)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "directions",
+                        "a part of direction %u is given, but a step has at most %d directions", d->index,
+                        CONTACTD_MAX_DIRECTIONS);
+    if (body->rigid != (d->values == NULL))
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "directions",
+                        body->rigid ? "body %u is rigid: it takes a twist, and values must be NULL"
+                                    : "body %u is deformable: it takes values, which are NULL",
+                        d->body);
+    return CONTACTD_OK;
+}
+
+static contactd_code check_directions(contactd_client *client, ctc_scene *scene, const contactd_step_options *options) {
+    const size_t n = options->n_directions, most = (size_t)scene->n_bodies * CONTACTD_MAX_DIRECTIONS;
+    if (n && !options->directions)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "directions", "directions is NULL");
+    if (n > most)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, "step", "n_directions",
+                        "%zu parts of directions are given, but the scene's bodies have at most %zu", n, most);
+    for (size_t i = 0; i < n; i++) {
+        contactd_code code = check_direction(client, scene, &options->directions[i]);
+        if (code != CONTACTD_OK) return code;
+    }
+    return CONTACTD_OK;
+}
+
+static size_t value_bytes(const ctc_scene *scene, const contactd_direction *d) {
+    return d->values ? (size_t)scene->bodies[d->body - 1]->vertices * 24 : 0;
+}
+
+/* Adds what an array takes, in storage or in a message of its own. */
+static void count_array(size_t bytes, size_t *small, size_t *large) {
+    if (bytes >= LARGE)
+        ++*large;
+    else
+        *small += aligned_size(bytes);
+}
+
 contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_step *step,
-                               const contactd_update *updates, size_t n) {
+                               const contactd_update *updates, size_t n, const contactd_step_options *options) {
+    const size_t n_directions = options->n_directions;
     size_t small = 0, large = 0;
     if (n && !updates) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "updates", "updates is NULL");
     if (n > scene->n_bodies)
@@ -145,15 +190,16 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
     for (size_t i = 0; i < n; i++) {
         contactd_code code = check(client, scene, &updates[i]);
         if (code != CONTACTD_OK) return code;
-        size_t bytes[2] = {position_bytes(&updates[i]), index_bytes(&updates[i])};
-        for (int k = 0; k < 2; k++)
-            if (bytes[k] >= LARGE)
-                large++;
-            else
-                small += aligned_size(bytes[k]);
+        count_array(position_bytes(&updates[i]), &small, &large);
+        count_array(index_bytes(&updates[i]), &small, &large);
     }
+    contactd_code code = check_directions(client, scene, options);
+    if (code != CONTACTD_OK) return code;
+    for (size_t i = 0; i < n_directions; i++) count_array(value_bytes(scene, &options->directions[i]), &small, &large);
     /* None of the large messages may move once it holds something. */
     if ((n && !ctc_grow(&step->updates, n - 1, &step->cap_updates, sizeof *step->updates)) ||
+        (n_directions &&
+         !ctc_grow(&step->directions, n_directions - 1, &step->cap_directions, sizeof *step->directions)) ||
         (small && !ctc_grow(&step->storage, small - 1, &step->cap_storage, 1)) ||
         (large && !ctc_grow(&step->large, large - 1, &step->cap_large, sizeof *step->large)))
         return ctc_no_memory(client, "step");
@@ -167,7 +213,15 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
             return ctc_no_memory(client, "step");
         u->indices = indices;
     }
+    for (size_t i = 0; i < n_directions; i++) {
+        contactd_direction *d = &step->directions[i];
+        *d = options->directions[i];
+        const void *values = d->values;
+        if (!copy_array(step, &values, value_bytes(scene, d), &used)) return ctc_no_memory(client, "step");
+        d->values = values;
+    }
     step->n_updates = n;
+    step->n_directions = n_directions;
     return CONTACTD_OK;
 }
 

@@ -28,6 +28,10 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     const double *forces = aligned(step, 3, &r->forces, &ok);
     const float *spans = aligned(step, 4, &r->spans, &ok);
     const uint8_t *axes = aligned(step, 5, &r->span_axes, &ok);
+    const uint32_t *product_vertices = aligned(step, 6, &r->product_vertices, &ok);
+    const double *products = aligned(step, 7, &r->products, &ok);
+    const double *generalized = aligned(step, 8, &r->generalized_products, &ok);
+    const bool has_products = product_vertices && products && generalized;
     if (!ok ||
         (r->n_contacts && !ctc_grow32(&step->contacts, r->n_contacts - 1, &step->cap_contacts, sizeof *step->contacts)))
         return false;
@@ -55,8 +59,18 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         memcpy(to->tangents, from->tangents, sizeof to->tangents);
         memcpy(to->center, from->center, sizeof to->center);
         memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
+        if (has_products) to->generalized_product = generalized + (size_t)i * r->directions * 12;
+        for (int k = 0; k < 3; k++) {
+            to->inertia[k][k] = from->inertia[k];
+            to->inertia[k][(k + 1) % 3] = to->inertia[(k + 1) % 3][k] = from->inertia[3 + k];
+        }
         for (int b = 0; b < 2; b++) {
             uint64_t first = from->first[b];
+            if (has_products)
+                to->products[b] =
+                    (contactd_products){.n = from->count_product[b],
+                                        .vertices = product_vertices + from->first_product[b],
+                                        .values = products + from->first_product[b] * r->directions * 3};
             to->bodies[b] = ctc_body_of(scene, from->body[b]);
             to->sparse[b] = (contactd_sparse){.n = from->count[b],
                                               .vertices = vertices ? vertices + first : NULL,
@@ -74,6 +88,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .fragments = r->fragments,
                                      .n_warnings = r->n_warnings,
                                      .warnings = step->warnings,
+                                     .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
     return true;
@@ -98,5 +113,18 @@ void contactd_stiffness_product(const contactd_contact *contact, double stiffnes
         for (uint64_t i = 0; i < s->n; i++)
             for (int c = 0; c < 3; c++)
                 to[3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
+    }
+}
+
+void contactd_hessian_product(const contactd_result *result, const contactd_contact *contact, uint32_t direction,
+                              double *const out[2]) {
+    if (!result || !contact || !out || direction >= result->n_directions) return;
+    const bool is_self = contact->bodies[0] == contact->bodies[1];
+    for (int b = 0; b < 2; b++) {
+        const contactd_products *p = &contact->products[b];
+        double *to = out[b] || !is_self ? out[b] : out[1 - b];
+        for (uint64_t i = 0; to && i < p->n; i++)
+            for (uint64_t c = 0; c < 3; c++)
+                to[3 * (uint64_t)p->vertices[i] + c] += p->values[3 * (i * result->n_directions + direction) + c];
     }
 }

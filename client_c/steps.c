@@ -5,7 +5,7 @@
 
 #include "client_c/client.h"
 
-#define STEP_COOKIE 0xc0b4u
+#define STEP_COOKIE 0xc0b5u
 
 /* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
 enum { AWAY_NS = 100000 };
@@ -22,7 +22,7 @@ void ctc_step_clear(contactd_client *client, ctc_step *step) {
     (void)client;
     for (size_t i = 0; i < step->n_large; i++) zmq_msg_close(&step->large[i]);
     step->n_large = 0;
-    step->n_updates = 0;
+    step->n_updates = step->n_directions = 0;
 }
 
 static void step_free(ctc_step **step) {
@@ -35,6 +35,7 @@ static void step_free(ctc_step **step) {
     free((*step)->contacts);
     free((*step)->warnings);
     free((*step)->updates);
+    free((*step)->directions);
     free((*step)->storage);
     free((*step)->large);
     free(*step);
@@ -202,6 +203,19 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
         if (u->kind == CONTACTD_RANGES || u->kind == CONTACTD_INDEXED)
             w->indices = (wire_array){WIRE_U32, u->n_indices, u->indices};
     }
+    if (step->n_directions &&
+        !ctc_grow(&client->directions, step->n_directions - 1, &client->cap_directions, sizeof *client->directions))
+        return ctc_no_memory(client, "step");
+    for (size_t i = 0; i < step->n_directions; i++) {
+        const contactd_direction *d = &step->directions[i];
+        const ctc_body *body = scene->bodies[d->body - 1];
+        wire_direction *w = &client->directions[i];
+        *w = (wire_direction){.body = body->server, .index = d->index, .has_twist = body->rigid};
+        if (body->rigid)
+            memcpy(w->twist, d->twist, sizeof w->twist);
+        else
+            w->values = (wire_array){WIRE_F64, 3 * body->vertices, d->values};
+    }
     uint64_t sequence = step->sequence ? step->sequence : scene->sequence + 1;
     wire_message m = {.type = WIRE_STEP,
                       .u.step = {.scene = scene->server,
@@ -211,7 +225,9 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
                                  .time_budget_us = step->time_budget_us,
                                  .tolerance = step->tolerance,
                                  .updates = client->updates,
-                                 .n_updates = (uint32_t)step->n_updates}};
+                                 .n_updates = (uint32_t)step->n_updates,
+                                 .directions = client->directions,
+                                 .n_directions = (uint32_t)step->n_directions}};
     contactd_code code = ctc_send(client, &m, step, false);
     if (code != CONTACTD_OK) return code;
     if (!step->sequence) scene->sequence = step->sequence = sequence;
@@ -340,7 +356,7 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
         ctc_no_memory(client, "step");
         return NULL;
     }
-    contactd_code code = ctc_take_updates(client, scene, step, updates, n);
+    contactd_code code = ctc_take_updates(client, scene, step, updates, n, options);
     if (code == CONTACTD_OK && client->welcome.max_in_flight)
         code = ctc_flush(client, 0, client->welcome.max_in_flight);
     if (code != CONTACTD_OK) {

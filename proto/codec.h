@@ -153,12 +153,19 @@ typedef struct wire_update {
     wire_array positions, indices;
     double pose[12];
 } wire_update;
+typedef struct wire_direction { /* has_twist: twist, of a rigid body; else values */
+    uint32_t body, index;
+    wire_array values;
+    bool has_twist;
+    double twist[6];
+} wire_direction;
 typedef struct wire_step {
     uint64_t scene, sequence;
     uint32_t want, deadline_us;
     const wire_update *updates; uint32_t n_updates;
     uint32_t time_budget_us; /* 0: none */
     double tolerance;        /* m^3; 0: none */
+    const wire_direction *directions; uint32_t n_directions; /* parts, see contactd.fbs */
 } wire_step;
 
 typedef struct wire_contact {
@@ -167,6 +174,9 @@ typedef struct wire_contact {
     double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
     uint64_t first[2], count[2], first_span, n_spans;
     uint32_t index, max_winding;
+    bool has_inertia;
+    double inertia[6]; /* xx, yy, zz, xy, yz, zx */
+    uint64_t first_product[2], count_product[2];
 } wire_contact;
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
@@ -183,6 +193,8 @@ typedef struct wire_step_result {
     double timings_us[WIRE_TIMINGS];
     bool cached;
     const wire_warning *warnings; uint32_t n_warnings;
+    uint32_t directions;
+    wire_array product_vertices, products, generalized_products;
 } wire_step_result;
 
 typedef struct wire_device {

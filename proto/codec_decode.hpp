@@ -178,7 +178,7 @@ struct Decoder {
         return true;
     }
 
-    bool contact(const fb::Contact *in, uint64_t n_entries, uint64_t n_spans, wire_contact *out) {
+    bool contact(const fb::Contact *in, uint64_t n_entries, uint64_t n_spans, uint64_t n_products, wire_contact *out) {
         out->body[0] = in->body_a();
         out->body[1] = in->body_b();
         out->volume = in->volume();
@@ -194,8 +194,15 @@ struct Decoder {
         out->n_spans = in->n_spans();
         out->index = in->index();
         out->max_winding = in->max_winding();
+        out->has_inertia = in->inertia() != nullptr;
+        out->first_product[0] = in->first_product_a();
+        out->count_product[0] = in->count_product_a();
+        out->first_product[1] = in->first_product_b();
+        out->count_product[1] = in->count_product_b();
         for (int b = 0; b < 2; b++)
-            if (!within(out->first[b], out->count[b], n_entries, b ? "first_b" : "first_a", "sparse entries"))
+            if (!within(out->first[b], out->count[b], n_entries, b ? "first_b" : "first_a", "sparse entries") ||
+                !within(out->first_product[b], out->count_product[b], n_products,
+                        b ? "first_product_b" : "first_product_a", "rows of products"))
                 return false;
         return within(out->first_span, out->n_spans, n_spans, "first_span", "spans") &&
                numbers(in->volumes(), "volumes", 3, nullptr, out->volumes) &&
@@ -203,7 +210,8 @@ struct Decoder {
                numbers(in->tangents(), "tangents", 6, nullptr, out->tangents[0]) &&
                numbers(in->center(), "center", 3, nullptr, out->center) &&
                numbers(in->generalized_a(), "generalized_a", 6, nullptr, out->generalized[0]) &&
-               numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]);
+               numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]) &&
+               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia);
     }
     bool within(uint64_t first, uint64_t count, uint64_t n, const char *field, const char *what) {
         typedef unsigned long long ull;
@@ -233,6 +241,18 @@ struct Decoder {
         return true;
     }
 
+    bool direction(const fb::Direction *in, wire_direction *out) {
+        out->body = in->body();
+        out->index = in->index();
+        out->has_twist = in->twist() != nullptr;
+        if (!array(in->values(), "values", F32 | F64, 3, &out->values) ||
+            !numbers(in->twist(), "twist", 6, nullptr, out->twist))
+            return false;
+        if (out->has_twist != (out->values.dtype != WIRE_NONE)) return true;
+        return fail(CONTACTD_MALFORMED, "values", "a direction has %s values %s a twist, expected one of them",
+                    out->has_twist ? "both" : "neither", out->has_twist ? "and" : "nor");
+    }
+
     bool step(const fb::Step *in, wire_step *out) {
         out->scene = in->scene();
         out->sequence = in->sequence();
@@ -241,7 +261,10 @@ struct Decoder {
         out->time_budget_us = in->time_budget_us();
         out->tolerance = in->tolerance();
         return each(in->updates(), "updates", &out->updates, &out->n_updates,
-                    [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); });
+                    [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); }) &&
+               each(
+                   in->directions(), "directions", &out->directions, &out->n_directions,
+                   [this](const fb::Direction *d, wire_direction *o) { return direction(d, o); }, scratch->others);
     }
 
     static bool warning(const fb::Warning *in, wire_warning *out) {
@@ -264,10 +287,15 @@ struct Decoder {
             !array(in->weights(), "weights", F64, 1, &out->weights) ||
             !array(in->forces(), "forces", F64, 3, &out->forces) || !array(in->spans(), "spans", F32, 6, &out->spans) ||
             !array(in->span_axes(), "span_axes", U8, 1, &out->span_axes) ||
+            !array(in->product_vertices(), "product_vertices", U32, 1, &out->product_vertices) ||
+            !array(in->products(), "products", F64, 3, &out->products) ||
+            !array(in->generalized_products(), "generalized_products", F64, 12, &out->generalized_products) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us))
             return false;
-        uint64_t n = out->vertices.count, s = out->spans.count / 6;
+        uint64_t n = out->vertices.count, s = out->spans.count / 6, p = out->product_vertices.count;
+        uint64_t contacts = in->contacts() ? in->contacts()->size() : 0;
+        out->directions = in->directions();
         const struct {
             const char *field;
             const wire_array &array;
@@ -276,15 +304,17 @@ struct Decoder {
         } sparse[] = {{"gradient", out->gradient, n, 3},
                       {"weights", out->weights, n, 1},
                       {"forces", out->forces, n, 3},
-                      {"span_axes", out->span_axes, s, 1}};
+                      {"span_axes", out->span_axes, s, 1},
+                      {"products", out->products, p * out->directions, 3},
+                      {"generalized_products", out->generalized_products, contacts * out->directions, 12}};
         for (const auto &a : sparse)
             if (a.array.dtype != WIRE_NONE && a.array.count / a.columns != a.rows)
                 return fail(CONTACTD_WRONG_LENGTH, a.field, "%s has %llu rows, expected %llu", a.field,
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
         return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
-                    [this, n, s](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, o); }) &&
-               each(in->warnings(), "warnings", &out->warnings, &out->n_warnings, warning, scratch->warnings);
+                    [this, n, s, p](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, p, o); }) &&
+               each(in->warnings(), "warnings", &out->warnings, &out->n_warnings, warning, scratch->others);
     }
 
     bool device(const fb::Device *in, wire_device *out) {

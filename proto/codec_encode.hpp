@@ -3,6 +3,7 @@
 #define CONTACTD_CODEC_ENCODE_HPP
 
 #include <algorithm>
+#include <array>
 
 #include "proto/codec_memory.hpp"
 
@@ -34,6 +35,12 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
     return n;
 }
 
+// In the order of their fields.
+std::array<const wire_array *, 9> arrays_of(const wire_step_result &r) {
+    return {&r.vertices,  &r.gradient,         &r.weights,  &r.forces,               &r.spans,
+            &r.span_axes, &r.product_vertices, &r.products, &r.generalized_products};
+}
+
 struct Encoder {
     wire_encoder *e;
     flatbuffers::FlatBufferBuilder *fbb;
@@ -49,7 +56,7 @@ struct Encoder {
     }
 
     bool collect(const wire_message &m) {
-        size_t most = m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) : 6;
+        size_t most = m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions : 9;
         e->n_places = e->next_place = 0;
         if (!e->places.reserve((most ? most : 1) * sizeof(Place))) return false;
         if (m.type == WIRE_REGISTER_MESH) {
@@ -64,10 +71,10 @@ struct Encoder {
                 place(m.u.step.updates[i].positions);
                 place(m.u.step.updates[i].indices);
             }
+            for (uint32_t i = 0; i < m.u.step.n_directions; i++) place(m.u.step.directions[i].values);
         } else if (m.type == WIRE_STEP_RESULT) {
             const wire_step_result &r = m.u.step_result;
-            for (const wire_array *a : {&r.vertices, &r.gradient, &r.weights, &r.forces, &r.spans, &r.span_axes})
-                place(*a);
+            for (const wire_array *a : arrays_of(r)) place(*a);
         } else if (m.type == WIRE_SNAPSHOT) {
             place(m.u.snapshot.png);
         }
@@ -136,9 +143,9 @@ struct Encoder {
         case WIRE_ADD_BODY:
             return n + 4 * size_t(m.u.add_body.n_ignore);
         case WIRE_STEP:
-            return n + 448 * size_t(m.u.step.n_updates);
+            return n + 448 * size_t(m.u.step.n_updates) + 384 * size_t(m.u.step.n_directions);
         case WIRE_STEP_RESULT:
-            return n + 640 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
+            return n + 896 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
                    text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
@@ -206,12 +213,22 @@ struct Encoder {
         return fb::CreateBodyUpdate(*fbb, u.body, fb::UpdateKind(u.kind), positions, indices, pose);
     }
 
+    Offset<fb::Direction> direction(const wire_direction &d) {
+        auto values = array(d.values);
+        Offset<flatbuffers::Vector<double>> twist;
+        if (d.has_twist) twist = numbers(d.twist, 6);
+        return fb::CreateDirection(*fbb, d.body, d.index, values, twist);
+    }
+
     Offset<fb::Contact> contact(const wire_contact &c) {
         auto volumes = numbers(c.volumes, 3), normal = numbers(c.normal, 3), tangents = numbers(c.tangents[0], 6);
         auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
+        Offset<flatbuffers::Vector<double>> inertia;
+        if (c.has_inertia) inertia = numbers(c.inertia, 6);
         return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
                                  c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
-                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding);
+                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding, inertia,
+                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1]);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -228,16 +245,17 @@ struct Encoder {
 
     Offset<void> step_result(const wire_step_result &r) {
         auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
-        Offset<fb::Array> arrays[6];
-        const wire_array *from[] = {&r.vertices, &r.gradient, &r.weights, &r.forces, &r.spans, &r.span_axes};
-        for (int i = 0; i < 6; i++) arrays[i] = array(*from[i]);
+        Offset<fb::Array> arrays[9];
+        size_t n = 0;
+        for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
         auto timings = numbers(r.timings_us, WIRE_TIMINGS);
         Offset<flatbuffers::Vector<Offset<fb::Warning>>> warnings;
         if (r.n_warnings) warnings = each(r.warnings, r.n_warnings, &Encoder::warning);
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
-                                    r.fragments, timings, r.cached, warnings)
+                                    r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
+                                    arrays[8])
             .Union();
     }
 
@@ -355,8 +373,10 @@ struct Encoder {
             return fb::CreateDone(*fbb).Union();
         case WIRE_STEP: {
             auto updates = each(u.step.updates, u.step.n_updates, &Encoder::update);
+            Offset<flatbuffers::Vector<Offset<fb::Direction>>> directions;
+            if (u.step.n_directions) directions = each(u.step.directions, u.step.n_directions, &Encoder::direction);
             return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates,
-                                  u.step.time_budget_us, u.step.tolerance)
+                                  u.step.time_budget_us, u.step.tolerance, directions)
                 .Union();
         }
         case WIRE_STEP_RESULT:
@@ -385,7 +405,7 @@ size_t list_length(const wire_message &m) {
     case WIRE_SCENE_LIST:
         return m.u.scene_list.n;
     case WIRE_STEP:
-        return m.u.step.n_updates;
+        return std::max(m.u.step.n_updates, m.u.step.n_directions);
     case WIRE_STEP_RESULT:
         return std::max(m.u.step_result.n_contacts, m.u.step_result.n_warnings);
     case WIRE_STATUS:

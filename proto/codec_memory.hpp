@@ -36,7 +36,7 @@ struct WireBuffer { // reusable memory; zeroed is empty
 };
 
 struct wire_scratch {
-    WireBuffer header, items, warnings; // the aligned copy; the elements of the message's vector; a result's warnings
+    WireBuffer header, items, others; // the aligned copy; the elements of the message's vector; those of a second one
     size_t limit;                       // bytes that elements of vectors may take; 0: any
 };
 struct wire_encoder {

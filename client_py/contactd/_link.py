@@ -598,15 +598,16 @@ class Link:
         try:
             if scene.error is not None:
                 raise scene.error
-            for update in request.updates:
-                if update.body.removed or update.body.id not in scene.by_id:
-                    raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=_body(update.body))
+            for part in request.updates + request.directions:
+                if part.body.removed or part.body.id not in scene.by_id:
+                    raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=_body(part.body))
             updates = request.updates if scene.synced else scene.all_updates(request.updates)
         except ContactdError as e:
             self._fail(request, e)
             return
         arrays = Arrays()
         messages = [u.message(arrays) for u in updates]
+        directions = [d.message(arrays) for d in request.directions]
         if arrays.empty:
             arrays = None
         if not self._fits(request, arrays):
@@ -617,6 +618,8 @@ class Link:
             request.sequence = scene.sequence
         body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
                 "updates": messages} | request.limits
+        if directions:
+            body["directions"] = directions
         number = next(self._numbers)
         scene.flying[number] = self._steps[number] = request
         request.sent, request.whole = True, not scene.synced

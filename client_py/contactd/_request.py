@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ._wire import Arrays, Decoded
 
 if TYPE_CHECKING:
-    from ._state import MeshState, SceneState, Update
+    from ._state import Direction, MeshState, SceneState, Update
 
 Message = tuple[dict[str, Any], Arrays | None]
 
@@ -61,7 +61,7 @@ class Request:
     server did although the caller had given up waiting.
     """
 
-    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "sequence", "began",
+    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "sequence", "began",
                  "sent", "whole", "not_before", "mesh")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
@@ -75,6 +75,7 @@ class Request:
         self.deadline = self.began + timeout
         self.scene: SceneState | None = None  # of a step
         self.updates: list[Update] = []
+        self.directions: list[Direction] = []
         self.want = 0
         self.limits: dict[str, Any] = {}  # of a step: time_budget_us, tolerance
         self.sequence = 0

@@ -79,6 +79,29 @@ class Update:
 
 
 @dataclass(slots=True, eq=False)
+class Direction:
+    """One body's part of a direction of a step: float64 [vertices][3], or six numbers for a rigid body."""
+
+    body: "BodyState"
+    index: int
+    values: np.ndarray | None = None
+    twist: tuple[float, ...] | None = None
+
+    def message(self, arrays: Arrays) -> dict[str, Any]:
+        out: dict[str, Any] = {"body": self.body.id, "index": self.index}
+        if self.values is not None:
+            out["values"] = arrays.add(self.values)
+        if self.twist is not None:
+            out["twist"] = self.twist
+        return out
+
+    def own(self) -> None:
+        """As Update.own."""
+        if self.values is not None:
+            self.values = self.values.copy()
+
+
+@dataclass(slots=True, eq=False)
 class BodyState:
     mesh: MeshState
     kind: int

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .scene import Body, Scene
 
 PHASES = ("queue", "upload", "broadphase", "raster", "span", "contact", "download")
-WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spans": 16, "all": 15}
+WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spans": 16, "inertia": 32, "all": 15}
 DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
@@ -33,7 +33,7 @@ def method_name(number: int) -> str:
 
 
 def want_bits(want: str | Sequence[str] | None) -> int:
-    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans."""
+    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans and inertia."""
     if want is None:
         return DEFAULT_WANT
     bits = 0
@@ -41,7 +41,7 @@ def want_bits(want: str | Sequence[str] | None) -> int:
         if name not in WANT:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {name!r}", field="want")
         bits |= WANT[name]
-    return bits | (1 if bits & 4 else 0)
+    return bits | (1 if bits & (4 | 32) else 0)
 
 
 class Contact:
@@ -53,10 +53,10 @@ class Contact:
     Attributes that the step did not ask for raise an error naming `want`.
     """
 
-    __slots__ = ("_result", "_table", "_values")
+    __slots__ = ("_result", "_table", "_number", "_values")
 
-    def __init__(self, result: "StepResult", table: Later) -> None:
-        self._result, self._table = result, table
+    def __init__(self, result: "StepResult", table: Later, number: int) -> None:
+        self._result, self._table, self._number = result, table, number
         self._values: dict[str, Any] | None = None
 
     def _get(self, name: str, want: int = 0) -> Any:
@@ -136,6 +136,13 @@ class Contact:
         """(3,) m. "ldi": midpoint of the two surfaces' weighted barycentres; "exact": centre of gravity of the volume."""
         return self._vector("center", 1)
 
+    @property
+    def inertia(self) -> NDArray[np.float64]:
+        """(3, 3) m^5: the integral over the intersection of |r|^2 - r r^T, r from `center`. Times a density it is the
+        inertia tensor about the centre of gravity. "exact" only."""
+        xx, yy, zz, xy, yz, zx = self._get("inertia", 32)
+        return np.array([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
+
     def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
         """(6,): dV/d(translation), m^2, and dV/d(rotation about the body's origin), m^3.
 
@@ -199,6 +206,41 @@ class Contact:
             out[body] = np.zeros((body.vertices, 3))
             out[body][at] = (-k * along) * g
         return out
+
+    def hessian_product(self, body: "Body", direction: int = 0) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """H d for a direction of the step: (k,) vertex indices in rising order, and (k, 3) m^2, the derivatives of these
+        vertices' gradients along it.
+
+        H is the exact second derivative of the volume with respect to all vertices of both bodies, symmetric to rounding.
+        The derivative of the penalty forces is -stiffness (volume H d + g (g . d)); stiffness_product is its second term.
+        """
+        self._check_direction(direction)
+        vertices = self._result._array("product_vertices", 0)
+        rows = self._result._array("products", 0).reshape(vertices.size, self._result.directions, 3)
+        parts = [slice(first := self._get("first_product_" + side), first + self._get("count_product_" + side))
+                 for side in self._sides(body)]
+        if len(parts) == 1:
+            return vertices[parts[0]], rows[parts[0], direction]
+        merged, at = np.unique(np.concatenate([vertices[part] for part in parts]), return_inverse=True)
+        total = np.zeros((merged.size, 3))
+        np.add.at(total, at, np.concatenate([rows[part, direction] for part in parts]))
+        return merged, total
+
+    def generalized_product(self, body: "Body", direction: int = 0) -> NDArray[np.float64]:
+        """(6,): the derivative of generalized_gradient(body) along a direction of the step.
+
+        For rigid bodies that is a column of the Jacobian which Newton's method needs. Its arms begin at the moving origin;
+        it is symmetric but for half of (rotation x torque), which rotations bring with them.
+        """
+        self._check_direction(direction)
+        rows = self._result._array("generalized_products", 0).reshape(-1, self._result.directions, 2, 6)
+        return sum(rows[self._number, direction, "ab".index(side)] for side in self._sides(body))
+
+    def _check_direction(self, direction: int) -> None:
+        n = self._result.directions
+        if not 0 <= direction < n:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected a direction below {n}, got {direction}" if n else
+                            "the step had no directions: step(..., directions=...)", field="direction")
 
     def _sides(self, body: "Body") -> list[str]:
         """"a" or "b"; both for a contact of a body with itself."""
@@ -266,7 +308,8 @@ class StepResult:
                  latency: float) -> None:
         self._answer, self._by_id = answer, by_id
         self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
-        self.contacts: list[Contact] = [Contact(self, table) for table in answer.body["contacts"] or ()]
+        self.contacts: list[Contact] = [Contact(self, table, number)
+                                        for number, table in enumerate(answer.body["contacts"] or ())]
 
     @property
     def warnings(self) -> list[StepWarning]:
@@ -305,6 +348,11 @@ class StepResult:
         return method_name(self._answer.body["method"])
 
     @property
+    def directions(self) -> int:
+        """How many directions the step had."""
+        return self._answer.body["directions"]
+
+    @property
     def cached(self) -> bool:
         """The server had answered this step before, and its answer was lost on the way."""
         return self._answer.body["cached"]
@@ -326,7 +374,7 @@ class StepResult:
             raise _not_asked(want, name)
         array = self._answer.array(name)
         if array is None:
-            array = np.zeros(0, "<u4" if name == "vertices" else "<f8")
+            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<f8")
         return array if columns == 1 else array.reshape(-1, columns)
 
     def _body(self, identifier: int) -> "Body":

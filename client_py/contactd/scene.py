@@ -17,13 +17,16 @@ from numpy.typing import ArrayLike
 from . import _arrays, _state
 from ._request import Request
 from ._schema import ENUMS
-from ._state import BodyState, SceneState, Update
+from ._state import BodyState, Direction, SceneState, Update
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
-from .result import StepResult, method_name, want_bits
+from .result import WANT, StepResult, method_name, want_bits
 
 if TYPE_CHECKING:
     from .client import Client, Mesh
+
+
+Directions = Mapping["Body", ArrayLike] | Sequence[Mapping["Body", ArrayLike]]
 
 
 class Future(_BaseFuture):
@@ -218,7 +221,8 @@ class Scene:
              ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              want: str | Sequence[str] | None = None, time_budget: float | None = None,
-             tolerance: float | None = None, timeout: float | None = None) -> StepResult:
+             tolerance: float | None = None, directions: Directions | None = None,
+             timeout: float | None = None) -> StepResult:
         """Moves bodies and computes their contacts. Bodies not named stay where they are.
 
         Args:
@@ -229,18 +233,23 @@ class Scene:
                 after another, (k, 3).
             indexed: (k,) vertex indices, and their positions (k, 3).
             want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
-                gradients), "gradient", "friction", "forces", "spans"; "all" is everything but spans; "volume" nothing
-                more. Frame, gradient and friction by default.
+                gradients), "gradient", "friction", "forces", "spans", "inertia"; "all" is everything but spans and
+                inertia; "volume" nothing more. Frame, gradient and friction by default.
             time_budget: s, wall-clock time of the computation; for methods that take one ("ldi" does not).
             tolerance: m^3, error of each contact's volume to aim at; for methods that take one ("ldi" does not).
+            directions: up to 12 directions in which bodies move, for Contact.hessian_product and generalized_product:
+                for each a displacement (n, 3) of all vertices of a deformable body, m, and a twist (6,) of a rigid one:
+                translation, m, and rotation about the body's origin, rad. What a direction does not name rests. One
+                direction needs no list. For "exact" on the CPU.
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
         """
-        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, timeout, None)
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, timeout,
+                                None)
 
         def own() -> None:
-            for update in request.updates:
-                update.own()
+            for part in request.updates + request.directions:
+                part.own()
 
         return self.client._link.call(request, own)
 
@@ -248,21 +257,23 @@ class Scene:
                ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                want: str | Sequence[str] | None = None, time_budget: float | None = None,
-               tolerance: float | None = None, timeout: float | None = None) -> Future:
+               tolerance: float | None = None, directions: Directions | None = None,
+               timeout: float | None = None) -> Future:
         """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
 
         Arrays are copied, so they may be changed as soon as this returns. Callbacks added to the future run on the
         thread that serves the connection, its own or that of another call that waits: they must be short and must not
         wait for another answer.
         """
-        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, timeout, Future())
-        for update in request.updates:
-            update.own()
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, timeout,
+                                Future())
+        for part in request.updates + request.directions:
+            part.own()
         self.client._link.submit(request)
         return request.future  # type: ignore[return-value]
 
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
-                 tolerance: float | None, timeout: Any, future: Future | None) -> Request:
+                 tolerance: float | None, directions: Directions | None, timeout: Any, future: Future | None) -> Request:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
         updates = []
@@ -298,7 +309,25 @@ class Scene:
         request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)
         request.scene, request.updates, request.want = self._state, updates, want_bits(want)
         request.limits = limits
+        if directions is not None:
+            request.directions = self._directions(directions)
+            request.want |= WANT["frame"]
         return request
+
+    def _directions(self, directions: Directions) -> list[Direction]:
+        """The parts of all directions."""
+        parts = []
+        for index, direction in enumerate([directions] if isinstance(directions, Mapping) else directions):
+            for body, value in direction.items():
+                state = self._own(body, "directions")
+                if state.kind == _state.RIGID:
+                    twist = tuple(_vector(value, (6,), "directions"))
+                    parts.append(Direction(state, index, twist=twist))
+                else:
+                    values = _arrays.points(np.asarray(value, np.float64), field="directions", object=body,
+                                            rows=state.vertices)
+                    parts.append(Direction(state, index, values=values))
+        return parts
 
     # ---- pictures ----
 

@@ -240,6 +240,35 @@ static void sparse(json_out *out, const ct_result *result, const ct_contact *con
     json_out_array_end(out);
 }
 
+/* Of contact `index` of the result. */
+static void products(json_out *out, const ct_result *result, size_t index) {
+    const ct_contact *contact = &result->contacts[index];
+    const uint64_t k = result->n_directions;
+    json_out_array(out, "products");
+    for (int i = 0; i < 2; i++) {
+        const uint64_t first = contact->first_product[i], n = contact->count_product[i];
+        json_out_object(out, NULL);
+        json_out_integer(out, "body", contact->body[i]);
+        json_out_array(out, "vertices");
+        for (uint64_t v = 0; v < n; v++) json_out_integer(out, NULL, result->product_vertices[first + v]);
+        json_out_array_end(out);
+        json_out_array(out, "values");
+        for (uint64_t v = 0; v < n && out->state == JSON_OUT_OK; v++)
+            rows(out, NULL, result->products + 3 * k * (first + v), k);
+        json_out_array_end(out);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+    json_out_array(out, "generalized_product");
+    for (uint64_t d = 0; d < k; d++) {
+        json_out_array(out, NULL);
+        for (uint64_t i = 0; i < 2; i++)
+            json_out_numbers(out, NULL, result->generalized_product + 12 * (index * k + d) + 6 * i, 6);
+        json_out_array_end(out);
+    }
+    json_out_array_end(out);
+}
+
 static void spans(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_array(out, "spans");
     for (uint64_t i = 0; i < contact->n_spans && out->state == JSON_OUT_OK; i++) {
@@ -287,6 +316,8 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
         json_out_array_end(out);
         sparse(out, result, contact);
     }
+    if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
+    if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
     json_out_object_end(out);
 }

@@ -201,6 +201,8 @@ bool handle_step(const service *service, const http_request *request, http_answe
     command.in.step.tolerance = step.tolerance;
     command.in.step.updates = step.updates;
     command.in.step.n_updates = step.n_updates;
+    command.in.step.directions = step.directions;
+    command.in.step.n_directions = step.n_directions;
     command.received_ns = request->received_ns;
     if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;
     bool ok = execute(service, &command, p);

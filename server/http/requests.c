@@ -171,7 +171,7 @@ void request_body_free(body_request *request) {
 
 /* ---- steps ---- */
 
-const char *const request_want_names[] = {"frame", "gradient", "friction", "forces", "spans", NULL};
+const char *const request_want_names[] = {"frame", "gradient", "friction", "forces", "spans", "inertia", NULL};
 
 static bool take_want(const json_fields *fields, uint32_t *out) {
     const json_t *value = NULL;
@@ -189,7 +189,7 @@ static bool take_want(const json_fields *fields, uint32_t *out) {
         snprintf(place, sizeof place, "want[%zu]", i);
         if (!word || !request_want_names[bit])
             return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, place,
-                               "%s: expected one of frame, gradient, friction, forces, spans", place);
+                               "%s: expected one of frame, gradient, friction, forces, spans, inertia", place);
         *out |= 1u << bit;
     }
     return true;
@@ -256,8 +256,57 @@ static bool take_updates(const json_fields *fields, step_request *out) {
     return true;
 }
 
+static bool take_direction(const json_t *value, size_t index, ct_direction *out, problem *p) {
+    static const char *const known[] = {"body", "index", "values", "twist", NULL};
+    char place[36], path[40];
+    json_fields fields;
+    snprintf(place, sizeof place, "directions[%zu]", index);
+    snprintf(path, sizeof path, "%s.", place);
+    int64_t body = 0, of = 0;
+    bool has_index = false, has_values = false, has_twist = false;
+    double *values = NULL, *twist = NULL;
+    size_t n = 0, n_twist = 0;
+    if (!json_fields_begin(&fields, value, path, known, p) ||
+        !json_take_integer(&fields, "body", 1, UINT32_MAX, &body, NULL) ||
+        !json_take_integer(&fields, "index", 0, CT_MAX_DIRECTIONS - 1, &of, &has_index) ||
+        !json_take_doubles(&fields, "values", 3, &values, &n, &has_values))
+        return false;
+    out->values = values; /* owned by the request from here on, also when the rest fails */
+    if (!json_take_doubles(&fields, "twist", 1, &twist, &n_twist, &has_twist)) return false;
+    if (n_twist == 6) memcpy(out->twist, twist, sizeof out->twist);
+    free(twist);
+    if (has_values == has_twist)
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, place, "%s has %s values %s a twist; expected one of them",
+                           place, has_twist ? "both" : "neither", has_twist ? "and" : "nor");
+    if (has_twist && n_twist != 6)
+        return problem_set(p, CONTACTD_WRONG_LENGTH, place, "%s.twist has %zu numbers; expected 6", place, n_twist);
+    out->body = (uint32_t)body;
+    out->index = (uint32_t)of;
+    out->dtype = CT_F64;
+    out->count = n;
+    return true;
+}
+
+static bool take_directions(const json_fields *fields, step_request *out) {
+    const json_t *value = NULL;
+    bool has;
+    if (!json_take_value(fields, "directions", &value, &has)) return false;
+    if (!has) return true;
+    if (!json_is_array(value)) return json_wrong_type(fields, "directions", "an array", value);
+    size_t n = json_array_size(value);
+    out->directions = n ? calloc(n, sizeof *out->directions) : NULL;
+    if (n && !out->directions)
+        return problem_set(fields->problem, CONTACTD_OUT_OF_MEMORY, "directions", "no memory for %zu parts", n);
+    for (size_t i = 0; i < n; i++) {
+        out->n_directions = i + 1;
+        if (!take_direction(json_array_get(value, i), i, &out->directions[i], fields->problem)) return false;
+    }
+    return true;
+}
+
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
-    static const char *const known[] = {"updates", "want", "deadline_us", "time_budget_us", "tolerance", NULL};
+    static const char *const known[] = {"updates", "want", "deadline_us", "time_budget_us", "tolerance", "directions",
+                                        NULL};
     json_fields fields;
     int64_t deadline = 0, budget = 0;
     bool has;
@@ -266,7 +315,8 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
               json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
               json_take_integer(&fields, "time_budget_us", 0, UINT32_MAX, &budget, &has) &&
-              json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out);
+              json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out) &&
+              take_directions(&fields, out);
     out->deadline_us = (uint64_t)deadline;
     out->time_budget_us = (double)budget;
     json_decref(root);
@@ -280,5 +330,7 @@ void request_step_free(step_request *request) {
         free((void *)(uintptr_t)request->updates[i].indices);
     }
     free(request->updates);
+    for (size_t i = 0; i < request->n_directions; i++) free((void *)(uintptr_t)request->directions[i].values);
+    free(request->directions);
     memset(request, 0, sizeof *request);
 }

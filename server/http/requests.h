@@ -37,13 +37,16 @@ bool request_body(const char *bytes, size_t size, body_request *out, problem *p)
 void request_body_free(body_request *request);
 
 typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "indices", "pose"}], "want",
-                                 "deadline_us", "time_budget_us", "tolerance"} */
+                                 "deadline_us", "time_budget_us", "tolerance",
+                                 "directions": [{"body", "index", "values", "twist"}]} */
     uint32_t want;
     uint64_t deadline_us;  /* 0: none */
     double time_budget_us; /* 0: none */
     double tolerance;      /* m^3; 0: none */
     ct_update *updates;    /* their arrays are owned */
     size_t n_updates;
+    ct_direction *directions; /* their arrays are owned */
+    size_t n_directions;
 } step_request;
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);

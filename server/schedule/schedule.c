@@ -262,18 +262,21 @@ static bool supersede(command *command, submit_outcome *outcome, struct command 
 
 /* By the scene's last answer; before there is one, by the most that the scene can have: 60 bytes a vertex, of which
  * there are half as many as triangles, and 53 bytes a span. */
-static uint64_t expected_answer_bytes(const scene *scene, uint32_t want) {
-    if (scene->sequence.newest) return scene->sequence.newest->bytes;
+static uint64_t expected_answer_bytes(const scene *scene, const command *command) {
+    const uint32_t want = command->in.step.want;
+    uint64_t products = 0; /* at as many vertices as there are values of directions, at least */
+    for (size_t i = 0; i < command->in.step.n_directions; i++) products += 24 * command->in.step.directions[i].count + 96;
+    if (scene->sequence.newest) return scene->sequence.newest->bytes + products;
     const uint32_t *n = scene->record.settings.resolution;
     uint64_t rays = (uint64_t)n[0] * n[1] + (uint64_t)n[1] * n[2] + (uint64_t)n[2] * n[0];
     uint64_t entries = want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES) ? 30 * scene->triangles : 0;
-    return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0);
+    return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0) + products;
 }
 
 /* Whether the client can take the answer of a new step. */
 static bool has_answer_room(scheduler *scheduler, command *command) {
     uint64_t room = command->in.step.answer_room;
-    command->expected_bytes = expected_answer_bytes(command->target, command->in.step.want);
+    command->expected_bytes = expected_answer_bytes(command->target, command);
     if (room == 0 || command->expected_bytes <= room) return true;
     busy(scheduler, command,
          "its answer is expected to have %" PRIu64

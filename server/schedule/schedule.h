@@ -145,6 +145,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             double tolerance;     /* m^3; 0: none */
             const ct_update *updates;
             size_t n_updates;
+            const ct_direction *directions;
+            size_t n_directions;
             uint64_t answer_room; /* bytes: a new step is BUSY if its answer is expected to be larger; 0: no limit */
         } step;
         struct {

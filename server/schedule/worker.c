@@ -25,6 +25,8 @@ static void run_steps(runner *runner) {
             .want = command->in.step.want,
             .time_budget = command->in.step.time_budget_s,
             .tolerance = command->in.step.tolerance,
+            .directions = command->in.step.directions,
+            .n_directions = command->in.step.n_directions,
         };
     }
     ct_engine_run(runner->scheduler->engine, runner->engine_steps, runner->n_steps);
@@ -35,7 +37,8 @@ static uint64_t result_bytes(const ct_result *result) {
         sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) + (result->forces ? 24 : 0);
     return sizeof *result + result->n_contacts * sizeof(ct_contact) + result->n_entries * per_entry +
            result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
-           result->n_warnings * sizeof(ct_warning);
+           result->n_warnings * sizeof(ct_warning) + result->n_products * (sizeof(uint32_t) + 24ull * result->n_directions) +
+           result->n_contacts * 96ull * result->n_directions;
 }
 
 static double count_step(metrics *metrics, const step_answer *answer) {

@@ -171,10 +171,39 @@ static void fill_add_body(command *command, const wire_add_body *in) {
     options->n_ignore = in->n_ignore;
 }
 
+static bool fill_directions(request *request, server_error *error) {
+    const wire_step *in = &request->message.u.step;
+    if (in->n_directions > request->room_directions) {
+        ct_direction *grown = realloc(request->directions, in->n_directions * sizeof *grown);
+        if (!grown) {
+            return server_fail(error, CONTACTD_OUT_OF_MEMORY, "step", "directions",
+                               "no memory for %" PRIu32 " parts of directions", in->n_directions);
+        }
+        request->directions = grown;
+        request->room_directions = in->n_directions;
+    }
+    stream_charge_request(request, in->n_directions * sizeof *request->directions);
+    for (uint32_t i = 0; i < in->n_directions; i++) {
+        const wire_direction *from = &in->directions[i];
+        ct_direction *to = &request->directions[i];
+        *to = (ct_direction){
+            .body = from->body,
+            .index = from->index,
+            .values = from->values.data,
+            .dtype = from->values.dtype == WIRE_F64 ? CT_F64 : CT_F32,
+            .count = from->values.count / 3,
+        };
+        if (from->has_twist) memcpy(to->twist, from->twist, sizeof to->twist);
+    }
+    request->command.in.step.directions = request->directions;
+    request->command.in.step.n_directions = in->n_directions;
+    return true;
+}
+
 static bool fill_step(request *request, server_error *error) {
     command *command = &request->command;
     const wire_step *in = &request->message.u.step;
-    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS;
+    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS | CT_WANT_INERTIA;
     if (in->want & ~known) {
         return server_fail(error, CONTACTD_UNSUPPORTED, "step", "want",
                            "want asks for 0x%" PRIx32 ", of which this server knows 0x%" PRIx32, in->want, known);
@@ -211,7 +240,7 @@ static bool fill_step(request *request, server_error *error) {
     command->in.step.tolerance = in->tolerance;
     command->in.step.updates = request->updates;
     command->in.step.n_updates = in->n_updates;
-    return true;
+    return fill_directions(request, error);
 }
 
 /* What is absent keeps its default. */

@@ -49,6 +49,8 @@ typedef struct request {
     command command;
     ct_update *updates;
     size_t room_updates;
+    ct_direction *directions;
+    size_t room_directions;
     mesh_record mesh;   /* RegisterMesh */
     picture picture;    /* GetSnapshot */
     server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */

@@ -9,7 +9,7 @@
  */
 enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
-static void copy_contact(wire_contact *to, const ct_contact *from) {
+static void copy_contact(wire_contact *to, const ct_contact *from, bool has_inertia) {
     *to = (wire_contact){
         .body = {from->body[0], from->body[1]},
         .volume = from->volume,
@@ -23,6 +23,11 @@ static void copy_contact(wire_contact *to, const ct_contact *from) {
         .n_spans = from->n_spans,
         .index = from->index,
         .max_winding = from->max_winding,
+        .first_product = {from->first_product[0], from->first_product[1]},
+        .count_product = {from->count_product[0], from->count_product[1]},
+        .has_inertia = has_inertia,
+        .inertia = {from->inertia[0][0], from->inertia[1][1], from->inertia[2][2], from->inertia[0][1],
+                    from->inertia[1][2], from->inertia[2][0]},
     };
     memcpy(to->volumes, from->volumes, sizeof to->volumes);
     memcpy(to->normal, from->normal, sizeof to->normal);
@@ -46,6 +51,14 @@ static bool copy_spans(const ct_result *result, wire_step_result *out, void **bl
     out->span_axes = (wire_array){WIRE_U8, n, axes};
     *block = points;
     return true;
+}
+
+static void copy_products(const ct_result *result, wire_step_result *out) {
+    const uint64_t n = result->n_products, k = result->n_directions;
+    out->directions = result->n_directions;
+    out->product_vertices = (wire_array){WIRE_U32, n, result->product_vertices};
+    out->products = (wire_array){WIRE_F64, 3 * n * k, result->products};
+    out->generalized_products = (wire_array){WIRE_F64, 12 * result->n_contacts * k, result->generalized_product};
 }
 
 static void copy_warnings(wire_warning *to, const ct_result *result) {
@@ -82,6 +95,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     if (result->gradient) out->gradient = (wire_array){WIRE_F64, 3 * n, result->gradient};
     if (result->weights) out->weights = (wire_array){WIRE_F64, n, result->weights};
     if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
+    if (result->n_directions) copy_products(result, out);
     out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
     for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
 
@@ -91,7 +105,8 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         *contacts = grown;
         *room = result->n_contacts;
     }
-    for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i]);
+    for (size_t i = 0; i < result->n_contacts; i++) 
+        copy_contact(&(*contacts)[i], &result->contacts[i], result->want & CT_WANT_INERTIA);
     out->contacts = *contacts;
     if (result->n_spans && !copy_spans(result, out, spans)) return false;
     wire_warning *warnings = NULL;

@@ -32,7 +32,8 @@ enum {
 /* ---- requests ---- */
 
 static size_t allocated_bytes(const request *request) {
-    return sizeof *request + wire_scratch_bytes(request->scratch) + request->room_updates * sizeof *request->updates;
+    return sizeof *request + wire_scratch_bytes(request->scratch) + request->room_updates * sizeof *request->updates +
+           request->room_directions * sizeof *request->directions;
 }
 
 static request *new_request(stream *stream) {
@@ -64,6 +65,7 @@ static request *new_request(stream *stream) {
 static void destroy_request(request *request) {
     wire_scratch_free(&request->scratch);
     free(request->updates);
+    free(request->directions);
     free(request);
 }
 
