@@ -275,7 +275,8 @@ typedef struct contactd_step_options {
     uint32_t time_budget_us; /* wall-clock time of the computation; 0: none */
     double tolerance;        /* m^3, error of each contact's volume to aim at; 0: none */
     /* Directions for products with the exact second derivative, at the state after the step's updates; read during the
-     * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none. */
+     * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none.
+     */
     const contactd_direction *directions; /* [n_directions] parts */
     size_t n_directions;
 } contactd_step_options;

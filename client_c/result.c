@@ -67,10 +67,9 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         for (int b = 0; b < 2; b++) {
             uint64_t first = from->first[b];
             if (has_products)
-                to->products[b] =
-                    (contactd_products){.n = from->count_product[b],
-                                        .vertices = product_vertices + from->first_product[b],
-                                        .values = products + from->first_product[b] * r->directions * 3};
+                to->products[b] = (contactd_products){.n = from->count_product[b],
+                                                      .vertices = product_vertices + from->first_product[b],
+                                                      .values = products + from->first_product[b] * r->directions * 3};
             to->bodies[b] = ctc_body_of(scene, from->body[b]);
             to->sparse[b] = (contactd_sparse){.n = from->count[b],
                                               .vertices = vertices ? vertices + first : NULL,

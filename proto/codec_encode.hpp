@@ -37,8 +37,9 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 
 // In the order of their fields.
 std::array<const wire_array *, 9> arrays_of(const wire_step_result &r) {
-    return {&r.vertices,  &r.gradient,         &r.weights,  &r.forces,               &r.spans,
-            &r.span_axes, &r.product_vertices, &r.products, &r.generalized_products};
+    return {&r.vertices,         &r.gradient, &r.weights,
+            &r.forces,           &r.spans,    &r.span_axes,
+            &r.product_vertices, &r.products, &r.generalized_products};
 }
 
 struct Encoder {

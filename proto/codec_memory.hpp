@@ -37,7 +37,7 @@ struct WireBuffer { // reusable memory; zeroed is empty
 
 struct wire_scratch {
     WireBuffer header, items, others; // the aligned copy; the elements of the message's vector; those of a second one
-    size_t limit;                       // bytes that elements of vectors may take; 0: any
+    size_t limit;                     // bytes that elements of vectors may take; 0: any
 };
 struct wire_encoder {
     WireBuffer header, items, places; // the buffer built; offsets of a vector's elements; where each array goes

@@ -305,8 +305,8 @@ static bool take_directions(const json_fields *fields, step_request *out) {
 }
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
-    static const char *const known[] = {"updates", "want", "deadline_us", "time_budget_us", "tolerance", "directions",
-                                        NULL};
+    static const char *const known[] = {"updates",   "want",       "deadline_us", "time_budget_us",
+                                        "tolerance", "directions", NULL};
     json_fields fields;
     int64_t deadline = 0, budget = 0;
     bool has;

@@ -105,7 +105,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         *contacts = grown;
         *room = result->n_contacts;
     }
-    for (size_t i = 0; i < result->n_contacts; i++) 
+    for (size_t i = 0; i < result->n_contacts; i++)
         copy_contact(&(*contacts)[i], &result->contacts[i], result->want & CT_WANT_INERTIA);
     out->contacts = *contacts;
     if (result->n_spans && !copy_spans(result, out, spans)) return false;

@@ -188,6 +188,32 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
         r.u.step_result.warnings = warnings;
         r.u.step_result.n_warnings = 2;
     }
+    /* Of each of the two bodies one vertex, 2 or 1, whose products are the direction's values there or its translation;
+     * the 6-vectors are the twists. */
+    static const uint32_t product_vertices[2] = {2, 1};
+    double products[2][12][3] = {{{0}}}, generalized[12][2][6] = {{{0}}};
+    uint32_t n_directions = 0;
+    for (uint32_t i = 0; i < m->u.step.n_directions; i++)
+        if (m->u.step.directions[i].index >= n_directions) n_directions = m->u.step.directions[i].index + 1;
+    for (uint32_t i = 0; i < m->u.step.n_directions; i++) {
+        const wire_direction *d = &m->u.step.directions[i];
+        const uint32_t b = d->body - (1u << 20) - 1;
+        double *to = products[0][0] + 3 * (b * n_directions + d->index);
+        if (d->has_twist)
+            memcpy(to, d->twist, 3 * sizeof *to);
+        else
+            memcpy(to, (const char *)d->values.data + 24 * (size_t)product_vertices[b], 3 * sizeof *to);
+        memcpy(generalized[d->index][b], d->twist, sizeof d->twist);
+    }
+    if (n_directions) {
+        r.u.step_result.directions = n_directions;
+        r.u.step_result.product_vertices = (wire_array){WIRE_U32, 2, product_vertices};
+        r.u.step_result.products = (wire_array){WIRE_F64, 6 * n_directions, products};
+        r.u.step_result.generalized_products = (wire_array){WIRE_F64, 12 * n_directions, generalized};
+        c.first_product[1] = c.count_product[0] = c.count_product[1] = 1;
+    }
+    c.has_inertia = m->u.step.want & 32;
+    for (int i = 0; c.has_inertia && i < 6; i++) c.inertia[i] = i + 1;
     if (m->u.step.want & 2) {
         r.u.step_result.vertices = (wire_array){WIRE_U32, 3, vertices};
         r.u.step_result.gradient = (wire_array){WIRE_F64, 9, gradient};

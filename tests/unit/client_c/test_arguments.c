@@ -276,6 +276,20 @@ static void test_steps(void **state) {
     blames(contactd_step(client, 0, NULL, 0, NULL, &result), CONTACTD_NOT_FOUND, "scene");
     const contactd_update pose = contactd_move(hard, (const double[12]){1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0});
     blames(contactd_step(client, scene, &pose, SIZE_MAX, NULL, &result), CONTACTD_OUT_OF_RANGE, "n_updates");
+    options.n_directions = 1;
+    NULL_IS_REFUSED(contactd_step(client, scene, NULL, 0, &options, &result), "directions");
+    contactd_direction direction = {.body = 77};
+    options.directions = &direction;
+    blames(contactd_step(client, scene, NULL, 0, &options, &result), CONTACTD_NOT_FOUND, "body");
+    direction.body = soft; /* without values */
+    blames(contactd_step(client, scene, NULL, 0, &options, &result), CONTACTD_INVALID_ARGUMENT, "directions");
+    direction.index = CONTACTD_MAX_DIRECTIONS;
+    blames(contactd_step(client, scene, NULL, 0, &options, &result), CONTACTD_OUT_OF_RANGE, "directions");
+    direction = (contactd_direction){.body = hard, .values = direction.twist};
+    blames(contactd_step_submit(client, scene, NULL, 0, &options, &ticket), CONTACTD_INVALID_ARGUMENT, "directions");
+    options.n_directions = SIZE_MAX;
+    blames(contactd_step(client, scene, NULL, 0, &options, &result), CONTACTD_OUT_OF_RANGE, "n_directions");
+    options.n_directions = 0;
     options.cookie = 0;
     NULL_IS_REFUSED(contactd_step(client, scene, NULL, 0, &options, &result), "options");
 
@@ -340,6 +354,11 @@ static void test_names_and_products(void **state) {
     contactd_stiffness_product(&contact, 1, NULL, out);
     contactd_stiffness_product(&contact, 1, in, NULL);
     contactd_stiffness_product(&contact, 1, in, out);
+    const contactd_result empty = {0};
+    contactd_hessian_product(NULL, &contact, 0, out);
+    contactd_hessian_product(&empty, NULL, 0, out);
+    contactd_hessian_product(&empty, &contact, 0, NULL);
+    contactd_hessian_product(&empty, &contact, 0, out);
 }
 
 /* This file names every exported function. */

@@ -165,6 +165,46 @@ static void results_are_complete(void **state) {
     assert_true(us > 0);
 }
 
+/* Directions of both bodies reach the server, with large arrays and small ones, and products come back. */
+static void products_are_of_directions(void **state) {
+    world *w = *state;
+    const contactd_result *r;
+    contactd_step_options options;
+    double values[2][12];
+    for (int i = 0; i < 24; i++) values[i / 12][i % 12] = i;
+    const contactd_direction parts[] = {{.body = w->soft, .index = 1, .values = values[1]},
+                                        {.body = w->hard, .index = 0, .twist = {1, 2, 3, 4, 5, 6}},
+                                        {.body = w->soft, .index = 0, .values = values[0]}};
+    contactd_step_options_init(&options);
+    options.want = CONTACTD_WANT_INERTIA;
+    options.directions = parts;
+    options.n_directions = 3;
+    contactd_ticket ticket;
+    ok(w->client, contactd_step_submit(w->client, w->scene, NULL, 0, &options, &ticket));
+    values[0][6] = 99; /* was copied */
+    ok(w->client, contactd_step_wait(w->client, ticket, &r));
+    const contactd_contact *c = r->contacts;
+    assert_int_equal(r->n_directions, 2);
+    assert_true(c->products[0].n == 1 && c->products[0].vertices[0] == 2);
+    assert_true(c->products[1].n == 1 && c->products[1].vertices[0] == 1);
+    for (int k = 0; k < 3; k++) {
+        assert_true(c->products[0].values[k] == 6 + k && c->products[0].values[3 + k] == 18 + k);
+        assert_true(c->products[1].values[k] == 1 + k && c->products[1].values[3 + k] == 0);
+    }
+    for (int k = 0; k < 6; k++)
+        assert_true(c->generalized_product[6 + k] == 1 + k && c->generalized_product[12 + 6 + k] == 0);
+    assert_true(c->inertia[1][1] == 2 && c->inertia[0][1] == 4 && c->inertia[2][1] == 5 && c->inertia[0][2] == 6);
+    double out_a[12] = {1}, out_b[12] = {0};
+    contactd_hessian_product(r, c, 1, (double *const[2]){out_a, NULL});
+    contactd_hessian_product(r, c, 0, (double *const[2]){NULL, out_b});
+    assert_true(out_a[0] == 1 && out_a[6] == 18 && out_a[8] == 20 && out_b[3] == 1 && out_b[5] == 3 && out_b[6] == 0);
+    contactd_hessian_product(r, c, 2, (double *const[2]){out_a, out_b}); /* there is none */
+    assert_true(out_a[6] == 18 && out_b[5] == 3);
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &r));
+    assert_true(r->n_directions == 0 && r->contacts[0].products[0].n == 0 && !r->contacts[0].generalized_product);
+    assert_true(r->contacts[0].inertia[1][1] == 0);
+}
+
 static void warnings_name_bodies(void **state) {
     world *w = *state;
     const contactd_result *r;
@@ -567,6 +607,7 @@ static void mistakes_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(results_are_complete),
+        TEST(products_are_of_directions),
         TEST(warnings_name_bodies),
         TEST(a_body_with_itself),
         TEST(updates_of_every_kind),

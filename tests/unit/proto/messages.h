@@ -387,6 +387,18 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(n_spans);
     SAME(index);
     SAME(max_winding);
+    SAME(has_inertia);
+    SAME(inertia);
+    SAME(first_product);
+    SAME(count_product);
+    return NULL;
+}
+static inline const char *differ_direction(const wire_direction *a, const wire_direction *b) {
+    SAME(body);
+    SAME(index);
+    SAME_ARRAY(values);
+    SAME(has_twist);
+    SAME(twist);
     return NULL;
 }
 static inline const char *differ_warning(const wire_warning *a, const wire_warning *b) {
@@ -413,6 +425,10 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME(cached);
     SAME_LIST(differ_contact, contacts, n_contacts);
     SAME_LIST(differ_warning, warnings, n_warnings);
+    SAME(directions);
+    SAME_ARRAY(product_vertices);
+    SAME_ARRAY(products);
+    SAME_ARRAY(generalized_products);
     return NULL;
 }
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {
@@ -594,6 +610,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.step.time_budget_us);
         SAME(u.step.tolerance);
         SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
+        SAME_LIST(differ_direction, u.step.directions, u.step.n_directions);
         break;
     case WIRE_STEP_RESULT:
         return differ_result(&a->u.step_result, &b->u.step_result);

@@ -153,6 +153,19 @@ static void newer_codes_and_methods_keep_their_number(void **state) {
     assert_string_equal(wire_type_name(WIRE_STEP_RESULT), "StepResult");
 }
 
+/* What decode says about a message that was encoded as given. */
+static void refused(const wire_message *m, contactd_code code, const char *field) {
+    received r = send_message(m, WIRE_INLINE_BYTES);
+    wire_message back;
+    wire_fault fault;
+    assert_false(wire_decode(r.frames, r.n, scratch, &back, &fault));
+    assert_string_equal(fault.field, field);
+    assert_int_equal(fault.code, code);
+    assert_int_equal(fault.request, m->request);
+    assert_non_null(strstr(fault.message, strchr(field, '.') ? strchr(field, '.') + 1 : field));
+    drop(&r);
+}
+
 /* What came after the golden messages, which must decode without it. */
 static void later_fields_round_trip(void **state) {
     (void)state;
@@ -181,6 +194,72 @@ static void later_fields_round_trip(void **state) {
     m.u.step_result.n_contacts = 2;
     m.u.step_result.method = WIRE_METHOD_EXACT;
     round_trip(&m, 0);
+}
+
+static void directions_round_trip(void **state) {
+    (void)state;
+    enum { N = 300 };
+    static double values[3 * N];
+    static float floats[6] = {1, 2, 3, 4, 5, 6};
+    static wire_direction directions[N];
+    for (int i = 0; i < 3 * N; i++) values[i] = i - 0.5;
+    for (uint32_t k = 0; k < N; k++) {
+        directions[k] = (wire_direction){.body = k, .index = k % 12, .has_twist = k % 3 == 0};
+        if (directions[k].has_twist)
+            for (int i = 0; i < 6; i++) directions[k].twist[i] = k + i;
+        else
+            directions[k].values =
+                k % 3 == 1 ? sample_array(WIRE_F64, 3ull * (k % 50), values) : sample_array(WIRE_F32, 6, floats);
+    }
+    wire_message m = sample_message(&store, WIRE_STEP);
+    m.u.step.directions = directions;
+    for (m.u.step.n_directions = 1; m.u.step.n_directions <= N; m.u.step.n_directions *= 3) {
+        round_trip(&m, 0);
+        round_trip(&m, WIRE_INLINE_BYTES);
+    }
+    m.u.step.n_updates = 0;
+    m.u.step.n_directions = N;
+    round_trip(&m, WIRE_INLINE_BYTES);
+    directions[0].has_twist = false; /* with neither, and with both */
+    memset(directions[0].twist, 0, sizeof directions[0].twist);
+    refused(&m, CONTACTD_MALFORMED, "directions[0].values");
+    directions[0].has_twist = true;
+    directions[0].values = sample_array(WIRE_F64, 3, values);
+    refused(&m, CONTACTD_MALFORMED, "directions[0].values");
+}
+
+static void products_round_trip(void **state) {
+    (void)state;
+    static const uint32_t vertices[3] = {5, 7, 1};
+    static double products[3 * 2 * 3], generalized[2 * 2 * 12];
+    for (int i = 0; i < 18; i++) products[i] = i + 0.25;
+    for (int i = 0; i < 48; i++) generalized[i] = -i;
+    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    contacts[1].has_inertia = true;
+    for (int i = 0; i < 6; i++) contacts[1].inertia[i] = i - 2.5;
+    contacts[0].count_product[0] = 1;
+    contacts[1].first_product[0] = contacts[1].first_product[1] = contacts[0].first_product[1] = 1;
+    contacts[1].count_product[1] = 2;
+    wire_message m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.directions = 2;
+    m.u.step_result.product_vertices = sample_array(WIRE_U32, 3, vertices);
+    m.u.step_result.products = sample_array(WIRE_F64, 18, products);
+    m.u.step_result.generalized_products = sample_array(WIRE_F64, 48, generalized);
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    contacts[1].count_product[1] = 3;
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[1].first_product_b");
+    contacts[1].count_product[1] = 2;
+    m.u.step_result.products.count = 15;
+    refused(&m, CONTACTD_WRONG_LENGTH, "products");
+    m.u.step_result.products.count = 18;
+    m.u.step_result.directions = 3;
+    refused(&m, CONTACTD_WRONG_LENGTH, "products");
+    m.u.step_result.directions = 2;
+    m.u.step_result.n_contacts = 1;
+    refused(&m, CONTACTD_WRONG_LENGTH, "generalized_products");
 }
 
 static void methods_have_names(void **state) {
@@ -344,19 +423,6 @@ static void corrupted_bytes(void **state) {
         }
         drop(&r);
     }
-}
-
-/* What decode says about a message that was encoded as given. */
-static void refused(const wire_message *m, contactd_code code, const char *field) {
-    received r = send_message(m, WIRE_INLINE_BYTES);
-    wire_message back;
-    wire_fault fault;
-    assert_false(wire_decode(r.frames, r.n, scratch, &back, &fault));
-    assert_string_equal(fault.field, field);
-    assert_int_equal(fault.code, code);
-    assert_int_equal(fault.request, m->request);
-    assert_non_null(strstr(fault.message, strchr(field, '.') ? strchr(field, '.') + 1 : field));
-    drop(&r);
 }
 
 static void contradictions_name_the_field(void **state) {
@@ -538,6 +604,8 @@ int main(void) {
         cmocka_unit_test(empty_messages_round_trip),
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),
         cmocka_unit_test(later_fields_round_trip),
+        cmocka_unit_test(directions_round_trip),
+        cmocka_unit_test(products_round_trip),
         cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
         cmocka_unit_test(many_large_arrays),
