@@ -31,6 +31,7 @@ static const struct option {
     [OPT_RESOLUTION] = {"--resolution", "N", "ray samples of ldi across the window, or \"X Y Z\""},
     [OPT_PIXEL_SIZE] = {"--pixel-size", "M", "sample pitch in m, anchored in the world; 0: back to --resolution"},
     [OPT_TOLERANCE] = {"--tolerance", "M3", "error of the volume to aim at in m^3, for methods that take one"},
+    [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
@@ -58,7 +59,7 @@ static const struct verb {
     int (*run)(ctl *ctl);
 } verbs[] = {
     {"contact", NULL, "A B", "intersection of two mesh files: volume, gradient, contact frame", 2, 2,
-     SETTINGS | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE), ctl_contact},
+     SETTINGS | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA), ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, BIT(OPT_NAME), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},

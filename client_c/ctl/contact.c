@@ -24,7 +24,7 @@ static int upload(ctl *ctl, side *s) {
     return EXIT_OK;
 }
 
-static void print_json(const side sides[2], const contactd_result *result) {
+static void print_json(const side sides[2], const contactd_result *result, bool has_inertia) {
     json_open(NULL, '{');
     json_open("contacts", '[');
     for (uint32_t i = 0; i < result->n_contacts; i++) {
@@ -44,6 +44,11 @@ static void print_json(const side sides[2], const contactd_result *result) {
         json_open("generalized_gradient", '[');
         for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
         json_close(']');
+        if (has_inertia) {
+            json_open("inertia", '[');
+            for (int k = 0; k < 3; k++) json_numbers(NULL, c->inertia[k], 3);
+            json_close(']');
+        }
         json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
         json_close('}');
     }
@@ -101,7 +106,7 @@ static void print_volume(const contactd_contact *c) {
                c->max_winding);
 }
 
-static void print_table(const side sides[2], const contactd_result *result) {
+static void print_table(const side sides[2], const contactd_result *result, bool has_inertia) {
     for (int b = 0; b < 2; b++)
         printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
                (unsigned long long)sides[b].info.triangles, sides[b].info.volume);
@@ -113,6 +118,9 @@ static void print_table(const side sides[2], const contactd_result *result) {
         printf("normal     %.6f %.6f %.6f (pushes body %u out)\n", c->normal[0], c->normal[1], c->normal[2],
                c->bodies[0]);
         printf("center     %.9g %.9g %.9g m\n", c->center[0], c->center[1], c->center[2]);
+        for (int k = 0; has_inertia && k < 3; k++)
+            printf("%-10s %.9g %.9g %.9g m^5\n", k ? "" : "inertia", c->inertia[k][0], c->inertia[k][1],
+                   c->inertia[k][2]);
         for (int b = 0; b < 2; b++) {
             const double *g = c->generalized_gradient[b];
             printf("gradient   body %u: translation %.6g %.6g %.6g m^2, rotation %.6g %.6g %.6g m^3, %llu vertices\n",
@@ -139,12 +147,14 @@ static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings,
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
     options.tolerance = tolerance;
+    const bool has_inertia = ctl->options[OPT_INERTIA] != NULL;
+    if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
     const contactd_result *result;
     if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
     if (ctl->json)
-        print_json(sides, result);
+        print_json(sides, result, has_inertia);
     else
-        print_table(sides, result);
+        print_table(sides, result, has_inertia);
     if (!ctl->json) print_warnings(result);
     return EXIT_OK;
 }

@@ -23,6 +23,7 @@ typedef enum ctl_option {
     OPT_RESOLUTION,
     OPT_PIXEL_SIZE,
     OPT_TOLERANCE,
+    OPT_INERTIA,
     OPT_STIFFNESS,
     OPT_NAME,
     OPT_SECONDS,

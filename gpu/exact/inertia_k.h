@@ -20,6 +20,32 @@ typedef struct ct_moment_triangle {
     double corner[3], u[3], v[3], normal[3]; /* corner 0, the sides to corners 1 and 2, u x v */
 } ct_moment_triangle;
 
+/* Adds the whole triangle, times weight. Integrals of cubic polynomials from sums over the corners: that of x^2 y over
+ * a triangle of area A is A / 60 (Sx^2 Sy + 2 Sx Sxy + Sy Sxx + 2 Sxxy), with Sxy the sum of x y over the corners. */
+CT_FN void ct_add_triangle_moments(const ct_moment_triangle *t, double weight, double sum[CT_MOMENTS]) {
+    double r[3][3], total[3];
+    for (int k = 0; k < 3; k++) {
+        r[0][k] = t->corner[k];
+        r[1][k] = t->corner[k] + t->u[k];
+        r[2][k] = t->corner[k] + t->v[k];
+        total[k] = r[0][k] + r[1][k] + r[2][k];
+    }
+    for (int k = 0; k < 3; k++) {
+        const int l = (k + 1) % 3;
+        double xx = 0, xy = 0, xxx = 0, xxy = 0;
+        for (int i = 0; i < 3; i++) {
+            const double x = r[i][k], y = r[i][l];
+            xx += x * x;
+            xy += x * y;
+            xxx += x * x * x;
+            xxy += x * x * y;
+        }
+        const double n = weight * t->normal[k] * (1.0 / 120);
+        sum[k] += n * (total[k] * total[k] * total[k] + 3 * total[k] * xx + 2 * xxx) / 3;
+        sum[3 + k] += n * (total[k] * total[k] * total[l] + 2 * total[k] * xy + total[l] * xx + 2 * xxy) / 2;
+    }
+}
+
 /* Adds a segment p -> q of the triangle, in barycentric coordinates, times weight. */
 CT_FN void ct_add_segment_moments(const ct_moment_triangle *t, const double p[2], const double q[2], double weight,
                                   double sum[CT_MOMENTS]) {

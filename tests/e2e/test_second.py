@@ -3,15 +3,22 @@ restart of the server; refused where they make no sense; and Newton's method, wh
 
 from __future__ import annotations
 
+import json
+import subprocess
+
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import BUILD, SLOW
 from contactd import errors
-from geometry import UNIT_BOX, blob, icosphere, moved, place, turned
+from geometry import UNIT_BOX, blob, icosphere, moved, place, torus, turned
 from http_api import Api
 
 import newton  # an example, where geometry found its shapes
+
+
+# Of the box of 0.5, 0.75 and 0.25 m that two unit boxes share of which one is moved by 0.5, 0.25, 0.75, m^5.
+INERTIA = np.diag([0.75**2 + 0.25**2, 0.5**2 + 0.25**2, 0.5**2 + 0.75**2]) * 0.5 * 0.75 * 0.25 / 12
 
 
 @pytest.fixture
@@ -108,10 +115,61 @@ def test_inertia_of_boxes(client):
     scene.add_body(mesh, pose=np.eye(4))
     scene.add_body(mesh, pose=moved(0.5, 0.25, 0.75))
     (contact,) = scene.step(want="inertia").contacts
-    x, y, z = 0.5, 0.75, 0.25
-    expected = np.diag([y * y + z * z, x * x + z * z, x * x + y * y]) * x * y * z / 12
-    assert contact.inertia == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert contact.inertia == pytest.approx(INERTIA, rel=1e-9, abs=1e-12)
     assert contact.center == pytest.approx([0.25, 0.125, 0.375])
+
+
+def inertia_of(vertices: np.ndarray, triangles: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """Of a closed mesh about a point, from the tetrahedra between it and the triangles."""
+    p = vertices[triangles] - center
+    volumes = np.linalg.det(p) / 6
+    total = p.sum(1)
+    moments = np.einsum("t,ti,tj->ij", volumes, total, total) + np.einsum("t,tki,tkj->ij", volumes, p, p)
+    return (np.eye(3) * np.trace(moments) - moments) / 20
+
+
+def test_inertia_by_manifold(client):
+    """Blobs, tori, balls and boxes, turned in all ways, beside an intersection computed as a mesh."""
+    manifold3d = pytest.importorskip("manifold3d")
+    rng = np.random.default_rng(3)
+    meshes = [blob(0.7, 3), torus(0.6, 0.25, 24, 16), icosphere(0.6, 2), UNIT_BOX]
+    registered = [client.register_mesh(*mesh) for mesh in meshes]
+    scene = client.open_scene(method="exact")
+    compared = 0
+    for i, a in enumerate(meshes):
+        for j, b in enumerate(meshes):
+            poses = [turned(rng, 0.1), turned(rng, 0.3)]
+            bodies = [scene.add_body(registered[k], pose=pose) for k, pose in zip((i, j), poses)]
+            contacts = scene.step(want="inertia").contacts
+            solids = [manifold3d.Manifold(manifold3d.Mesh64(place(pose, np.float32(mesh[0]).astype(float)),
+                                                            mesh[1].astype(np.uint64)))
+                      for pose, mesh in zip(poses, (a, b))]
+            mesh = (solids[0] ^ solids[1]).to_mesh64()
+            for contact in contacts:
+                compared += 1
+                expected = inertia_of(mesh.vert_properties[:, :3], mesh.tri_verts.astype(int), contact.center)
+                assert np.abs(contact.inertia - expected).max() < 1e-7 * np.abs(expected).max()
+            for body in bodies:
+                scene.remove_body(body)
+    assert compared > 10
+
+
+def test_contactctl(server, tmp_path):
+    vertices, triangles = UNIT_BOX
+    text = "".join(f"v {x} {y} {z}\n" for x, y, z in vertices) + "".join(f"f {a} {b} {c}\n" for a, b, c in triangles + 1)
+    (tmp_path / "box.obj").write_text(text)
+
+    def ctl(*arguments: str) -> subprocess.CompletedProcess:
+        box = str(tmp_path / "box.obj")
+        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "contact", box, box, "--pose-b",
+                               "1 0 0 0.5  0 1 0 0.25  0 0 1 0.75", *arguments], capture_output=True, text=True, timeout=10 * SLOW)
+
+    (contact,) = json.loads(ctl("--inertia", "-o", "json").stdout)["contacts"]
+    assert np.array(contact["inertia"]) == pytest.approx(INERTIA, rel=1e-9, abs=1e-12)
+    assert "inertia    0.00488" in ctl("--inertia").stdout
+    assert "inertia" not in json.loads(ctl("-o", "json").stdout)["contacts"][0]
+    refused = ctl("--inertia", "--resolution", "8")
+    assert refused.returncode == 3 and '"ldi" gives no inertia' in refused.stderr
 
 
 def test_refused(pair, client):

@@ -47,6 +47,13 @@ struct cluster_second {
     double moments[CT_MOMENTS]; /* units^5, about the contact's centre */
 };
 
+/* What a thread knows of the cluster that it sums. */
+struct cluster_scratch {
+    double (*motions)[3];   /* [vertices][K] m */
+    double (*gradients)[3]; /* [vertices] units^2 */
+    bool *is_counted;       /* [vertices] */
+};
+
 struct second {
     ct_exact_pair *exact;
     uint32_t n_directions;
@@ -54,6 +61,7 @@ struct second {
     double center[3];                  /* units */
     double arm[2][3];                  /* m: from a body's origin to the lattice's */
     struct cluster_second *sums[2][2]; /* [part][pass][n_added] */
+    struct cluster_scratch *scratch;   /* [end_worker - first_worker] */
 };
 
 /* A vertex's motion along direction k, m. */
@@ -83,140 +91,157 @@ static void find_motion_of_origin(const struct second *second, int b, uint32_t k
     memcpy(out, second->exact->pair->directions[body->direction[k] - 1].twist, 3 * sizeof *out);
 }
 
-/* A triangle with its corners' motions. */
-struct moving_triangle {
-    const double *point[3];
-    uint16_t corner[3];                     /* in the cluster */
-    double motion[CT_MAX_DIRECTIONS][3][3]; /* [direction][corner] */
-};
-
-static void find_triangle(const struct second *second, int b, const ct_placed_cluster *c, uint32_t t,
-                          struct moving_triangle *out) {
-    for (int i = 0; i < 3; i++) {
-        out->corner[i] = c->corners[t][i];
-        out->point[i] = c->points[out->corner[i]];
-        for (uint32_t k = 0; k < second->n_directions; k++)
-            find_motion(second, b, k, c->vertices[out->corner[i]], out->point[i], out->motion[k][i]);
-    }
-}
-
 static const ct_placed_cluster *placed_of(const ct_exact_body *body, uint32_t cluster) {
     return &body->placed[body->placed_as[cluster] - 1];
 }
 
-static void add_products(const struct second *second, const struct moving_triangle *triangle, uint32_t k,
+/* A triangle of the cluster that is being summed. */
+struct own_triangle {
+    const double *point[3];
+    uint16_t corner[3]; /* in the cluster */
+    ct_moment_triangle moments;
+};
+
+static void find_triangle(const struct second *second, const ct_placed_cluster *c, uint32_t t,
+                          struct own_triangle *out) {
+    for (int i = 0; i < 3; i++) {
+        out->corner[i] = c->corners[t][i];
+        out->point[i] = c->points[out->corner[i]];
+    }
+    for (int j = 0; j < 3; j++) {
+        out->moments.corner[j] = out->point[0][j] - second->center[j];
+        out->moments.u[j] = out->point[1][j] - out->point[0][j];
+        out->moments.v[j] = out->point[2][j] - out->point[0][j];
+    }
+    ct_cross_product(out->moments.u, out->moments.v, out->moments.normal);
+}
+
+/* The corners' motions along direction k. */
+static void take_motions(const struct second *second, const struct cluster_scratch *scratch,
+                         const struct own_triangle *triangle, uint32_t k, double out[3][3]) {
+    for (int i = 0; i < 3; i++)
+        memcpy(out[i], scratch->motions[(size_t)triangle->corner[i] * second->n_directions + k], sizeof out[i]);
+}
+
+static void add_products(const struct second *second, const struct own_triangle *triangle, uint32_t k,
                          const double products[3][3], struct cluster_second *sums) {
     for (int i = 0; i < 3; i++) {
-        double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k), torque[3];
-        ct_cross_product(triangle->point[i], products[i], torque);
-        for (int j = 0; j < 3; j++) {
-            to[j] += products[i][j];
-            sums->forces[k][0][j] += products[i][j];
-            sums->forces[k][1][j] += torque[j];
-        }
+        double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
+        for (int j = 0; j < 3; j++) to[j] += products[i][j];
     }
-}
-
-/* Adds the torque of a triangle's gradient as its corners move: motion x gradient. */
-static void add_moved_arms(const struct second *second, int b, const struct moving_triangle *triangle, uint32_t k,
-                           const double normal[3], const double part[3], struct cluster_second *sums) {
-    double origin[3];
-    find_motion_of_origin(second, b, k, origin);
-    for (int i = 0; i < 3; i++) {
-        double gradient[3], arm[3], torque[3];
-        for (int j = 0; j < 3; j++) {
-            gradient[j] = normal[j] * part[i];
-            arm[j] = (triangle->motion[k][i][j] - origin[j]) * second->exact->lattice.inverse;
-        }
-        ct_cross_product(arm, gradient, torque);
-        for (int j = 0; j < 3; j++) sums->forces[k][1][j] += torque[j] * second->exact->lattice.unit;
-    }
-}
-
-static ct_moment_triangle moment_triangle_of(const struct second *second, const struct moving_triangle *triangle) {
-    ct_moment_triangle out;
-    for (int j = 0; j < 3; j++) {
-        out.corner[j] = triangle->point[0][j] - second->center[j];
-        out.u[j] = triangle->point[1][j] - triangle->point[0][j];
-        out.v[j] = triangle->point[2][j] - triangle->point[0][j];
-    }
-    ct_cross_product(out.u, out.v, out.normal);
-    return out;
 }
 
 /* A triangle inside the other body, or partly; winding: the other's winding number at corner 1. */
-static void add_inside(const struct second *second, int b, const struct moving_triangle *triangle, int32_t winding,
-                       const ct_crossed_triangle *crossed, struct cluster_second *sums) {
+static void add_inside(const struct second *second, const struct own_triangle *triangle, int32_t winding,
+                       const ct_crossed_triangle *crossed, struct cluster_scratch *scratch,
+                       struct cluster_second *sums) {
     ct_integrals integrals = ct_whole_integrals(winding);
     for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
     const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
-    const ct_normal normal = ct_normal_of_triangle(triangle->point);
     for (uint32_t k = 0; k < second->n_directions; k++) {
-        double products[3][3] = {{0}};
-        ct_add_turned_triangle(triangle->point, triangle->motion[k], part, products);
+        double motions[3][3], products[3][3] = {{0}};
+        take_motions(second, scratch, triangle, k, motions);
+        ct_add_turned_triangle(triangle->point, motions, part, products);
         add_products(second, triangle, k, products, sums);
-        add_moved_arms(second, b, triangle, k, normal.of, part, sums);
     }
-    if (!second->wants_moments || !winding) return;
-    const ct_moment_triangle moments = moment_triangle_of(second, triangle);
-    ct_add_edge_moments(&moments, 0, winding, sums->moments);
+    for (int i = 0; second->n_directions && i < 3; i++)
+        for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->moments.normal[j] * part[i];
+    if (second->wants_moments && winding) ct_add_triangle_moments(&triangle->moments, winding, sums->moments);
 }
 
 /* A segment in which a triangle of the other body crosses. */
-static void add_crossing(const struct second *second, int b, int pass, const struct moving_triangle *triangle,
-                         uint32_t other, struct cluster_second *sums) {
-    const ct_exact_body *other_body = &second->exact->part[1 - b].body;
-    const ct_placed_cluster *c = placed_of(other_body, other / CT_CLUSTER_TRIANGLES);
+static void add_crossing(const struct second *second, int b, int pass, const struct own_triangle *triangle,
+                         uint32_t other, const struct cluster_scratch *scratch, struct cluster_second *sums) {
+    const ct_placed_cluster *c = placed_of(&second->exact->part[1 - b].body, other / CT_CLUSTER_TRIANGLES);
+    const uint16_t *corner = c->corners[other % CT_CLUSTER_TRIANGLES];
+    const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
     const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
-    struct moving_triangle crossing;
     ct_recrossing r;
-    find_triangle(second, 1 - b, c, other % CT_CLUSTER_TRIANGLES, &crossing);
-    if (!ct_recross(triangle->point, crossing.point, moved, &r)) return;
+    if (!ct_recross(triangle->point, point, moved, &r)) return;
     for (uint32_t k = 0; k < second->n_directions; k++) {
-        double products[3][3] = {{0}};
-        ct_add_moved_segment(&r, triangle->motion[k], crossing.motion[k], products);
+        double motions[3][3], others[3][3], products[3][3] = {{0}};
+        take_motions(second, scratch, triangle, k, motions);
+        for (int i = 0; i < 3; i++) find_motion(second, 1 - b, k, c->vertices[corner[i]], point[i], others[i]);
+        ct_add_moved_segment(&r, motions, others, products);
         add_products(second, triangle, k, products, sums);
     }
     if (!second->wants_moments) return;
-    const ct_moment_triangle moments = moment_triangle_of(second, triangle);
-    ct_add_segment_moments(&moments, r.own[0], r.own[1], 1, sums->moments);
-    for (int i = 0; i < r.n_jumps; i++) ct_add_edge_moments(&moments, r.jump_at[i], r.jump[i], sums->moments);
+    ct_add_segment_moments(&triangle->moments, r.own[0], r.own[1], 1, sums->moments);
+    for (int i = 0; i < r.n_jumps; i++) ct_add_edge_moments(&triangle->moments, r.jump_at[i], r.jump[i], sums->moments);
 }
 
-static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_second *sums) {
+static void begin_cluster(const struct second *second, int b, const ct_placed_cluster *c,
+                          struct cluster_scratch *scratch) {
+    for (uint32_t v = 0; v < c->n_vertices; v++)
+        for (uint32_t k = 0; k < second->n_directions; k++)
+            find_motion(second, b, k, c->vertices[v], c->points[v],
+                        scratch->motions[(size_t)v * second->n_directions + k]);
+    memset(scratch->gradients, 0, c->n_vertices * sizeof *scratch->gradients);
+    memset(scratch->is_counted, 0, c->n_vertices * sizeof *scratch->is_counted);
+}
+
+/* Adds up the cluster's forces and torques, and the torque of its gradient as its vertices move: in the order in which
+ * triangles use the vertices, so that their numbers do not matter. */
+static void add_forces(const struct second *second, int b, const ct_placed_cluster *c, struct cluster_scratch *scratch,
+                       struct cluster_second *sums) {
+    const double unit = second->exact->lattice.unit, inverse = second->exact->lattice.inverse;
+    double origin[CT_MAX_DIRECTIONS][3];
+    for (uint32_t k = 0; k < second->n_directions; k++) find_motion_of_origin(second, b, k, origin[k]);
+    for (uint32_t t = 0; second->n_directions && t < c->n_triangles; t++)
+        for (int i = 0; i < 3; i++) {
+            const uint32_t v = c->corners[t][i];
+            if (scratch->is_counted[v]) continue;
+            scratch->is_counted[v] = true;
+            for (uint32_t k = 0; k < second->n_directions; k++) {
+                const size_t row = (size_t)v * second->n_directions + k;
+                double arm[3], turned[3], carried[3];
+                for (int j = 0; j < 3; j++) arm[j] = (scratch->motions[row][j] - origin[k][j]) * inverse;
+                ct_cross_product(c->points[v], sums->products + 3 * row, turned);
+                ct_cross_product(arm, scratch->gradients[v], carried);
+                for (int j = 0; j < 3; j++) {
+                    sums->forces[k][0][j] += sums->products[3 * row + (size_t)j];
+                    sums->forces[k][1][j] += turned[j] + carried[j] * unit;
+                }
+            }
+        }
+}
+
+static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_scratch *scratch,
+                        struct cluster_second *sums) {
     const ct_exact_part *part = &second->exact->part[b];
     const ct_exact_surface *surface = &part->surface[pass];
-    const ct_topology *topology = part->body.topology;
     const uint32_t cluster = surface->added[index], as = surface->crossed_as[cluster];
-    const ct_winding_numbers w = ct_exact_winding_numbers(topology, surface, index);
+    const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, index);
     const ct_placed_cluster *c = placed_of(&part->body, cluster);
     size_t pair = as ? surface->first_crossed_pair[as - 1] : 0;
     const size_t end = as ? surface->first_crossed_pair[as] : 0;
+    begin_cluster(second, b, c, scratch);
     for (uint32_t t = 0; t < c->n_triangles; t++) {
         const uint32_t number = w.crossed ? w.crossed->number[t] : 0;
         const int32_t winding =
             w.of_unit[w.unit_in_cluster[t]] + (w.crossed ? w.crossed->winding[c->corners[t][1]] : 0);
         if (!number && !winding) continue;
-        struct moving_triangle triangle;
-        find_triangle(second, b, c, t, &triangle);
-        add_inside(second, b, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, sums);
+        struct own_triangle triangle;
+        find_triangle(second, c, t, &triangle);
+        add_inside(second, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, scratch, sums);
         const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
         for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++)
-            add_crossing(second, b, pass, &triangle, surface->crossed_pairs[pair].other, sums);
+            add_crossing(second, b, pass, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
     }
+    add_forces(second, b, c, scratch, sums);
 }
 
 /* ---- all clusters ---- */
 
 /* Task i is a cluster of the passes and parts, one after the other. */
 static void add_one(void *argument, uint32_t i, uint32_t worker) {
-    (void)worker;
     const struct second *second = argument;
+    struct cluster_scratch *scratch = &second->scratch[worker - second->exact->first_worker];
     for (int b = 0; b < 2; b++)
         for (int pass = 0; pass < second->exact->n_passes; pass++) {
             const uint32_t n = second->exact->part[b].surface[pass].n_added;
             if (i < n) {
-                add_cluster(second, b, pass, i, &second->sums[b][pass][i]);
+                add_cluster(second, b, pass, i, scratch, &second->sums[b][pass][i]);
                 return;
             }
             i -= n;
@@ -229,11 +254,26 @@ static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
     return memory;
 }
 
+static void allocate_scratch(struct second *second) {
+    enum { MOST = 3 * CT_CLUSTER_TRIANGLES }; /* vertices of a cluster */
+    ct_exact_pair *exact = second->exact;
+    const uint32_t n = exact->end_worker - exact->first_worker;
+    second->scratch = ct_exact_allocate(exact, n * sizeof *second->scratch);
+    for (uint32_t i = 0; i < n && !exact->has_failed; i++) {
+        struct cluster_scratch *scratch = &second->scratch[i];
+        scratch->motions = ct_exact_allocate(exact, (size_t)MOST * second->n_directions * sizeof *scratch->motions);
+        scratch->gradients = ct_exact_allocate(exact, MOST * sizeof *scratch->gradients);
+        scratch->is_counted = ct_exact_allocate(exact, MOST * sizeof *scratch->is_counted);
+    }
+}
+
 /* Allocates the sums of all clusters, and computes them. */
 static void add_clusters(struct second *second) {
     ct_exact_pair *exact = second->exact;
     const size_t n_directions = second->n_directions;
     uint32_t n = 0;
+    allocate_scratch(second);
+    if (exact->has_failed) return;
     for (int b = 0; b < 2; b++)
         for (int pass = 0; pass < exact->n_passes; pass++) {
             const ct_exact_surface *surface = &exact->part[b].surface[pass];
