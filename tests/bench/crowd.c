@@ -71,11 +71,16 @@ static void add_update(crowd_stage *stage, const crowd_body *body, uint32_t hand
     update->positions = stage->positions[at] = allocate(info.vertices, 3 * sizeof(float));
 }
 
+static ct_method method_of(const crowd *crowd) {
+    return crowd->resolution ? CT_METHOD_LDI : CT_METHOD_EXACT;
+}
+
 static crowd_stage set_up(const crowd *crowd, const runner *runner) {
     crowd_stage stage = {.crowd = crowd, .engine = make_engine(runner)};
     ct_error error = {0};
     ct_scene_settings settings;
     ct_scene_settings_init(&settings);
+    settings.method = method_of(crowd);
     for (int axis = 0; axis < 3; axis++) settings.resolution[axis] = crowd->resolution;
     if (ct_scene_create(stage.engine, &settings, &stage.scene, &error))
         die("%s: scene: %s", crowd->name, error.message);
@@ -181,7 +186,7 @@ static void run_turn(crowd_stage *stage, double seconds) {
 
 static void print_crowd(crowd_stage *stage) {
     const crowd *crowd = stage->crowd;
-    run_label label = {.scene = crowd->name, .n_scenes = 1};
+    run_label label = {.scene = crowd->name, .n_scenes = 1, .method = method_of(crowd)};
     for (int kind = 0; kind < 2; kind++) label.bodies[kind] = crowd->kinds[kind];
     for (int axis = 0; axis < 3; axis++) label.resolution[axis] = crowd->resolution;
     for (size_t i = 0; i < crowd->n_bodies; i++) {

@@ -18,7 +18,7 @@ typedef struct crowd {
     size_t n_bodies;
     crowd_body *bodies;         /* owned */
     size_t n_pairs, n_contacts; /* boxes that overlap and bodies that touch, at every step; else the run fails */
-    uint32_t resolution;
+    uint32_t resolution;        /* of LDI; 0: the method exact */
 } crowd;
 
 /* Makes room for bodies; crowd_free frees them. */

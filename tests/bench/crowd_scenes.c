@@ -24,21 +24,23 @@ static const struct ground_scene {
     int slab; /* squares along a side */
     unsigned n_tori;
     motion motion;
+    uint32_t resolution; /* as crowd.resolution */
 } ground_scenes[] = {
-    {"ground_coarse_256", GROUND_COARSE, 256, POSES_SENT},
-    {"ground_16", GROUND_FINE, 16, POSES_SENT},
-    {"ground_64", GROUND_FINE, 64, POSES_SENT},
-    {"ground_256", GROUND_FINE, 256, POSES_SENT},
-    {"ground_1024", GROUND_FINE, 1024, POSES_SENT},
-    {"ground_4096", GROUND_FINE, 4096, POSES_SENT},
-    {"ground_256_deforming", GROUND_FINE, 256, POSITIONS_SENT},
-    {"ground_256_resting", GROUND_FINE, 256, NOTHING_SENT},
+    {"ground_coarse_256", GROUND_COARSE, 256, POSES_SENT, 32},
+    {"ground_16", GROUND_FINE, 16, POSES_SENT, 32},
+    {"ground_64", GROUND_FINE, 64, POSES_SENT, 32},
+    {"ground_256", GROUND_FINE, 256, POSES_SENT, 32},
+    {"ground_1024", GROUND_FINE, 1024, POSES_SENT, 32},
+    {"ground_4096", GROUND_FINE, 4096, POSES_SENT, 32},
+    {"ground_256_deforming", GROUND_FINE, 256, POSITIONS_SENT, 32},
+    {"ground_256_resting", GROUND_FINE, 256, NOTHING_SENT, 32},
+    {"exact_ground_256", GROUND_FINE, 256, POSES_SENT, 0},
 };
 enum { N_GROUND_SCENES = sizeof ground_scenes / sizeof *ground_scenes };
 
 static crowd lay_tori(const struct ground_scene *scene, ct_mesh *slab, ct_mesh *torus) {
     double pose[12];
-    crowd crowd = crowd_begin(scene->name, scene->n_tori + 1, 32);
+    crowd crowd = crowd_begin(scene->name, scene->n_tori + 1, scene->resolution);
     crowd.kinds[0] = scene->slab == GROUND_FINE ? "slab 399,420" : "slab 6,396";
     crowd.kinds[1] = "tori of 1,024";
     crowd.n_pairs = crowd.n_contacts = scene->n_tori;
