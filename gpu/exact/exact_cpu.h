@@ -70,11 +70,12 @@ typedef struct ct_crossed_cluster {
 
 /* Sums over a cluster's part of the surface inside the other body, in the order of its triangles. */
 typedef struct ct_cluster_sums {
-    double moment[3][3];        /* units^3: of coordinate i times gradient j */
-    double first_moment[3];     /* units^4: integral over the surface of n_i x_i^2 / 2 */
-    double area;                /* units^2: sum of |area vector|_1, times w */
-    double near_area, rounding; /* units^2, as in ct_triangle_share */
-    double reach;               /* units: a bound of |x|_1 of its triangles' corners */
+    double moment[3][3];    /* units^3: of coordinate i times gradient j */
+    double first_moment[3]; /* units^4: integral over the surface of n_i x_i^2 / 2 */
+    double area;            /* units^2: sum of |area vector|_1, times w */
+    double near_area;       /* units^2, as in ct_triangle_share */
+    double rounding;        /* units^3: see ct_volume_rounding */
+    double reach;           /* units: a bound of |x|_1 of its triangles' corners */
     uint32_t max_winding;
 } ct_cluster_sums;
 

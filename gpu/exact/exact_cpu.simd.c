@@ -714,7 +714,9 @@ static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *
             ct_integrals integrals = ct_whole_integrals(winding);
             for (int i = 0; i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
             sums->near_area += crossed->near_area;
-            sums->rounding += crossed->rounding;
+            const double *p[3];
+            load_triangle(c, t, p);
+            sums->rounding += ct_volume_rounding(p, crossed->rounding);
             deepest = deepest_on(c, w, t, integrals.of[0]);
             add_crossed(c, t, &integrals, scale, local, surface);
         } else {

@@ -299,6 +299,25 @@ CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3],
     return ct_finish_crossing(sides, &e, size, share);
 }
 
+/* Bounds what the rounding of a crossed triangle's integrals adds to three times the volume, in units^3. That is the
+ * sum over the triangles of N . (integral of w x), N the cross product of two sides; x is corner 0 plus a point of the
+ * plane, which N does not see. So only N . corner 0 matters, the plane's distance from the origin: little even for a
+ * triangle far larger than the contact. The second term is the rounding of N. rounding: as in ct_triangle_share. */
+CT_FN double ct_volume_rounding(const double *const p[3], double rounding) {
+    double u[3], v[3], distance = 0, slack = 0;
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+    }
+    const ct_normal n = ct_normal_of(u, v);
+    const double size = ct_size1(&n);
+    for (int k = 0; k < 3; k++) {
+        distance += n.of[k] * p[0][k];
+        slack += n.size[k] * (fabs(p[0][k]) + fabs(u[k]) + fabs(v[k]));
+    }
+    return size > 0 ? rounding * ((fabs(distance) + slack * CT_FILTER) / size) : 0;
+}
+
 /* Of a triangle that is not crossed, and of the edge's term for w at corner 1. */
 CT_FN ct_integrals ct_whole_integrals(double w) {
     ct_integrals whole;

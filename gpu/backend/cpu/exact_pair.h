@@ -45,7 +45,7 @@ typedef struct ct_exact_totals {
     double moment[2][3][3]; /* per body; see ct_cluster_sums */
     ct_int128 force[2][3];  /* per body, steps of the fixed point: the gradient's sum, balanced */
     double first_moment[3];
-    double rounding;     /* units^2: bounds the rounding of the integrals */
+    double rounding;     /* units^3: bounds what the rounding of the integrals adds to three times the volume */
     double arithmetic;   /* units^3: bounds that of products and sums */
     double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
     uint32_t max_winding;

@@ -174,19 +174,16 @@ static bool has_inverted_body(const ct_pair_task *pair) {
  * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
  * each axis, which changes the volume by no more than that times the area (in the 1-norm) of both surfaces inside each
  * other, at any time while they move: their present area, and what lies within two units of the other surface; (2) the
- * integrals over crossed triangles were rounded; (3) so were products and sums. Coordinates count from the origin of
- * the lattice, in the middle of the contact. */
+ * integrals over crossed triangles were rounded, which matters as much as a triangle's plane is away from the origin of
+ * the lattice, in the middle of the boxes' overlap (ct_volume_rounding); (3) so were products and sums. */
 static bool find_volume(const ct_exact_pair *exact, ct_contact *contact) {
     const ct_exact_totals *totals = &exact->totals;
     const double unit = exact->lattice.unit, passes = exact->n_passes;
-    double trace[2] = {0, 0}, reach = 0;
-    for (int i = 0; i < 3; i++) {
-        const ct_box *a = &exact->pair->body[0]->box, *b = &exact->pair->body[1]->box;
+    double trace[2] = {0, 0};
+    for (int i = 0; i < 3; i++)
         for (int p = 0; p < 2; p++) trace[p] += totals->moment[p][i][i];
-        reach += (fmin(a->hi[i], b->hi[i]) - fmax(a->lo[i], b->lo[i])) / unit / 2 + 4;
-    }
     contact->volume = (trace[0] + trace[1]) / 3 / passes * (unit * unit * unit);
-    const double wrong = totals->moved_volume + totals->rounding * reach / 3 + totals->arithmetic;
+    const double wrong = totals->moved_volume + totals->rounding / 3 + totals->arithmetic;
     contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
     contact->error_estimate = contact->error_bound;
     for (int k = 0; k < 3; k++) contact->volumes[k] = contact->volume;
