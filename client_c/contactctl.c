@@ -10,7 +10,7 @@
 #include "client_c/ctl/ctl.h"
 
 #define BIT(option) (1u << (option))
-#define SETTINGS    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS))
+#define SETTINGS    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES))
 
 #define PICTURE                                                                                                        \
     (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
@@ -33,6 +33,8 @@ static const struct option {
     [OPT_TOLERANCE] = {"--tolerance", "M3", "error of the volume to aim at in m^3, for methods that take one"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
+    [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
+    [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
     [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
@@ -65,7 +67,8 @@ static const struct verb {
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list},
     {"scene", "show", "ID", "one scene", 1, 1, 0, ctl_scene_show},
-    {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS, ctl_scene_set},
+    {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS | BIT(OPT_NO_PATCHES),
+     ctl_scene_set},
     {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
      PICTURE, ctl_snapshot},
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},

@@ -181,6 +181,8 @@ typedef struct contactd_settings {
     uint32_t resolution[3]; /* ray samples across the window along x, y, z; all CONTACTD_DEFAULT: default */
     double pixel_size;      /* m; > 0: a world-anchored lattice instead; 0: back to resolution; -1: default */
     double stiffness;       /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
+    int patches;            /* 1: each connected piece of a pair's intersection is a contact, the largest first (method
+                               "exact"; "auto" runs it); 0: a contact per pair; -1: default, 0 */
 } contactd_settings;
 
 void contactd_settings_init(contactd_settings *settings);
@@ -200,6 +202,7 @@ typedef struct contactd_scene_info {
     uint64_t bytes, steps;
     bool mine;
     const char *running_method; /* what steps run: `method`, or what "auto" stands for */
+    bool patches;
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);

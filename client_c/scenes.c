@@ -5,7 +5,7 @@
 
 #include "client_c/client.h"
 
-#define SETTINGS_COOKIE 0xc0a2u
+#define SETTINGS_COOKIE 0xc0a7u
 #define BODY_COOKIE     0xc0a3u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
@@ -60,7 +60,8 @@ void contactd_settings_init(contactd_settings *settings) {
     *settings = (contactd_settings){.cookie = SETTINGS_COOKIE,
                                     .resolution = {CONTACTD_DEFAULT, CONTACTD_DEFAULT, CONTACTD_DEFAULT},
                                     .pixel_size = -1,
-                                    .stiffness = -1};
+                                    .stiffness = -1,
+                                    .patches = -1};
 }
 
 /* A method that this library and the server both know, or AUTO, which the server does not list. */
@@ -104,6 +105,11 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     if (to->has_pixel_size) to->pixel_size = from->pixel_size;
     to->has_stiffness = from->stiffness != -1;
     if (to->has_stiffness) to->stiffness = from->stiffness;
+    if (from->patches < -1 || from->patches > 1)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "patches",
+                        "patches is %d, expected 0 or 1, or -1 for the default", from->patches);
+    to->has_patches = from->patches != -1;
+    to->patches = from->patches == 1;
     return CONTACTD_OK;
 }
 
@@ -120,7 +126,8 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .bytes = from->bytes,
         .steps = from->steps,
         .mine = from->mine,
-        .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method)};
+        .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method),
+        .patches = from->settings.patches};
     if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
 }
 

@@ -50,9 +50,9 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 
 /* clang-format off */
 static const ct_method_row rows[] = {
-    /* method         name     settings    takes: time budget, tolerance, gives: spans, second  cpu          cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  false,  ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, true,   ct_cpu_run_exact, NULL},
+    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, second  cpu          cuda       */
+    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  ct_cpu_run_exact, NULL},
 };
 /* clang-format on */
 
@@ -137,23 +137,45 @@ ct_method ct_engine_auto_method(const ct_engine *engine) {
 
 ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings) {
     if (settings->method != CT_METHOD_AUTO) return settings->method;
+    if (settings->patches) return CT_METHOD_EXACT;
     return names_sampling(settings) ? CT_METHOD_LDI : ct_engine_auto_method(engine);
 }
 
-ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error) {
-    if (ct_engine_run_of(engine, row)) return CT_OK;
+ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
+                                 ct_error *error) {
+    const char *backend = engine->backend->name;
+    if (ct_engine_run_of(engine, row)) {
+        if (!settings->patches || (row->patches_on && !strcmp(row->patches_on, backend))) return CT_OK;
+        return ct_fail(error, CT_UNSUPPORTED, "patches",
+                       "method \"%s\" gives no patches on backend \"%s\": leave patches out, or run on backend \"%s\"",
+                       row->name, backend, row->patches_on ? row->patches_on : "none");
+    }
     char names[128];
     list_names(engine, names, sizeof names);
     return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%s\" is not available on backend \"%s\", which has: %s",
-                   row->name, engine->backend->name, names);
+                   row->name, backend, names);
 }
 
 /* ---- checks ---- */
 
+/* Patches need a method that gives them on some backend, and none of those has a sampling. */
+static ct_status check_patches(const ct_scene_settings *s, const ct_method_row *row, ct_error *error) {
+    if (!s->patches) return CT_OK;
+    if (row && !row->patches_on)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "patches",
+                       "method \"%s\" gives no patches: leave patches out, or choose method \"exact\"", row->name);
+    if (names_sampling(s))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "patches",
+                       "patches need method \"exact\", which takes no resolution and no pixel_size: leave out either "
+                       "the sampling or patches");
+    return CT_OK;
+}
+
 ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
-    if (settings->method == CT_METHOD_AUTO) return check_sampling(settings, error);
-    const ct_method_row *row = ct_method_row_of(settings->method, error);
-    return row ? row->check_settings(settings, error) : CT_UNSUPPORTED;
+    const ct_method_row *row = NULL;
+    if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
+    const ct_status status = row ? row->check_settings(settings, error) : check_sampling(settings, error);
+    return status ? status : check_patches(settings, row, error);
 }
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {

@@ -19,6 +19,7 @@ typedef struct ct_method_row {
                                 ct_error *error); /* checks the settings that this method reads */
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
+    const char *patches_on;                       /* the backend that gives patches; NULL: none does */
     bool gives_second; /* INERTIA and products with the second derivative, on the CPU; false: such steps are refused */
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
@@ -42,8 +43,10 @@ void ct_engine_find_methods(ct_engine *engine);
 /* The engine's function for a method. NULL: its backend does not have the method. */
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
-/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
-ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
+/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. Or it has no
+ * patches, which the settings ask for. */
+ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
+                                 ct_error *error);
 
 /* Checks the limits and wishes of a step: INVALID_ARGUMENT (the method does not take the limit, or gives no spans),
  * NON_FINITE, OUT_OF_RANGE. */

@@ -112,11 +112,12 @@ const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a num
 wire_method wire_method_find(const char *name);    /* NONE: not in the list */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
-    bool has_method, has_resolution, has_pixel_size, has_stiffness;
+    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
     double stiffness;  /* N/m^5 */
+    bool patches;
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; } wire_open_scene;
 typedef struct wire_scene_info {

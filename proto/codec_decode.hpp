@@ -120,6 +120,11 @@ struct Decoder {
         out->pixel_size = out->has_pixel_size ? in->pixel_size() : 0;
         out->has_stiffness = in->stiffness() != -1;
         out->stiffness = out->has_stiffness ? in->stiffness() : 0;
+        if (in->patches() < -1 || in->patches() > 1)
+            return fail(CONTACTD_OUT_OF_RANGE, "patches", "patches is %d, expected 0 or 1, or -1 for none",
+                        in->patches());
+        out->has_patches = in->patches() != -1;
+        out->patches = in->patches() == 1;
         return true;
     }
 

@@ -190,7 +190,8 @@ struct Encoder {
         Offset<flatbuffers::Vector<uint32_t>> resolution;
         if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
         return fb::CreateSettings(*fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution,
-                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1);
+                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1,
+                                  int8_t(s.has_patches ? s.patches : -1));
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {

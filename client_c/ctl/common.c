@@ -18,6 +18,8 @@ static const char *const names[OPT_COUNT] = {
     [OPT_PIXEL_SIZE] = "--pixel-size",
     [OPT_TOLERANCE] = "--tolerance",
     [OPT_STIFFNESS] = "--stiffness",
+    [OPT_PATCHES] = "--patches",
+    [OPT_NO_PATCHES] = "--no-patches",
     [OPT_NAME] = "--name",
     [OPT_SECONDS] = "--seconds",
     [OPT_WIDTH] = "--width",
@@ -124,6 +126,11 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
         ctl_mistake("--resolution and --pixel-size exclude each other: give one");
         return false;
     }
+    if (ctl->options[OPT_PATCHES] && ctl->options[OPT_NO_PATCHES]) {
+        ctl_mistake("--patches and --no-patches exclude each other: give one");
+        return false;
+    }
+    if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
     bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
               ctl_number(ctl, OPT_STIFFNESS, &out->stiffness);
     /* -1 stands for "not given" on the wire; who writes it means it. */

@@ -113,6 +113,7 @@ static void print_table(const side sides[2], const contactd_result *result, bool
     if (result->n_contacts == 0) printf("no overlap\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
+        if (result->n_contacts > 1) printf("patch %u\n", c->index);
         print_volume(c);
         printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
         printf("normal     %.6f %.6f %.6f (pushes body %u out)\n", c->normal[0], c->normal[1], c->normal[2],

@@ -25,6 +25,8 @@ typedef enum ctl_option {
     OPT_TOLERANCE,
     OPT_INERTIA,
     OPT_STIFFNESS,
+    OPT_PATCHES,
+    OPT_NO_PATCHES,
     OPT_NAME,
     OPT_SECONDS,
     OPT_SPIN,
@@ -60,7 +62,8 @@ typedef struct ctl {
 bool ctl_number(const ctl *ctl, ctl_option option, double *out); /* unchanged where not given */
 bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const char *what); /* exactly n */
 bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]);
-bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolution --pixel-size --stiffness */
+bool ctl_settings(const ctl *ctl,
+                  contactd_settings *out); /* --method --resolution --pixel-size --stiffness --[no-]patches */
 
 bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
 const char *ctl_option_name(ctl_option option);

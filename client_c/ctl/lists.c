@@ -127,6 +127,7 @@ static void scene_json(const contactd_scene_info *s) {
         json_number("resolution", NAN); /* null: none is named */
     json_number("pixel_size", s->pixel_size);
     json_number("stiffness", s->stiffness);
+    json_bool("patches", s->patches);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
     json_count("steps", s->steps);
@@ -194,8 +195,9 @@ int ctl_scene_set(ctl *ctl) {
     contactd_settings settings;
     if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
     if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
-        !ctl->options[OPT_STIFFNESS])
-        return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness or --method");
+        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_PATCHES] && !ctl->options[OPT_NO_PATCHES])
+        return ctl_mistake(
+            "nothing to set: give --resolution, --pixel-size, --stiffness, --method, --patches or --no-patches");
     return scene_by_id(ctl, &settings);
 }
 

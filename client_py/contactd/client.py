@@ -183,11 +183,11 @@ class Client:
     # ---- scenes ----
 
     def open_scene(self, method: str | None = None, resolution: int | Sequence[int] | None = None,
-                   pixel_size: float | None = None, stiffness: float | None = None, *, name: str = "",
-                   timeout: float | None = None) -> Scene:
+                   pixel_size: float | None = None, stiffness: float | None = None,
+                   patches: bool | None = None, *, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
-        resolution, pixel size 0, stiffness 1."""
-        settings = settings_message(method, resolution, pixel_size, stiffness)
+        resolution, pixel size 0, stiffness 1, no patches."""
+        settings = settings_message(method, resolution, pixel_size, stiffness, patches)
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():

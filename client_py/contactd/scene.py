@@ -130,9 +130,14 @@ class Scene:
         """k of E = k V^2 / 2, N/m^5."""
         return self._state.settings["stiffness"]
 
+    @property
+    def patches(self) -> bool:
+        """Whether each connected piece of a pair's intersection is a contact of its own."""
+        return self._state.settings["patches"]
+
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
                   pixel_size: float | None = None, stiffness: float | None = None,
-                  timeout: float | None = None) -> None:
+                  patches: bool | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
@@ -141,8 +146,10 @@ class Scene:
             resolution: ray samples across the window, one number or three (x, y, z). Without a method: makes it "ldi".
             pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution. As above.
             stiffness: N/m^5; scales forces.
+            patches: each connected piece of a pair's intersection is a contact of its own (`contact.index`), the largest
+                first; they add up to the pair's. For "exact", which "auto" then runs; other methods refuse it.
         """
-        settings = settings_message(method, resolution, pixel_size, stiffness)
+        settings = settings_message(method, resolution, pixel_size, stiffness, patches)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -430,7 +437,7 @@ class Scene:
 
 
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None,
-                     stiffness: float | None) -> dict[str, Any]:
+                     stiffness: float | None, patches: bool | None) -> dict[str, Any]:
     """The wire's Settings, with only what is given."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -444,6 +451,10 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["pixel_size"] = _not_negative(pixel_size, "pixel_size")
     if stiffness is not None:
         out["stiffness"] = _not_negative(stiffness, "stiffness")
+    if patches is not None:
+        if not isinstance(patches, (bool, np.bool_)):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {patches!r}", field="patches")
+        out["patches"] = int(patches)
     return out
 
 
@@ -462,7 +473,7 @@ def limits_message(time_budget: float | None, tolerance: float | None) -> dict[s
 
 def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
-            "stiffness": table["stiffness"]}
+            "stiffness": table["stiffness"], "patches": table["patches"] == 1}
 
 
 def _not_negative(value: Any, field: str) -> float:

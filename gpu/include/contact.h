@@ -233,9 +233,11 @@ typedef struct ct_scene_settings {
         resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
     double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
     double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    bool patches; /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
+                     them, and with patches AUTO runs it; other methods and backends refuse them */
 } ct_scene_settings;
 
-void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1 */
+void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches */
 /* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
@@ -352,7 +354,16 @@ typedef struct ct_direction {
  * weighted sum itself.
  *
  * A pair of bodies may have several contacts, where the method divides its intersection. They are `index` 0, 1, 2... of
- * the pair, and their volumes and gradients sum to the pair's. LDI gives one contact per pair.
+ * the pair, and their volumes and gradients sum to the pair's. LDI gives one contact per pair, and so does EXACT
+ * without patches.
+ *
+ * With patches EXACT gives one contact for each connected piece of the intersection, the largest first (of equal ones
+ * that with the smaller centre along x, then y, then z). Pieces that only touch are two; a piece with cavities is one.
+ * Each has its own gradient, frame, 6-vectors and bound, and each obeys Newton's third law to the last bit. They sum to
+ * the pair's contact but for rounding: of the last bits of each number. A piece whose volume cannot be told from 0 is
+ * left out, as a pair's is: where bodies only touch, and pieces smaller than their bound. The bound holds as long as
+ * moving vertices by half a step of the lattice neither joins pieces nor parts them. A pair whose intersection is one
+ * piece has the same bits with patches and without.
  *
  * In a contact of a body with itself, body[0] == body[1], and the parts 0 and 1 below are the two surfaces of that body
  * that bound V. A vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that

@@ -9,7 +9,7 @@
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
 
-enum { SETTINGS_COOKIE = 0x5ce7e001, BODY_COOKIE = 0xb0d40001 };
+enum { SETTINGS_COOKIE = 0x5ce7e002, BODY_COOKIE = 0xb0d40001 };
 
 /* ---- settings ---- */
 
@@ -42,7 +42,7 @@ static ct_status resolve_settings(const ct_engine *engine, const ct_scene_settin
     running->method = ct_method_to_run(engine, settings);
     name_default_resolution(asked);
     name_default_resolution(running);
-    return ct_method_check_engine(engine, ct_method_row_of(running->method, NULL), error);
+    return ct_method_check_engine(engine, ct_method_row_of(running->method, NULL), running, error);
 }
 
 /* ---- scenes ---- */

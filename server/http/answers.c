@@ -40,6 +40,7 @@ void answer_scene(json_out *out, const scene_record *scene) {
     }
     json_out_number(out, "pixel_size", scene->settings.pixel_size);
     json_out_number(out, "stiffness", scene->settings.stiffness);
+    json_out_bool(out, "patches", scene->settings.patches);
     json_out_integer(out, "bodies", scene->bodies);
     json_out_integer(out, "bytes", scene->bytes);
     json_out_integer(out, "device_bytes", scene->device_bytes);

@@ -240,6 +240,15 @@ bool json_take_number(const json_fields *fields, const char *name, double low, d
     return true;
 }
 
+bool json_take_bool(const json_fields *fields, const char *name, bool *out, bool *has) {
+    const json_t *value = NULL;
+    if (!json_take_value(fields, name, &value, has)) return false;
+    if (!value) return true;
+    if (!json_is_boolean(value)) return json_wrong_type(fields, name, "true or false", value);
+    *out = json_is_true(value);
+    return true;
+}
+
 bool json_take_string(const json_fields *fields, const char *name, size_t max, const char **out, bool *has) {
     const json_t *value = NULL;
     if (!json_take_value(fields, name, &value, has)) return false;

@@ -80,11 +80,12 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
     if (!take_method(fields, out)) return false;
     return take_resolution(fields, out) &&
            json_take_number(fields, "pixel_size", 0, DBL_MAX, &out->pixel_size, &out->has_pixel_size) &&
-           json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness);
+           json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness) &&
+           json_take_bool(fields, "patches", &out->patches, &out->has_patches);
 }
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {"name", "method", "resolution", "pixel_size", "stiffness", NULL};
+    static const char *const known[] = {"name", "method", "resolution", "pixel_size", "stiffness", "patches", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
@@ -95,7 +96,7 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 }
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
-    static const char *const known[] = {"method", "resolution", "pixel_size", "stiffness", NULL};
+    static const char *const known[] = {"method", "resolution", "pixel_size", "stiffness", "patches", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

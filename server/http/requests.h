@@ -19,7 +19,7 @@ typedef struct mesh_request { /* {"name", "vertices": [[x,y,z],...], "triangles"
 bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p);
 void request_mesh_free(mesh_request *request);
 
-typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness"} */
+typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches"} */
     char name[REGISTRY_NAME];
     scene_patch settings;
 } scene_request;

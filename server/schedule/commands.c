@@ -30,6 +30,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
     if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
     if (patch->has_stiffness) settings->stiffness = patch->stiffness;
+    if (patch->has_patches) settings->patches = patch->patches;
     return true;
 }
 

@@ -87,11 +87,12 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
  * size, but no method, makes the method LDI. A patch that names a method other than LDI drops the resolution and the
  * pixel size of before: EXACT refuses them, and AUTO would take them for a wish for LDI. */
 typedef struct scene_patch {
-    bool has_method, has_resolution, has_pixel_size, has_stiffness;
+    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
     double stiffness;  /* N/m^5 */
+    bool patches;
 } scene_patch;
 
 typedef struct body_record {

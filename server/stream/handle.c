@@ -149,9 +149,11 @@ static scene_patch patch_of(const wire_settings *in) {
         .has_resolution = in->has_resolution,
         .has_pixel_size = in->has_pixel_size,
         .has_stiffness = in->has_stiffness,
+        .has_patches = in->has_patches,
         .method = (ct_method)in->method,
         .pixel_size = in->pixel_size,
         .stiffness = in->stiffness,
+        .patches = in->patches,
     };
     memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
     return patch;

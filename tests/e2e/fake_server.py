@@ -119,7 +119,7 @@ class FakeServer:
             scene = next(self._handles)
             self.scenes[scene] = FakeScene()
             return "SceneInfo", {"scene": scene, "settings": {"method": 1, "resolution": (64, 64, 64),
-                                                              "pixel_size": 0.0, "stiffness": 1.0}}
+                                                              "pixel_size": 0.0, "stiffness": 1.0, "patches": 0}}
         scene = self.scenes.get(body["scene"])
         if scene is None:
             raise Refusal(ErrorCode.NOT_FOUND, "no such scene", object=f"scene {body['scene']}")

@@ -191,6 +191,8 @@ def test_positions_for_a_rigid_body(setup):
         ({"pixel_size": float("nan")}, "NON_FINITE", "pixel_size"),
         ({"pixel_size": float("inf")}, "NON_FINITE", "pixel_size"),
         ({"stiffness": float("nan")}, "NON_FINITE", "stiffness"),
+        ({"patches": 2}, "OUT_OF_RANGE", "patches"),
+        ({"patches": 1, "method": 1}, "INVALID_ARGUMENT", "patches"),
         ({"method": 99}, "UNSUPPORTED", "method"),
     ],
 )

@@ -4,6 +4,8 @@
  * each body positions [n_vertices][3] (float32) and triangles [n_triangles][3] (uint32); both poses [12] (double).
  * Out, for each pair: n_contacts and max_winding (uint32); volume and bound (double); dV/dx of all vertices of body 0,
  * then of body 1 (double). A pair without contact has zeros.
+ *
+ * `pairs patches` runs with patches. Out, for each pair: n_contacts (uint32); volume and bound (double) of each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +39,28 @@ static void write_gradient(const ct_result *result, int part, uint32_t n_vertice
     free(dense);
 }
 
-int main(void) {
+static void write_contact(const ct_result *result, const struct shape shapes[2]) {
+    const ct_contact none = {.volume = 0}, *c = result->n_contacts ? result->contacts : &none;
+    const uint32_t numbers[2] = {(uint32_t)result->n_contacts, c->max_winding};
+    const double volumes[2] = {c->volume, c->error_bound};
+    write_all(numbers, sizeof numbers, 1);
+    write_all(volumes, sizeof volumes, 1);
+    for (int i = 0; i < 2; i++) write_gradient(result, i, shapes[i].n_vertices);
+}
+
+static void write_patches(const ct_result *result) {
+    const uint32_t n = (uint32_t)result->n_contacts;
+    write_all(&n, sizeof n, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const double volumes[2] = {result->contacts[i].volume, result->contacts[i].error_bound};
+        write_all(volumes, sizeof volumes, 1);
+    }
+}
+
+int main(int argc, char **argv) {
     ct_engine *engine = stage_engine(1, NULL);
-    const ct_scene_settings settings = stage_exact();
+    ct_scene_settings settings = stage_exact();
+    settings.patches = argc > 1 && !strcmp(argv[1], "patches");
     uint32_t counts[4];
     while (fread(counts, sizeof counts, 1, stdin) == 1) {
         struct shape shapes[2];
@@ -55,12 +76,10 @@ int main(void) {
         }
         read_all(poses, sizeof poses, 1);
         ct_result *result = stage_once(engine, &settings, bodies, 2, CT_WANT_GRADIENT);
-        const ct_contact none = {.volume = 0}, *c = result->n_contacts ? result->contacts : &none;
-        const uint32_t numbers[2] = {(uint32_t)result->n_contacts, c->max_winding};
-        const double volumes[2] = {c->volume, c->error_bound};
-        write_all(numbers, sizeof numbers, 1);
-        write_all(volumes, sizeof volumes, 1);
-        for (int i = 0; i < 2; i++) write_gradient(result, i, shapes[i].n_vertices);
+        if (settings.patches)
+            write_patches(result);
+        else
+            write_contact(result, shapes);
         ct_result_free(&result);
         for (int i = 0; i < 2; i++) shape_free(&shapes[i]);
     }

@@ -146,8 +146,7 @@ def place(way, shapes, rng):
 
 # ---- the engine ----
 
-def run_engine(pairs):
-    """[(volume, bound, [gradient of body 0, of body 1])]; bound None: no contact."""
+def ask_engine(pairs, *arguments):
     text = b""
     for shapes, poses in pairs:
         text += np.array([n for p, t in shapes for n in (len(p), len(t))], np.uint32).tobytes()
@@ -155,7 +154,12 @@ def run_engine(pairs):
             text += positions.tobytes() + triangles.tobytes()
         text += np.array(poses, float).tobytes()
     program = os.path.join(os.environ.get("BUILD", "build"), "tests/manifold/pairs")
-    out = subprocess.run([program], input=text, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run([program, *arguments], input=text, stdout=subprocess.PIPE, check=True).stdout
+
+
+def run_engine(pairs):
+    """[(volume, bound, [gradient of body 0, of body 1])]; bound None: no contact."""
+    out = ask_engine(pairs)
     at, answers = 0, []
     for shapes, _ in pairs:
         n_contacts, _ = np.frombuffer(out, np.uint32, 2, at)
@@ -166,6 +170,18 @@ def run_engine(pairs):
             gradients.append(np.frombuffer(out, float, 3 * len(positions), at).reshape(-1, 3))
             at += 24 * len(positions)
         answers.append((volume, bound if n_contacts else None, gradients))
+    assert at == len(out)
+    return answers
+
+
+def find_patches(pairs):
+    """[[volume of each patch]], the largest first."""
+    out = ask_engine(pairs, "patches")
+    at, answers = 0, []
+    for _ in pairs:
+        (n,) = np.frombuffer(out, np.uint32, 1, at)
+        answers.append(np.frombuffer(out, float, 2 * n, at + 4)[::2])
+        at += 4 + 16 * n
     assert at == len(out)
     return answers
 
@@ -263,3 +279,25 @@ def test_pairs():
           "its size (median %.1e)" % (PAIRS, contacts, max(errors), np.median(errors), max(ratios),
                                       max(gradient_errors), np.median(gradient_errors)))
     assert PAIRS < 100 or contacts > 0.6 * PAIRS
+
+
+def test_patches():
+    """The pieces are manifold's, which are the connected parts of the intersection's surface: a cavity is one, too, with a
+    negative volume, and belongs to a piece."""
+    several = 0
+    for first in range(FIRST, FIRST + PAIRS, CHUNK):
+        pairs = [pair_of(i) for i in range(first, min(first + CHUNK, FIRST + PAIRS))]
+        for (name, way, shapes, poses), volumes in zip(pairs, find_patches([p[2:] for p in pairs])):
+            both, _ = intersect([apply(p, s[0]) for p, s in zip(poses, shapes)], [s[1] for s in shapes])
+            unsure = 1e-9 + 10 * both.get_tolerance() * both.surface_area()
+            parts = sorted((part.volume() for part in both.decompose()), reverse=True)
+            assert sum(volumes) == pytest.approx(sum(parts), abs=unsure), name
+            if way in ("aligned", "coincident") or any(part < -unsure for part in parts):
+                continue  # what touches may be joined there; which piece a cavity belongs to, manifold does not say
+            several += len(volumes) > 1
+            large = [v for v in volumes if v > 2 * unsure], [v for v in parts if v > 2 * unsure]
+            for mine, theirs in zip(*large):
+                assert mine == pytest.approx(theirs, abs=unsure), (name, volumes, parts)
+            assert all(v < 4 * unsure for more in large for v in more[min(map(len, large)):]), (name, volumes, parts)
+    print("%d pairs have several patches" % several)
+    assert PAIRS < 100 or several > PAIRS / 50

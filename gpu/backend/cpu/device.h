@@ -109,7 +109,8 @@ typedef struct ct_pair_task {
     double stiffness;               /* the scene's */
     const ct_direction *directions; /* the step's; each body has the indices of its own */
     uint32_t n_directions;          /* 1 + their largest index */
-    bool is_alone; /* the only pair of its step: a single contact's entries become the result's without a copy */
+    bool is_alone;      /* the only pair of its step: a single contact's entries become the result's without a copy */
+    bool wants_patches; /* exact: each piece of the intersection is a contact; n_contacts counts them afterwards */
     /* If OpenGL draws: rays of bins [first_bin, end_bin) are in the drawing. first_ray: per view, the index in the
      * drawing that the ray of the view's first row has, or would have. */
     const ct_drawing *drawing;

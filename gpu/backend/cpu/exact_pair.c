@@ -9,6 +9,7 @@
 
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/base/fail.h"
+#include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/mesh.h"
 
 /* ---- planning ---- */
@@ -50,11 +51,14 @@ static ct_status check_extents(const ct_pair_task *pair, ct_error *error) {
 
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
-    (void)device, (void)settings;
+    (void)device;
     ct_status status = check_extents(pair, error);
     if (status) return status;
-    for (int b = 0; b < 2; b++)
+    for (int b = 0; b < 2; b++) {
         if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
+        if (settings->patches && !ct_mesh_adjacency(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
+    }
+    pair->wants_patches = settings->patches;
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);
     return CT_OK;
@@ -190,7 +194,7 @@ struct placer {
     int first;
 };
 
-static const ct_placed_cluster *place_one(ct_exact_pair *exact, int b, uint32_t cluster) {
+const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster) {
     ct_exact_body *body = &exact->part[b].body;
     ct_placed_cluster *c = body->placed_as[cluster] ? &body->placed[body->placed_as[cluster] - 1]
                                                     : list_cluster(exact, body, cluster, false);
@@ -200,7 +204,7 @@ static const ct_placed_cluster *place_one(ct_exact_pair *exact, int b, uint32_t 
 
 static const ct_placed_cluster *place_for_flood(void *argument, int i, uint32_t cluster) {
     const struct placer *placer = argument;
-    return place_one(placer->exact, i ? 1 - placer->first : placer->first, cluster);
+    return ct_exact_place(placer->exact, i ? 1 - placer->first : placer->first, cluster);
 }
 
 /* ---- crossings ---- */
@@ -313,6 +317,7 @@ static bool find_crossings(ct_exact_pair *exact) {
                            exact->part[1].surface[exact->pass].n_crossed};
     ct_exact_for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
     if (ct_exact_wants_second(exact)) ct_exact_keep_crossings(exact);
+    if (exact->pair->wants_patches) ct_exact_keep_shares(exact);
     return has_ties;
 }
 
@@ -469,7 +474,7 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
     return of_most - 45 > of_sum - 61 ? of_most - 45 : of_sum - 61;
 }
 
-static double measure_residual(const ct_exact_body *body) {
+double ct_exact_residual(const ct_exact_body *body) {
     double most = 0;
     for (uint32_t i = 0; i < body->n_placed; i++) most = fmax(most, body->placed[i].residual);
     return most + body->pose.rounding;
@@ -504,7 +509,7 @@ static void total_sums(ct_exact_pair *exact) {
             for (int i = 0; i < 3; i++) size += fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
             near_area += 6 * CT_CLUSTER_TRIANGLES * size;
         }
-        moved_volume[b] = measure_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
+        moved_volume[b] = ct_exact_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
     }
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < 3; i++)
@@ -525,7 +530,7 @@ static bool find_surfaces(ct_exact_pair *exact) {
     return has_ties;
 }
 
-static void add_up(ct_exact_pair *exact) {
+void ct_exact_add_up(ct_exact_pair *exact) {
     exact->exponent = plan_fixed_point(exact);
     for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
         const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
@@ -533,6 +538,16 @@ static void add_up(ct_exact_pair *exact) {
         ct_exact_for_each(exact, count_chunks(n, ADD_CHUNK), add_chunk);
         total_sums(exact);
     }
+}
+
+/* The pair's only contact. */
+static void finish_pair(ct_exact_pair *exact) {
+    ct_pair_task *pair = exact->pair;
+    pair->n_contacts = 1;
+    pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers,
+                                    sizeof *pair->contacts);
+    if (!pair->contacts) exact->has_failed = true;
+    ct_exact_finish(exact, pair->contacts);
 }
 
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
@@ -560,10 +575,14 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
         exact.pass = 1;
         find_surfaces(&exact);
     }
-    if (!exact.has_failed) add_up(&exact);
+    const bool has_pieces = pair->wants_patches && !exact.has_failed && ct_exact_find_pieces(&exact);
+    if (!exact.has_failed && !has_pieces) ct_exact_add_up(&exact);
     const double summed = ct_now();
     pair->seconds[CT_PHASE_SPAN] += summed - placed - (pair->seconds[CT_PHASE_RASTER] - crossed);
-    ct_exact_finish(&exact);
+    if (has_pieces)
+        ct_exact_finish_pieces(&exact);
+    else
+        finish_pair(&exact);
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     ct_arena_reset(&scratch->arena, &exact.device->budget);
     if (exact.has_failed) {

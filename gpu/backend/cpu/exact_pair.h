@@ -1,5 +1,6 @@
 /* exact_pair.h - the method `exact` on the CPU: the state of a pair while it is computed, shared by exact_pair.c, which
- * adds up its surfaces, finish_exact.c, which makes the contact, and exact_second.c, which adds what few steps want. */
+ * adds up its surfaces, exact_pieces.c, which lets it do so piece by piece, finish_exact.c, which makes contacts, and
+ * exact_second.c, which adds what few steps want. */
 #ifndef CT_EXACT_PAIR_H
 #define CT_EXACT_PAIR_H
 
@@ -31,6 +32,9 @@ typedef struct ct_exact_surface {
     uint32_t *added;  /* [n_added] rising: clusters whose surface is inside, or partly */
     uint32_t n_added;
     ct_cluster_sums *sums; /* [n_added] */
+    /* Copies of the crossings, in rising order of (triangle, other); only kept for exact_pieces.c: */
+    ct_crossing *shares; /* [n_shares] */
+    uint32_t n_shares;
 } ct_exact_surface;
 
 /* One body of a pair. */
@@ -65,7 +69,8 @@ typedef struct ct_exact_pair {
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
-    struct ct_entry_chunk *chunks; /* finish_exact.c: of body 0, then of body 1 */
+    struct ct_piece_search *pieces; /* exact_pieces.c */
+    struct ct_entry_chunk *chunks;  /* finish_exact.c: of body 0, then of body 1 */
     ct_pair_contact *contact;
     double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
     atomic_bool has_failed; /* out of memory */
@@ -122,7 +127,25 @@ void ct_exact_keep_crossings(ct_exact_pair *exact);
  * gradients. */
 void ct_exact_find_second(ct_exact_pair *exact);
 
-/* Makes the pair's contact from the totals and the gradients, which it clears. */
-void ct_exact_finish(ct_exact_pair *exact);
+/* exact_pair.c: */
+
+/* Places a cluster of body b, on the driving thread. NULL: out of memory. */
+const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster);
+/* Adds up the surfaces of all passes: fills the gradients, and adds to the totals. */
+void ct_exact_add_up(ct_exact_pair *exact);
+/* The most that a coordinate of a body was moved to the lattice, units. */
+double ct_exact_residual(const ct_exact_body *body);
+
+/* exact_pieces.c: */
+
+/* Keeps the crossings of this pass, once they are totalled. */
+void ct_exact_keep_shares(ct_exact_pair *exact);
+/* Finds the pieces of the intersection. False: there is one at most, or the search has failed. */
+bool ct_exact_find_pieces(ct_exact_pair *exact);
+/* Makes their contacts, the pair's, in the order of their indices. */
+void ct_exact_finish_pieces(ct_exact_pair *exact);
+
+/* finish_exact.c: makes a contact from the totals and the gradients, which it clears. */
+void ct_exact_finish(ct_exact_pair *exact, ct_pair_contact *contact);
 
 #endif

@@ -271,16 +271,14 @@ static bool make_entries(ct_exact_pair *exact) {
     return true;
 }
 
-static bool make_contact(ct_exact_pair *exact) {
+static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     ct_pair_task *pair = exact->pair;
     const uint32_t n_chunks = count_all_chunks(exact);
-    exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
-    pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers,
-                                    sizeof *pair->contacts);
-    if (!exact->chunks || !pair->contacts) return false;
+    if (!exact->chunks) exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
+    if (!exact->chunks) return false;
     ct_exact_for_each(exact, n_chunks, measure_chunk);
     balance_gradient(exact);
-    exact->contact = pair->contacts;
+    exact->contact = made;
     *exact->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id},
                                         .contact.max_winding = exact->totals.max_winding};
     exact->contact->is_found = find_volume(exact, &exact->contact->contact);
@@ -293,8 +291,8 @@ static bool make_contact(ct_exact_pair *exact) {
     return !exact->has_failed && make_entries(exact);
 }
 
-void ct_exact_finish(ct_exact_pair *exact) {
-    if (!exact->has_failed && !make_contact(exact)) exact->has_failed = true;
+void ct_exact_finish(ct_exact_pair *exact, ct_pair_contact *contact) {
+    if (!exact->has_failed && !make_contact(exact, contact)) exact->has_failed = true;
     const bool has_failed = exact->has_failed; /* clearing needs no memory */
     exact->has_failed = false;
     ct_exact_for_each(exact, count_all_chunks(exact), clear_chunk);

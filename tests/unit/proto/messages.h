@@ -327,10 +327,12 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_resolution);
     SAME(has_pixel_size);
     SAME(has_stiffness);
+    SAME(has_patches);
     SAME(method);
     SAME(resolution);
     SAME(pixel_size);
     SAME(stiffness);
+    SAME(patches);
     return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {

@@ -186,6 +186,12 @@ static void later_fields_round_trip(void **state) {
     memset(m.u.scene_info.settings.resolution, 0, sizeof m.u.scene_info.settings.resolution);
     m.u.scene_info.running_method = WIRE_METHOD_EXACT;
     round_trip(&m, 0);
+    m = sample_message(&store, WIRE_OPEN_SCENE);
+    m.u.open_scene.settings.has_patches = true;
+    for (int patches = 0; patches < 2; patches++) {
+        m.u.open_scene.settings.patches = patches;
+        round_trip(&m, 0);
+    }
     wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
     contacts[1].index = UINT32_MAX;
     contacts[1].max_winding = 7;

@@ -29,10 +29,10 @@ static void takes_a_scene(void **state) {
     problem p = {0};
     scene_request scene;
     static const char all[] = "{\"name\":\"s\",\"method\":\"ldi\",\"resolution\":[16,32,4096],\"pixel_size\":0,"
-                              "\"stiffness\":2.5}";
+                              "\"stiffness\":2.5,\"patches\":true}";
     assert_true(request_scene(all, sizeof all - 1, &scene, &p));
     assert_true(scene.settings.has_method && scene.settings.has_resolution && scene.settings.has_pixel_size &&
-                scene.settings.has_stiffness);
+                scene.settings.has_stiffness && scene.settings.has_patches && scene.settings.patches);
     assert_true(scene.settings.resolution[0] == 16 && scene.settings.resolution[2] == 4096);
     assert_true(scene.settings.pixel_size == 0 && scene.settings.stiffness == 2.5);
     assert_true(scene.settings.method == CT_METHOD_LDI);
@@ -40,7 +40,7 @@ static void takes_a_scene(void **state) {
     assert_true(scene.settings.method == CT_METHOD_AUTO && !scene.settings.has_resolution);
     assert_true(request_scene("{}", 2, &scene, &p));
     assert_false(scene.settings.has_method || scene.settings.has_resolution || scene.settings.has_pixel_size ||
-                 scene.settings.has_stiffness);
+                 scene.settings.has_stiffness || scene.settings.has_patches);
     scene_patch patch;
     assert_true(request_scene_patch("{\"resolution\":128}", 18, &patch, &p));
     assert_true(patch.resolution[0] == 128 && patch.resolution[1] == 128 && patch.resolution[2] == 128);
@@ -133,6 +133,7 @@ static void refuses_by_name(void **state) {
         {SCENE, "{\"resolution\":[64,64,4097]}", CONTACTD_OUT_OF_RANGE, "resolution[2]"},
         {SCENE, "{\"pixel_size\":-1}", CONTACTD_OUT_OF_RANGE, "pixel_size"},
         {SCENE, "{\"stiffness\":\"high\"}", CONTACTD_INVALID_ARGUMENT, "stiffness"},
+        {SCENE, "{\"patches\":1}", CONTACTD_INVALID_ARGUMENT, "patches"},
         {SCENE, "{\"method\":\"ebpi\"}", CONTACTD_INVALID_ARGUMENT, "method"},
         {SCENE, "{\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",
          CONTACTD_OUT_OF_RANGE, "name"},

@@ -1,0 +1,147 @@
+/* cavities.c - finds boundaries with a negative volume, which are those of cavities, and the boundary around each. */
+#include <string.h>
+
+#include "gpu/exact/piece_nodes.h"
+
+/* The boundaries of one perturbation's intersection, before cavities are joined. */
+struct boundaries {
+    ct_piece_search *search;
+    int pass;
+    uint32_t *root;           /* [n_nodes] */
+    uint32_t *cavity_of_root; /* [n_nodes] 1 + number of a cavity, or 0 */
+    double (*extreme)[3];     /* [n_cavities] the point with the largest x, then y, then z */
+    uint32_t n_cavities;
+};
+
+/* ---- volumes ---- */
+
+static void add_volume(ct_piece_search *search, uint32_t node, const ct_integrals *w, const double *const p[3]) {
+    double u[3], v[3], sum = 0;
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+    }
+    const ct_normal n = ct_normal_of(u, v);
+    for (int k = 0; k < 3; k++) sum += n.of[k] * (p[0][k] * w->of[0] + u[k] * w->of[1] + v[k] * w->of[2]);
+    search->volumes[ct_find_root(search, node)] += sum / 3;
+}
+
+/* The volume that each boundary encloses, by the divergence theorem. */
+static void measure_volumes(ct_piece_search *search, int pass) {
+    for (int b = 0; b < 2; b++) {
+        const ct_piece_surface *surface = &search->surface[pass][b];
+        uint32_t crossing = 0;
+        for (uint32_t k = 0; k < surface->n_added; k++) {
+            const uint32_t cluster = surface->added[k];
+            const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
+            for (uint32_t t = 0; t < placed->n_triangles; t++) {
+                const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
+                const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
+                const double *p[3];
+                ct_load_corners(search, b, triangle, p);
+                if (winding) {
+                    const ct_integrals whole = ct_whole_integrals(winding);
+                    add_volume(search, ct_corner_node(search, pass, b, triangle, 1), &whole, p);
+                }
+                for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++)
+                    add_volume(search, ct_pair_node(search, pass, b, crossing),
+                               &surface->crossings[crossing].share.integrals, p);
+            }
+        }
+    }
+}
+
+/* ---- extreme points ---- */
+
+static void note_point(struct boundaries *all, uint32_t node, const double p[3]) {
+    const uint32_t cavity = all->cavity_of_root[all->root[node]];
+    if (!cavity) return;
+    double *best = all->extreme[cavity - 1];
+    for (int k = 0; k < 3; k++) {
+        if (p[k] < best[k]) return;
+        if (p[k] > best[k]) break;
+    }
+    memcpy(best, p, 3 * sizeof *best);
+}
+
+static bool has_cavity(const struct boundaries *all, int b, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++)
+        if (all->cavity_of_root[all->root[ct_pair_node(all->search, all->pass, b, i)]]) return true;
+    return false;
+}
+
+/* The joints of curves on a triangle. */
+static void note_joints(struct boundaries *all, int b, uint32_t first, uint32_t end) {
+    ct_piece_search *search = all->search;
+    const double *p[3];
+    if (!has_cavity(all, b, first, end)) return;
+    ct_triangle_map map =
+        ct_link_stretches(search, all->pass, b, search->surface[all->pass][b].crossings[first].triangle, first, end);
+    ct_place_stretches(search, &map);
+    ct_load_corners(search, b, map.triangle, p);
+    for (uint32_t i = 0; i < end - first; i++) {
+        const struct ct_stretch *s = &search->stretches[i];
+        double at[3];
+        for (int k = 0; k < 3; k++)
+            at[k] = p[0][k] + s->from[0] * (p[1][k] - p[0][k]) + s->from[1] * (p[2][k] - p[0][k]);
+        note_point(all, s->node, at);
+    }
+}
+
+static void find_extremes(struct boundaries *all) {
+    const ct_piece_search *search = all->search;
+    for (uint32_t i = 0; i < all->n_cavities; i++)
+        for (int k = 0; k < 3; k++) all->extreme[i][k] = -INFINITY;
+    for (int b = 0; b < 2; b++) {
+        const ct_piece_surface *surface = &search->surface[all->pass][b];
+        for (uint32_t k = 0; k < surface->n_added; k++) {
+            const uint32_t cluster = surface->added[k];
+            const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
+            for (uint32_t t = 0; t < placed->n_triangles; t++)
+                for (int corner = 0; corner < 3; corner++) {
+                    const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
+                    if (ct_winding_at(search, all->pass, b, triangle, corner))
+                        note_point(all, ct_corner_node(search, all->pass, b, triangle, corner),
+                                   placed->points[placed->corners[t][corner]]);
+                }
+        }
+        for (uint32_t first = 0, end; first < surface->n_crossings; first = end) {
+            end = ct_end_of_crossings(surface, first);
+            note_joints(all, b, first, end);
+        }
+    }
+}
+
+/* ---- joining ---- */
+
+/* The ray from a cavity's extreme point along +x leaves the cavity at once. */
+static void join_cavity(const struct boundaries *all, uint32_t root) {
+    const double *p = all->extreme[all->cavity_of_root[root] - 1];
+    const ct_boundary_hit hit = ct_find_next_boundary(all->search, all->pass, p, p[0], all->root, root);
+    if (hit.node != CT_NO_NODE) ct_unite(all->search, root, hit.node);
+}
+
+void ct_join_cavities(ct_piece_search *search, int pass) {
+    struct boundaries all = {.search = search, .pass = pass};
+    measure_volumes(search, pass);
+    for (uint32_t i = 0; i < search->n_nodes; i++) all.n_cavities += search->volumes[i] < 0;
+    if (!all.n_cavities) return;
+    all.root = ct_piece_allocate(search, search->n_nodes * sizeof *all.root);
+    all.cavity_of_root = ct_piece_allocate(search, search->n_nodes * sizeof *all.cavity_of_root);
+    all.extreme = ct_piece_allocate(search, all.n_cavities * sizeof *all.extreme);
+    if (search->has_failed) return;
+    all.n_cavities = 0;
+    for (uint32_t i = 0; i < search->n_nodes; i++) {
+        all.root[i] = ct_find_root(search, i);
+        all.cavity_of_root[i] = search->volumes[i] < 0 ? ++all.n_cavities : 0;
+    }
+    find_extremes(&all);
+    for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++)
+        if (all.cavity_of_root[i]) join_cavity(&all, i);
+    for (uint32_t i = 0; i < search->n_nodes; i++) {
+        const uint32_t root = ct_find_root(search, i);
+        if (root == i || search->volumes[i] == 0) continue;
+        search->volumes[root] += search->volumes[i];
+        search->volumes[i] = 0;
+    }
+}

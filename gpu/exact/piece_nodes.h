@@ -1,0 +1,197 @@
+/* piece_nodes.h - the nodes of a search for pieces, and the look-ups that its steps share. See pieces.h. */
+#ifndef CT_EXACT_PIECE_NODES_H
+#define CT_EXACT_PIECE_NODES_H
+
+#include "gpu/exact/edge_order.h"
+#include "gpu/exact/pieces.h"
+
+enum { CT_NO_NODE = UINT32_MAX };
+
+static inline void *ct_piece_allocate(ct_piece_search *search, size_t bytes) {
+    void *memory = ct_arena_alloc(search->arena, search->budget, bytes ? bytes : 1);
+    if (!memory) search->has_failed = true;
+    return memory;
+}
+
+static inline uint32_t ct_find_root(ct_piece_search *search, uint32_t node) {
+    uint32_t *parent = search->parent;
+    while (parent[node] != node) node = parent[node] = parent[parent[node]];
+    return node;
+}
+
+/* The lower root becomes the root of both. */
+static inline void ct_unite(ct_piece_search *search, uint32_t a, uint32_t b) {
+    a = ct_find_root(search, a);
+    b = ct_find_root(search, b);
+    if (a < b)
+        search->parent[b] = a;
+    else
+        search->parent[a] = b;
+}
+
+/* ---- triangles ---- */
+
+typedef struct ct_triangle_place {
+    uint32_t cluster, in_cluster;
+    uint32_t crossed_as; /* of its cluster */
+    uint32_t unit;
+} ct_triangle_place;
+
+static inline ct_triangle_place ct_place_of_triangle(const ct_piece_search *search, int pass, int b,
+                                                     uint32_t triangle) {
+    const uint32_t cluster = triangle / CT_CLUSTER_TRIANGLES;
+    const ct_topology *topology = search->body[b]->topology;
+    return (ct_triangle_place){cluster, triangle % CT_CLUSTER_TRIANGLES, search->surface[pass][b].crossed_as[cluster],
+                               topology->first_unit[cluster] + topology->unit_in_cluster[triangle]};
+}
+
+static inline uint32_t ct_corner_of(const ct_piece_search *search, int b, uint32_t triangle, int corner) {
+    return search->body[b]->topology->corners[triangle][corner]; /* in its cluster's list of vertices */
+}
+
+/* The winding number of the other body at a corner of a triangle. */
+static inline int32_t ct_winding_at(const ct_piece_search *search, int pass, int b, uint32_t triangle, int corner) {
+    const ct_triangle_place at = ct_place_of_triangle(search, pass, b, triangle);
+    const ct_piece_surface *surface = &search->surface[pass][b];
+    const int32_t of_unit = surface->of_unit[at.unit];
+    return at.crossed_as
+               ? of_unit + surface->crossed[at.crossed_as - 1].winding[ct_corner_of(search, b, triangle, corner)]
+               : of_unit;
+}
+
+static inline uint32_t ct_corner_node(const ct_piece_search *search, int pass, int b, uint32_t triangle, int corner) {
+    const ct_triangle_place at = ct_place_of_triangle(search, pass, b, triangle);
+    return at.crossed_as ? search->vertex_nodes[pass][b][at.crossed_as - 1] + ct_corner_of(search, b, triangle, corner)
+                         : search->unit_nodes[pass][b] + at.unit;
+}
+
+static inline const ct_placed_cluster *ct_placed_of(const ct_piece_search *search, int b, uint32_t cluster) {
+    return &search->body[b]->placed[search->body[b]->placed_as[cluster] - 1];
+}
+
+static inline void ct_load_corners(const ct_piece_search *search, int b, uint32_t triangle, const double *p[3]) {
+    const ct_placed_cluster *c = ct_placed_of(search, b, triangle / CT_CLUSTER_TRIANGLES);
+    for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[triangle % CT_CLUSTER_TRIANGLES][k]];
+}
+
+/* ---- crossings ---- */
+
+/* The first crossing of a surface with (triangle, other) or what follows it. */
+static inline uint32_t ct_first_crossing_from(const ct_piece_surface *surface, uint32_t triangle, uint32_t other) {
+    uint32_t first = 0, n = surface->n_crossings;
+    while (n) {
+        const uint32_t half = n / 2;
+        const ct_crossing *c = &surface->crossings[first + half];
+        if (c->triangle < triangle || (c->triangle == triangle && c->other < other)) {
+            first += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return first;
+}
+
+/* A triangle's crossings: first .. end - 1. */
+static inline uint32_t ct_end_of_crossings(const ct_piece_surface *surface, uint32_t first) {
+    uint32_t end = first;
+    while (end < surface->n_crossings && surface->crossings[end].triangle == surface->crossings[first].triangle) end++;
+    return end;
+}
+
+static inline uint32_t ct_pair_node(const ct_piece_search *search, int pass, int b, uint32_t crossing) {
+    return search->pair_nodes[pass] + search->pair_of[pass][b][crossing];
+}
+
+/* The triangle on the other side of an edge. */
+static inline uint32_t ct_triangle_across(const ct_piece_search *search, int b, uint32_t triangle, int edge) {
+    return ct_half_edge_triangle(search->adjacency[b]->opposite[triangle][edge]);
+}
+
+/* ---- steps ---- */
+
+/* edge_walk.c: */
+
+struct ct_edge_crossing {
+    ct_piercing piercing;
+    int jump;
+    uint32_t node, crossing;
+};
+
+/* Lists where an edge of a triangle, whose crossings are first .. end - 1, is pierced, from corner k to the next one,
+ * in search->edge_crossings. Returns how many. */
+uint32_t ct_walk_edge(ct_piece_search *search, int pass, int b, uint32_t triangle, uint32_t first, uint32_t end, int k);
+
+/* triangle_map.c: */
+
+/* A stretch of a curve on a triangle, in its barycentric coordinates (lambda_1, lambda_2), with the other body's inside
+ * on its left. */
+struct ct_stretch {
+    double from[2], to[2];
+    uint32_t node;
+    uint32_t next; /* the stretch that goes on from `to`; UINT32_MAX: it ends on an edge */
+    uint32_t
+        loop; /* number of the closed loop that it belongs to, from 1; 0: it belongs to a curve from edge to edge */
+};
+
+/* The longest stretch of an edge that nothing pierces. */
+struct ct_gap {
+    double length; /* of the edge's 1 */
+    double at[2];  /* a point in it */
+    int32_t winding;
+    uint32_t node; /* of an end of it; meaningless where winding is 0 */
+};
+
+/* A triangle and where curves cross it. */
+typedef struct ct_triangle_map {
+    int pass, body;
+    uint32_t triangle;
+    uint32_t first, end; /* its crossings */
+    uint32_t n_loops;
+    struct ct_gap gaps[3]; /* by edge */
+} ct_triangle_map;
+
+/* Links the stretches of a triangle's crossings first .. end - 1 in search->stretches, without coordinates. */
+ct_triangle_map ct_link_stretches(ct_piece_search *search, int pass, int b, uint32_t triangle, uint32_t first,
+                                  uint32_t end);
+
+/* Then fills in their coordinates and the gaps. */
+void ct_place_stretches(ct_piece_search *search, ct_triangle_map *map);
+
+/* Where a point of a triangle lies. */
+typedef struct ct_region {
+    int32_t winding;
+    uint32_t node;     /* of what bounds the region; meaningless where winding is 0 */
+    uint32_t touching; /* of a stretch on which the point lies, and which is not counted; or CT_NO_NODE */
+} ct_region;
+
+/* The region of the point `at` of a placed triangle. */
+ct_region ct_find_region(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
+
+/* Unites the holes in a triangle's parts with what lies around them. */
+void ct_join_holes(ct_piece_search *search, int pass);
+
+/* piece_ray.c: */
+
+/* Where a ray meets the intersection's boundary. */
+typedef struct ct_boundary_hit {
+    double x;
+    uint32_t node; /* CT_NO_NODE: it does not */
+} ct_boundary_hit;
+
+/* The node of a surface at a point of a triangle, in barycentric coordinates. CT_NO_NODE: the point is outside the
+ * other body. */
+uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2]);
+
+/* The nearest boundary on the ray from p along +x, not before x = least_x; not the boundary whose nodes have the root
+ * `own`. root: of all nodes. Inclusive: a ray that grazes an edge meets it. */
+ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const double *p, double least_x,
+                                      const uint32_t *root, uint32_t own);
+
+/* cavities.c: unites the boundaries of cavities with those around them. */
+void ct_join_cavities(ct_piece_search *search, int pass);
+
+/* piece_passes.c: unites the pieces that both perturbations find. */
+void ct_join_passes(ct_piece_search *search);
+
+#endif

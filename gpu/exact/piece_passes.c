@@ -1,0 +1,147 @@
+/* piece_passes.c - finds which pieces of one perturbation are pieces of the other one too: a point inside a piece lies,
+ * but for an infinitesimal, in both. */
+#include <string.h>
+
+#include "gpu/exact/piece_nodes.h"
+
+/* A part of a triangle that bounds a piece towards -x. */
+struct facing {
+    double area; /* units^2, seen along x; 0: none */
+    int body;
+    uint32_t triangle;
+    double at[2]; /* its centroid, in barycentric coordinates */
+};
+
+/* The largest parts of a piece. The centroid of one may lie outside it, or where the piece is thin. */
+enum { FACINGS = 6 };
+
+struct match {
+    ct_piece_search *search;
+    uint32_t *root;                    /* [n_nodes] as each perturbation by itself has them */
+    uint32_t *number;                  /* [n_nodes] of roots: 1 + index of the piece; 0: none */
+    struct facing (*facings)[FACINGS]; /* [pieces] by falling area */
+};
+
+/* ---- parts of triangles ---- */
+
+static void note_facing(struct match *match, uint32_t root, const struct facing *facing) {
+    if (!match->number[root]) return; /* its volume is exactly 0 */
+    struct facing *list = match->facings[match->number[root] - 1];
+    uint32_t at = FACINGS;
+    while (at > 0 && list[at - 1].area < facing->area) at--;
+    if (at == FACINGS) return;
+    memmove(&list[at + 1], &list[at], (FACINGS - 1 - at) * sizeof *list);
+    list[at] = *facing;
+}
+
+/* The parts of a triangle: by root, integrals of 1, x and y. */
+struct parts {
+    uint32_t *root;
+    double (*integrals)[3];
+    uint32_t n;
+};
+
+static void add_to_part(struct parts *parts, uint32_t root, const ct_integrals *integrals) {
+    uint32_t i = 0;
+    while (i < parts->n && parts->root[i] != root) i++;
+    if (i == parts->n) {
+        parts->root[parts->n++] = root;
+        memset(parts->integrals[i], 0, sizeof parts->integrals[i]);
+    }
+    for (int k = 0; k < 3; k++) parts->integrals[i][k] += integrals->of[k];
+}
+
+static void note_triangle(struct match *match, int pass, int b, uint32_t triangle, uint32_t first, uint32_t end,
+                          struct parts *parts) {
+    const ct_piece_search *search = match->search;
+    const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
+    const double *p[3];
+    if (!winding && first == end) return;
+    ct_load_corners(search, b, triangle, p);
+    const double normal = (p[1][1] - p[0][1]) * (p[2][2] - p[0][2]) - (p[1][2] - p[0][2]) * (p[2][1] - p[0][1]);
+    parts->n = 0;
+    if (winding) {
+        const ct_integrals whole = ct_whole_integrals(winding);
+        add_to_part(parts, match->root[ct_corner_node(search, pass, b, triangle, 1)], &whole);
+    }
+    for (uint32_t i = first; i < end; i++)
+        add_to_part(parts, match->root[ct_pair_node(search, pass, b, i)],
+                    &search->surface[pass][b].crossings[i].share.integrals);
+    for (uint32_t i = 0; i < parts->n; i++) {
+        const double *of = parts->integrals[i];
+        const struct facing facing = {-normal * of[0], b, triangle, {of[1] / of[0], of[2] / of[0]}};
+        if (facing.area > 0) note_facing(match, parts->root[i], &facing);
+    }
+}
+
+static bool note_triangles(struct match *match, int pass, int b) {
+    ct_piece_search *search = match->search;
+    const ct_piece_surface *surface = &search->surface[pass][b];
+    struct parts parts = {.root = ct_piece_allocate(search, ((size_t)surface->n_crossings + 1) * sizeof *parts.root),
+                          .integrals =
+                              ct_piece_allocate(search, ((size_t)surface->n_crossings + 1) * sizeof *parts.integrals)};
+    uint32_t first = 0;
+    for (uint32_t k = 0; k < surface->n_added && !search->has_failed; k++) {
+        const ct_placed_cluster *placed = ct_placed_of(search, b, surface->added[k]);
+        for (uint32_t t = 0; t < placed->n_triangles; t++) {
+            const uint32_t triangle = surface->added[k] * CT_CLUSTER_TRIANGLES + t;
+            uint32_t end = first;
+            while (end < surface->n_crossings && surface->crossings[end].triangle == triangle) end++;
+            note_triangle(match, pass, b, triangle, first, end, &parts);
+            first = end;
+        }
+    }
+    return !search->has_failed;
+}
+
+/* ---- points ---- */
+
+/* Pieces thinner than this, in units, only touch. */
+static const double LEAST_THICKNESS = 4;
+
+/* Looks up a point behind the centroid of a part in the other perturbation. False: the part does not tell. */
+static bool match_at(const struct match *match, int pass, uint32_t root, const struct facing *facing) {
+    ct_piece_search *search = match->search;
+    const double *q[3];
+    double p[3];
+    if (facing->area == 0) return false;
+    const uint32_t node = ct_node_at(search, pass, facing->body, facing->triangle, facing->at);
+    if (node == CT_NO_NODE || match->root[node] != root) return false;
+    ct_load_corners(search, facing->body, facing->triangle, q);
+    for (int k = 0; k < 3; k++)
+        p[k] = q[0][k] + facing->at[0] * (q[1][k] - q[0][k]) + facing->at[1] * (q[2][k] - q[0][k]);
+    const ct_boundary_hit end = ct_find_next_boundary(search, pass, p, p[0] + LEAST_THICKNESS, match->root, CT_NO_NODE);
+    if (end.node == CT_NO_NODE) return false;
+    p[0] = 0.5 * (p[0] + end.x);
+    const ct_boundary_hit other = ct_find_next_boundary(search, 1 - pass, p, p[0], match->root, CT_NO_NODE);
+    if (other.node == CT_NO_NODE) return false;
+    ct_unite(search, root, other.node);
+    return true;
+}
+
+static bool make_tables(struct match *match) {
+    ct_piece_search *search = match->search;
+    uint32_t n = 0;
+    match->root = ct_piece_allocate(search, search->n_nodes * sizeof *match->root);
+    match->number = ct_piece_allocate(search, search->n_nodes * sizeof *match->number);
+    for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++) {
+        match->root[i] = ct_find_root(search, i);
+        match->number[i] = search->volumes[i] != 0 ? ++n : 0;
+    }
+    match->facings = ct_piece_allocate(search, n * sizeof *match->facings);
+    if (search->has_failed) return false;
+    memset(match->facings, 0, n * sizeof *match->facings);
+    return true;
+}
+
+void ct_join_passes(ct_piece_search *search) {
+    struct match match = {.search = search};
+    if (!make_tables(&match)) return;
+    for (int pass = 0; pass < 2; pass++)
+        for (int b = 0; b < 2; b++)
+            if (!note_triangles(&match, pass, b)) return;
+    const uint32_t of_second = search->vertex_nodes[1][0][0]; /* the first node of pass 1 */
+    for (uint32_t i = 0; i < search->n_nodes; i++)
+        for (int k = 0; match.number[i] && k < FACINGS; k++)
+            if (match_at(&match, i >= of_second, i, &match.facings[match.number[i] - 1][k])) break;
+}
