@@ -138,8 +138,9 @@ endif
 
 # What a program that has the engine in it needs.
 LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) -lm
-LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd libzmq jansson)
+LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium jansson)
 LIBS_CLIENT = $(shell pkg-config --libs libzmq)
+LIBS_SODIUM = $(shell pkg-config --libs libsodium)
 LIBS_TEST   = $(shell pkg-config --libs cmocka)
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) -lm
 
 # Examples: a file, or a folder of files, in client_c/examples is a program. They link no more than any program would,
 # but for the shapes that settle takes from the tests.

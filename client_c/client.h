@@ -117,6 +117,10 @@ struct contactd_client {
     contactd_error error;
     uint64_t random;
 
+    bool has_keys;           /* the connection is encrypted */
+    uint32_t refused;        /* handshakes that the server ended since the call began */
+    bool asks_other;         /* it wants another mechanism than the client offers */
+    bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
     uint64_t breaks;         /* connections lost so far */
     uint64_t strangers;      /* messages that are not of the protocol */
@@ -176,7 +180,9 @@ contactd_code ctc_no_memory(contactd_client *client, const char *object);
 
 /* ---- link.c: the socket ---- */
 
-contactd_code ctc_link_open(contactd_client *client);
+/* Both may be NULL or empty: no encryption. A key, or a key file (proto/keyfile.h). Before the socket connects. */
+contactd_code ctc_keys_set(contactd_client *client, const char *server_key, const char *client_key);
+contactd_code ctc_link_open(contactd_client *client, const contactd_options *options);
 void ctc_link_close(contactd_client *client);
 /* Sends m with the session's numbers and a new request number, waiting for a connection until the deadline, but not at
  * all where `wait` is false: then BUSY means that nothing was sent. */

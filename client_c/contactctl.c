@@ -21,6 +21,8 @@ static const struct option {
     const char *name, *value, *text;
 } options[OPT_COUNT] = {
     [OPT_SERVER] = {"--server", "ADDRESS", "default: CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
+    [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
+    [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
     [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},
     [OPT_TIMEOUT] = {"--timeout", "SECONDS", "of each request; default: 10"},
     [OPT_HELP] = {"--help", NULL, "this text"},
@@ -36,6 +38,7 @@ static const struct option {
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
+    [OPT_ROLE] = {"--role", "ROLE", "simulator, operator or admin; default: simulator"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
     [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
     [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
@@ -72,6 +75,10 @@ static const struct verb {
     {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
      PICTURE, ctl_snapshot},
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
+    {"keys", "new", "NAME", "a key pair for server or client in NAME.key; prints its line for --principals", 1, 1,
+     BIT(OPT_ROLE), ctl_keys_new},
+    {"tokens", "new", "NAME", "a token for HTTP in NAME.token; prints its line for --principals", 1, 1, BIT(OPT_ROLE),
+     ctl_tokens_new},
     {"doctor", NULL, "", "check connection, versions, readiness and a real step, and say what to do", 0, 0, 0,
      ctl_doctor},
     {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0,

@@ -11,7 +11,7 @@
 
 #include "client_c/client.h"
 
-#define OPTIONS_COOKIE 0xc1a1u
+#define OPTIONS_COOKIE 0xc1a2u
 
 const char *contactd_code_name(contactd_code code) {
     return wire_code_name((int)code);
@@ -107,6 +107,8 @@ void ctc_begin(contactd_client *client) {
     client->error = (contactd_error){.code = CONTACTD_OK};
     client->deadline_ns = ctc_now() + (uint64_t)client->timeout_ms * 1000000u;
     client->strangers = 0;
+    client->refused = 0;
+    client->unauthenticated = false;
     client->waiting_ns = 0;
 }
 
@@ -121,7 +123,9 @@ void contactd_options_init(contactd_options *options) {
                                   .timeout_ms = 10000,
                                   .resend_ms = 3000,
                                   .spin_us = 2000,
-                                  .keep_meshes = true};
+                                  .keep_meshes = true,
+                                  .server_key = getenv("CONTACTD_SERVER_KEY"),
+                                  .client_key = getenv("CONTACTD_CLIENT_KEY")};
 }
 
 static void client_free(contactd_client *client) {
@@ -177,7 +181,7 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
     if (!client->address || !client->name || !client->encoder || !client->scratch || !client->incoming)
         code = ctc_no_memory(client, "client");
     else
-        code = ctc_link_open(client);
+        code = ctc_link_open(client, options);
     if (code == CONTACTD_OK) code = ctc_hello(client);
     if (code == CONTACTD_OK) {
         *out = client;
@@ -321,7 +325,8 @@ contactd_code contactd_get_status(contactd_client *client, contactd_status *out)
                              .devices = devices,
                              .n_devices = s->n_devices,
                              .n_methods = s->n_methods,
-                             .auto_method = s->auto_method};
+                             .auto_method = s->auto_method,
+                             .insecure = s->insecure};
     memcpy(out->methods, s->methods, sizeof out->methods);
     return CONTACTD_OK;
 }

@@ -57,10 +57,16 @@ typedef struct contactd_options {
      * longer, or many want the cores) the next waits sleep at once. Never beyond timeout_ms. 0: always sleep at
      * once; 2,000 */
     uint32_t spin_us;
+    /* For a server started with --stream-key: its public key, and this client's secret key, which must be in the
+     * server's list of principals. Each is a key of 40 characters, or the path of a file that contactctl keys new
+     * wrote. $CONTACTD_SERVER_KEY, $CONTACTD_CLIENT_KEY; NULL: no encryption. Not kept: the caller may erase it after
+     * connecting. */
+    const char *server_key, *client_key;
 } contactd_options;
 
 void contactd_options_init(contactd_options *options);
-/* error may be NULL; *out is NULL unless the call went well. UNREACHABLE, VERSION_MISMATCH, INVALID_ARGUMENT. */
+/* error may be NULL; *out is NULL unless the call went well. UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH,
+ * INVALID_ARGUMENT. */
 contactd_code contactd_connect(const contactd_options *options, contactd_client **out, contactd_error *error);
 void contactd_close(contactd_client **client); /* closes its scenes on the server too; nulls; NULL is allowed */
 
@@ -105,6 +111,7 @@ typedef struct contactd_status {
     const char *methods[8]; /* [n_methods] that a scene can have; valid until the next call */
     uint32_t n_methods;
     const char *auto_method; /* that "auto" runs where no resolution and no pixel size is named */
+    bool insecure; /* started with --insecure: other machines may reach it without keys, tokens and encryption */
 } contactd_status;
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);

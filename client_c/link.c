@@ -6,13 +6,16 @@
 
 #include "client_c/client.h"
 
+#define HANDSHAKE_FAILED                                                                                               \
+    (ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+
 enum { SLICE_MS = 20 }; /* how often the link is looked after while nothing comes */
 
 static void set_int(void *socket, int option, int value) {
     zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-contactd_code ctc_link_open(contactd_client *client) {
+contactd_code ctc_link_open(contactd_client *client, const contactd_options *options) {
     client->context = zmq_ctx_new();
     if (client->context) {
         client->socket = zmq_socket(client->context, ZMQ_DEALER);
@@ -32,9 +35,11 @@ contactd_code ctc_link_open(contactd_client *client) {
     set_int(client->socket, ZMQ_RECONNECT_IVL_MAX, 1000);
     set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
     if (zmq_socket_monitor(client->socket, "inproc://monitor",
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) ||
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | HANDSHAKE_FAILED) ||
         zmq_connect(client->monitor, "inproc://monitor"))
         return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "no socket monitor: %s", zmq_strerror(zmq_errno()));
+    contactd_code code = ctc_keys_set(client, options->server_key, options->client_key);
+    if (code != CONTACTD_OK) return code;
     if (zmq_connect(client->socket, client->address))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server",
                         "%s is not an address to connect to (%s); expected tcp://HOST:PORT or ipc://PATH",
@@ -57,6 +62,30 @@ void ctc_link_close(contactd_client *client) {
     free(client->welcome_text);
 }
 
+/* ZeroMQ gives up a connection that was refused for a reason. It is made again for the next call, as the server's list
+ * may be another one by then. */
+static void note_failed_handshake(contactd_client *client, uint16_t kind, uint32_t value) {
+    client->refused++;
+    client->unauthenticated =
+        kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+        (kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH);
+    client->asks_other = kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return;
+    zmq_disconnect(client->socket, client->address);
+    zmq_connect(client->socket, client->address);
+}
+
+static contactd_code fail_unauthenticated(contactd_client *client) {
+    const char *why = !client->asks_other
+                          ? "it does not know this client's key: the public key belongs into the list of "
+                            "principals that it was started with (--principals)"
+                      : client->has_keys ? "it does not encrypt: leave out server_key and client_key, or start it with "
+                                           "--stream-key"
+                                         : "it asks for a key: give server_key and client_key";
+    return ctc_fail(client, CONTACTD_UNAUTHENTICATED, "client", client->has_keys ? "client_key" : "server_key",
+                    "%s refuses the connection: %s", client->address, why);
+}
+
 static void look_after(contactd_client *client) {
     for (;;) {
         zmq_msg_t event, address;
@@ -66,7 +95,9 @@ static void look_after(contactd_client *client) {
             return;
         }
         uint16_t kind;
+        uint32_t value = 0;
         memcpy(&kind, zmq_msg_data(&event), sizeof kind);
+        if (zmq_msg_size(&event) >= 6) memcpy(&value, (const char *)zmq_msg_data(&event) + 2, sizeof value);
         bool more = zmq_msg_more(&event);
         zmq_msg_close(&event);
         if (more) {
@@ -74,12 +105,24 @@ static void look_after(contactd_client *client) {
             zmq_msg_recv(&address, client->monitor, ZMQ_DONTWAIT);
             zmq_msg_close(&address);
         }
+        if (kind & HANDSHAKE_FAILED) {
+            note_failed_handshake(client, kind, value);
+            continue;
+        }
         client->connected = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        if (client->connected) client->unauthenticated = false;
         if (!client->connected) client->breaks++;
     }
 }
 
 contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for) {
+    if (client->unauthenticated) return fail_unauthenticated(client);
+    if (!client->connected && client->refused && client->has_keys)
+        return ctc_fail(
+            client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+            "%s ends the encrypted handshake: check server_key, the server's public key, and that a contactd "
+            "listens there",
+            client->address);
     if (!client->connected)
         return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
                         "no contactd answers at %s: %s after %u ms; check that the server runs and listens there",
@@ -156,6 +199,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
         if (!wait) return CONTACTD_BUSY;
         uint64_t now = ctc_now();
         look_after(client);
+        if (client->unauthenticated) return fail_unauthenticated(client);
         if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
         uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
         zmq_pollitem_t item = {.socket = client->socket, .events = ZMQ_POLLOUT};

@@ -221,6 +221,7 @@ typedef struct wire_status {
     const wire_device *devices; uint32_t n_devices;
     const char *methods[8]; uint32_t n_methods; /* as in wire_welcome */
     const char *auto_method;
+    bool insecure;
 } wire_status;
 
 typedef struct wire_get_snapshot { /* 0 and NaN: absent */

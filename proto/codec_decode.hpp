@@ -397,6 +397,7 @@ struct Decoder {
         out->contacts = in->contacts();
         out->max_resolution = in->max_resolution();
         out->max_message_bytes = in->max_message_bytes();
+        out->insecure = in->insecure();
         return text(in->server(), "server", &out->server) && text(in->backend(), "backend", &out->backend) &&
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
                text(in->simd(), "simd", &out->simd) && text(in->ready_reason(), "ready_reason", &out->ready_reason) &&

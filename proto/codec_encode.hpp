@@ -277,7 +277,7 @@ struct Encoder {
         return fb::CreateStatus(*fbb, server, backend, rasterizer, device, simd, s.threads, s.ready, reason, s.epoch,
                                 s.uptime_s, s.sessions, s.scenes, s.meshes, s.bodies, s.mesh_bytes, s.mesh_bytes_limit,
                                 s.scene_bytes, s.scratch_bytes, s.queue_depth, s.queue_capacity, s.steps, s.contacts,
-                                s.max_resolution, s.max_message_bytes, devices, names, auto_method)
+                                s.max_resolution, s.max_message_bytes, devices, names, auto_method, s.insecure)
             .Union();
     }
 

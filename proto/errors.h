@@ -31,7 +31,8 @@
     X(DEVICE_ERROR, 21, 503, 1, "the compute device failed")                                                           \
     X(INTERNAL, 22, 500, 0, "internal error")                                                                          \
     X(METHOD_NOT_ALLOWED, 23, 405, 0, "this resource has no such method")                                              \
-    X(UNREACHABLE, 24, 503, 1, "no server answers") /* clients only */
+    X(UNREACHABLE, 24, 503, 1, "no server answers") /* clients only */                                                 \
+    X(UNAUTHENTICATED, 25, 401, 0, "the server does not know who asks")
 
 typedef enum contactd_code {
 #define CONTACTD_ERROR_ENUM(name, number, http, retry, text) CONTACTD_##name = number,

@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum option_kind { KIND_TEXT, KIND_CHOICE, KIND_COUNT, KIND_SIZE, KIND_TIME, KIND_LIST } option_kind;
+typedef enum option_kind {
+    KIND_TEXT,
+    KIND_CHOICE,
+    KIND_COUNT,
+    KIND_SIZE,
+    KIND_TIME,
+    KIND_LIST,
+    KIND_SWITCH
+} option_kind;
 
 typedef struct option {
     option_kind kind;
@@ -33,7 +41,8 @@ static const option options[] = {
     {KIND_TIME, #field, offsetof(config, field), fallback, "TIME", low, high, help},
 #define ROW_LIST(field, fallback, shape, help)                                                                         \
     {KIND_LIST, #field, offsetof(config, field), fallback, shape, 0, 0, help},
-    CONFIG_MAP(ROW_TEXT, ROW_CHOICE, ROW_COUNT, ROW_SIZE, ROW_TIME, ROW_LIST)};
+#define ROW_SWITCH(field, help) {KIND_SWITCH, #field, offsetof(config, field), "no", "yes|no", 0, 0, help},
+    CONFIG_MAP(ROW_TEXT, ROW_CHOICE, ROW_COUNT, ROW_SIZE, ROW_TIME, ROW_LIST, ROW_SWITCH)};
 
 enum { N_OPTIONS = sizeof options / sizeof options[0], NAME_BYTES = 64 };
 
@@ -155,6 +164,12 @@ static bool set(loader *loader, const option *option, source from, const char *v
     loader->sources[index] = from;
     void *field = field_of(loader->config, option);
     switch (option->kind) {
+    case KIND_SWITCH:
+        if (!is_word_of(option->shape, value)) {
+            return refuse(loader, "%s: \"%s\" is not one of %s", where, value, option->shape);
+        }
+        *(bool *)field = strcmp(value, "yes") == 0;
+        return true;
     case KIND_CHOICE:
         if (!is_word_of(option->shape, value)) {
             return refuse(loader, "%s: \"%s\" is not one of %s", where, value, option->shape);
@@ -173,6 +188,7 @@ static bool set(loader *loader, const option *option, source from, const char *v
             for (size_t i = 0; i < list->n; i++) free(list->items[i]);
             list->n = 0;
         }
+        if (!*value && !option->fallback[0]) return true; /* an empty list */
         while (value) {
             const char *comma = strchr(value, ',');
             if (!add_item(loader, list, value, comma ? (size_t)(comma - value) : strlen(value), where)) return false;
@@ -207,6 +223,13 @@ static char *trim(char *text) {
     return text;
 }
 
+static bool has_comment(const char *value) {
+    for (const char *hash = strchr(value, '#'); hash; hash = strchr(hash + 1, '#')) {
+        if (hash == value || isspace((unsigned char)hash[-1])) return true;
+    }
+    return false;
+}
+
 static bool read_file(loader *loader, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) return refuse(loader, "config file %s: %s", path, strerror(errno));
@@ -225,6 +248,11 @@ static bool read_file(loader *loader, const char *path) {
         }
         *equals = 0;
         const char *key = trim(text), *value = trim(equals + 1);
+        if (has_comment(value)) {
+            good =
+                refuse(loader, "%s: %.60s: a comment stands behind the value; give it a line of its own", where, key);
+            break;
+        }
         const option *option = option_named(key, strlen(key));
         if (!option) {
             good = refuse(loader, "%s: there is no option \"%.60s\"; see contactd --help", where, key);
@@ -240,7 +268,70 @@ static bool read_file(loader *loader, const char *path) {
     return good;
 }
 
+/* How many letters have to be put in, left out or changed to make b of a, ignoring case and _; many for long names. */
+static unsigned distance(const char *a, const char *b) {
+    unsigned row[NAME_BYTES + 1];
+    size_t n = strlen(b);
+    if (n >= NAME_BYTES) return NAME_BYTES;
+    for (size_t k = 0; k <= n; k++) row[k] = (unsigned)k;
+    for (size_t i = 0; a[i]; i++) {
+        unsigned diagonal = row[0]++;
+        for (size_t k = 0; k < n; k++) {
+            unsigned changed = diagonal + (toupper((unsigned char)a[i]) != toupper((unsigned char)b[k]));
+            unsigned shorter = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
+            diagonal = row[k + 1];
+            row[k + 1] = changed < shorter ? changed : shorter;
+        }
+    }
+    return row[n];
+}
+
+/* The option whose variable looks most like the name; NULL: none looks like it. */
+static const option *option_like(const char *name) {
+    const option *nearest = NULL;
+    unsigned least = 4;
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        char other[NAME_BYTES];
+        environment_name(&options[i], other);
+        unsigned n = distance(name, other);
+        if (n < least) {
+            least = n;
+            nearest = &options[i];
+        }
+    }
+    return nearest;
+}
+
+/* Of clients and tests, and what Kubernetes gives to every container beside a service called contactd. */
+static bool is_for_others(const char *name) {
+    static const char *const names[] = {"CONTACTD_CONFIG", "CONTACTD_SERVER", "CONTACTD_SERVER_KEY",
+                                        "CONTACTD_CLIENT_KEY", "CONTACTD_MESHES"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return strncmp(name, "CONTACTD_SERVICE_", 17) == 0 || strncmp(name, "CONTACTD_PORT", 13) == 0;
+}
+
+static bool check_variable(loader *loader, const char *entry) {
+    char name[NAME_BYTES], other[NAME_BYTES];
+    size_t n = strcspn(entry, "=");
+    if (strncmp(entry, "CONTACTD_", 9) != 0 || !entry[n]) return true;
+    snprintf(name, sizeof name, "%.*s", (int)n, entry);
+    if (is_for_others(name)) return true;
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        environment_name(&options[i], other);
+        if (strcmp(other, name) == 0) return true;
+    }
+    const option *like = option_like(name);
+    if (like) environment_name(like, other);
+    return refuse(loader, "the variable %s is no option%s%s; see contactd --help", name, like ? ": did you mean " : "",
+                  like ? other : "");
+}
+
 static bool read_environment(loader *loader, char *const envp[]) {
+    for (char *const *entry = envp; entry && *entry; entry++) {
+        if (!check_variable(loader, *entry)) return false;
+    }
     for (size_t i = 0; i < N_OPTIONS; i++) {
         char name[NAME_BYTES];
         environment_name(&options[i], name);
@@ -285,6 +376,10 @@ static config_outcome read_flags(loader *loader, int argc, char *const argv[], b
         if (!is_config && !option) {
             refuse(loader, "there is no option --%.*s; see contactd --help", (int)length, name);
             return CONFIG_INVALID;
+        }
+        if (!equals && option && option->kind == KIND_SWITCH) {
+            if (apply && !set(loader, option, FROM_FLAG, "yes", flag)) return CONFIG_INVALID;
+            continue;
         }
         if (!equals && i + 1 >= argc) {
             refuse(loader, "--%.*s needs a value: %s", (int)length, name, is_config ? "FILE" : option->shape);
@@ -374,7 +469,8 @@ void config_help(FILE *to) {
         if (option->kind == KIND_COUNT || option->kind == KIND_SIZE || option->kind == KIND_TIME) {
             range_text(option, range, sizeof range);
         }
-        fprintf(to, "  --%s %s\n        %s", flag, option->shape, option->help);
+        const char *shape = option->kind == KIND_SWITCH ? "" : option->shape;
+        fprintf(to, "  --%s%s%s\n        %s", flag, *shape ? " " : "", shape, option->help);
         if (range[0]) fprintf(to, " (%s)", range);
         if (option->fallback[0]) fprintf(to, " [%s]", option->fallback);
         if (part) fprintf(to, ", at most 1/%u of the memory", part);
@@ -390,7 +486,7 @@ void config_help(FILE *to) {
           "serving: start the server again, its clients register with it by themselves; 7 ended before its work was "
           "done\n"
           "(a second SIGTERM or SIGINT, or work that outlasted --drain by 3 s); 1 anything else\n"
-          "SIGHUP opens the log file anew\n",
+          "SIGHUP opens the log file anew, and reads the list of principals, the certificate and its key again\n",
           to);
 }
 
@@ -412,6 +508,9 @@ void config_print(const config *config, FILE *to) {
             break;
         case KIND_TIME:
             fprintf(to, "%" PRIu64 "ms", *(const uint64_t *)field);
+            break;
+        case KIND_SWITCH:
+            fputs(*(const bool *)field ? "yes" : "no", to);
             break;
         case KIND_LIST: {
             const config_list *list = field;

@@ -2,7 +2,8 @@
  *
  * An option is set by a flag (--max-message 64M), the environment (CONTACTD_MAX_MESSAGE=64M) or a file of `key = value`
  * lines (max-message = 64M; named by --config or CONTACTD_CONFIG); the flag wins over the environment, that over the
- * file, that over the default.
+ * file, that over the default. A variable CONTACTD_... that is no option is an error, as a misspelt one would silently
+ * do nothing, and so is a comment behind a value.
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
@@ -20,10 +21,20 @@
  * SIZE(field, default, low, high, help)              bytes: 4096, 64K, 16M, 2G
  * TIME(field, default, low, high, help)              milliseconds: 250ms, 30s, 2m
  * LIST(field, default, value's shape, help)          repeatable; comma-separated in environment and file
+ * SWITCH(field, help)                                off unless given: --insecure; yes or no in environment and file
  * The flag's name is the field's with dashes; defaults are written as a user would. */
-#define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, LIST)                                                              \
+#define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, LIST, SWITCH)                                                      \
     TEXT(http, "127.0.0.1:8080", "HOST:PORT", "address of the HTTP control API; \"off\" for none")                     \
     LIST(stream, "tcp://127.0.0.1:5555", "ENDPOINT", "where simulators connect, tcp:// or ipc://; repeatable")         \
+    TEXT(principals, "", "FILE",                                                                                       \
+         "who may do what: names, roles, keys and hashes of tokens. Without: everyone, everything")                    \
+    TEXT(stream_key, "", "FILE",                                                                                       \
+         "the server's CURVE key pair (contactctl keys new); encrypts tcp:// and admits listed keys")                  \
+    TEXT(http_cert, "", "FILE", "certificate chain of the HTTP API, PEM; with --http-key it speaks HTTPS")             \
+    TEXT(http_key, "", "FILE", "private key of the certificate, PEM")                                                  \
+    LIST(http_host, "", "NAME", "further names by which requests may address the HTTP API; repeatable")                \
+    CHOICE(http_metrics, "token", "token|open", "whether /metrics asks for a token like the rest")                     \
+    SWITCH(insecure, "allow addresses that other machines reach without keys, tokens and encryption")                  \
     CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto: cuda where a device ran a kernel, else cpu")        \
     CHOICE(raster, "auto", "auto|native|egl", "what rasterises; auto: native. What is named runs, or nothing starts")  \
     TEXT(devices, "all", "all|N,N...", "which of the backend's devices compute; a scene stays on one")                 \
@@ -68,10 +79,12 @@ typedef struct config {
 #define CONFIG_TEXT(field, ...)   char *field;
 #define CONFIG_NUMBER(field, ...) uint64_t field;
 #define CONFIG_LIST(field, ...)   config_list field;
-    CONFIG_MAP(CONFIG_TEXT, CONFIG_TEXT, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_LIST)
+#define CONFIG_SWITCH(field, ...) bool field;
+    CONFIG_MAP(CONFIG_TEXT, CONFIG_TEXT, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_LIST, CONFIG_SWITCH)
 #undef CONFIG_TEXT
 #undef CONFIG_NUMBER
 #undef CONFIG_LIST
+#undef CONFIG_SWITCH
 } config;
 
 typedef enum config_outcome {

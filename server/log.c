@@ -15,7 +15,7 @@
 #define LINE_BYTES 2048
 #define CUT_MARK   " [cut]"
 
-static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const level_names[] = {"audit", "error", "warn", "info", "debug"};
 
 static struct {
     atomic_int fd;
@@ -35,7 +35,7 @@ static int open_file(const char *path, char *message, size_t size) {
 
 bool log_open(const char *format, const char *level, const char *path, char *message, size_t size) {
     int wanted = -1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = LOG_LEVEL_ERROR; i <= LOG_LEVEL_DEBUG; i++) {
         if (strcmp(level, level_names[i]) == 0) wanted = i;
     }
     bool json = strcmp(format, "json") == 0;

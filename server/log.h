@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } log_level;
+/* AUDIT lines are written whatever --log-level says. */
+typedef enum log_level { LOG_LEVEL_AUDIT, LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } log_level;
 
 /* format "text" or "json", level "error|warn|info|debug", path "" for standard error. False: message says why. */
 bool log_open(const char *format, const char *level, const char *path, char *message, size_t size);
@@ -26,6 +27,8 @@ bool log_enabled(log_level level);
 /* part: which part of the server speaks, e.g. "stream". */
 __attribute__((format(printf, 3, 4))) void log_line(log_level level, const char *part, const char *format, ...);
 
+/* Who was refused, and who did what to the server or to what belongs to others. */
+#define log_audit(...)       log_line(LOG_LEVEL_AUDIT, "audit", __VA_ARGS__)
 #define log_error(part, ...) log_line(LOG_LEVEL_ERROR, part, __VA_ARGS__)
 #define log_warn(part, ...)  log_line(LOG_LEVEL_WARN, part, __VA_ARGS__)
 #define log_info(part, ...)  log_line(LOG_LEVEL_INFO, part, __VA_ARGS__)

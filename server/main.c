@@ -44,6 +44,7 @@ typedef struct parts {
     config config;
     ct_engine *engine;
     metrics *metrics;
+    guard *guard;
     registry *registry;
     scheduler *scheduler;
     stream *stream;
@@ -55,7 +56,12 @@ typedef struct parts {
     atomic_bool has_stopped; /* all parts are gone, and nothing needs to be guarded any more */
 } parts;
 
+/* code, unless what keeps the server from starting is an option about who may reach it. */
 static int give_up(int code, const char *part, const server_error *error) {
+    static const char *const fields[] = {"principals", "stream-key", "http-cert", "http-key", "insecure"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (strcmp(error->field, fields[i]) == 0) code = EXIT_USAGE;
+    }
     log_error(part, "%s: %s", error->object[0] ? error->object : part, error->message);
     return code;
 }
@@ -131,6 +137,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->metrics = parts->metrics;
     service->registry = parts->registry;
     service->scheduler = parts->scheduler;
+    service->guard = parts->guard;
     service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
         if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {
@@ -193,11 +200,13 @@ static void say_started(const parts *parts) {
     for (size_t i = 0; i < parts->config.stream.n; i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
     }
-    if (parts->http) log_info("main", "HTTP on http://%s/", http_server_address(parts->http));
+    const char *scheme = parts->config.http_cert[0] ? "https" : "http";
+    if (parts->http) log_info("main", "HTTP on %s://%s/", scheme, http_server_address(parts->http));
 }
 
 static int start(parts *parts) {
     server_error error = {0};
+    if (!guard_open(&parts->guard, parts->config.principals, &error)) return give_up(EXIT_OTHER, "main", &error);
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
     say_engine(parts);
     say_limits(parts);
@@ -219,6 +228,7 @@ static void stop(parts *parts) {
     stream_stop(&parts->stream, drain < MAX_LINGER_MS ? (uint32_t)drain : MAX_LINGER_MS);
     scheduler_stop(&parts->scheduler);
     registry_free(&parts->registry);
+    guard_close(&parts->guard);
     if (parts->metrics) metrics_free(&parts->metrics);
     ct_engine_destroy(&parts->engine);
 }
@@ -229,6 +239,26 @@ static void reopen_log(void) {
         log_info("main", "SIGHUP: the log was opened anew");
     } else {
         log_error("main", "SIGHUP: %s; the log goes on in the old file", message);
+    }
+}
+
+static void reload_principals(parts *parts) {
+    server_error error = {0};
+    if (!parts->config.principals[0]) return;
+    if (guard_reload(parts->guard, &error)) {
+        log_audit("SIGHUP: the list of principals was read again");
+    } else {
+        log_error("main", "SIGHUP: %s: %s; the list stays as it was", error.object, error.message);
+    }
+}
+
+static void reload_certificate(parts *parts) {
+    server_error error = {0};
+    if (!parts->config.http_cert[0]) return;
+    if (http_server_reload(parts->http, &error)) {
+        log_audit("SIGHUP: the certificate and its key were read again");
+    } else {
+        log_error("main", "SIGHUP: %s: %s; the old certificate stays", error.object, error.message);
     }
 }
 
@@ -245,7 +275,11 @@ static int wait_for_end(parts *parts) {
             log_info("main", "%s: finishing what is queued", strsignal(which));
             return EXIT_OK;
         }
-        if (which == SIGHUP) reopen_log();
+        if (which == SIGHUP) {
+            reopen_log();
+            reload_principals(parts);
+            reload_certificate(parts);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #define SERVER_SERVICE_H
 
 #include "server/config.h"
+#include "server/guard/guard.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/registry.h"
 #include "server/schedule/schedule.h"
@@ -15,6 +16,7 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     metrics *metrics;
     registry *registry;
     scheduler *scheduler;
+    guard *guard;
     uint64_t epoch;      /* random, not 0; differs after every start */
     uint64_t started_ns; /* of clock_ns() */
     /* At most so many connections, by the number of files that the process may open. */

@@ -9,6 +9,9 @@
 
 static const char *const names[OPT_COUNT] = {
     [OPT_SERVER] = "--server",
+    [OPT_SERVER_KEY] = "--server-key",
+    [OPT_CLIENT_KEY] = "--client-key",
+    [OPT_ROLE] = "--role",
     [OPT_OUTPUT] = "--output",
     [OPT_TIMEOUT] = "--timeout",
     [OPT_POSE_A] = "--pose-a",
@@ -160,6 +163,7 @@ static int exit_code_of(const contactd_error *error) {
     case CONTACTD_NOT_FOUND:
     case CONTACTD_STALE_HANDLE:
     case CONTACTD_FORBIDDEN:
+    case CONTACTD_UNAUTHENTICATED:
     case CONTACTD_CONFLICT:
     case CONTACTD_PARSE_ERROR:
     case CONTACTD_INVALID_MESH:
@@ -187,18 +191,25 @@ int ctl_error(const ctl *ctl, const char *what) {
     return ctl_report(contactd_last_error(ctl->client), what);
 }
 
+void ctl_connect_options(const ctl *ctl, contactd_options *out) {
+    contactd_options_init(out);
+    out->server = ctl->server;
+    out->name = "contactctl";
+    out->timeout_ms = ctl->timeout_ms;
+    out->lease_ms = ctl->timeout_ms + 2000; /* a script's many short sessions are not to pile up on the server */
+    if (ctl->options[OPT_SERVER_KEY]) out->server_key = ctl->options[OPT_SERVER_KEY];
+    if (ctl->options[OPT_CLIENT_KEY]) out->client_key = ctl->options[OPT_CLIENT_KEY];
+}
+
 int ctl_connect(ctl *ctl) {
     contactd_options options;
-    contactd_options_init(&options);
-    options.server = ctl->server;
-    options.name = "contactctl";
-    options.timeout_ms = ctl->timeout_ms;
-    options.lease_ms = ctl->timeout_ms + 2000; /* a script's many short sessions are not to pile up on the server */
+    ctl_connect_options(ctl, &options);
     options.keep_meshes = false;
     options.spin_us = ctl->spin_us;
     contactd_error error;
     if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
-    if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("--server: %s", error.message);
+    bool is_key = strcmp(error.field, "server_key") == 0 || strcmp(error.field, "client_key") == 0;
+    if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("%s%s", is_key ? "" : "--server: ", error.message);
     return ctl_report(&error, ctl->server);
 }
 

@@ -13,6 +13,8 @@ enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_REFUSED = 3, EXIT_UNREACHABLE = 4, EXIT
 
 typedef enum ctl_option {
     OPT_SERVER,
+    OPT_SERVER_KEY,
+    OPT_CLIENT_KEY,
     OPT_OUTPUT,
     OPT_TIMEOUT,
     OPT_HELP,
@@ -28,6 +30,7 @@ typedef enum ctl_option {
     OPT_PATCHES,
     OPT_NO_PATCHES,
     OPT_NAME,
+    OPT_ROLE,
     OPT_SECONDS,
     OPT_SPIN,
     OPT_WIDTH,
@@ -70,6 +73,8 @@ const char *ctl_option_name(ctl_option option);
 
 /* ---- server: an exit code; EXIT_OK is 0 ---- */
 
+/* As the command line asks for. */
+void ctl_connect_options(const ctl *ctl, contactd_options *out);
 int ctl_connect(ctl *ctl);
 int ctl_error(const ctl *ctl, const char *what); /* reports the client's last error */
 int ctl_report(const contactd_error *error, const char *what);
@@ -93,6 +98,8 @@ int ctl_scene_set(ctl *ctl);
 int ctl_snapshot(ctl *ctl);
 int ctl_status(ctl *ctl);
 int ctl_doctor(ctl *ctl);
+int ctl_keys_new(ctl *ctl);
+int ctl_tokens_new(ctl *ctl);
 int ctl_bench(ctl *ctl);
 
 /* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */

@@ -80,11 +80,8 @@ static const char *listening(const char *address) {
 static int check_reach(ctl *ctl) {
     char seen[700];
     contactd_options options;
-    contactd_options_init(&options);
-    options.server = ctl->server;
+    ctl_connect_options(ctl, &options);
     options.name = "contactctl doctor";
-    options.timeout_ms = ctl->timeout_ms;
-    options.lease_ms = ctl->timeout_ms + 2000;
     contactd_error error;
     contactd_code code = contactd_connect(&options, &ctl->client, &error);
     if (code == CONTACTD_OK) {
@@ -100,6 +97,13 @@ static int check_reach(ctl *ctl) {
     if (code == CONTACTD_VERSION_MISMATCH) {
         finding(ctl, "version", false, error.message, "install the same release of contactd on both sides");
         return EXIT_SERVER;
+    }
+    if (code == CONTACTD_UNAUTHENTICATED) {
+        finding(
+            ctl, "connection", false, error.message,
+            "give --server-key and --client-key, and add the key's line (contactctl keys new) to the server's list of "
+            "principals");
+        return EXIT_REFUSED;
     }
     const char *how = code == CONTACTD_UNREACHABLE ? listening(ctl->server) : NULL;
     snprintf(seen, sizeof seen, "%s%s%s", error.message, how ? "; " : "", how ? how : "");

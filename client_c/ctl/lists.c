@@ -272,6 +272,7 @@ int ctl_status(ctl *ctl) {
         for (uint32_t i = 0; i < s.n_methods; i++) json_text(NULL, s.methods[i]);
         json_close(']');
         json_text("auto_method", s.auto_method);
+        json_bool("insecure", s.insecure);
         json_open("devices", '[');
         for (size_t i = 0; i < s.n_devices; i++) device_json(i, &s.devices[i]);
         json_close(']');
@@ -280,6 +281,7 @@ int ctl_status(ctl *ctl) {
     }
     char a[32], b[32];
     printf("server     %s at %s, up %.0f s\n", s.server, ctl->server, s.uptime_s);
+    if (s.insecure) puts("INSECURE   other machines may reach it without keys, tokens and encryption (--insecure)");
     printf("ready      %s%s%s\n", s.ready ? "yes" : "no", *s.ready_reason ? ": " : "", s.ready_reason);
     printf("backend    %s, rasterizer %s", s.backend, s.rasterizer);
     if (*s.simd) printf(", %u threads, %s", s.threads, s.simd);

@@ -26,6 +26,7 @@ import zmq
 import zmq.utils.monitor
 
 from . import _wire
+from ._keys import Keys
 from ._request import Request, Spin
 from ._state import BodyState, MeshState, SceneState
 from ._wire import Arrays, Decoded
@@ -36,6 +37,10 @@ HEARTBEAT_MS = 2000
 ESTABLISH_S = 30.0  # for one answer while a session is set up
 GOODBYE_S = 1.0
 ASIDE_S = 0.05  # without a call, after which the thread has the turn again
+
+_HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+                     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+_MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
 
 Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
 
@@ -52,8 +57,8 @@ def _number_unused(error: ContactdError) -> bool:
 
 
 class Link:
-    def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float) -> None:
-        self.address, self.name, self.lease_s = address, name, lease_s
+    def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None) -> None:
+        self.address, self.name, self.lease_s, self._keys = address, name, lease_s, keys
         self.meshes: list[MeshState] = []
         self.scenes: list[SceneState] = []
         self.welcome: dict[str, Any] = {}
@@ -377,9 +382,12 @@ class Link:
         socket.reconnect_ivl_max = 1000
         socket.heartbeat_ivl = HEARTBEAT_MS
         socket.heartbeat_timeout = 3 * HEARTBEAT_MS
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+                                                   | _HANDSHAKE_FAILED)
         self._poller.register(self._monitor, zmq.POLLIN)
         self._poller.register(socket, zmq.POLLIN)
+        if self._keys is not None:
+            self._keys.set(socket)
         socket.connect(self.address)
 
     def _close_socket(self) -> None:
@@ -394,13 +402,32 @@ class Link:
 
     def _watch(self) -> None:
         while self._monitor is not None and self._monitor.poll(0):
-            event = zmq.utils.monitor.recv_monitor_message(self._monitor)["event"]
+            message = zmq.utils.monitor.recv_monitor_message(self._monitor)
+            event = message["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._up = True
                 self._why_not = "connected, but no contactd server answers"
                 self._begin(self._resume() if self._session else self._establish())
             elif event == zmq.EVENT_DISCONNECTED:
                 self._lost("the connection was lost")
+            elif event & _HANDSHAKE_FAILED:
+                self._refused(event, message["value"])
+
+    def _refused(self, event: int, value: int) -> None:
+        """ZeroMQ gives up a connection that was refused for a reason: whoever waits is told, and it is tried again."""
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            why = ("it does not know this client's key: the public key belongs into the list of principals that it was "
+                   "started with (--principals)")
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
+            why = ("it asks for a key: give server_key and client_key" if self._keys is None else
+                   "it does not encrypt: leave out server_key and client_key, or start it with --stream-key")
+        else:
+            self._lost("the handshake was ended" if self._keys is None else
+                       "the encrypted handshake was ended: check server_key, the server's public key")
+            return
+        self._lost(f"the server refuses the connection: {why}")
+        self._fail_all(error_for(ErrorCode.UNAUTHENTICATED, f"{self.address} refuses the connection: {why}",
+                                 object="client", field="client_key" if self._keys else "server_key"))
 
     def _lost(self, why: str) -> None:
         """Starts over with a new socket, so that nothing of the old connection can arrive late."""

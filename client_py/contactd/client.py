@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
+from ._keys import keys_of
 from ._link import VERSION, Link
 from ._request import Request
 from ._schema import ENUMS
@@ -23,7 +24,8 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
 
 def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
-            spin: float = 2e-3) -> "Client":
+            spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
+            client_key: str | os.PathLike[str] | None = None) -> "Client":
     """Connects to a contactd server.
 
     Args:
@@ -35,10 +37,14 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
         spin: seconds for which a call first looks for its answer, again and again, before it sleeps: to wake a sleeping
             core often costs more than a small step. Where that was in vain, the next calls sleep at once; so do all
             where the process has other Python threads, which would wait meanwhile. 0: always.
-    Raises: UnreachableError where no server answers in time, VersionMismatchError where it speaks another protocol.
+        server_key, client_key: for a server started with --stream-key: its public key, and this client's secret key, which
+            must be in the server's list of principals. Each is a key of 40 characters, or the path of a file that
+            `contactctl keys new` wrote; $CONTACTD_SERVER_KEY and $CONTACTD_CLIENT_KEY where None.
+    Raises: UnreachableError where no server answers in time, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
     """
     client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,
-                    name=name, spin=spin)
+                    name=name, spin=spin, server_key=server_key or os.environ.get("CONTACTD_SERVER_KEY"),
+                    client_key=client_key or os.environ.get("CONTACTD_CLIENT_KEY"))
     try:
         client.ping()
     except BaseException:
@@ -129,13 +135,14 @@ class Client:
     """
 
     def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
-                 spin: float = 2e-3) -> None:
+                 spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
+                 client_key: str | os.PathLike[str] | None = None) -> None:
         self.address, self.timeout = address, timeout
         spin = _arrays.real(spin, field="spin")
         if not spin >= 0:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {spin:g}", field="spin")
         self._link = Link(address, name=f"contactd-python {VERSION}" if name is None else name, lease_s=lease,
-                          spin_s=spin)
+                          spin_s=spin, keys=keys_of(server_key, client_key))
 
     # ---- meshes ----
 
@@ -220,7 +227,8 @@ class Client:
     def status(self, timeout: float | None = None) -> dict[str, Any]:
         """The server's state: backend, ready, sessions, scenes, meshes, mesh_bytes, queue_depth, steps and more; methods are
         those of its backend, and auto_method is the one that "auto" runs without a resolution; devices lists what
-        computes, each with its memory, scenes and whether it is lost."""
+        computes, each with its memory, scenes and whether it is lost; insecure tells that it was started with
+        --insecure."""
         return self._ask("GetStatus", lambda answer: answer.body | {"devices": answer.body["devices"] or []}, timeout)
 
     def ping(self, timeout: float | None = None) -> float:

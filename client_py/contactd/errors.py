@@ -47,7 +47,7 @@ class ClosedError(ContactdError, ConnectionError):
 _VALUE = ("MALFORMED", "INVALID_ARGUMENT", "PARSE_ERROR", "INVALID_MESH", "WRONG_LENGTH", "NON_FINITE", "OUT_OF_RANGE",
           "TOO_LARGE", "LIMIT_EXCEEDED")
 _BASES: dict[str, type] = {name: ValueError for name in _VALUE} | {
-    "NOT_FOUND": LookupError, "STALE_HANDLE": LookupError, "FORBIDDEN": PermissionError, "OUT_OF_MEMORY": MemoryError,
+    "NOT_FOUND": LookupError, "STALE_HANDLE": LookupError, "FORBIDDEN": PermissionError, "UNAUTHENTICATED": PermissionError, "OUT_OF_MEMORY": MemoryError,
     "DEADLINE_EXCEEDED": TimeoutError, "UNSUPPORTED": NotImplementedError,
     "UNREACHABLE": ConnectionError,
 }

@@ -206,6 +206,7 @@ void answer_status(json_out *out, const service *service, const service_status *
     for (size_t i = 0; i < n_methods; i++) json_out_string(out, NULL, ct_method_name(methods[i]));
     json_out_array_end(out);
     json_out_string(out, "auto_method", ct_method_name(ct_engine_auto_method(service->engine)));
+    json_out_bool(out, "insecure", service->config->insecure);
     devices(out, status);
     json_out_object_end(out);
 }

@@ -9,7 +9,23 @@
 #include "server/http/requests.h"
 #include "server/http/text.h"
 
-bool handler_find_mesh(const service *service, const char *text, mesh_record *out, problem *p) {
+/* The meshes of other principals are not there for a simulator. */
+static bool may_use(const service *service, const identity *who, const mesh_record *mesh, problem *p) {
+    if (registry_may_use_mesh(service->registry, mesh->handle, who)) return true;
+    problem_set(p, CONTACTD_FORBIDDEN, "mesh",
+                "the mesh was registered by other principals only: register it as %s too", who->name);
+    snprintf(p->object, sizeof p->object, "mesh %llu", (unsigned long long)mesh->handle);
+    return false;
+}
+
+static bool may_register(const identity *who, problem *p) {
+    if (role_simulates(who->role)) return true;
+    return problem_set(p, CONTACTD_FORBIDDEN, "role",
+                       "%s has the role %s; registering and removing meshes takes the role simulator or admin",
+                       who->name, role_name(who->role));
+}
+
+static bool find_mesh(const service *service, const char *text, mesh_record *out, problem *p) {
     uint64_t handle;
     server_error error = {0};
     if (route_number(text, INT64_MAX, &handle)) {
@@ -31,11 +47,15 @@ bool handler_find_mesh(const service *service, const char *text, mesh_record *ou
     return registry_find_mesh(service->registry, 0, hash, out, NULL, &error) || problem_take(p, &error);
 }
 
+bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
+    return find_mesh(service, text, out, p) && may_use(service, who, out, p);
+}
+
 static void show(const service *service, json_out *out, const mesh_record *mesh) {
     answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash));
 }
 
-static bool list(const service *service, http_answer *answer, problem *p) {
+static bool list(const service *service, const identity *who, http_answer *answer, problem *p) {
     mesh_record *meshes = NULL;
     size_t n = 0;
     server_error error = {0};
@@ -44,7 +64,9 @@ static bool list(const service *service, http_answer *answer, problem *p) {
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "meshes");
-    for (size_t i = 0; i < n; i++) show(service, &out, &meshes[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (registry_may_use_mesh(service->registry, meshes[i].handle, who)) show(service, &out, &meshes[i]);
+    }
     json_out_array_end(&out);
     json_out_object_end(&out);
     free(meshes);
@@ -89,7 +111,7 @@ static bool add(const service *service, const http_request *request, http_answer
     mesh_record mesh;
     char name[REGISTRY_NAME];
     server_error error = {0};
-    if (!query_name(request->query, name, p)) return false;
+    if (!may_register(&request->who, p) || !query_name(request->query, name, p)) return false;
     bool json = request->media.kind == MEDIA_JSON ||
                 (request->media.kind == MEDIA_ANY && media_looks_like_json(request->body, request->size));
     if (json) {
@@ -98,6 +120,8 @@ static bool add(const service *service, const http_request *request, http_answer
                                        &mesh, &error)) {
         return problem_take(p, &error);
     }
+    if (!registry_own_mesh(service->registry, mesh.handle, request->who.principal, &error))
+        return problem_take(p, &error);
     json_out out;
     json_out_init(&out, 1 << 16);
     show(service, &out, &mesh);
@@ -113,17 +137,23 @@ static bool get(const service *service, const mesh_record *mesh, http_answer *an
     return handler_finish(&out, 200, answer, p);
 }
 
-static bool drop(const service *service, const mesh_record *mesh, http_answer *answer, problem *p) {
+static bool drop(const service *service, const identity *who, const mesh_record *mesh, http_answer *answer,
+                 problem *p) {
     server_error error = {0};
-    if (!registry_remove_mesh(service->registry, mesh->handle, NULL, &error)) return problem_take(p, &error);
+    bool others = false;
+    if (!may_register(who, p)) return false;
+    if (!role_administers(who->role)) registry_disown_mesh(service->registry, mesh->handle, who->principal, &others);
+    if (!others && !registry_remove_mesh(service->registry, mesh->handle, NULL, &error)) return problem_take(p, &error);
     *answer = (http_answer){.status = 204};
     return true;
 }
 
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p) {
     if (request->match.route == ROUTE_MESHES)
-        return request->match.method == HTTP_GET ? list(service, answer, p) : add(service, request, answer, p);
+        return request->match.method == HTTP_GET ? list(service, &request->who, answer, p)
+                                                 : add(service, request, answer, p);
     mesh_record mesh;
-    if (!handler_find_mesh(service, request->match.parameter[0], &mesh, p)) return false;
-    return request->match.method == HTTP_GET ? get(service, &mesh, answer, p) : drop(service, &mesh, answer, p);
+    if (!handler_find_mesh(service, &request->who, request->match.parameter[0], &mesh, p)) return false;
+    return request->match.method == HTTP_GET ? get(service, &mesh, answer, p)
+                                             : drop(service, &request->who, &mesh, answer, p);
 }

@@ -8,8 +8,9 @@
 #include "server/http/requests.h"
 #include "server/picture.h"
 
-static bool execute(const service *service, command *command, problem *p) {
+static bool execute(const service *service, const http_request *request, command *command, problem *p) {
     command->session = SESSION_NONE;
+    command->who = request->who;
     return scheduler_execute(service->scheduler, command) || problem_take(p, &command->error);
 }
 
@@ -20,7 +21,7 @@ static bool scene_answer(const scene_record *scene, int status, http_answer *ans
     return handler_finish(&out, status, answer, p);
 }
 
-static bool list_scenes(const service *service, http_answer *answer, problem *p) {
+static bool list_scenes(const service *service, const http_request *request, http_answer *answer, problem *p) {
     scene_record *scenes = NULL;
     size_t n = 0;
     server_error error = {0};
@@ -29,7 +30,9 @@ static bool list_scenes(const service *service, http_answer *answer, problem *p)
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "scenes");
-    for (size_t i = 0; i < n; i++) answer_scene(&out, &scenes[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (scene_is_visible(&scenes[i], &request->who)) answer_scene(&out, &scenes[i]);
+    }
     json_out_array_end(&out);
     json_out_object_end(&out);
     free(scenes);
@@ -42,17 +45,24 @@ static bool open_scene(const service *service, const http_request *request, http
     command command = {.kind = COMMAND_OPEN};
     command.in.open.name = scene.name;
     command.in.open.settings = scene.settings;
-    if (!execute(service, &command, p)) return false;
+    if (!execute(service, request, &command, p)) return false;
     if (!scene_answer(&command.out.scene, 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/scenes/%llu",
              (unsigned long long)command.out.scene.handle);
     return true;
 }
 
-static bool get_scene(const service *service, uint64_t scene, bool stats, http_answer *answer, problem *p) {
+static bool get_scene(const service *service, const http_request *request, uint64_t scene, bool stats,
+                      http_answer *answer, problem *p) {
     scene_record record;
     server_error error = {0};
     if (!registry_scene(service->registry, scene, &record, &error)) return problem_take(p, &error);
+    if (!scene_is_visible(&record, &request->who)) {
+        problem_set(p, CONTACTD_FORBIDDEN, "scene", "the scene belongs to another principal than %s",
+                    request->who.name);
+        snprintf(p->object, sizeof p->object, "scene %llu", (unsigned long long)scene);
+        return false;
+    }
     if (!stats) return scene_answer(&record, 200, answer, p);
     float latencies[REGISTRY_RECENT];
     size_t n;
@@ -67,31 +77,34 @@ static bool patch_scene(const service *service, uint64_t scene, const http_reque
                         problem *p) {
     command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
     if (!request_scene_patch(request->body, request->size, &command.in.configure.settings, p)) return false;
-    return execute(service, &command, p) && scene_answer(&command.out.scene, 200, answer, p);
+    return execute(service, request, &command, p) && scene_answer(&command.out.scene, 200, answer, p);
 }
 
-static bool close_scene(const service *service, uint64_t scene, http_answer *answer, problem *p) {
+static bool close_scene(const service *service, const http_request *request, uint64_t scene, http_answer *answer,
+                        problem *p) {
     command command = {.kind = COMMAND_CLOSE, .scene = scene};
-    if (!execute(service, &command, p)) return false;
+    if (!execute(service, request, &command, p)) return false;
     *answer = (http_answer){.status = 204};
     return true;
 }
 
 /* ---- bodies ---- */
 
-static bool list_bodies(const service *service, uint64_t scene, body_record **bodies, size_t *n, problem *p) {
+static bool list_bodies(const service *service, const http_request *request, uint64_t scene, body_record **bodies,
+                        size_t *n, problem *p) {
     command command = {.kind = COMMAND_LIST_BODIES, .scene = scene};
-    if (!execute(service, &command, p)) return false;
+    if (!execute(service, request, &command, p)) return false;
     *bodies = command.out.bodies.items;
     *n = command.out.bodies.n;
     return true;
 }
 
-static bool get_bodies(const service *service, uint64_t scene, http_answer *answer, problem *p) {
+static bool get_bodies(const service *service, const http_request *request, uint64_t scene, http_answer *answer,
+                       problem *p) {
     body_record *bodies;
     size_t n;
     json_out out;
-    if (!list_bodies(service, scene, &bodies, &n, p)) return false;
+    if (!list_bodies(service, request, scene, &bodies, &n, p)) return false;
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "bodies");
@@ -102,12 +115,12 @@ static bool get_bodies(const service *service, uint64_t scene, http_answer *answ
     return handler_finish(&out, 200, answer, p);
 }
 
-static bool get_body(const service *service, uint64_t scene, uint32_t body, int status, http_answer *answer,
-                     problem *p) {
+static bool get_body(const service *service, const http_request *request, uint64_t scene, uint32_t body, int status,
+                     http_answer *answer, problem *p) {
     body_record *bodies;
     size_t n, i = 0;
     json_out out;
-    if (!list_bodies(service, scene, &bodies, &n, p)) return false;
+    if (!list_bodies(service, request, scene, &bodies, &n, p)) return false;
     while (i < n && bodies[i].body != body) i++;
     if (i == n) {
         free(bodies);
@@ -128,21 +141,22 @@ static bool add_body(const service *service, uint64_t scene, const http_request 
     mesh_record mesh = {0};
     if (!request_body(request->body, request->size, &body, p)) return false;
     command command = {.kind = COMMAND_ADD_BODY, .scene = scene};
-    bool ok = body.mesh || handler_find_mesh(service, body.mesh_hash, &mesh, p);
+    bool ok = body.mesh || handler_find_mesh(service, &request->who, body.mesh_hash, &mesh, p);
     command.in.add_body.mesh = body.mesh ? body.mesh : mesh.handle;
     command.in.add_body.options = body.options;
-    ok = ok && execute(service, &command, p);
+    ok = ok && execute(service, request, &command, p);
     request_body_free(&body);
-    if (!ok || !get_body(service, scene, command.out.body, 201, answer, p)) return false;
+    if (!ok || !get_body(service, request, scene, command.out.body, 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/scenes/%llu/bodies/%u", (unsigned long long)scene,
              command.out.body);
     return true;
 }
 
-static bool remove_body(const service *service, uint64_t scene, uint32_t body, http_answer *answer, problem *p) {
+static bool remove_body(const service *service, const http_request *request, uint64_t scene, uint32_t body,
+                        http_answer *answer, problem *p) {
     command command = {.kind = COMMAND_REMOVE_BODY, .scene = scene};
     command.in.remove_body.body = body;
-    if (!execute(service, &command, p)) return false;
+    if (!execute(service, request, &command, p)) return false;
     *answer = (http_answer){.status = 204};
     return true;
 }
@@ -155,21 +169,23 @@ bool handle_scene_routes(const service *service, const http_request *request, ht
     uint64_t scene;
     uint32_t body;
     if (match->route == ROUTE_SCENES)
-        return reads ? list_scenes(service, answer, p) : open_scene(service, request, answer, p);
+        return reads ? list_scenes(service, request, answer, p) : open_scene(service, request, answer, p);
     if (!route_scene(match, &scene, p)) return false;
     switch (match->route) {
     case ROUTE_STATS:
-        return get_scene(service, scene, true, answer, p);
+        return get_scene(service, request, scene, true, answer, p);
     case ROUTE_BODIES:
-        return reads ? get_bodies(service, scene, answer, p) : add_body(service, scene, request, answer, p);
+        return reads ? get_bodies(service, request, scene, answer, p) : add_body(service, scene, request, answer, p);
     case ROUTE_BODY:
         if (!route_body(match, &body, p)) return false;
-        return reads ? get_body(service, scene, body, 200, answer, p) : remove_body(service, scene, body, answer, p);
+        return reads ? get_body(service, request, scene, body, 200, answer, p)
+                     : remove_body(service, request, scene, body, answer, p);
     default:
         break; /* ROUTE_SCENE */
     }
     if (match->method == HTTP_PATCH) return patch_scene(service, scene, request, answer, p);
-    return reads ? get_scene(service, scene, false, answer, p) : close_scene(service, scene, answer, p);
+    return reads ? get_scene(service, request, scene, false, answer, p)
+                 : close_scene(service, request, scene, answer, p);
 }
 
 /* ---- pictures ---- */
@@ -179,7 +195,7 @@ bool handle_snapshot(const service *service, const http_request *request, http_a
     picture picture;
     server_error error = {0};
     if (!route_scene(&request->match, &command.scene, p) ||
-        !request_snapshot(request->query, &command.in.snapshot.options, p) || !execute(service, &command, p))
+        !request_snapshot(request->query, &command.in.snapshot.options, p) || !execute(service, request, &command, p))
         return false;
     if (!picture_make(&command.out.snapshot, &command.in.snapshot.options, command.scene, service->metrics, &picture,
                       &error))
@@ -205,7 +221,7 @@ bool handle_step(const service *service, const http_request *request, http_answe
     command.in.step.n_directions = step.n_directions;
     command.received_ns = request->received_ns;
     if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;
-    bool ok = execute(service, &command, p);
+    bool ok = execute(service, request, &command, p);
     request_step_free(&step);
     if (ok) {
         json_out out;

@@ -27,6 +27,26 @@ http_lane handler_lane(const route_match *match) {
     }
 }
 
+http_door handler_door(const route_match *match) {
+    switch (match->route) {
+    case ROUTE_PAGE:
+    case ROUTE_PAGE_SCRIPT:
+    case ROUTE_PAGE_STYLE:
+    case ROUTE_OPENAPI:
+    case ROUTE_HEALTH:
+    case ROUTE_READY:
+        return DOOR_OPEN;
+    case ROUTE_METRICS:
+        return DOOR_METRICS;
+    default:
+        return DOOR_PRINCIPAL;
+    }
+}
+
+bool handler_computes(const route_match *match) {
+    return handler_lane(match) != LANE_NOW;
+}
+
 bool handler_takes_body(const route_match *match) {
     return match->method == HTTP_POST || match->method == HTTP_PATCH;
 }

@@ -9,6 +9,7 @@
 
 typedef struct http_request {
     route_match match;
+    identity who;
     const char *query; /* what follows the '?', as received; "" if nothing */
     media media;
     const char *body; /* NULL where there is none */
@@ -44,6 +45,15 @@ bool handle_step(const service *service, const http_request *request, http_answe
 /* Ends a JSON answer. TOO_LARGE beyond the limit it was begun with. */
 bool handler_finish(json_out *out, int status, http_answer *answer, problem *p);
 /* Finds a mesh by number or hash as a path or a body names it. out and mesh as in registry_find_mesh. */
-bool handler_find_mesh(const service *service, const char *text, mesh_record *out, problem *p);
+bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p);
+
+/* What a request needs before it is looked at: who asks. */
+typedef enum http_door {
+    DOOR_OPEN,      /* anyone: probes, and what is the same for all */
+    DOOR_METRICS,   /* as --http-metrics says */
+    DOOR_PRINCIPAL, /* a principal, whatever its role */
+} http_door;
+http_door handler_door(const route_match *match);
+bool handler_computes(const route_match *match); /* work that another site's page must not cause, also by GET */
 
 #endif

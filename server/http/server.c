@@ -1,6 +1,8 @@
 /* server.c - the only file that knows libmicrohttpd: receives requests whole and bounded, has them carried out by
  * handlers.h (at once, or on a lane), and sends what comes of it. See http.h. */
 #include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,6 +18,7 @@
 #include "server/http/http.h"
 #include "server/http/lanes.h"
 #include "server/http/listen.h"
+#include "server/http/tls.h"
 #include "server/http/watch.h"
 #include "server/log.h"
 
@@ -28,6 +31,7 @@ enum {
 
 struct http_server {
     const service *service;
+    tls *tls; /* NULL: not encrypted */
     listener listener;
     struct MHD_Daemon *daemon;
     lanes *lanes;
@@ -81,6 +85,7 @@ static void problem_headers(struct MHD_Response *response, const problem *p) {
         snprintf(text, sizeof text, "%u", seconds);
         header(response, "Retry-After", text);
     }
+    if (p->asks_token) header(response, "WWW-Authenticate", "Bearer realm=\"contactd\"");
     if (p->allow) header(response, "Allow", route_allow(p->allow, text, sizeof text));
 }
 
@@ -192,11 +197,74 @@ static bool check_length(exchange *x) {
     return !length || strtoull(length, NULL, 10) <= x->limit || too_large(x);
 }
 
-static bool check(exchange *x, const char *method) {
-    uint32_t bit = route_method(method);
-    access_request access = {request_header(x, "Host"), request_header(x, "Origin"),
-                             request_header(x, "Sec-Fetch-Site"), bit != HTTP_GET, x->server->listener.loopback};
+static void address_of(exchange *x, char text[64]) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    text[0] = 0;
+    if (!address) return;
+    socklen_t size = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (getnameinfo(address, size, text, 64, NULL, 0, NI_NUMERICHOST) != 0) text[0] = 0;
+}
+
+static bool refuse_token(exchange *x, guard_verdict verdict, bool sent, const char *address) {
+    metrics_add(x->server->service->metrics, METRICS_HTTP_UNAUTHENTICATED, 1);
+    if (verdict == GUARD_LIMITED) {
+        problem_set_http(&x->problem, CONTACTD_BUSY, 429, "too many failed attempts", "Authorization",
+                         "too many tokens from %s were wrong; wait before the next attempt", address);
+        x->problem.retry_after_ms = GUARD_FAILURE_MS;
+        return false;
+    }
+    x->problem.asks_token = true;
+    if (!sent)
+        return problem_set(&x->problem, CONTACTD_UNAUTHENTICATED, "Authorization",
+                           "the request has no token; expected the header Authorization: Bearer TOKEN, where the list "
+                           "of principals (--principals) has the token's hash");
+    log_audit("a request from %s was refused: its token is not in --principals", address);
+    return problem_set(&x->problem, CONTACTD_UNAUTHENTICATED, "Authorization",
+                       "the token is not one of those in the list of principals (--principals)");
+}
+
+/* Finds out who asks, where that matters. */
+static bool check_principal(exchange *x) {
+    const service *service = x->server->service;
     http_request *request = &x->request;
+    request->who = (identity){.role = ROLE_UNRESTRICTED};
+    http_door door = handler_door(&request->match);
+    bool is_open = door == DOOR_OPEN || (door == DOOR_METRICS && strcmp(service->config->http_metrics, "open") == 0);
+    if (is_open || !guard_has_tokens(service->guard)) return true;
+    char address[64];
+    size_t size;
+    const char *token = access_token(request_header(x, "Authorization"), &size);
+    address_of(x, address);
+    if (!token) return refuse_token(x, GUARD_UNKNOWN, false, address);
+    bool found = guard_find_token(service->guard, token, size, &request->who);
+    guard_verdict verdict = guard_judge(service->guard, address, found ? &request->who : NULL, clock_ns());
+    return verdict == GUARD_ADMITTED || refuse_token(x, verdict, true, address);
+}
+
+/* Acts of operators and admins, and what anyone changes over HTTP but by steps. */
+static void audit(const exchange *x) {
+    const http_request *request = &x->request;
+    if (request->match.method == HTTP_GET || request->match.route == ROUTE_STEP || !request->who.principal) return;
+    if (x->problem.code != CONTACTD_OK && x->problem.code != CONTACTD_FORBIDDEN) return;
+    static const char *const methods[] = {[HTTP_POST] = "POST", [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE"};
+    log_audit("%s (%s) over HTTP: %s %.*s: %s", request->who.name, role_name(request->who.role),
+              methods[request->match.method], (int)strcspn(x->uri, "?"), x->uri,
+              x->problem.code == CONTACTD_OK ? "done" : "refused");
+}
+
+static bool check(exchange *x, const char *method) {
+    const config *config = x->server->service->config;
+    http_request *request = &x->request;
+    access_request access = {
+        .host = request_header(x, "Host"),
+        .origin = request_header(x, "Origin"),
+        .sec_fetch_site = request_header(x, "Sec-Fetch-Site"),
+        .changes = route_method(method) != HTTP_GET,
+        .loopback = x->server->listener.loopback,
+        .names = (const char *const *)config->http_host.items,
+        .n_names = config->http_host.n,
+    };
     char path[512];
     snprintf(path, sizeof path, "%.*s", (int)strcspn(x->uri, "?"), x->uri);
     request->query = x->uri + strcspn(x->uri, "?");
@@ -207,7 +275,9 @@ static bool check(exchange *x, const char *method) {
     if (strcspn(x->uri, "?") >= sizeof path)
         return problem_set_http(&x->problem, CONTACTD_NOT_FOUND, 404, "no such resource", NULL,
                                 "the path is longer than any resource's; /openapi.json lists what there is");
-    if (!route_find(method, path, &request->match, &x->problem) || !check_length(x)) return false;
+    if (!route_find(method, path, &request->match, &x->problem)) return false;
+    access.computes = handler_computes(&request->match);
+    if (!access_check(&access, &x->problem) || !check_principal(x) || !check_length(x)) return false;
     return !handler_takes_body(&request->match) ||
            media_find(request_header(x, "Content-Type"), request->match.route == ROUTE_MESHES, &request->media,
                       &x->problem);
@@ -242,6 +312,7 @@ static enum MHD_Result begin(exchange *x, const char *method) {
 
 static void carry_out(exchange *x) {
     handler_run(x->server->service, &x->request, &x->answer, &x->problem);
+    audit(x);
     x->done = true;
     drop_body(x);
 }
@@ -355,6 +426,13 @@ static bool start_daemon(http_server *server) {
      * connection until it times out. At this number of connections poll costs next to nothing. */
     unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     if (server->listener.ipv6) flags |= MHD_USE_IPv6;
+    if (server->tls) flags |= MHD_USE_TLS;
+    struct MHD_OptionItem encryption[] = {
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)tls_priorities},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls_certificate_callback()},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    struct MHD_OptionItem *more = server->tls ? encryption : &encryption[2];
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET,
         server->listener.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)IO_THREADS, MHD_OPTION_CONNECTION_LIMIT,
@@ -362,8 +440,38 @@ static bool start_daemon(http_server *server) {
         (unsigned)(WATCH_IDLE_NS / 1000000000), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_MEMORY,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
         on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_UNESCAPE_CALLBACK,
-        keep_escapes, NULL, MHD_OPTION_END);
+        keep_escapes, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     return server->daemon != NULL;
+}
+
+/* Opens the certificate, and refuses what other machines could use without being asked who they are. */
+static bool secure(http_server *server, server_error *error) {
+    const config *config = server->service->config;
+    bool cert = config->http_cert[0], key = config->http_key[0];
+    if (cert != key)
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, cert ? "--http-cert" : "--http-key",
+                           cert ? "http-cert" : "http-key", "%s is given without %s; HTTPS needs both",
+                           cert ? "--http-cert" : "--http-key", cert ? "--http-key" : "--http-cert");
+    if (cert && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK) != MHD_YES)
+        return server_fail(error, CONTACTD_UNSUPPORTED, "--http-cert", "http-cert",
+                           "this build of libmicrohttpd has no TLS: install one that was built with GnuTLS");
+    if (cert && !tls_open(&server->tls, config->http_cert, config->http_key, error)) return false;
+    if (server->listener.loopback || config->insecure || (cert && guard_has_tokens(server->service->guard))) {
+        if (!server->listener.loopback && !(cert && guard_has_tokens(server->service->guard)))
+            log_warn("http", "--insecure: http%s://%s can be reached from other machines, %s", cert ? "s" : "",
+                     server->listener.address,
+                     guard_has_tokens(server->service->guard) ? "and tokens are sent in the clear"
+                                                              : "and whoever reaches it may use it");
+        return true;
+    }
+    return server_fail(error, CONTACTD_FORBIDDEN, server->listener.address, "insecure",
+                       "other machines can reach this address: give --http-cert and --http-key, and --principals with "
+                       "tokens (NAME ROLE token=sha256:HASH), listen on 127.0.0.1, or say --insecure if you trust the "
+                       "network");
+}
+
+bool http_server_reload(http_server *server, server_error *error) {
+    return !server || !server->tls || tls_reload(server->tls, error);
 }
 
 bool http_server_start(const service *service, http_server **out, server_error *error) {
@@ -376,12 +484,19 @@ bool http_server_start(const service *service, http_server **out, server_error *
         free(server);
         return false;
     }
+    if (!secure(server, error)) {
+        tls_close(&server->tls);
+        close(server->listener.fd);
+        free(server);
+        return false;
+    }
     server->lanes = lanes_start();
     /* A quarter is left for probes, which come when all others wait for answers. */
     server->watch = watch_start(service->http_connections - service->http_connections / 4);
     if (!server->lanes || !server->watch || !start_daemon(server)) {
         lanes_stop(&server->lanes);
         watch_stop(&server->watch);
+        tls_close(&server->tls);
         close(server->listener.fd);
         free(server);
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "",
@@ -406,6 +521,7 @@ void http_server_stop(http_server **where) {
     if (listening != MHD_INVALID_SOCKET) close(listening); /* ours again, once no thread polls it any more */
     lanes_stop(&server->lanes);
     watch_stop(&server->watch);
+    tls_close(&server->tls);
     free(server);
     *where = NULL;
 }

@@ -38,6 +38,11 @@
     X(CUT_UNFINISHED, "contactd_connections_cut_total", "reason=\"unfinished\"",                                       \
       "Stream connections ended by the server")                                                                        \
     X(CUT_LIMIT, "contactd_connections_cut_total", "reason=\"limit\"", "Stream connections ended by the server")       \
+    X(CUT_UNLISTED, "contactd_connections_cut_total", "reason=\"unlisted\"", "Stream connections ended by the server") \
+    X(STREAM_UNAUTHENTICATED, "contactd_authentication_failures_total", "protocol=\"stream\"",                         \
+      "Attempts with no credential that is listed, or too many of them")                                               \
+    X(HTTP_UNAUTHENTICATED, "contactd_authentication_failures_total", "protocol=\"http\"",                             \
+      "Attempts with no credential that is listed, or too many of them")                                               \
     X(SESSIONS_OPENED, "contactd_sessions_opened_total", "", "Sessions opened")                                        \
     X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
     X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \

@@ -18,6 +18,8 @@ struct mesh_entry { /* guarded by the registry's lock; stays in place while bodi
     ct_mesh_info info;
     uint32_t bodies;
     uint64_t used_ns; /* when it was last asked for */
+    uint32_t *owners; /* [n_owners] principals that registered it */
+    uint32_t n_owners;
 };
 
 /* Brings the entry's bytes, and the sum, up to date: a mesh grows when a method derives something from it. With the
@@ -61,6 +63,7 @@ static void take_out(registry *registry, mesh_entry *entry) {
 static void free_resident(registry *registry, mesh_entry *entry) {
     if (registry->engine) ct_engine_forget_mesh(registry->engine, entry->mesh);
     ct_mesh_release(&entry->mesh);
+    free(entry->owners);
     free(entry);
 }
 
@@ -268,6 +271,48 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
     pthread_mutex_unlock(&registry->lock);
     if (entry) free_resident(registry, entry);
     return entry != NULL;
+}
+
+/* The owner's place in the list; n_owners: it is none. With the lock held. */
+static uint32_t owner_place(const mesh_entry *entry, uint32_t principal) {
+    uint32_t i = 0;
+    while (i < entry->n_owners && entry->owners[i] != principal) i++;
+    return i;
+}
+
+bool registry_own_mesh(registry *registry, uint64_t handle, uint32_t principal, server_error *error) {
+    if (principal == PRINCIPAL_NONE) return true;
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = find(registry, handle, NULL, error);
+    bool is_new = entry && owner_place(entry, principal) == entry->n_owners;
+    uint32_t *grown = is_new ? realloc(entry->owners, (entry->n_owners + 1) * sizeof *grown) : NULL;
+    if (grown) {
+        entry->owners = grown;
+        entry->owners[entry->n_owners++] = principal;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (is_new && !grown) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
+    return entry != NULL;
+}
+
+bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who) {
+    if (role_operates(who->role)) return true;
+    pthread_mutex_lock(&registry->lock);
+    const mesh_entry *entry = find(registry, handle, NULL, NULL);
+    bool may = entry && owner_place(entry, who->principal) < entry->n_owners;
+    pthread_mutex_unlock(&registry->lock);
+    return may;
+}
+
+void registry_disown_mesh(registry *registry, uint64_t handle, uint32_t principal, bool *others) {
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = find(registry, handle, NULL, NULL);
+    *others = entry && entry->n_owners > 1;
+    if (*others) {
+        uint32_t place = owner_place(entry, principal);
+        if (place < entry->n_owners) entry->owners[place] = entry->owners[--entry->n_owners];
+    }
+    pthread_mutex_unlock(&registry->lock);
 }
 
 static int by_handle(const void *a, const void *b) {

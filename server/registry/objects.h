@@ -30,6 +30,7 @@ struct session {
     uint64_t token;             /* [fixed] */
     char client[REGISTRY_NAME]; /* [fixed] */
     uint32_t lease_ms;          /* [fixed] */
+    uint32_t principal;         /* [fixed] */
     atomic_uint_fast64_t heard_ns;
     uint32_t scenes;       /* [registry] that it owns */
     atomic_uint in_flight; /* steps; changed under [scheduler] */
@@ -47,6 +48,7 @@ typedef struct body_use {
 struct scene {
     atomic_uint references;
     uint64_t handle;     /* [fixed] */
+    uint32_t principal;  /* [fixed] who opened it */
     scene_record record; /* [registry] but for owner_name, pending, age_s, idle_s, which are made when it is read */
     session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
     uint64_t opened_ns;  /* [fixed] */
@@ -89,7 +91,8 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
 
 /* Registers a new scene; it takes `engine` over, and a reference to the owner (may be NULL). The caller gets a
  * reference. NULL: LIMIT_EXCEEDED, OUT_OF_MEMORY; engine is the caller's still. */
-scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, server_error *error);
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, uint32_t principal,
+                 server_error *error);
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
 void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);

@@ -17,6 +17,7 @@
 
 #include "gpu/include/contact.h"
 #include "server/error.h"
+#include "server/guard/identity.h"
 #include "server/metrics/metrics.h"
 
 #define REGISTRY_NAME 64 /* bytes of a name with its NUL; longer ones are cut */
@@ -62,6 +63,12 @@ bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, m
                         server_error *error);
 /* Frees its memory, here and on devices. CONFLICT while bodies use it. */
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
+/* A mesh belongs to the principals that registered it. PRINCIPAL_NONE: nothing to note. False: it is gone again. */
+bool registry_own_mesh(registry *registry, uint64_t handle, uint32_t principal, server_error *error);
+/* Whether it may be seen and used: by those it belongs to, and by operators and admins. */
+bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who);
+/* For a principal that leaves it: *others tells whether it still belongs to others, and so must stay. */
+void registry_disown_mesh(registry *registry, uint64_t handle, uint32_t principal, bool *others);
 /* In rising order of handle. *out is freed with free(); NULL and 0 if there are none. False: OUT_OF_MEMORY. */
 bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, server_error *error);
 
@@ -76,14 +83,19 @@ typedef struct session_record {
     double idle_s; /* since it was last heard */
     uint32_t scenes;
     uint32_t in_flight;
+    uint32_t principal;
 } session_record;
 
 /* lease_ms 0: the default. At max_sessions one that holds no scene and was not heard for a second makes room; if there
  * is none, LIMIT_EXCEEDED. */
 bool registry_open_session(registry *registry, const char *client, uint32_t lease_ms, session_record *out,
                            server_error *error);
+/* A session is its principal's from now on: before its token is told to anyone. */
+void registry_bind_session(registry *registry, uint64_t token, uint32_t principal);
 /* Notes that the session was heard. STATE_LOST if there is none of that token. */
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
+/* The same; another principal's session counts as none. */
+bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error);
 bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error);
 
 /* ---- scenes: opened, changed and stepped through the scheduler (schedule.h), read here ---- */
@@ -98,7 +110,8 @@ typedef struct scene_record {
     uint64_t device_bytes; /* of them, memory of a device that has its own */
     uint64_t owner;        /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
     char owner_name[REGISTRY_NAME];
-    uint32_t pending; /* commands waiting or running */
+    uint32_t principal; /* who opened it */
+    uint32_t pending;   /* commands waiting or running */
 
     /* Statistics since it was opened, and of the last step. Times in seconds. */
     uint64_t steps;    /* answered with a result */
@@ -115,6 +128,8 @@ typedef struct scene_record {
     double idle_s; /* since the last step ended; since opened if there was none */
 } scene_record;
 
+/* Whether it may be looked at, configured and photographed: by whose it is, and by operators and admins. */
+bool scene_is_visible(const scene_record *scene, const identity *who);
 bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error);
 /* How long the last steps took that were answered with a result, from submission to result, in s and no order. */
 #define REGISTRY_RECENT 128

@@ -7,7 +7,8 @@
 #include "server/clock.h"
 #include "server/registry/internal.h"
 
-scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, server_error *error) {
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, uint32_t principal,
+                 server_error *error) {
     scene *scene = calloc(1, sizeof *scene);
     if (!scene) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no memory for a scene");
@@ -15,6 +16,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     }
     atomic_init(&scene->references, 2); /* the table's and the caller's */
     registry_copy_name(scene->record.name, name);
+    scene->principal = scene->record.principal = principal;
     ct_scene_get_settings(engine, &scene->record.settings);
     ct_scene_get_running(engine, &scene->record.running);
     scene->record.bytes = ct_scene_bytes(engine);
@@ -118,6 +120,10 @@ void scene_get_record(registry *registry, scene *scene, scene_record *out) {
     pthread_mutex_lock(&registry->lock);
     fill_record(scene, now, out);
     pthread_mutex_unlock(&registry->lock);
+}
+
+bool scene_is_visible(const scene_record *scene, const identity *who) {
+    return role_operates(who->role) || scene->principal == who->principal;
 }
 
 bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error) {

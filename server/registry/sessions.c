@@ -67,6 +67,7 @@ static void fill_record(const session *session, uint64_t now_ns, session_record 
     out->idle_s = now_ns > heard ? (double)(now_ns - heard) * 1e-9 : 0;
     out->scenes = session->scenes;
     out->in_flight = atomic_load(&session->in_flight);
+    out->principal = session->principal;
 }
 
 /* Makes room for one more: of the sessions that hold no scene and wait for nothing, the one unheard the longest goes.
@@ -138,12 +139,29 @@ static session *find(const registry *registry, uint64_t token, server_error *err
     return session;
 }
 
-bool registry_touch_session(registry *registry, uint64_t token, server_error *error) {
+void registry_bind_session(registry *registry, uint64_t token, uint32_t principal) {
     pthread_mutex_lock(&registry->lock);
-    session *session = find(registry, token, error);
+    session *session = find(registry, token, NULL);
+    if (session) session->principal = principal;
+    pthread_mutex_unlock(&registry->lock);
+}
+
+static bool touch(registry *registry, uint64_t token, const uint32_t *principal, server_error *error) {
+    pthread_mutex_lock(&registry->lock);
+    session *session = find(registry, token, NULL);
+    if (session && principal && session->principal != *principal) session = NULL;
     if (session) atomic_store_explicit(&session->heard_ns, clock_ns(), memory_order_relaxed);
+    if (!session) find(registry, 0, error);
     pthread_mutex_unlock(&registry->lock);
     return session != NULL;
+}
+
+bool registry_touch_session(registry *registry, uint64_t token, server_error *error) {
+    return touch(registry, token, NULL, error);
+}
+
+bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error) {
+    return touch(registry, token, &principal, error);
 }
 
 session *session_acquire(registry *registry, uint64_t token, server_error *error) {

@@ -50,7 +50,8 @@ bool command_open(scheduler *scheduler, command *command) {
     if (ct_scene_create(scheduler->engine, &settings, &engine, &cause) != CT_OK) {
         server_fail_engine(&command->error, "scene", &cause);
     } else {
-        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, &command->error);
+        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, command->who.principal,
+                          &command->error);
         if (!scene) ct_scene_destroy(&engine);
     }
     session_release(&owner);

@@ -222,10 +222,35 @@ __attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *sche
     return SUBMIT_REFUSED;
 }
 
+/* Whether the role has commands of the kind, whatever scene they are for. */
+static bool has_role(command *command) {
+    bool looks =
+        command->kind == COMMAND_CONFIGURE || command->kind == COMMAND_LIST_BODIES || command->kind == COMMAND_SNAPSHOT;
+    if (command->internal || looks || role_simulates(command->who.role)) return true;
+    return server_fail(&command->error, CONTACTD_FORBIDDEN, "principal", "role",
+                       "%s has the role %s, which looks and configures; opening, changing, stepping and closing scenes "
+                       "takes the role simulator or admin",
+                       command->who.name, role_name(command->who.role));
+}
+
+static bool may_use_mesh(scheduler *scheduler, command *command, const mesh_record *mesh) {
+    if (registry_may_use_mesh(scheduler->registry, mesh->handle, &command->who)) return true;
+    char object[96];
+    snprintf(object, sizeof object, "mesh %" PRIu64, mesh->handle);
+    return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "mesh",
+                       "the mesh was registered by other principals only: register it as %s too", command->who.name);
+}
+
 static bool may_touch(const scheduler *scheduler, command *command) {
     const scene *scene = command->target;
     char object[96];
     command_object(command, object);
+    if (!role_operates(command->who.role) && scene->principal != command->who.principal) {
+        return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
+                           "the scene belongs to another principal than %s, who is a simulator: open a scene of your "
+                           "own",
+                           command->who.name);
+    }
     if (scene->closing) {
         return server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
                            "the scene was closed: open another one");
@@ -438,11 +463,14 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->submitted_ns = clock_ns();
     if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;
+    if (!has_role(command)) return SUBMIT_REFUSED;
     if (command->kind == COMMAND_ADD_BODY) { /* whether there is such a mesh is told when it runs */
         mesh_record mesh;
         server_error unknown = {0};
-        if (registry_find_mesh(scheduler->registry, command->in.add_body.mesh, NULL, &mesh, NULL, &unknown))
+        if (registry_find_mesh(scheduler->registry, command->in.add_body.mesh, NULL, &mesh, NULL, &unknown)) {
+            if (!may_use_mesh(scheduler, command, &mesh)) return SUBMIT_REFUSED;
             command->triangles = mesh.info.triangles;
+        }
     }
     if (command->kind == COMMAND_OPEN) {
         return !is_draining(scheduler, command) && command_open(scheduler, command) ? SUBMIT_DONE : SUBMIT_REFUSED;

@@ -32,6 +32,9 @@
  *
  * A scene opened over HTTP has no owner until a session adds a body or steps it. Only the owner may add or remove
  * bodies, step and close; everyone may configure and look (an operator's tools do); HTTP (SESSION_NONE) may do all.
+ *
+ * On top of that, a command's identity must have the right (guard/identity.h): a simulator touches its principal's own
+ * scenes and meshes alone, an operator configures, looks and takes pictures, but neither opens nor steps nor closes.
  */
 #ifndef SERVER_SCHEDULE_H
 #define SERVER_SCHEDULE_H
@@ -43,6 +46,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/include/snapshot.h"
 #include "server/error.h"
+#include "server/guard/identity.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/registry.h"
 
@@ -121,6 +125,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
                     done */
     command_kind kind;
     uint64_t session;     /* who asks, or SESSION_NONE */
+    identity who;         /* on whose behalf */
     uint64_t scene;       /* but for OPEN */
     uint64_t received_ns; /* of clock_ns(), when its message came; 0: when it is submitted */
     uint64_t deadline_ns; /* of clock_ns(); 0: none */

@@ -33,13 +33,18 @@ static void handle_hello(stream *stream, request *request) {
     } else if (stream_is_draining(stream)) {
         server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
     } else {
-        registry_open_session(stream->service->registry, hello->client, hello->lease_ms, &session, &error);
+        if (registry_open_session(stream->service->registry, hello->client, hello->lease_ms, &session, &error))
+            registry_bind_session(stream->service->registry, session.token, request->who.principal);
     }
     if (error.code != CONTACTD_OK) {
         refuse(stream, request, &error);
         return;
     }
-    log_info("stream", "client \"%s\" opened a session", session.client);
+    if (request->who.principal)
+        log_info("stream", "client \"%s\" of %s (%s) opened a session", session.client, request->who.name,
+                 role_name(request->who.role));
+    else
+        log_info("stream", "client \"%s\" opened a session", session.client);
     peer_note_session(request->peer);
     reply_welcome(stream, request, &session);
     stream_free_request(request);
@@ -53,12 +58,30 @@ static bool check_session(stream *stream, const request *request, server_error *
                            ": say Hello, register meshes and open scenes again",
                            message->epoch, stream->service->epoch);
     }
-    if (!registry_touch_session(stream->service->registry, message->session, error)) return false;
+    if (!registry_touch_session_of(stream->service->registry, message->session, request->who.principal, error))
+        return false;
     peer_note_session(request->peer);
     return true;
 }
 
 /* ---- meshes ---- */
+
+/* Whether the principal's role has meshes of its own. */
+static bool may_register(const request *request, server_error *error) {
+    if (role_simulates(request->who.role)) return true;
+    return server_fail(error, CONTACTD_FORBIDDEN, "principal", "role",
+                       "%s has the role %s; registering and removing meshes takes the role simulator or admin",
+                       request->who.name, role_name(request->who.role));
+}
+
+/* Meshes of other principals are not there for a simulator. */
+static bool may_use_mesh(stream *stream, const request *request, uint64_t handle, server_error *error) {
+    if (registry_may_use_mesh(stream->service->registry, handle, &request->who)) return true;
+    char object[96];
+    snprintf(object, sizeof object, "mesh %" PRIu64, handle);
+    return server_fail(error, CONTACTD_FORBIDDEN, object, "mesh",
+                       "the mesh was registered by other principals only: register it as %s too", request->who.name);
+}
 
 static void register_mesh(void *argument) { /* on a helper thread */
     request *request = argument;
@@ -72,6 +95,8 @@ static void register_mesh(void *argument) { /* on a helper thread */
         registry_register_arrays(registry, in->vertices.data, dtype, in->vertices.count / 3, in->triangles.data,
                                  in->triangles.count / 3, in->name, &request->mesh, &request->error);
     }
+    if (request->error.code == CONTACTD_OK)
+        registry_own_mesh(registry, request->mesh.handle, request->who.principal, &request->error);
     stream_finished(request);
 }
 
@@ -80,6 +105,8 @@ static void handle_register_mesh(stream *stream, request *request) {
     request->error = error;
     if (stream_is_draining(stream)) {
         server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    } else if (!may_register(request, &error)) {
+        /* said */
     } else if (!jobs_add(stream->jobs, register_mesh, request)) {
         server_fail(&error, CONTACTD_BUSY, "mesh", "", "as many meshes as may wait are waiting to be read");
         error.retry_after_ms = 100;
@@ -100,6 +127,10 @@ static bool get_mesh(stream *stream, request *request, server_error *error) {
                             error)) {
         return false;
     }
+    if (!may_use_mesh(stream, request, record.handle, error)) {
+        ct_mesh_release(&mesh);
+        return false;
+    }
     if (mesh) {
         reply_geometry(stream, request, &record, mesh);
     } else {
@@ -113,14 +144,34 @@ static bool list_meshes(stream *stream, request *request, server_error *error) {
     mesh_record *records;
     size_t n;
     if (!registry_list_meshes(stream->service->registry, &records, &n, error)) return false;
+    size_t all = n;
+    n = 0;
+    for (size_t i = 0; i < all; i++) {
+        if (registry_may_use_mesh(stream->service->registry, records[i].handle, &request->who))
+            records[n++] = records[i];
+    }
     reply_meshes(stream, request, records, n);
     free(records);
     return true;
 }
 
+/* What changes the server or what is others'. Without principals everyone may, and everyone does. */
+static void audit(const identity *who, const char *act, uint64_t number) {
+    if (who->principal) log_audit("%s (%s) %s %" PRIu64, who->name, role_name(who->role), act, number);
+}
+
 static bool remove_mesh(stream *stream, request *request, server_error *error) {
     const wire_remove_mesh *in = &request->message.u.remove_mesh;
-    if (!registry_remove_mesh(stream->service->registry, in->mesh, in->hash, error)) return false;
+    registry *registry = stream->service->registry;
+    mesh_record record;
+    if (!may_register(request, error) || !registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error) ||
+        !may_use_mesh(stream, request, record.handle, error))
+        return false;
+    bool others = false;
+    if (!role_administers(request->who.role))
+        registry_disown_mesh(registry, record.handle, request->who.principal, &others);
+    if (!others && !registry_remove_mesh(registry, record.handle, NULL, error)) return false;
+    if (role_administers(request->who.role)) audit(&request->who, "removed mesh", record.handle);
     reply(stream, request, WIRE_DONE, &(wire_message){0});
     return true;
 }
@@ -129,7 +180,14 @@ static bool remove_mesh(stream *stream, request *request, server_error *error) {
 
 static bool get_scene(stream *stream, request *request, server_error *error) {
     scene_record record;
-    if (!registry_scene(stream->service->registry, request->message.u.get_scene.scene, &record, error)) return false;
+    uint64_t scene = request->message.u.get_scene.scene;
+    if (!registry_scene(stream->service->registry, scene, &record, error)) return false;
+    if (!scene_is_visible(&record, &request->who)) {
+        char object[96];
+        snprintf(object, sizeof object, "scene %" PRIu64, scene);
+        return server_fail(error, CONTACTD_FORBIDDEN, object, "scene", "the scene belongs to another principal than %s",
+                           request->who.name);
+    }
     reply_scene(stream, request, &record);
     return true;
 }
@@ -138,6 +196,11 @@ static bool list_scenes(stream *stream, request *request, server_error *error) {
     scene_record *records;
     size_t n;
     if (!registry_list_scenes(stream->service->registry, &records, &n, error)) return false;
+    size_t all = n;
+    n = 0;
+    for (size_t i = 0; i < all; i++) {
+        if (scene_is_visible(&records[i], &request->who)) records[n++] = records[i];
+    }
     reply_scenes(stream, request, records, n);
     free(records);
     return true;
@@ -303,6 +366,7 @@ static bool fill_command(request *request, server_error *error) {
     command *command = &request->command;
     memset(command, 0, sizeof *command);
     command->session = message->session;
+    command->who = request->who;
     command->context = request;
     command->done = command_done;
     switch (message->type) {
@@ -507,6 +571,8 @@ static void answer_command(stream *stream, request *request) {
     if (command->kind == COMMAND_SNAPSHOT) {
         reply_picture(stream, request);
     } else if (command->kind == COMMAND_OPEN || command->kind == COMMAND_CONFIGURE) {
+        bool is_others = command->out.scene.principal != request->who.principal;
+        if (command->kind == COMMAND_CONFIGURE && is_others) audit(&request->who, "configured scene", command->scene);
         reply_scene(stream, request, &command->out.scene);
     } else if (command->kind == COMMAND_ADD_BODY) {
         wire_message added = {.u.body_added = {command->scene, command->out.body}};

@@ -11,6 +11,7 @@
 
 #include "proto/codec.h"
 #include "proto/courier.h"
+#include "proto/keyfile.h"
 #include "proto/spin.h"
 #include "server/memory.h"
 #include "server/picture.h"
@@ -18,6 +19,7 @@
 #include "server/stream/jobs.h"
 #include "server/stream/peers.h"
 #include "server/stream/stream.h"
+#include "server/stream/zap.h"
 
 /* Owns what the frames of an answer lie in, until ZeroMQ has let go of the last of them. Its bytes count as unread by
  * the client for as long. */
@@ -39,6 +41,7 @@ typedef struct request {
     stream *stream;
     zmq_msg_t client; /* the routing id */
     peer *peer;       /* the connection that it came from */
+    identity who;
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
     wire_frame views[1 + WIRE_MAX_FRAMES];
     size_t n_frames;
@@ -75,6 +78,10 @@ struct stream {
     bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
     jobs *jobs;
     peers *peers;
+    bool has_key; /* tcp endpoints speak CURVE */
+    char secret_key[KEYFILE_KEY + 1];
+    zap *zap;                  /* NULL: nobody is asked who he is */
+    uint32_t guard_generation; /* of the list by which the connections were last identified */
     memory_trimmer trimmer;
     bool is_drained; /* the socket had no message left at the last look */
 

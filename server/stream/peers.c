@@ -42,7 +42,9 @@ enum {
 #define SMALL_ANSWER 65536
 /* Bytes that a connection sends outside of messages: the handshake, then heartbeats. */
 #define HANDSHAKE_BYTES       4096
-#define HEARTBEAT_BYTES_PER_S 64
+#define HEARTBEAT_BYTES_PER_S 128 /* encrypted ones too */
+/* CURVE adds to each frame: the command's name (8), a nonce (8), the frame's flags (1) and an authenticator (16). */
+#define CURVE_BYTES 33
 
 struct peer {
     atomic_uint references;
@@ -52,6 +54,10 @@ struct peer {
     bool is_attached; /* in peers->by_fd */
     bool is_cut;
     bool has_session;
+    bool is_identified;
+    uint32_t generation; /* of the guard's list, when it was identified */
+    identity who;
+    char credential[64];
     bool is_refused; /* it got BUSY since it had last read everything */
     uint64_t cookie;
     uint64_t id_hash; /* of the routing id; 0: no message has come yet */
@@ -299,7 +305,31 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
     return peer_retain(peer);
 }
 
+const identity *peer_identify(peer *peer, guard *guard, const char *credential) {
+    uint32_t generation = guard_generation(guard);
+    if (peer->is_identified && peer->generation == generation) return &peer->who;
+    if (!peer->is_identified) snprintf(peer->credential, sizeof peer->credential, "%s", credential ? credential : "");
+    peer->is_identified = true;
+    peer->generation = generation;
+    if (!peer->credential[0]) {
+        peer->who = (identity){.role = ROLE_UNRESTRICTED};
+        return &peer->who;
+    }
+    if (guard_find(guard, peer->credential, &peer->who)) return &peer->who;
+    peer->is_identified = false;
+    cut(peer->peers, peer, METRICS_CUT_UNLISTED, "its credential is no longer in --principals");
+    return NULL;
+}
+
+void peers_identify_again(peers *peers, guard *guard) {
+    for (size_t fd = 0; fd < peers->n_fd; fd++) {
+        peer *peer = peers->by_fd[fd];
+        if (peer && peer->is_identified && !peer->is_cut) peer_identify(peer, guard, NULL);
+    }
+}
+
 void peer_note_frame(peer *peer, size_t bytes) {
+    if (peer->is_tcp && peer->peers->limits.is_encrypted) bytes += CURVE_BYTES;
     peer->received += bytes + (bytes > 255 ? 9 : 2); /* ZMTP: a flag, and a length of 8 bytes or of 1 */
 }
 

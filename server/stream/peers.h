@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/guard/guard.h"
 #include "server/metrics/metrics.h"
 
 typedef struct peers peers;
@@ -31,6 +32,7 @@ typedef struct peers_limits {
     uint64_t unread;            /* bytes of all together */
     uint64_t max_message; /* a connection may have twice this unfinished, all together UNFINISHED_MESSAGES times */
     uint32_t connections;
+    bool is_encrypted; /* over TCP, by CURVE */
 } peers_limits;
 
 /* context and socket are ZeroMQ's; the socket has no connection yet. NULL: ZeroMQ's or the system's error is in errno.
@@ -47,6 +49,13 @@ void peers_note_changes(peers *peers);
 peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size);
 void peer_release(peer **peer); /* any thread; NULL inside is allowed */
 peer *peer_retain(peer *peer);  /* any thread */
+
+/* Who the connection belongs to. credential: as guard_find takes it; NULL or empty: none is asked for there. Looked up
+ * when the first message comes, and again when the guard's list was read anew. NULL: it is not listed any more, and the
+ * connection is cut. */
+const identity *peer_identify(peer *peer, guard *guard, const char *credential);
+/* Cuts the connections of those that the list, read anew, does not name any more. */
+void peers_identify_again(peers *peers, guard *guard);
 
 /* A frame of a complete message was received. */
 void peer_note_frame(peer *peer, size_t bytes);

@@ -371,6 +371,7 @@ void reply_status(stream *stream, request *request) {
                                 .devices = devices,
                                 .n_devices = (uint32_t)status.n_devices,
                                 .auto_method = ct_method_name(ct_engine_auto_method(service->engine)),
+                                .insecure = service->config->insecure,
                             }};
     message.u.status.n_methods = list_methods(service, message.u.status.methods);
     reply(stream, request, WIRE_STATUS, &message);

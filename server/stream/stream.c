@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -169,6 +170,16 @@ static peer *find_peer(stream *stream, request *request, zmq_msg_t *part) {
     return peers_find(stream->peers, fd, zmq_msg_data(&request->client), zmq_msg_size(&request->client));
 }
 
+/* By the message's first part. False: it is not to be answered. */
+static bool identify(stream *stream, request *request, zmq_msg_t *part) {
+    request->peer = find_peer(stream, request, part);
+    if (!request->peer) return false;
+    const char *credential = stream->zap ? zmq_msg_gets(part, "User-Id") : NULL;
+    const identity *who = peer_identify(request->peer, stream->service->guard, credential);
+    if (who) request->who = *who;
+    return who != NULL;
+}
+
 /* Receives one message whole. False: there is none. */
 static bool receive(stream *stream) {
     const config *config = stream->service->config;
@@ -180,7 +191,7 @@ static bool receive(stream *stream) {
     }
     request->received_ns = clock_ns();
     size_t frames = 0, bytes = 0;
-    bool too_large = false;
+    bool too_large = false, is_known = false;
     while (more(stream)) {
         zmq_msg_t part;
         zmq_msg_init(&part);
@@ -188,7 +199,7 @@ static bool receive(stream *stream) {
             zmq_msg_close(&part);
             break;
         }
-        if (frames == 0) request->peer = find_peer(stream, request, &part);
+        if (frames == 0) is_known = identify(stream, request, &part);
         frames++;
         bytes += zmq_msg_size(&part);
         if (request->peer) peer_note_frame(request->peer, zmq_msg_size(&part));
@@ -206,7 +217,7 @@ static bool receive(stream *stream) {
     stream_charge_request(request, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_IN, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_REQUESTS, 1);
-    if (!request->peer) { /* no memory, or nothing came with the routing id: not to be answered */
+    if (!is_known) { /* no memory, nothing came with the routing id, or its key is not listed any more */
         stream_free_request(request);
     } else if (too_large) {
         refuse_size(stream, request, frames, bytes);
@@ -235,6 +246,11 @@ static uint64_t tend(stream *stream, uint64_t now, uint64_t *reap_at) {
         trim_memory(stream, now);
         metrics_set(stream->service->metrics, METRICS_GAUGE_UNREAD_BYTES, (double)peers_unread_bytes(stream->peers));
         *reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);
+    }
+    uint32_t generation = guard_generation(stream->service->guard);
+    if (generation != stream->guard_generation) {
+        stream->guard_generation = generation;
+        peers_identify_again(stream->peers, stream->service->guard);
     }
     uint64_t watch_at = peers_watch(stream->peers, now, stream->is_drained);
     return watch_at < *reap_at ? watch_at : *reap_at;
@@ -354,15 +370,50 @@ static bool is_loopback(const char *endpoint) {
     return false;
 }
 
+/* For the next endpoint: over tcp the client's key is asked for, over ipc its user, where the list has any. */
+static bool set_mechanism(stream *stream, bool ipc) {
+    void *socket = stream->socket;
+    const guard *guard = stream->service->guard;
+    bool curve = !ipc && stream->has_key;
+    const char *domain = curve ? ZAP_DOMAIN_KEY : ipc && guard_has_uids(guard) ? ZAP_DOMAIN_UID : ZAP_DOMAIN_OPEN;
+    if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &(int){curve}, sizeof(int)) != 0) return false;
+    if (curve && zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, stream->secret_key, KEYFILE_KEY + 1) != 0) return false;
+    return !stream->zap || zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) == 0;
+}
+
+/* 0, or the cause. Only the server's own user may connect to an ipc socket, unless the list of principals names users:
+ * then the file lets everyone ask, and the list decides. No other thread makes files yet. */
+static int bind_socket(stream *stream, const char *endpoint, bool ipc) {
+    mode_t before = ipc ? umask(guard_has_uids(stream->service->guard) ? 0111 : 0177) : 0;
+    int cause = zmq_bind(stream->socket, endpoint) != 0 ? zmq_errno() : 0;
+    if (ipc) umask(before);
+    return cause;
+}
+
+/* Before anything is bound. */
+static bool check_exposure(const stream *stream, const char *endpoint, server_error *error) {
+    const service *service = stream->service;
+    if (is_loopback(endpoint) || service->config->insecure || stream->has_key) return true;
+    return server_fail(
+        error, CONTACTD_FORBIDDEN, endpoint, "insecure",
+        "other machines can reach this address, and nothing asks who they are: give --stream-key (made by "
+        "contactctl keys new) and --principals with the clients' keys, listen on 127.0.0.1, or say "
+        "--insecure if you trust the network");
+}
+
 static bool bind_one(stream *stream, const char *endpoint, char bound[256], server_error *error) {
     bool ipc = strncmp(endpoint, "ipc://", 6) == 0;
     if (!ipc && strncmp(endpoint, "tcp://", 6) != 0) {
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream",
                            "an endpoint is tcp://HOST:PORT or ipc://PATH");
     }
+    if (!check_exposure(stream, endpoint, error)) return false;
     int ipv6 = strchr(endpoint, '[') != NULL; /* else IPv4 addresses would be shown mapped into IPv6 */
     zmq_setsockopt(stream->socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
-    int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : zmq_bind(stream->socket, endpoint) != 0 ? errno : 0;
+    if (!set_mechanism(stream, ipc))
+        return server_fail(error, CONTACTD_INTERNAL, endpoint, "stream-key", "CURVE cannot be set up: %s",
+                           zmq_strerror(zmq_errno()));
+    int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : bind_socket(stream, endpoint, ipc);
     if (cause) {
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream", "cannot listen here: %s%s",
                            zmq_strerror(cause),
@@ -370,8 +421,9 @@ static bool bind_one(stream *stream, const char *endpoint, char bound[256], serv
     }
     size_t size = 256;
     if (zmq_getsockopt(stream->socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0) snprintf(bound, 256, "%s", endpoint);
-    if (!is_loopback(endpoint)) {
-        log_warn("stream", "%s can be reached from other machines, and whoever reaches it may use it", bound);
+    if (!is_loopback(endpoint) && !stream->has_key) {
+        log_warn("stream", "--insecure: %s can be reached from other machines, and whoever reaches it may use it",
+                 bound);
     }
     return true;
 }
@@ -390,6 +442,8 @@ static void free_stream(stream *stream) {
         destroy_request(stream->spare);
         stream->spare = next;
     }
+    if (stream->context && stream->zap) zmq_ctx_shutdown(stream->context);
+    zap_stop(&stream->zap);
     if (stream->context) zmq_ctx_term(stream->context); /* ends when all is sent, or linger has passed */
     wire_encoder_free(&stream->encoder);
     free(stream->contacts);
@@ -406,8 +460,30 @@ static bool start_peers(stream *stream) {
         .max_message = service->config->max_message,
         .connections = service->stream_connections,
     };
+    limits.is_encrypted = stream->has_key;
     stream->peers = peers_new(&limits, stream->context, stream->socket, service->metrics);
     return stream->peers != NULL;
+}
+
+/* The server's own key, and the thread that looks clients up. */
+static bool start_zap(stream *stream, server_error *error) {
+    const service *service = stream->service;
+    const char *path = service->config->stream_key;
+    char message[480];
+    if (path[0] && !keyfile_read(path, "secret", stream->secret_key, message, sizeof message))
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, "--stream-key", "stream-key", "%s", message);
+    stream->has_key = path[0] != 0;
+    if (stream->has_key && !guard_has_keys(service->guard))
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, "--stream-key", "stream-key",
+                           "nobody could connect: --principals names no client's key (NAME ROLE key=PUBLIC_KEY)");
+    if (stream->has_key && !zmq_has("curve"))
+        return server_fail(error, CONTACTD_UNSUPPORTED, "--stream-key", "stream-key",
+                           "this build of ZeroMQ has no CURVE: install one that was built with libsodium");
+    if (!stream->has_key && !guard_has_uids(service->guard)) return true;
+    stream->zap = zap_start(stream->context, service->guard, service->metrics);
+    if (stream->zap) return true;
+    return server_fail(error, CONTACTD_INTERNAL, "stream", "", "its thread that admits clients cannot be started: %s",
+                       zmq_strerror(zmq_errno()));
 }
 
 stream *stream_start(const service *service, server_error *error) {
@@ -426,8 +502,9 @@ stream *stream_start(const service *service, server_error *error) {
     stream->context = zmq_ctx_new();
     stream->socket = stream->context ? zmq_socket(stream->context, ZMQ_ROUTER) : NULL;
     bool good = stream->wake_fd >= 0 && stream->encoder && stream->socket && set_options(stream);
+    if (good && !start_zap(stream, error)) good = false;
     if (good) good = start_peers(stream);
-    if (!good) {
+    if (!good) { /* keeps what start_zap said */
         server_fail(error, CONTACTD_INTERNAL, "stream", "", "the socket cannot be set up: %s", zmq_strerror(errno));
     }
     good = good && bind_all(stream, error);

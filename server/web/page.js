@@ -171,7 +171,7 @@ async function drawPicture() {
   byId("picture-note").textContent = "drawing";
   let note = "Red, green and blue: ends of rays along x, y and z.";
   try {
-    const answer = await fetch(`v1/scenes/${scene}/snapshot.png?width=800&height=600`, { cache: "no-store" });
+    const answer = await ask(`v1/scenes/${scene}/snapshot.png?width=800&height=600`);
     if (!answer.ok) throw new Error((await answer.json()).detail);
     const file = await answer.blob();
     const url = await new Promise((resolve) => {
@@ -200,15 +200,34 @@ function showMeshes(meshes) {
   ]), [2, 3, 4, 5, 6], "no meshes are registered");
 }
 
+// Where the server asks for a token, it is kept for this tab alone.
+async function ask(path) {
+  const token = sessionStorage.getItem("token");
+  const answer = await fetch(path, { cache: "no-store", headers: token ? { Authorization: `Bearer ${token}` } : {} });
+  if (answer.status === 401) {
+    sessionStorage.removeItem("token");
+    byId("login").hidden = false;
+  }
+  return answer;
+}
+
+function login(event) {
+  event.preventDefault();
+  sessionStorage.setItem("token", byId("token").value.trim());
+  byId("token").value = "";
+  byId("login").hidden = true;
+  refresh();
+}
+
 async function get(path, kind = "json") {
-  const answer = await fetch(path, { cache: "no-store" });
+  const answer = await ask(path);
   if (!answer.ok) throw Object.assign(new Error(`${path}: ${answer.status}`), { status: answer.status });
   return answer[kind]();
 }
 
 let running = false;
 async function refresh() {
-  if (running) return;
+  if (running || !byId("login").hidden) return;
   running = true;
   try {
     const [status, scenes, meshes, metrics] = await Promise.all([
@@ -232,7 +251,8 @@ async function refresh() {
     showDetail(stats);
     before = { at: now, steps: status.steps, scenes: new Map(scenes.scenes.map((s) => [s.id, s.steps])) };
   } catch (error) {
-    byId("state").textContent = `no answer from the server (${error.message})`;
+    byId("state").textContent = error.status === 401 ? "the server asks for a token"
+      : `no answer from the server (${error.message})`;
     byId("state").className = "state bad";
     before = null;
   } finally {
@@ -241,6 +261,7 @@ async function refresh() {
 }
 
 byId("draw").addEventListener("click", drawPicture);
+byId("login").addEventListener("submit", login);
 setInterval(() => { if (!document.hidden && !byId("pause").checked) refresh(); }, PERIOD_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 refresh();

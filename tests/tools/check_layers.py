@@ -19,7 +19,8 @@ TOPS = ("gpu", "server", "proto", "client_c")
 DOOR = "gpu/include/*.h"
 GROUND = [DOOR, "gpu/base/*"]
 STAGE = GROUND + ["gpu/mesh/*"]
-SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*", "server/*.h"]
+SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*",
+               "server/guard/*", "server/*.h"]
 
 LISTS = ["proto/errors.h", "proto/warnings.h"]  # of codes, which contactd.h includes
 
@@ -57,10 +58,12 @@ DEVICES = [
 ]
 # (pattern of an outside header's path, where it may be used)
 LIBRARIES = [
-    ("**/zmq*.h", ["server/stream/*", "client_c/*"]),
+    ("**/zmq*.h", ["server/stream/*", "client_c/*", "client_c/ctl/keys.c"]),
     ("**/flatbuffers/**", ["proto/*"]),
     ("**/contactd_generated.h", ["proto/*"]),
     ("**/jansson*.h", ["server/http/*"]),
+    ("**/sodium*.h", ["server/guard/*", "client_c/ctl/*"]),
+    ("**/gnutls/**", ["server/http/tls.c"]),
     ("**/microhttpd*.h", ["server/http/*"]),
     ("**/cuda*.h", ["**.cu", "**.cuh"]),
     ("**/png*.h", ["gpu/picture/*_png.c"]),

@@ -104,6 +104,49 @@ static void test_units(void **state) {
     config_free(&config);
 }
 
+static void test_switches(void **state) {
+    (void)state;
+    config config;
+    assert_int_equal(load(&config, ARGS(NULL), ENV(NULL)), CONFIG_RUN);
+    assert_false(config.insecure);
+    config_free(&config);
+    assert_int_equal(load(&config, ARGS("--insecure", "--queue", "7", NULL), ENV(NULL)), CONFIG_RUN);
+    assert_true(config.insecure);
+    assert_int_equal(config.queue, 7);
+    config_free(&config);
+    assert_int_equal(load(&config, ARGS("--insecure=no", NULL), ENV("CONTACTD_INSECURE=yes", NULL)), CONFIG_RUN);
+    assert_false(config.insecure);
+    config_free(&config);
+}
+
+/* What clients, tests and Kubernetes put into the environment is not the server's business. */
+static void test_variables_of_others(void **state) {
+    (void)state;
+    config config;
+    assert_int_equal(load(&config, ARGS(NULL),
+                          ENV("CONTACTD_SERVER=tcp://a:1", "CONTACTD_SERVER_KEY=x", "CONTACTD_CLIENT_KEY=x",
+                              "CONTACTD_MESHES=/m", "CONTACTD_SERVICE_HOST=10.0.0.1", "CONTACTD_PORT=tcp://10.0.0.1:1",
+                              "CONTACTD_PORT_5555_TCP_ADDR=10.0.0.1", "CONTACTD_", NULL)),
+                     CONFIG_RUN);
+    config_free(&config);
+}
+
+static void test_comments_behind_values(void **state) {
+    (void)state;
+    config config;
+    char *path = write_file("queue = 7\nlog-file = /tmp/a # where it goes\n");
+    assert_int_equal(load(&config, ARGS("--config", path, NULL), ENV(NULL)), CONFIG_INVALID);
+    assert_non_null(strstr(message, ":2"));
+    assert_non_null(strstr(message, "comment"));
+    unlink(path);
+    path = write_file("log-file = /tmp/a#1\nhttp-host =\n");
+    assert_int_equal(load(&config, ARGS("--config", path, NULL), ENV(NULL)), CONFIG_RUN);
+    assert_string_equal(config.log_file, "/tmp/a#1");
+    assert_int_equal(config.http_host.n, 0);
+    config_free(&config);
+    unlink(path);
+}
+
 static void refused(char *const argv[], char *const envp[], const char *part, const char *other) {
     config config;
     assert_int_equal(load(&config, argv, envp), CONFIG_INVALID);
@@ -115,6 +158,10 @@ static void test_refusals(void **state) {
     refused(ARGS("--nonsense", "1", NULL), ENV(NULL), "--nonsense", "--help");
     refused(ARGS("stray", NULL), ENV(NULL), "stray", "unexpected");
     refused(ARGS("--queue", NULL), ENV(NULL), "--queue", "needs a value");
+    refused(ARGS("--insecure=perhaps", NULL), ENV(NULL), "--insecure", "yes|no");
+    refused(ARGS(NULL), ENV("CONTACTD_LOGLEVEL=debug", NULL), "CONTACTD_LOGLEVEL", "CONTACTD_LOG_LEVEL");
+    refused(ARGS(NULL), ENV("CONTACTD_MAX_MESAGE=1M", NULL), "CONTACTD_MAX_MESAGE", "CONTACTD_MAX_MESSAGE");
+    refused(ARGS(NULL), ENV("CONTACTD_COLOUR=red", NULL), "CONTACTD_COLOUR", "--help");
     refused(ARGS("--queue", "many", NULL), ENV(NULL), "--queue", "whole number");
     refused(ARGS("--queue", "-1", NULL), ENV(NULL), "-1", "whole number");
     refused(ARGS("--queue", "0", NULL), ENV(NULL), "--queue", "1 to 1000000");
@@ -187,7 +234,9 @@ static void test_help_is_complete(void **state) {
         if (!strstr(text, flag)) fail_msg("%s is not in the help", flag);                                              \
         if (*fallback && !strstr(text, "[" fallback "]")) fail_msg("%s lacks its default", flag);                      \
     }
-    CONFIG_MAP(NAMED, NAMED, NAMED, NAMED, NAMED, NAMED)
+#define NAMED_SWITCH(field, ...) NAMED(field, "no")
+    CONFIG_MAP(NAMED, NAMED, NAMED, NAMED, NAMED, NAMED, NAMED_SWITCH)
+#undef NAMED_SWITCH
 #undef NAMED
     free(text);
 }
@@ -223,6 +272,9 @@ int main(void) {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_variables_of_others),
+        cmocka_unit_test(test_comments_behind_values),
         cmocka_unit_test(test_other_outcomes),
         cmocka_unit_test(test_print_reads_back),
         cmocka_unit_test(test_help_is_complete),

@@ -12,8 +12,15 @@
 #include "server/http/text.h"
 
 static int asked(const char *host, const char *origin, const char *site, bool changes, bool loopback) {
+    static const char *const names[] = {"sim.example", "gateway"};
     problem p = {0};
-    access_request request = {host, origin, site, changes, loopback};
+    access_request request = {.host = host,
+                              .origin = origin,
+                              .sec_fetch_site = site,
+                              .changes = changes,
+                              .loopback = loopback,
+                              .names = names,
+                              .n_names = 2};
     return access_check(&request, &p) ? 200 : problem_status(&p);
 }
 
@@ -21,16 +28,26 @@ static void knows_this_machine(void **state) {
     (void)state;
     static const char *const ours[] = {"localhost", "localhost:8080", "LocalHost",   "127.0.0.1:1",     "127.9.8.7",
                                        "[::1]",     "[::1]:8080",     "a.localhost", "x.y.localhost:80"};
-    static const char *const others[] = {
-        "evil.example",  "evil.example:8080",      "10.0.0.1",  "[2001:db8::1]:80", "localhost.evil.example",
-        "evillocalhost", "127.0.0.1.evil.example", ".localhost"};
+    static const char *const others[] = {"evil.example",  "evil.example:8080",      "localhost.evil.example",
+                                         "evillocalhost", "127.0.0.1.evil.example", ".localhost",
+                                         "x.sim.example", "gateway.evil.example"};
+    static const char *const addresses[] = {"10.0.0.1", "[2001:db8::1]:80", "192.0.2.1:8080"};
+    static const char *const listed[] = {"sim.example", "SIM.example:8080", "gateway:1"};
     static const char *const broken[] = {"",   ":80", "[::1", "localhost:port", "localhost:123456", "[::1]x",
                                          "[]", "a b", "a/b",  "b\xc3\xbc"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         assert_int_equal(asked(ours[i], NULL, NULL, false, true), 200);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_int_equal(asked(others[i], NULL, NULL, false, true), 403);
-        assert_int_equal(asked(others[i], NULL, NULL, true, false), 200); /* on the network, names are the network's */
+        assert_int_equal(asked(others[i], NULL, NULL, true, false), 403); /* rebinding needs a name */
+    }
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        assert_int_equal(asked(addresses[i], NULL, NULL, false, true), 403);
+        assert_int_equal(asked(addresses[i], NULL, NULL, true, false), 200);
+    }
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) {
+        assert_int_equal(asked(listed[i], NULL, NULL, false, true), 200);
+        assert_int_equal(asked(listed[i], NULL, NULL, true, false), 200);
     }
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         assert_int_equal(asked(broken[i], NULL, NULL, false, false), 400);
@@ -51,6 +68,34 @@ static void refuses_other_sites(void **state) {
     assert_int_equal(asked(host, NULL, "same-site", true, true), 403);
     assert_int_equal(asked(host, "http://evil.example", "same-origin", true, true), 403);
     assert_int_equal(asked(host, "http://evil.example", "cross-site", false, true), 200); /* changes nothing */
+}
+
+static int asked_for_work(const char *site) {
+    problem p = {0};
+    access_request request = {.host = "localhost", .sec_fetch_site = site, .computes = true, .loopback = true};
+    return access_check(&request, &p) ? 200 : problem_status(&p);
+}
+
+static void other_sites_cause_no_work(void **state) {
+    (void)state;
+    assert_int_equal(asked_for_work(NULL), 200);
+    assert_int_equal(asked_for_work("same-origin"), 200);
+    assert_int_equal(asked_for_work("none"), 200); /* typed by a person */
+    assert_int_equal(asked_for_work("cross-site"), 403);
+    assert_int_equal(asked_for_work("same-site"), 403);
+}
+
+static void reads_tokens(void **state) {
+    (void)state;
+    size_t size;
+    const char *token = access_token("Bearer abc123", &size);
+    assert_int_equal(size, 6);
+    assert_memory_equal(token, "abc123", 6);
+    assert_non_null(access_token("bearer   x", &size)); /* schemes have no case */
+    assert_int_equal(size, 1);
+    static const char *const broken[] = {"", "Bearer", "Bearer ", "Bearerabc", "Basic abc", "Bearer a b", "Bearer a "};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) assert_null(access_token(broken[i], &size));
+    assert_null(access_token(NULL, &size));
 }
 
 static void knows_media(void **state) {
@@ -113,8 +158,13 @@ static void reads_queries(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_this_machine), cmocka_unit_test(refuses_other_sites), cmocka_unit_test(knows_media),
-        cmocka_unit_test(cleans_text),        cmocka_unit_test(reads_queries),
+        cmocka_unit_test(knows_this_machine),
+        cmocka_unit_test(refuses_other_sites),
+        cmocka_unit_test(other_sites_cause_no_work),
+        cmocka_unit_test(reads_tokens),
+        cmocka_unit_test(knows_media),
+        cmocka_unit_test(cleans_text),
+        cmocka_unit_test(reads_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,21 @@
+/* failures.h - how many attempts to get in failed lately, by address, and who got in from where. Of fixed size: where
+ * more addresses come than it has places for, those with the fewest failures make room. For guard.c. */
+#ifndef SERVER_GUARD_FAILURES_H
+#define SERVER_GUARD_FAILURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct failures failures;
+
+failures *failures_new(void); /* NULL: out of memory */
+void failures_free(failures **failures);
+
+/* Whether an attempt from there is to be refused unseen. */
+bool failures_are_too_many(failures *failures, const char *address, uint64_t now_ns);
+void failures_note(failures *failures, const char *address, uint64_t now_ns);
+void failures_note_success(failures *failures, const char *address, uint32_t principal);
+/* Whether the principal got in from the address before, as far as is remembered. */
+bool failures_knows(failures *failures, const char *address, uint32_t principal);
+
+#endif

@@ -1,0 +1,43 @@
+/* identity.h - who asks: a principal and its role. Made by the guard, carried by sessions, scenes and commands. */
+#ifndef SERVER_GUARD_IDENTITY_H
+#define SERVER_GUARD_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { IDENTITY_NAME = 48 }; /* bytes of a principal's name with its NUL */
+
+/* Principals are numbered from 1 for as long as the process runs; a name keeps its number. */
+#define PRINCIPAL_NONE 0 /* no credentials are asked for where this one came from */
+
+typedef enum role {
+    ROLE_UNRESTRICTED, /* no credentials are asked for: everything is allowed */
+    ROLE_SIMULATOR,    /* its own meshes and scenes */
+    ROLE_OPERATOR,     /* look at everything, configure scenes, take pictures */
+    ROLE_ADMIN,        /* everything */
+} role;
+
+typedef struct identity {
+    uint32_t principal;
+    role role;
+    char name[IDENTITY_NAME]; /* empty for PRINCIPAL_NONE */
+} identity;
+
+const char *role_name(role role); /* "simulator"; "unrestricted" */
+
+/* Register meshes, open scenes, add and remove bodies, step, close. */
+static inline bool role_simulates(role role) {
+    return role != ROLE_OPERATOR;
+}
+
+/* Sees the meshes and scenes of all principals, and may configure the scenes. */
+static inline bool role_operates(role role) {
+    return role != ROLE_SIMULATOR;
+}
+
+/* May remove and close what belongs to others. */
+static inline bool role_administers(role role) {
+    return role == ROLE_ADMIN || role == ROLE_UNRESTRICTED;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* tls.h - the certificate of the HTTP side, which can be read again while connections go on. For server.c. */
+#ifndef CONTACTD_HTTP_TLS_H
+#define CONTACTD_HTTP_TLS_H
+
+#include <stdbool.h>
+
+#include "server/error.h"
+
+typedef struct tls tls;
+
+/* Certificate chain and private key, PEM. False: *error names the file and why. */
+bool tls_open(tls **out, const char *cert_path, const char *key_path, server_error *error);
+/* Reads both files again; handshakes from now on get the new ones. False: *error says why, and the old ones stay. */
+bool tls_reload(tls *tls, server_error *error);
+void tls_close(tls **tls); /* after the last connection; NULL inside is allowed */
+
+/* For libmicrohttpd's MHD_OPTION_HTTPS_CERT_CALLBACK: its certificate is that of the last tls opened, as the callback
+ * gets no context. */
+void *tls_certificate_callback(void);
+extern const char tls_priorities[]; /* TLS 1.2 and 1.3 */
+
+#endif

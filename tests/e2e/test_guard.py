@@ -1,0 +1,667 @@
+"""Who may do what: keys, tokens, users, roles and addresses, each from outside, and each bad input with its message."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import threading
+import warnings
+
+import contactd
+import numpy as np
+import pytest
+import zmq
+from conftest import PATIENCE, SLOW, Server, wait_until
+from contactd import errors
+from geometry import UNIT_BOX, moved
+from http_api import box
+from raw import Raw
+
+USAGE = 2  # exit code
+REFUSED, UNREACHABLE = 3, 4  # of contactctl
+SECRET = re.compile(r"secret = (\S+)")
+
+
+class Keys:
+    """Principals made by contactctl in a folder: names to key files and tokens, and the list for the server."""
+
+    def __init__(self, binaries: pathlib.Path, folder: pathlib.Path):
+        self.ctl, self.folder, self.list = binaries / "contactctl", folder, folder / "principals"
+        self.list.write_text("# name role credential\n")
+        self.make("keys", "server", listed=False)
+
+    def make(self, what: str, name: str, role: str = "simulator", listed: bool = True) -> str:
+        """A key's file, or a token."""
+        done = subprocess.run([self.ctl, what, "new", name, "--role", role], cwd=self.folder, capture_output=True,
+                              text=True, check=True)
+        assert done.stdout.split()[:2] == [name, role]
+        if listed:
+            self.add(done.stdout)
+        path = self.folder / f"{name}.{what[:-1]}"
+        assert path.stat().st_mode & 0o777 == 0o600
+        return str(path) if what == "keys" else path.read_text().strip()
+
+    def add(self, line: str) -> None:
+        self.list.write_text(self.list.read_text() + line)
+
+    def drop(self, name: str) -> None:
+        lines = self.list.read_text().splitlines(keepends=True)
+        self.list.write_text("".join(line for line in lines if not line.startswith(f"{name} ")))
+
+    @property
+    def server(self) -> str:
+        return str(self.folder / "server.key")
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return "--principals", str(self.list), "--stream-key", self.server
+
+    def secrets(self) -> list[str]:
+        """All that must stand in no log."""
+        found = [SECRET.search(path.read_text())[1] for path in self.folder.glob("*.key")]
+        return found + [path.read_text().strip() for path in self.folder.glob("*.token")]
+
+
+@pytest.fixture
+def keys(binaries, tmp_path) -> Keys:
+    return Keys(binaries, tmp_path)
+
+
+def connect(server: Server, keys: Keys, key: str, **more) -> contactd.Client:
+    return contactd.connect(server.stream, server_key=keys.server, client_key=key, timeout=10 * SLOW, **more)
+
+
+def refuse_start(server: Server, *parts: str) -> None:
+    """The server ends with the exit code of a wrong option, and says what is wrong."""
+    server.start(wait=False)
+    assert server.wait() == USAGE
+    for part in parts:
+        assert part in server.logs()
+    server.process = None
+
+
+class Door:
+    """HTTP requests with a token."""
+
+    def __init__(self, server: Server, token: str | None = None):
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10 * SLOW)
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def __call__(self, method: str, path: str, body=None, **headers) -> tuple[int, dict]:
+        text = json.dumps(body) if isinstance(body, (dict, list)) else body
+        self.connection.request(method, path, text, self.headers | headers)
+        answer = self.connection.getresponse()
+        self.answered = answer.headers
+        content = answer.read()
+        return answer.status, json.loads(content) if "json" in answer.headers.get("Content-Type", "") else content
+
+
+# ---- the stream's keys ----
+
+
+def test_a_listed_key_steps(make_server, keys):
+    server = make_server(*keys.flags, start=False)
+    key = keys.make("keys", "lab")
+    server.start()
+    with connect(server, keys, key) as client:
+        scene = client.open_scene()
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene.add_body(mesh, pose=np.eye(4))
+        body = scene.add_body(mesh, pose=np.eye(4))
+        (contact,) = scene.step(poses={body: moved(x=0.25)}).contacts
+        assert contact.volume == pytest.approx(0.75)
+    assert "of lab (simulator) opened a session" in server.logs()
+    done = subprocess.run([keys.ctl, "status", "-o", "json", "--server", server.stream, "--server-key", keys.server,
+                           "--client-key", key], capture_output=True, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout)["insecure"] is False
+
+
+def test_keys_as_text_and_from_the_environment(make_server, keys, monkeypatch):
+    key = keys.make("keys", "lab")
+    server = make_server(*keys.flags)
+    public = re.search(r"public = (\S+)", pathlib.Path(keys.server).read_text())[1]
+    secret = SECRET.search(pathlib.Path(key).read_text())[1]
+    with contactd.connect(server.stream, server_key=public, client_key=secret) as client:
+        client.ping()
+    monkeypatch.setenv("CONTACTD_SERVER_KEY", public)
+    monkeypatch.setenv("CONTACTD_CLIENT_KEY", key)
+    with contactd.connect(server.stream) as client:
+        client.ping()
+    assert subprocess.run([keys.ctl, "status", "--server", server.stream], capture_output=True).returncode == 0
+
+
+def test_a_stranger_gets_nowhere(make_server, keys):
+    keys.make("keys", "lab")
+    stranger = keys.make("keys", "stranger", listed=False)
+    server = make_server(*keys.flags)
+    with pytest.raises(errors.UnauthenticatedError, match="does not know this client's key"):
+        connect(server, keys, stranger)
+    with pytest.raises(errors.UnauthenticatedError, match="give server_key and client_key"):
+        contactd.connect(server.stream, timeout=10 * SLOW)
+    with pytest.raises(errors.UnreachableError, match="check server_key"):
+        contactd.connect(server.stream, server_key=stranger, client_key=stranger, timeout=2)
+    wait_until(lambda: "its key is not in --principals" in server.logs(), "an audit line")
+
+    def ctl(*flags: str) -> subprocess.CompletedProcess:
+        return subprocess.run([keys.ctl, "status", "--server", server.stream, *flags], capture_output=True, text=True)
+
+    for flags, code, part in (
+        ((), REFUSED, "asks for a key"),
+        (("--server-key", keys.server, "--client-key", stranger), REFUSED, "does not know this client's key"),
+        (("--server-key", stranger, "--client-key", stranger, "--timeout", "2"), UNREACHABLE, "check server_key"),
+        (("--server-key", keys.server), USAGE, "client_key"),
+        (("--client-key", stranger), USAGE, "server_key"),
+        (("--server-key", "nonsense", "--client-key", stranger), USAGE, "server_key is neither a key"),
+        (("--server-key", keys.server, "--client-key", str(keys.list)), USAGE, "client_key"),
+    ):
+        done = ctl(*flags)
+        assert done.returncode == code and part in done.stderr, done
+    raw = Raw(server.stream, hello=False)  # a client of another kind, without any key
+    raw.send("Hello", {"version": 1, "min_version": 1, "client": "raw"})
+    assert raw.socket.poll(500) == 0
+    raw.close()
+
+
+def test_a_server_without_keys_says_so_to_a_client_with_keys(fresh_server, keys):
+    with pytest.raises(errors.UnauthenticatedError, match="it does not encrypt"):
+        connect(fresh_server, keys, keys.make("keys", "lab"))
+
+
+def test_bad_client_keys(keys, tmp_path):
+    good = keys.make("keys", "lab")
+    with pytest.raises(errors.InvalidArgumentError, match="without client_key"):
+        contactd.connect(server_key=good)
+    with pytest.raises(errors.InvalidArgumentError, match="neither a key") as caught:
+        contactd.connect(server_key=good, client_key="SECRET-BUT-WRONG")
+    assert "SECRET" not in str(caught.value)
+    empty = tmp_path / "empty.key"
+    empty.write_text("public = 12\n")
+    empty.chmod(0o600)
+    with pytest.raises(errors.InvalidArgumentError, match="has no line \"secret = KEY\""):
+        contactd.connect(server_key=good, client_key=empty)
+    os.chmod(good, 0o644)
+    with pytest.raises(errors.InvalidArgumentError, match="chmod 600"):
+        contactd.connect(server_key=good, client_key=good)
+
+
+def test_a_key_is_taken_back_and_given_again(make_server, keys):
+    key = keys.make("keys", "lab")
+    other = keys.make("keys", "other")
+    server = make_server(*keys.flags)
+    with connect(server, keys, key) as client, connect(server, keys, other) as bystander:
+        line = next(x for x in keys.list.read_text().splitlines(keepends=True) if x.startswith("lab "))
+        keys.drop("lab")
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "its credential is no longer in --principals" in server.logs(), "the cut connection")
+        with pytest.raises(errors.UnauthenticatedError):
+            client.ping()
+        keys.add(line)
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: server.logs().count("the list of principals was read again") == 2, "the new list")
+
+        def answers() -> bool:
+            try:
+                return client.ping() >= 0
+            except errors.UnauthenticatedError:
+                return False
+
+        wait_until(answers, "an answer to the key that is listed again")
+        bystander.ping()
+        assert bystander.reconnects == 0
+        keys.list.write_text("lab simulator nonsense\n")  # is not taken, and nobody is cut
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the list stays as it was" in server.logs(), "a refused list")
+        client.ping()
+        bystander.ping()
+        assert bystander.reconnects == 0
+
+
+def test_what_is_sent_with_a_key_is_encrypted(make_server, keys):
+    """Positions of a value that is easy to find pass a relay between client and server."""
+    key = keys.make("keys", "lab")
+    keyed, plain = make_server(*keys.flags), make_server()
+    corner = np.float32(0.1234567)  # of a box, so that some vertices have it three times
+    needle = corner.tobytes() * 3
+
+    def seen(server: Server, **more) -> bytes:
+        import socket
+
+        relay, passed, sockets = socket.create_server(("127.0.0.1", 0)), [], []
+
+        def pump(source, sink):
+            while data := source.recv(1 << 16):
+                passed.append(data)
+                sink.sendall(data)
+
+        def accept():
+            near, _ = relay.accept()
+            far = socket.create_connection(("127.0.0.1", server.stream_port))
+            sockets.extend((near, far))
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=quiet, args=(pump, *ends), daemon=True).start()
+
+        def quiet(function, *arguments):
+            try:
+                function(*arguments)
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=quiet, args=(accept,), daemon=True)
+        thread.start()
+        address = f"tcp://127.0.0.1:{relay.getsockname()[1]}"
+        with contactd.connect(address, timeout=10 * SLOW, **more) as client:
+            vertices, triangles = UNIT_BOX
+            low = vertices == vertices.min()
+            client.register_mesh(np.where(low, corner, corner + 1).astype(np.float32), triangles)
+        thread.join()
+        for end in (relay, *sockets):
+            end.close()
+        return b"".join(passed)
+
+    assert needle in seen(plain)
+    bytes_keyed = seen(keyed, server_key=keys.server, client_key=key)
+    assert len(bytes_keyed) > 500 and needle not in bytes_keyed and b"CTD" not in bytes_keyed
+
+
+# ---- ipc: file mode and user ----
+
+
+def test_ipc_is_for_the_own_user(make_server, tmp_path, keys):
+    keys.make("keys", "lab")
+    path = tmp_path / "socket"
+    server = make_server(*keys.flags, "--stream", f"ipc://{path}")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with contactd.connect(f"ipc://{path}", timeout=10 * SLOW) as client:  # without a key, unlike over tcp
+        client.register_mesh(*UNIT_BOX)
+        assert client.status()["meshes"] == 1
+
+
+def test_ipc_knows_listed_users(make_server, tmp_path, keys):
+    path = tmp_path / "socket"
+    keys.add(f"me simulator uid={os.getuid()}\n")
+    server = make_server("--principals", str(keys.list), "--stream", f"ipc://{path}")
+    assert path.stat().st_mode & 0o777 == 0o666
+    with contactd.connect(f"ipc://{path}", timeout=10 * SLOW) as client:
+        client.open_scene()
+        wait_until(lambda: "of me (simulator) opened a session" in server.logs(), "the user's name")
+    keys.drop("me")
+    keys.add(f"another simulator uid={os.getuid() + 1}\n")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "was read again" in server.logs(), "the new list")
+    with pytest.raises(errors.UnauthenticatedError):
+        contactd.connect(f"ipc://{path}", timeout=10 * SLOW)
+    wait_until(lambda: "its user is not in --principals" in server.logs(), "an audit line")
+
+
+# ---- roles ----
+
+
+def test_roles_over_the_stream(make_server, keys):
+    names = {"a": "simulator", "b": "simulator", "watch": "operator", "boss": "admin"}
+    files = {name: keys.make("keys", name, role) for name, role in names.items()}
+    server = make_server(*keys.flags)
+    clients = {name: connect(server, keys, file) for name, file in files.items()}
+    a, b, watch, boss = clients.values()
+
+    mesh = a.register_mesh(*UNIT_BOX, name="of a")
+    scene = a.open_scene(resolution=8)
+    scene.add_body(mesh, pose=np.eye(4))
+    number = scene.id
+
+    def ask(client, kind: str, body: dict):
+        from contactd._request import Request
+
+        return client._link.call(Request(kind, lambda: (body, None), lambda answer: answer.body, timeout=10 * SLOW))
+
+    def forbidden(client, kind: str, body: dict, match: str = "FORBIDDEN") -> None:
+        with pytest.raises(errors.ForbiddenError, match=match):
+            ask(client, kind, body)
+
+    listed = ask(a, "ListMeshes", {})["meshes"]
+    mesh_id = listed[0]["mesh"]
+    # Another simulator: neither sees nor touches it.
+    assert not ask(b, "ListMeshes", {})["meshes"] and not ask(b, "ListScenes", {})["scenes"]
+    forbidden(b, "GetMesh", {"mesh": mesh_id}, "other principals")
+    forbidden(b, "RemoveMesh", {"mesh": mesh_id}, "other principals")
+    forbidden(b, "GetScene", {"scene": number}, "another principal")
+    forbidden(b, "Configure", {"scene": number, "settings": {"resolution": (16,)}}, "another principal")
+    forbidden(b, "GetSnapshot", {"scene": number}, "another principal")
+    forbidden(b, "CloseScene", {"scene": number})
+    own = b.open_scene()
+    forbidden(b, "AddBody", {"scene": own.id, "mesh": mesh_id, "kind": 2}, "register it as b too")
+    # The same content registered by both is shared, and stays until both have removed it.
+    twin = b.register_mesh(*UNIT_BOX)
+    assert ask(b, "ListMeshes", {})["meshes"][0]["mesh"] == mesh_id
+    own.add_body(twin, pose=np.eye(4))
+    own.close()
+    twin.remove()
+    assert not ask(b, "ListMeshes", {})["meshes"] and ask(a, "ListMeshes", {})["meshes"]
+    # An operator looks and configures, and changes nothing else.
+    assert ask(watch, "ListScenes", {})["scenes"][0]["scene"] == number
+    assert ask(watch, "GetMesh", {"mesh": mesh_id})["mesh"] == mesh_id
+    assert ask(watch, "Configure", {"scene": number, "settings": {"resolution": (32,)}})["scene"] == number
+    wait_until(lambda: f"watch (operator) configured scene {number}" in server.logs(), "an audit line")
+    for kind, body in (("OpenScene", {}), ("CloseScene", {"scene": number}), ("RemoveMesh", {"mesh": mesh_id}),
+                       ("AddBody", {"scene": number, "mesh": mesh_id, "kind": 2}),
+                       ("RemoveBody", {"scene": number, "body": 1}),
+                       ("Step", {"scene": number, "sequence": 1, "want": 7})):
+        forbidden(watch, kind, body, "watch has the role operator")
+    with pytest.raises(errors.ForbiddenError, match="watch has the role operator"):
+        watch.register_mesh(*UNIT_BOX)
+    # An admin removes what is others', once nothing uses it.
+    scene.close()
+    ask(boss, "RemoveMesh", {"mesh": mesh_id})
+    wait_until(lambda: f"boss (admin) removed mesh {mesh_id}" in server.logs(), "an audit line")
+    for client in clients.values():
+        client.close()
+
+
+def test_a_session_is_its_principals_own(make_server, keys):
+    """Whoever learns another's session number cannot use it."""
+    files = [keys.make("keys", name) for name in ("a", "b")]
+    server = make_server(*keys.flags)
+
+    def raw(file: str) -> Raw:
+        client = Raw(server.stream, hello=False)  # its first connection is refused
+        text = pathlib.Path(file).read_text()
+        client.socket.disconnect(server.stream)
+        client.socket.curve_serverkey = re.search(r"public = (\S+)", pathlib.Path(keys.server).read_text())[1].encode()
+        secret = SECRET.search(text)[1].encode()
+        client.socket.curve_secretkey, client.socket.curve_publickey = secret, zmq.curve_public(secret)
+        client.socket.connect(server.stream)
+        welcome = client.ask("Hello", {"version": 1, "min_version": 1, "client": "raw"})
+        client.session, client.epoch = welcome.body["session"], welcome.body["epoch"]
+        return client
+
+    a, b = raw(files[0]), raw(files[1])
+    assert a.ok("OpenScene", {})["scene"]
+    b.session = a.session
+    assert b.refused("ListScenes", {})[0] == "STATE_LOST"
+    a.close()
+    b.close()
+
+
+def test_roles_over_http(make_server, keys):
+    tokens = {name: keys.make("tokens", name, role) for name, role in
+              (("a", "simulator"), ("b", "simulator"), ("watch", "operator"), ("boss", "admin"))}
+    server = make_server("--principals", str(keys.list))
+    a, b, watch, boss = (Door(server, token) for token in tokens.values())
+    vertices, triangles = box()
+    mesh = {"vertices": vertices, "triangles": triangles}
+    status, made = a("POST", "/v1/meshes", mesh)
+    assert status == 201
+    status, scene = a("POST", "/v1/scenes", {"resolution": 8})
+    assert status == 201
+    path, mesh_path = f"/v1/scenes/{scene['id']}", f"/v1/meshes/{made['hash']}"
+    assert a("POST", f"{path}/bodies", {"mesh": made["id"]})[0] == 201
+    assert a("POST", f"{path}/step", {})[0] == 200
+    for method, where, body in (("GET", path, None), ("PATCH", path, {"resolution": 9}), ("DELETE", path, None),
+                                ("GET", f"{path}/bodies", None), ("GET", f"{path}/stats", None),
+                                ("POST", f"{path}/step", {}), ("GET", f"{path}/snapshot.png", None),
+                                ("POST", f"{path}/bodies", {"mesh": made["id"]}), ("DELETE", f"{path}/bodies/1", None),
+                                ("GET", mesh_path, None), ("DELETE", mesh_path, None)):
+        status, problem = b(method, where, body)
+        assert status == 403 and problem["code"] == "FORBIDDEN", (method, where, problem)
+    assert b("GET", "/v1/meshes")[1] == {"meshes": []} and b("GET", "/v1/scenes")[1] == {"scenes": []}
+    for method, where, body in (("POST", "/v1/scenes", {}), ("DELETE", path, None), ("POST", f"{path}/step", {}),
+                                ("POST", f"{path}/bodies", {"mesh": made["id"]}), ("DELETE", f"{path}/bodies/1", None),
+                                ("POST", "/v1/meshes", mesh), ("DELETE", mesh_path, None)):
+        status, problem = watch(method, where, body)
+        assert status == 403 and "watch has the role operator" in problem["detail"], (method, where, problem)
+    assert watch("GET", path)[0] == 200 and watch("PATCH", path, {"resolution": 12})[1]["resolution"] == [12, 12, 12]
+    assert watch("GET", f"{path}/bodies")[0] == 200 and watch("GET", mesh_path)[0] == 200
+    assert boss("DELETE", path)[0] == 204 and boss("DELETE", mesh_path)[0] == 204
+    logs = server.logs()
+    for line in (f"watch (operator) over HTTP: PATCH {path}: done", f"watch (operator) over HTTP: DELETE {path}: refused",
+                 f"boss (admin) over HTTP: DELETE {path}: done"):
+        assert line in logs
+    for secret in keys.secrets():
+        assert secret not in logs
+
+
+# ---- tokens ----
+
+
+def test_tokens(make_server, keys):
+    token = keys.make("tokens", "alice", "admin")
+    server = make_server("--principals", str(keys.list))
+    alice, nobody, wrong = Door(server, token), Door(server), Door(server, token[:-1] + "x")
+    assert alice("GET", "/v1/status")[0] == 200
+    assert alice("GET", "/v1/status", Authorization=f"bearer {token}")[0] == 200
+    for door, part in ((nobody, "no token"), (wrong, "not one of those")):
+        status, problem = door("GET", "/v1/status")
+        assert status == 401 and problem["code"] == "UNAUTHENTICATED" and part in problem["detail"]
+        assert door.answered["WWW-Authenticate"].startswith("Bearer")
+    for scheme in (f"Basic {token}", token, f"Bearer {token} {token}", "Bearer"):
+        assert nobody("GET", "/v1/status", Authorization=scheme)[0] == 401
+    assert nobody("GET", "/metrics")[0] == 401
+    for path in ("/healthz", "/readyz", "/openapi.json", "/", "/page.js", "/page.css"):
+        assert nobody("GET", path)[0] == 200, path
+    for method, path in (("GET", "/v1/devices"), ("GET", "/v1/meshes"), ("POST", "/v1/meshes"), ("GET", "/v1/scenes"),
+                         ("POST", "/v1/scenes"), ("GET", "/v1/scenes/1"), ("DELETE", "/v1/scenes/1"),
+                         ("POST", "/v1/scenes/1/step"), ("GET", "/v1/scenes/1/snapshot.png")):
+        assert nobody(method, path, {} if method == "POST" else None)[0] == 401, (method, path)
+    bob = keys.make("tokens", "bob", "operator")
+    assert Door(server, bob)("GET", "/v1/status")[0] == 401
+    keys.drop("alice")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: Door(server, bob)("GET", "/v1/status")[0] == 200, "bob let in")
+    assert alice("GET", "/v1/status")[0] == 401
+    keys.drop("bob")  # no token is left: the door stays shut
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: Door(server, bob)("GET", "/v1/status")[0] == 401, "bob refused")
+    assert nobody("GET", "/v1/status")[0] == 401
+
+
+def test_open_metrics(make_server, keys):
+    keys.make("tokens", "alice")
+    server = make_server("--principals", str(keys.list), "--http-metrics", "open")
+    assert Door(server)("GET", "/metrics")[0] == 200
+    assert Door(server)("GET", "/v1/status")[0] == 401
+
+
+def test_failed_attempts_are_limited(make_server, keys):
+    token, late = keys.make("tokens", "alice"), keys.make("tokens", "late")
+    server = make_server("--principals", str(keys.list), "--http-metrics", "open")
+    alice = Door(server, token)
+    assert alice("GET", "/v1/status")[0] == 200
+    answers = [Door(server, f"guess {i}".replace(" ", "-"))("GET", "/v1/status")[0] for i in range(60)]
+    assert set(answers) == {401, 429} and answers[:10] == [401] * 10
+    assert 401 <= Door(server, "guess")("GET", "/v1/status")[0] <= 429
+    assert alice("GET", "/v1/status")[0] == 200  # was here before the guesses
+
+    def limited() -> bool:
+        door = Door(server, "one-more-guess")
+        status, problem = door("GET", "/v1/status")
+        return status == 429 and int(door.answered["Retry-After"]) == 3 and problem["code"] == "BUSY"
+
+    wait_until(limited, "a refusal that says when to come again")
+    assert server.logs().count("its token is not in --principals") < 60
+    text = Door(server)("GET", "/metrics")[1].decode()
+    (count,) = re.findall(r'^contactd_authentication_failures_total\{protocol="http"\} (\d+)$', text, re.M)
+    assert int(count) >= 61
+    wait_until(lambda: Door(server, late)("GET", "/v1/status")[0] == 200, "the address forgiven", 60 + PATIENCE)
+
+
+def test_names_and_sites(make_server):
+    server = make_server("--http-host", "sim.example", "--http-host", "gateway")
+    door = Door(server)
+    for host, status in (("sim.example", 200), ("sim.example:8080", 200), ("Gateway", 200), ("localhost", 200),
+                         ("evil.example", 403), ("10.0.0.1", 403)):
+        assert door("GET", "/v1/status", Host=host)[0] == status, host
+    scene = door("POST", "/v1/scenes", {})[1]["id"]
+    for site, expected in (("cross-site", 403), ("same-site", 403)):
+        status, problem = door("GET", f"/v1/scenes/{scene}/snapshot.png", **{"Sec-Fetch-Site": site})
+        assert status == expected and problem["field"] == "Sec-Fetch-Site"
+        assert door("GET", f"/v1/scenes/{scene}", **{"Sec-Fetch-Site": site})[0] == 200
+    assert door("GET", f"/v1/scenes/{scene}/snapshot.png", **{"Sec-Fetch-Site": "same-origin"})[0] != 403
+
+
+# ---- TLS ----
+
+
+def certificate(folder: pathlib.Path, name: str) -> tuple[str, str]:
+    if not shutil.which("openssl"):
+        pytest.skip("openssl, which makes certificates, is not installed")
+    cert, key = str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                    key, "-out", cert, "-days", "30", "-subj", f"/CN={name}", "-addext",
+                    "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+    return cert, key
+
+
+def https(server: Server, cert: str, token: str | None = None, **limits) -> Door:
+    context = ssl.create_default_context(cafile=cert)
+    for name, value in limits.items():
+        setattr(context, name, value)
+    door = Door(server, token)
+    door.connection = http.client.HTTPSConnection("127.0.0.1", server.http_port, timeout=10 * SLOW, context=context)
+    return door
+
+
+def start_https(make_server, *flags: str) -> Server:
+    server = make_server(*flags, start=False)
+    server.start(wait=False)
+    wait_until(lambda: "HTTP on https://" in server.logs() or not server.alive(), "the server up")
+    assert server.alive(), server.logs()
+    return server
+
+
+def test_https(make_server, keys, tmp_path):
+    cert, key = certificate(tmp_path, "one")
+    token = keys.make("tokens", "alice", "admin")
+    server = start_https(make_server, "--http-cert", cert, "--http-key", key, "--principals", str(keys.list))
+    door = https(server, cert, token)
+    assert door("GET", "/v1/status")[0] == 200
+    assert door.connection.sock.version() in ("TLSv1.2", "TLSv1.3")
+    vertices, triangles = box()
+    assert door("POST", "/v1/meshes", {"vertices": vertices, "triangles": triangles})[0] == 201
+    assert https(server, cert, token, maximum_version=ssl.TLSVersion.TLSv1_2)("GET", "/v1/status")[0] == 200
+    old = https(server, cert, token)
+    old.connection = http.client.HTTPSConnection("127.0.0.1", server.http_port, timeout=10 * SLOW,
+                                                 context=(context := ssl.create_default_context(cafile=cert)))
+    with warnings.catch_warnings(action="ignore"):  # that these are old
+        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, OSError)):
+        old("GET", "/v1/status")
+    with pytest.raises((http.client.HTTPException, OSError)):  # not in the clear
+        Door(server, token)("GET", "/v1/status")
+
+    # A new certificate: open connections go on, new ones get it. A broken one is not taken.
+    other, other_key = certificate(tmp_path, "two")
+    shutil.copy(other, cert + ".new")
+    os.replace(cert + ".new", cert)
+    os.replace(other_key, key)
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the certificate and its key were read again" in server.logs(), "the new certificate")
+    assert door("GET", "/v1/status")[0] == 200
+    assert https(server, other, token)("GET", "/v1/status")[0] == 200
+    pathlib.Path(key).write_text("nonsense")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "the old certificate stays" in server.logs(), "a refused key")
+    assert https(server, other, token)("GET", "/v1/status")[0] == 200
+    assert door("GET", "/v1/status")[0] == 200
+    assert token not in server.logs() and "PRIVATE" not in server.logs()
+
+
+# ---- what does not start ----
+
+
+def test_bad_options_about_who_may_come(make_server, keys, tmp_path):
+    cert, key = certificate(tmp_path, "one")
+    other = certificate(tmp_path, "two")
+    listed = ("--principals", str(keys.list))
+    broken = tmp_path / "broken"
+    broken.write_text("a simulator\n")
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    open_key = tmp_path / "open.key"
+    shutil.copy(keys.server, open_key)
+    open_key.chmod(0o644)
+    broken.chmod(0o640)
+    for flags, parts in (
+        (("--http-cert", cert), ("--http-cert is given without --http-key",)),
+        (("--http-key", key), ("--http-key is given without --http-cert",)),
+        (("--http-cert", cert, "--http-key", other[1]), ("not that of the certificate",)),
+        (("--http-cert", str(empty), "--http-key", key), ("empty.pem", "no certificate chain")),
+        (("--http-cert", cert, "--http-key", str(empty)), ("empty.pem", "no private key")),
+        (("--http-cert", cert, "--http-key", "/nowhere"), ("/nowhere", "No such file")),
+        (("--principals", "/nowhere"), ("/nowhere", "No such file")),
+        (("--principals", str(broken)), ("broken:1", "no credential")),
+        (("--stream-key", keys.server), ("nobody could connect",)),
+        (("--stream-key", keys.server, *listed), ("nobody could connect",)),
+    ):
+        refuse_start(make_server(*flags, start=False), *parts)
+    keys.make("keys", "lab")
+    for path, part in (("/nowhere", "No such file"), (str(broken), "has no line"), (str(open_key), "chmod 600")):
+        refuse_start(make_server("--stream-key", path, *listed, start=False), path, part)
+
+
+def test_other_machines_are_let_in_only_with_both_or_if_told(make_server, keys, tmp_path):
+    cert, key = certificate(tmp_path, "one")
+    token = keys.make("tokens", "alice", "admin")
+    keys.make("keys", "lab")
+    listed, tls = ("--principals", str(keys.list)), ("--http-cert", cert, "--http-key", key)
+
+    def exposed(server: Server, stream: bool, http: bool) -> Server:
+        """The last flag of a kind wins but for --stream, of which there are then two."""
+        if stream:
+            server.flags += ("--stream", "tcp://0.0.0.0:*")
+        if http:
+            server.flags += ("--http", f"0.0.0.0:{server.http_port}")
+        return server
+
+    remedy = ("other machines can reach this address", "--insecure")
+    refuse_start(exposed(make_server(start=False), True, False), "--stream-key", *remedy)
+    refuse_start(exposed(make_server(*listed, start=False), True, False), "--stream-key", *remedy)
+    for flags in ((), listed, tls):
+        refuse_start(exposed(make_server(*flags, start=False), False, True), "--http-cert", *remedy)
+    both = exposed(make_server(*keys.flags, *tls, start=False), True, True)
+    both.start(wait=False)
+    wait_until(lambda: "HTTP on https://" in both.logs() or not both.alive(), "the server up")
+    assert "--insecure" not in both.logs()
+    status = https(both, cert, token)("GET", "/v1/status")
+    assert status[0] == 200 and status[1]["insecure"] is False
+    both.stop()
+    told = exposed(make_server("--insecure", start=False), True, True).start()
+    assert told.logs().count("--insecure: ") == 2
+    assert Door(told)("GET", "/v1/status")[1]["insecure"] is True
+    shown = subprocess.run([keys.ctl, "status", "--server", told.stream], capture_output=True, text=True).stdout
+    assert "INSECURE" in shown
+
+
+def test_secrets_are_not_printed(make_server, binaries, keys):
+    token = keys.make("tokens", "alice", "admin")
+    keys.make("keys", "lab")
+    flags = [*keys.flags]
+    printed = subprocess.run([binaries / "contactd", *flags, "--print-config"], capture_output=True, text=True).stdout
+    server = make_server(*flags, "--log-level", "debug")
+    door = Door(server, token)
+    status = json.dumps(door("GET", "/v1/status")[1]) + door("GET", "/metrics")[1].decode()
+    with contactd.connect(server.stream, server_key=keys.server, client_key=str(keys.folder / "lab.key")) as client:
+        status += str(client.status())
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    for secret in (*keys.secrets(), digest):
+        assert secret not in printed + server.logs() + status
+    process = pathlib.Path(f"/proc/{server.pid}/cmdline").read_bytes().decode()
+    assert not any(secret in process for secret in keys.secrets())
+
+
+def test_new_keys_overwrite_nothing(keys):
+    before = pathlib.Path(keys.server).read_text()
+    for command, name, part in ((("keys", "new"), "server", "File exists"), (("keys", "new"), "../x", "no name"),
+                                (("tokens", "new"), "a b", "no name")):
+        done = subprocess.run([keys.ctl, *command, name], cwd=keys.folder, capture_output=True, text=True)
+        assert done.returncode == USAGE and part in done.stderr and not done.stdout
+    done = subprocess.run([keys.ctl, "keys", "new", "x", "--role", "god"], cwd=keys.folder, capture_output=True, text=True)
+    assert done.returncode == USAGE and "--role" in done.stderr
+    assert pathlib.Path(keys.server).read_text() == before
+    assert not (keys.folder / "x.key").exists()
