@@ -26,6 +26,8 @@ FIGURES = [
     ("round_trip_boxes", "two boxes at 32^2, full round trip over TCP loopback, p50", "us", 150.0, True),
     ("round_trip_boxes_p99", "the same, p99", "us", 600.0, True),
     ("all_positions", "69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 5000.0, True),
+    ("round_trip_boxes_curve", "two boxes at 32^2, full round trip over TCP loopback, encrypted by CURVE, p50", "us", 250.0, True),
+    ("all_positions_curve", "all positions sent as above, encrypted by CURVE, full round trip, p50", "us", 9000.0, True),
     ("small_beside_large", "two boxes beside a client that steps two 346k bodies all the time, p50", "us", 300.0, True),
     ("small_beside_large_p99", "the same, p99", "us", 6000.0, True),
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
@@ -63,7 +65,7 @@ def sent_all(by_name):
     return step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes"
 
 
-def measure(engine, stream):
+def measure(engine, stream, encrypted):
     """figure id -> (median, (low, high), baseline or None, what the baseline is)"""
     found = {}
     for name in dict.fromkeys(run["scene"] for run in engine):
@@ -80,6 +82,9 @@ def measure(engine, stream):
     found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")
     found["round_trip_boxes_p99"] = (step["p99"], (step["p50"], step["max"]), echo["p99"], "the same echo")
     found["all_positions"] = sent_all(by_name)
+    for name in ("round_trip_boxes", "all_positions"):
+        (curve,) = (run["us"] for run in encrypted if run["scene"] == name)
+        found[f"{name}_curve"] = (curve["p50"], spread(curve), by_name[name]["us"]["p50"], "without encryption")
     beside, alone = by_name["small_beside_large"]["us"], by_name["small_alone"]["us"]
     found["small_beside_large"] = (beside["p50"], spread(beside), alone["p50"], "without the neighbour")
     found["small_beside_large_p99"] = (beside["p99"], (beside["p50"], beside["max"]), alone["p99"], "the same")
@@ -201,10 +206,11 @@ def main():
     engine = engine_runs(build, options.seconds, options.meshes)
     spins = options.client_spin_us, options.server_spin_us
     stream = stream_runs(build, options.seconds, options.meshes, *spins)
+    encrypted = stream_runs(build, options.seconds, options.meshes, *spins, encrypted=True)
     stream += neighbour_runs(build, options.seconds, options.meshes)
     grounds = ground_runs(build, options.seconds)
     estimates = estimate_runs(build, options.meshes)
-    found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream)
+    found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream, encrypted)
     found |= scaling.measure(engine, grounds)
     rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
     cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
@@ -220,7 +226,7 @@ def main():
     for run in stream:
         print(json.dumps(run))
     out = build / "bench.json"
-    out.write_text(json.dumps({"conditions": where, "figures": rows, "engine": engine, "stream": stream, "estimates": estimates}, indent=1) + "\n")
+    out.write_text(json.dumps({"conditions": where, "figures": rows, "engine": engine, "stream": stream, "encrypted": encrypted, "estimates": estimates}, indent=1) + "\n")
     print(f"\nwritten: {out}")
 
 

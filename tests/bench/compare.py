@@ -29,6 +29,7 @@ ENGINE_SCENES = ("bunny_cube_128", "bunny_cube_16", "bunny_cube_128_egl", "armad
 CUDA_SCENES = ("bunny_cube_128", "armadillos", "huge", "batch_1024")
 STREAM_UNITS = {"round_trip_boxes": "us", "round_trip_boxes_p99": "us", "round_trip_ping": "us", "pipelined_boxes": "us",
                 "all_positions": "us", "bytes_per_triangle": "bytes"}
+CURVE_UNITS = {"round_trip_boxes_curve": "us", "round_trip_ping_curve": "us", "all_positions_curve": "us"}
 NEIGHBOUR_UNITS = {"small_alone": "us", "small_beside_large": "us", "small_beside_large_p99": "us"}
 
 
@@ -70,6 +71,11 @@ def stream_values(lines):
     return values
 
 
+def curve_values(lines):
+    values = stream_values(lines)  # of a build that cannot encrypt there are none
+    return {row: values[row.removesuffix("_curve")] for row in CURVE_UNITS if row.removesuffix("_curve") in values}
+
+
 def neighbour_values(lines):
     times = {line["scene"]: line["us"] for line in lines if "us" in line}
     return {scene: us["p50"] for scene, us in times.items()} | {f"{scene}_p99": us["p99"] for scene, us in times.items()}
@@ -92,6 +98,8 @@ BENCHES = [
     *map(engine_bench, ENGINE_SCENES),
     Bench("stream", "bench_stream", STREAM_UNITS, lambda build, options: (
         programs.stream_runs(build, options.seconds, options.meshes)), stream_values),
+    Bench("stream_curve", "bench_stream", CURVE_UNITS, lambda build, options: (
+        programs.stream_runs(build, options.seconds, options.meshes, encrypted=True)), curve_values),
     Bench("neighbour", "bench_neighbour", NEIGHBOUR_UNITS, lambda build, options: (
         programs.neighbour_runs(build, options.seconds, options.meshes)), neighbour_values),
     *map(cuda_bench, CUDA_SCENES),

@@ -49,9 +49,10 @@ def conditions(build):
     }
 
 
-def json_lines(command, timeout, may_lack_backend=False):
-    """What the program printed; None where it lacks the backend and that is allowed."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=timeout)
+def json_lines(command, timeout, may_lack_backend=False, env=None):
+    """What the program printed; None where it lacks the backend and that is allowed. env: variables beside our own."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT, timeout=timeout,
+                          env=os.environ | (env or {}))
     if done.returncode == NO_BACKEND and may_lack_backend:
         return None
     if done.returncode:
@@ -70,22 +71,33 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def default_of(build, option):
+def defaults_of(build):
     done = subprocess.run([str(build / "contactd"), "--print-config"], capture_output=True, text=True, check=True)
-    pairs = (line.split(" = ", 1) for line in done.stdout.splitlines() if " = " in line)
-    return dict(pairs)[option]
+    return dict(line.split(" = ", 1) for line in done.stdout.splitlines() if " = " in line)
 
 
-def served_runs(build, flags, bench):
+def make_keys(build, folder):
+    """The flags of a server that encrypts its stream, and the variables by which a client does."""
+    principals = pathlib.Path(folder) / "principals"
+    for name in ("server", "client"):
+        line = subprocess.run([build / "contactctl", "keys", "new", name], cwd=folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=True).stdout
+        principals.write_text(line)  # the client's is the last
+    return (["--stream-key", f"{folder}/server.key", "--principals", str(principals)],
+            {"CONTACTD_SERVER_KEY": f"{folder}/server.key", "CONTACTD_CLIENT_KEY": f"{folder}/client.key"})
+
+
+def served_runs(build, flags, bench, encrypted=False):
     """What a bench printed that got the endpoint and the process of a contactd of its own."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
         log_path = pathlib.Path(folder) / "contactd.log"
-        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}", *flags]
+        more, env = make_keys(build, folder) if encrypted else ([], {})
+        command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}", *flags, *more]
         with log_path.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
         try:
-            return json_lines(bench(endpoint, str(server.pid)), 120)
+            return json_lines(bench(endpoint, str(server.pid)), 120, env=env)
         except SystemExit:
             sys.stderr.write(log_path.read_text())
             raise
@@ -102,11 +114,15 @@ def ground_runs(build, seconds):
     return served_runs(build, [], lambda endpoint, _: [str(build / "tests/bench/bench_ground"), endpoint, str(seconds)])
 
 
-def stream_runs(build, seconds, meshes, client_spin=None, server_spin=None, backend="cpu"):
+def stream_runs(build, seconds, meshes, client_spin=None, server_spin=None, backend="cpu", encrypted=False):
+    """None: the build is too old to encrypt."""
     more = [] if client_spin is None else [client_spin]
-    server_spin = server_spin or default_of(build, "spin-us")
+    defaults = defaults_of(build)
+    if encrypted and "stream-key" not in defaults:
+        return None
+    server_spin = server_spin or defaults["spin-us"]
     return served_runs(build, ["--spin-us", server_spin, "--backend", backend], lambda endpoint, pid: [
-        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more])
+        str(build / "tests/bench/bench_stream"), endpoint, pid, server_spin, str(seconds), meshes, *more], encrypted)
 
 
 def estimate_runs(build, meshes):

@@ -43,11 +43,13 @@ else:
     print(json.dumps({{"scene": "memory", "rss_per_triangle": 20}}))
     print(json.dumps({{"scene": "pipelined_boxes", "steps_per_second": 1e6 / (rows["us"] * slow)}}))
 """
-CONTACTD = "#!/bin/sh\n[ \"$1\" = --print-config ] && { echo 'spin-us = 7'; exit; }\nexec sleep 1000\n"
+CONTACTD = "#!/bin/sh\n[ \"$1\" = --print-config ] && { echo 'spin-us = 7'; echo 'stream-key = '; exit; }\nexec sleep 1000\n"
+
+CONTACTCTL = "#!/bin/sh\necho \"$3 simulator key=0\"\n"
 
 
 def make_build(folder: pathlib.Path, **numbers) -> pathlib.Path:
-    programs = {"contactd": CONTACTD} | {f"tests/bench/bench_{p}": PROGRAM for p in ("engine", "stream", "neighbour")}
+    programs = {"contactd": CONTACTD, "contactctl": CONTACTCTL} | {f"tests/bench/bench_{p}": PROGRAM for p in ("engine", "stream", "neighbour")}
     for path, text in programs.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,8 @@ def test_all_rows(compare, tmp_path):
     rows = rows_of(tmp_path)
     expected = {scene + suffix for scene in scenes for suffix in ("", "_baseline")}
     streamed = {"round_trip_boxes", "round_trip_boxes_p99", "round_trip_ping", "pipelined_boxes", "all_positions",
-                "small_alone", "small_beside_large", "small_beside_large_p99"}
+                "round_trip_boxes_curve", "round_trip_ping_curve", "all_positions_curve", "small_alone",
+                "small_beside_large", "small_beside_large_p99"}
     assert set(rows) == expected | streamed | {"bytes_per_triangle"}  # neither a GPU nor OpenGL is here
     assert all(rows[name]["ratio"]["median"] == pytest.approx(1.1) for name in streamed)
     assert all(rows[name]["ratio"]["median"] == 1 for name in set(rows) - streamed)
