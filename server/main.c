@@ -50,6 +50,7 @@ typedef struct parts {
     stream *stream;
     http_server *http;
     service service;
+    _Atomic uint64_t io_seen_ns;
     pthread_t main;
     atomic_bool lost;        /* a device failed for good */
     sigset_t signals;        /* that the process waits for */
@@ -138,6 +139,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->registry = parts->registry;
     service->scheduler = parts->scheduler;
     service->guard = parts->guard;
+    service->io_seen_ns = &parts->io_seen_ns;
     service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
         if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {

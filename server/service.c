@@ -1,6 +1,7 @@
 /* service.c - the server's state in one view, for status answers and metrics. */
 #include "server/service.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "server/clock.h"
@@ -22,6 +23,11 @@ void service_get_status(const service *service, service_status *out) {
     out->contacts = metrics_counter_value(service->metrics, METRICS_CONTACTS);
 }
 
+double service_io_silence(const service *service) {
+    uint64_t seen = service->io_seen_ns ? atomic_load(service->io_seen_ns) : 0, now = clock_ns();
+    return seen && now > seen ? (double)(now - seen) * 1e-9 : 0;
+}
+
 char *service_metrics_text(const service *service, size_t *size) {
     metrics *metrics = service->metrics;
     service_status status;
@@ -41,6 +47,14 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics_set(metrics, METRICS_GAUGE_QUEUE_DEPTH, status.queue.queue_depth);
     metrics_set(metrics, METRICS_GAUGE_LARGE_DEPTH, status.queue.lanes[SCHEDULE_LARGE].depth);
     metrics_set(metrics, METRICS_GAUGE_SMALL_DEPTH, status.queue.lanes[SCHEDULE_SMALL].depth);
+    metrics_set(metrics, METRICS_GAUGE_CONNECTIONS_LIMIT, service->stream_connections);
+    metrics_set(metrics, METRICS_GAUGE_UNREAD_BYTES_LIMIT, (double)service->config->unread_memory);
+    metrics_set(metrics, METRICS_GAUGE_SESSIONS_LIMIT, (double)service->config->max_sessions);
+    metrics_set(metrics, METRICS_GAUGE_SCENES_LIMIT, (double)service->config->max_scenes);
+    metrics_set(metrics, METRICS_GAUGE_SCENE_BYTES_LIMIT, (double)service->config->scene_memory);
+    metrics_set(metrics, METRICS_GAUGE_SCRATCH_BYTES_LIMIT, (double)service->config->scratch_memory);
+    metrics_set(metrics, METRICS_GAUGE_INSECURE, service->config->insecure);
+    metrics_set(metrics, METRICS_GAUGE_IO_SILENCE, service_io_silence(service));
     metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
     return metrics_text(metrics, status.devices, status.n_devices, size);
 }

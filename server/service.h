@@ -21,7 +21,13 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     uint64_t started_ns; /* of clock_ns() */
     /* At most so many connections, by the number of files that the process may open. */
     uint32_t stream_connections, http_connections;
+    /* When the stream's I/O thread last went round its loop, which it does several times a second; 0: not yet. */
+    _Atomic uint64_t *io_seen_ns;
 } service;
+
+/* An I/O thread that is silent for longer hangs: it waits for nothing but a few small steps. */
+#define SERVICE_IO_SILENCE_S 30
+double service_io_silence(const service *service); /* in s; 0 before the thread runs */
 
 typedef struct service_status {
     ct_engine_facts devices[CT_MAX_DEVICES];

@@ -86,8 +86,14 @@ static bool ready(const service *service, http_answer *answer, problem *p) {
     return handler_finish(&out, 200, answer, p);
 }
 
-static bool healthy(http_answer *answer, problem *p) {
+static bool healthy(const service *service, http_answer *answer, problem *p) {
     json_out out;
+    double silence = service_io_silence(service);
+    if (silence > SERVICE_IO_SILENCE_S)
+        return problem_set_http(p, CONTACTD_INTERNAL, 503, "the stream hangs", NULL,
+                                "the thread that serves simulators has not gone round its loop for %.0f s: restart the "
+                                "server",
+                                silence);
     json_out_init(&out, 1 << 10);
     json_out_object(&out, NULL);
     json_out_string(&out, "status", "ok");
@@ -141,7 +147,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
     case ROUTE_OPENAPI:
         return fixed(answer, "application/json", asset_openapi());
     case ROUTE_HEALTH:
-        return healthy(answer, p);
+        return healthy(service, answer, p);
     case ROUTE_READY:
         return ready(service, answer, p);
     case ROUTE_METRICS:

@@ -43,6 +43,8 @@ bool problem_take(problem *p, const server_error *error) {
 }
 
 int problem_status(const problem *p) {
+    /* A limit that what others hold now exceeds: the same request may succeed later. */
+    if (!p->status && p->code == CONTACTD_LIMIT_EXCEEDED && p->retry_after_ms) return 503;
     return p->status ? p->status : server_code_http(p->code);
 }
 

@@ -17,6 +17,7 @@ typedef struct problem {
     char field[96];          /* "updates[2].positions"; may be empty */
     char detail[640];        /* expected, actual, remedy */
     uint32_t retry_after_ms; /* 0: none */
+    bool accepts_identity;   /* 415: Accept-Encoding is sent, RFC 9110, 15.5.16 */
     bool asks_token;         /* 401: WWW-Authenticate is sent */
     uint32_t allow;          /* 405: the methods there are, see router.h */
 } problem;

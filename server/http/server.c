@@ -18,6 +18,7 @@
 #include "server/http/http.h"
 #include "server/http/lanes.h"
 #include "server/http/listen.h"
+#include "server/http/text.h"
 #include "server/http/tls.h"
 #include "server/http/watch.h"
 #include "server/log.h"
@@ -32,6 +33,7 @@ enum {
 struct http_server {
     const service *service;
     tls *tls; /* NULL: not encrypted */
+    const char *routes[ROUTE_COUNT];
     listener listener;
     struct MHD_Daemon *daemon;
     lanes *lanes;
@@ -47,9 +49,10 @@ typedef struct exchange { /* one request and its answer */
     struct MHD_Connection *connection;
     watched *watched;
     char *uri;
-    bool begun;    /* the header was looked at */
-    bool discards; /* what is still received is of no use */
-    bool done;     /* carried out: request.answer or problem says what to send */
+    bool begun;     /* the header was looked at */
+    bool discards;  /* what is still received is of no use */
+    bool is_routed; /* request.match is set */
+    bool done;      /* carried out: request.answer or problem says what to send */
     uint64_t limit, received, begun_ns;
     size_t capacity;
     http_request request;
@@ -85,6 +88,7 @@ static void problem_headers(struct MHD_Response *response, const problem *p) {
         snprintf(text, sizeof text, "%u", seconds);
         header(response, "Retry-After", text);
     }
+    if (p->accepts_identity) header(response, "Accept-Encoding", "identity");
     if (p->asks_token) header(response, "WWW-Authenticate", "Bearer realm=\"contactd\"");
     if (p->allow) header(response, "Allow", route_allow(p->allow, text, sizeof text));
 }
@@ -113,6 +117,7 @@ static enum MHD_Result send_answer(exchange *x) {
     watch_begin(x->watched, WATCH_ANSWERING, watch_transfer_ns(answer->size));
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
     MHD_destroy_response(response);
+    if (x->is_routed) metrics_count_http(x->server->service->metrics, x->request.match.route, (unsigned)answer->status);
     log_debug("http", "%d %s", answer->status, x->uri);
     return result;
 }
@@ -197,6 +202,16 @@ static bool check_length(exchange *x) {
     return !length || strtoull(length, NULL, 10) <= x->limit || too_large(x);
 }
 
+static bool check_coding(exchange *x) {
+    const char *coding = request_header(x, "Content-Encoding");
+    if (!coding || strcasecmp(coding, "identity") == 0) return true;
+    char shown[64];
+    x->problem.accepts_identity = true;
+    return problem_set_http(&x->problem, CONTACTD_UNSUPPORTED, 415, "a body of this coding is not taken here",
+                            "Content-Encoding", "Content-Encoding is %s; send the body as it is, not compressed",
+                            text_clean(coding, shown, sizeof shown));
+}
+
 static void address_of(exchange *x, char text[64]) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info ? info->client_addr : NULL;
@@ -276,11 +291,12 @@ static bool check(exchange *x, const char *method) {
         return problem_set_http(&x->problem, CONTACTD_NOT_FOUND, 404, "no such resource", NULL,
                                 "the path is longer than any resource's; /openapi.json lists what there is");
     if (!route_find(method, path, &request->match, &x->problem)) return false;
+    x->is_routed = true;
     access.computes = handler_computes(&request->match);
     if (!access_check(&access, &x->problem) || !check_principal(x) || !check_length(x)) return false;
     return !handler_takes_body(&request->match) ||
-           media_find(request_header(x, "Content-Type"), request->match.route == ROUTE_MESHES, &request->media,
-                      &x->problem);
+           (check_coding(x) && media_find(request_header(x, "Content-Type"), request->match.route == ROUTE_MESHES,
+                                          &request->media, &x->problem));
 }
 
 /* The last connections are for probes alone, so that a supervisor or a load balancer always learns how the server is.
@@ -490,6 +506,8 @@ bool http_server_start(const service *service, http_server **out, server_error *
         free(server);
         return false;
     }
+    for (int route = 0; route < ROUTE_COUNT; route++) server->routes[route] = route_path((http_route)route);
+    metrics_name_routes(service->metrics, server->routes, ROUTE_COUNT);
     server->lanes = lanes_start();
     /* A quarter is left for probes, which come when all others wait for answers. */
     server->watch = watch_start(service->http_connections - service->http_connections / 4);

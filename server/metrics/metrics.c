@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/metrics/process.h"
+
 /* Upper bounds of the buckets, from a tiny step's phases to a stalled queue. */
 static const double bounds[] = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
                                 1e-2, 2.5e-2, 5e-2,   0.1,  0.25, 0.5,    1.0,  2.5,  10.0};
@@ -30,13 +32,22 @@ typedef struct histogram {
     atomic_uint_fast64_t sum_ns;
 } histogram;
 
+/* That the HTTP side answers with; any other counts to the last one's column. */
+static const unsigned http_statuses[] = {200, 201, 204, 400, 401, 403, 404, 405, 409, 411,
+                                         412, 413, 415, 422, 429, 500, 501, 503, 504, 0};
+enum { N_STATUSES = sizeof http_statuses / sizeof http_statuses[0] };
+
 struct metrics {
     atomic_uint_fast64_t counters[METRICS_N_COUNTERS];
     atomic_uint_fast64_t gauges[METRICS_N_GAUGES]; /* a double's bits */
     atomic_uint_fast64_t errors[N_CODES];
     atomic_uint_fast64_t warnings[N_WARNINGS];
     histogram phases[METRICS_PHASES];
-    sizes batches[2]; /* by lane */
+    sizes batches[2];       /* by lane */
+    histogram latencies[2]; /* by lane */
+    atomic_uint_fast64_t http[METRICS_MAX_ROUTES][N_STATUSES];
+    const char *const *routes;
+    unsigned n_routes;
 };
 
 metrics *metrics_new(void) {
@@ -82,12 +93,31 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value) {
     atomic_store_explicit(&metrics->gauges[gauge], bits, memory_order_relaxed);
 }
 
-void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
-    if (phase >= METRICS_PHASES || !(seconds >= 0)) return;
+static void observe(histogram *histogram, double seconds) {
+    if (!(seconds >= 0)) return;
     unsigned i = 0;
     while (i < N_BOUNDS && seconds > bounds[i]) i++;
-    add(&metrics->phases[phase].buckets[i], 1);
-    add(&metrics->phases[phase].sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
+    add(&histogram->buckets[i], 1);
+    add(&histogram->sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
+}
+
+void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
+    if (phase < METRICS_PHASES) observe(&metrics->phases[phase], seconds);
+}
+
+void metrics_observe_latency(metrics *metrics, bool large, double seconds) {
+    observe(&metrics->latencies[large], seconds);
+}
+
+void metrics_name_routes(metrics *metrics, const char *const *names, unsigned n) {
+    metrics->routes = names;
+    metrics->n_routes = n < METRICS_MAX_ROUTES ? n : METRICS_MAX_ROUTES;
+}
+
+void metrics_count_http(metrics *metrics, unsigned route, unsigned status) {
+    unsigned i = 0;
+    while (i + 1 < N_STATUSES && http_statuses[i] != status) i++;
+    if (route < metrics->n_routes) add(&metrics->http[route][i], 1);
 }
 
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps) {
@@ -149,21 +179,57 @@ static void write_warnings(const metrics *metrics, FILE *out) {
     }
 }
 
+/* label: e.g. phase="raster". */
+static void write_histogram(FILE *out, const char *name, const char *label, const histogram *histogram) {
+    uint64_t count = 0;
+    for (unsigned i = 0; i < N_BOUNDS; i++) {
+        count += value_of(&histogram->buckets[i]);
+        fprintf(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, label, bounds[i], count);
+    }
+    count += value_of(&histogram->buckets[N_BOUNDS]);
+    fprintf(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, label, count);
+    fprintf(out, "%s_sum{%s} %.9f\n", name, label, (double)value_of(&histogram->sum_ns) * 1e-9);
+    fprintf(out, "%s_count{%s} %" PRIu64 "\n", name, label, count);
+}
+
 static void write_phases(const metrics *metrics, FILE *out) {
     const char *name = "contactd_phase_seconds";
+    char label[64];
     head(out, name, "histogram", "Time of a step by phase: waiting, then the engine's, summed over its threads");
     for (unsigned p = 0; p < METRICS_PHASES; p++) {
-        const histogram *histogram = &metrics->phases[p];
-        uint64_t count = 0;
-        for (unsigned i = 0; i < N_BOUNDS; i++) {
-            count += value_of(&histogram->buckets[i]);
-            fprintf(out, "%s_bucket{phase=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, phase_names[p], bounds[i], count);
-        }
-        count += value_of(&histogram->buckets[N_BOUNDS]);
-        fprintf(out, "%s_bucket{phase=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, phase_names[p], count);
-        fprintf(out, "%s_sum{phase=\"%s\"} %.9f\n", name, phase_names[p], (double)value_of(&histogram->sum_ns) * 1e-9);
-        fprintf(out, "%s_count{phase=\"%s\"} %" PRIu64 "\n", name, phase_names[p], count);
+        snprintf(label, sizeof label, "phase=\"%s\"", phase_names[p]);
+        write_histogram(out, name, label, &metrics->phases[p]);
     }
+}
+
+static void write_latencies(const metrics *metrics, FILE *out) {
+    const char *name = "contactd_step_latency_seconds";
+    char label[64];
+    head(out, name, "histogram", "From a step's message to its result, by lane");
+    for (unsigned lane = 0; lane < 2; lane++) {
+        snprintf(label, sizeof label, "lane=\"%s\"", lane_names[lane]);
+        write_histogram(out, name, label, &metrics->latencies[lane]);
+    }
+}
+
+/* Only what was counted: most routes have few of the statuses. */
+static void write_http(const metrics *metrics, FILE *out) {
+    head(out, "contactd_http_requests_total", "counter", "Requests over HTTP that were answered, by route and status");
+    for (unsigned route = 0; route < metrics->n_routes; route++) {
+        for (unsigned i = 0; i < N_STATUSES; i++) {
+            uint64_t n = value_of(&metrics->http[route][i]);
+            char status[12] = "other";
+            if (http_statuses[i]) snprintf(status, sizeof status, "%u", http_statuses[i]);
+            if (n)
+                fprintf(out, "contactd_http_requests_total{route=\"%s\",status=\"%s\"} %" PRIu64 "\n",
+                        metrics->routes[route], status, n);
+        }
+    }
+}
+
+static void write_build(FILE *out) {
+    head(out, "contactd_build_info", "gauge", "1: which build this is");
+    fputs("contactd_build_info{version=\"" CONTACTD_VERSION "\",compiler=\"" __VERSION__ "\"} 1\n", out);
 }
 
 static void write_batches(const metrics *metrics, FILE *out) {
@@ -235,6 +301,10 @@ char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_
     write_warnings(metrics, out);
     write_phases(metrics, out);
     write_batches(metrics, out);
+    write_latencies(metrics, out);
+    write_http(metrics, out);
+    write_build(out);
+    process_write(out);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         free(text);

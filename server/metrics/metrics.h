@@ -53,14 +53,22 @@
     X(READY, "contactd_ready", "", "1 if a real step ran on the requested backend")                                    \
     X(UPTIME, "contactd_uptime_seconds", "", "Time since start")                                                       \
     X(CONNECTIONS, "contactd_connections", "", "Stream connections now")                                               \
+    X(CONNECTIONS_LIMIT, "contactd_connections_limit", "", "Stream connections that there may be")                     \
     X(UNREAD_BYTES, "contactd_unread_bytes", "", "Answers that clients have not read yet")                             \
+    X(UNREAD_BYTES_LIMIT, "contactd_unread_bytes_limit", "", "Answers that clients may leave unread")                  \
     X(SESSIONS, "contactd_sessions", "", "Sessions now")                                                               \
+    X(SESSIONS_LIMIT, "contactd_sessions_limit", "", "Sessions that there may be")                                     \
     X(SCENES, "contactd_scenes", "", "Scenes open now")                                                                \
+    X(SCENES_LIMIT, "contactd_scenes_limit", "", "Scenes that may be open")                                            \
     X(BODIES, "contactd_bodies", "", "Bodies in scenes now")                                                           \
     X(MESHES, "contactd_meshes", "", "Meshes resident now")                                                            \
     X(MESH_BYTES, "contactd_mesh_bytes", "", "Memory held by meshes")                                                  \
     X(MESH_BYTES_LIMIT, "contactd_mesh_bytes_limit", "", "Memory that meshes may hold")                                \
     X(SCENE_BYTES, "contactd_scene_bytes", "", "Memory held by scenes and kept answers, without meshes")               \
+    X(SCENE_BYTES_LIMIT, "contactd_scene_bytes_limit", "", "Memory that scenes and kept answers may hold")             \
+    X(SCRATCH_BYTES_LIMIT, "contactd_scratch_bytes_limit", "", "Scratch memory that the engine may hold; 0: any")      \
+    X(INSECURE, "contactd_insecure", "", "1 if started with --insecure")                                               \
+    X(IO_SILENCE, "contactd_io_silence_seconds", "", "Time since the stream's I/O thread last went round its loop")    \
     X(SCRATCH_BYTES, "contactd_scratch_bytes", "", "Scratch memory held by the engine")                                \
     X(SCRATCH_PEAK, "contactd_scratch_peak_bytes", "", "Most scratch memory held by the engine so far")                \
     X(QUEUE_DEPTH, "contactd_queue_depth", "", "Commands waiting or running")                                          \
@@ -95,6 +103,13 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
 void metrics_observe(metrics *metrics, unsigned phase, double seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
+/* From a step's message to its result, in the lane of large steps or of small ones. */
+void metrics_observe_latency(metrics *metrics, bool large, double seconds);
+/* Answers over HTTP, by the number of a route and the status: contactd_http_requests_total. The names ([n], with
+ * labels' characters only) are set once, before anything is counted, and stay the caller's. */
+enum { METRICS_MAX_ROUTES = 32 };
+void metrics_name_routes(metrics *metrics, const char *const *names, unsigned n);
+void metrics_count_http(metrics *metrics, unsigned route, unsigned status);
 /* Of what is counted elsewhere: the counter's value from now on. */
 void metrics_set_counter(metrics *metrics, metrics_counter counter, uint64_t value);
 uint64_t metrics_counter_value(const metrics *metrics, metrics_counter counter);

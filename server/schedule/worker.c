@@ -110,6 +110,11 @@ static void run_taken(runner *runner) {
     for (size_t i = 0; i < runner->n_steps; i++) {
         take_answer(scheduler, runner->stepping[i], &runner->engine_steps[i]);
     }
+    uint64_t now = clock_ns();
+    for (size_t i = 0; i < runner->n_steps; i++) {
+        double seconds = (double)(now - runner->stepping[i]->received_ns) * 1e-9;
+        metrics_observe_latency(scheduler->metrics, runner->lane == SCHEDULE_LARGE, seconds);
+    }
     metrics_count_batch(scheduler->metrics, runner->lane == SCHEDULE_LARGE, runner->n_steps);
 }
 

@@ -41,10 +41,10 @@ static void handle_hello(stream *stream, request *request) {
         return;
     }
     if (request->who.principal)
-        log_info("stream", "client \"%s\" of %s (%s) opened a session", session.client, request->who.name,
-                 role_name(request->who.role));
+        log_debug("stream", "client \"%s\" of %s (%s) opened a session", session.client, request->who.name,
+                  role_name(request->who.role));
     else
-        log_info("stream", "client \"%s\" opened a session", session.client);
+        log_debug("stream", "client \"%s\" opened a session", session.client);
     peer_note_session(request->peer);
     reply_welcome(stream, request, &session);
     stream_free_request(request);

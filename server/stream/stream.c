@@ -295,6 +295,7 @@ static void *io_thread(void *argument) {
         if (received) scheduler_help(stream->service->scheduler);
         bool answered = answer_finished(stream);
         now = clock_ns();
+        if (stream->service->io_seen_ns) atomic_store_explicit(stream->service->io_seen_ns, now, memory_order_relaxed);
         uint64_t tend_at = tend(stream, now, &reap_at);
         if (received || answered) {
             if (quiet_ns) wire_spin_end(&stream->spin, now - quiet_ns);

@@ -62,7 +62,7 @@ class Keys:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return "--principals", str(self.list), "--stream-key", self.server
+        return "--principals", str(self.list), "--stream-key", self.server, "--log-level", "debug"
 
     def secrets(self) -> list[str]:
         """All that must stand in no log."""
@@ -287,7 +287,7 @@ def test_ipc_is_for_the_own_user(make_server, tmp_path, keys):
 def test_ipc_knows_listed_users(make_server, tmp_path, keys):
     path = tmp_path / "socket"
     keys.add(f"me simulator uid={os.getuid()}\n")
-    server = make_server("--principals", str(keys.list), "--stream", f"ipc://{path}")
+    server = make_server("--principals", str(keys.list), "--stream", f"ipc://{path}", "--log-level", "debug")
     assert path.stat().st_mode & 0o777 == 0o666
     with contactd.connect(f"ipc://{path}", timeout=10 * SLOW) as client:
         client.open_scene()
@@ -643,7 +643,7 @@ def test_secrets_are_not_printed(make_server, binaries, keys):
     keys.make("keys", "lab")
     flags = [*keys.flags]
     printed = subprocess.run([binaries / "contactd", *flags, "--print-config"], capture_output=True, text=True).stdout
-    server = make_server(*flags, "--log-level", "debug")
+    server = make_server(*flags)
     door = Door(server, token)
     status = json.dumps(door("GET", "/v1/status")[1]) + door("GET", "/metrics")[1].decode()
     with contactd.connect(server.stream, server_key=keys.server, client_key=str(keys.folder / "lab.key")) as client:

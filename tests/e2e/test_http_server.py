@@ -190,7 +190,7 @@ def test_metrics_are_prometheus_text(api):
             match = LINE.fullmatch(line)
             assert match, line
             name = match[1]
-            assert name.startswith("contactd_")
+            assert name.startswith(("contactd_", "process_"))
             assert name in declared or re.sub(r"_(bucket|sum|count)$", "", name) in declared, line
             assert "scene=" not in line
     for phase in ("queue", "upload", "broadphase", "raster", "span", "contact", "download"):
@@ -663,4 +663,4 @@ def test_memory_is_that_of_what_came_not_of_what_was_announced(fresh_server):
 def test_limits_are_named(make_server):
     api = Api(make_server("--max-scenes", "2").http)
     api.scene(), api.scene()
-    assert "--max-scenes" in api.refused("POST", "/v1/scenes", 422, "LIMIT_EXCEEDED", {})["detail"]
+    assert "--max-scenes" in api.refused("POST", "/v1/scenes", 503, "LIMIT_EXCEEDED", {})["detail"]

@@ -63,7 +63,7 @@ def test_a_second_signal_ends_at_once(make_server, second):
 
 def test_sighup_opens_the_log_anew(make_server, tmp_path):
     log = tmp_path / "log"
-    server = make_server("--log-file", str(log))
+    server = make_server("--log-file", str(log), "--log-level", "debug")
     old = log.rename(tmp_path / "log.1")
     Raw(server.stream).close()
     wait_until(lambda: "opened a session" in old.read_text(), "a line in the renamed file")

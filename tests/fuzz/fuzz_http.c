@@ -86,7 +86,15 @@ static void line(uint8_t which, const char *text) {
     check_outcome(ok, &refused);
     check(!ok || ct_snapshot_options_check(&options, NULL) == CT_OK);
     problem denied = {0};
-    access_request access = {text, which & 1 ? text : NULL, which & 2 ? text : NULL, which & 4, which & 8};
+    size_t token_size;
+    access_request access = {.host = text,
+                             .origin = which & 1 ? text : NULL,
+                             .sec_fetch_site = which & 2 ? text : NULL,
+                             .changes = which & 4,
+                             .computes = which & 16,
+                             .loopback = which & 8};
+    const char *token = access_token(text, &token_size);
+    check(!token || (token_size > 0 && token + token_size == text + strlen(text)));
     check_outcome(access_check(&access, &denied), &denied);
     problem other = {0};
     media media;

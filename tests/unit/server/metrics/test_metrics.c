@@ -134,6 +134,34 @@ static void test_batches(void **state) {
     metrics_free(&metrics);
 }
 
+static void test_latencies_and_routes(void **state) {
+    (void)state;
+    static const char *const routes[] = {"/", "/v1/scenes/{scene}"};
+    metrics *metrics = metrics_new();
+    metrics_count_http(metrics, 0, 200); /* nothing is named yet: not counted */
+    metrics_name_routes(metrics, routes, 2);
+    metrics_count_http(metrics, 1, 404);
+    metrics_count_http(metrics, 1, 404);
+    metrics_count_http(metrics, 0, 299);
+    metrics_count_http(metrics, 2, 200); /* no route */
+    metrics_observe_latency(metrics, true, 3);
+    size_t size;
+    char *text = metrics_text(metrics, devices, 2, &size);
+    const char *const lines[] = {
+        "\ncontactd_http_requests_total{route=\"/v1/scenes/{scene}\",status=\"404\"} 2\n",
+        "\ncontactd_http_requests_total{route=\"/\",status=\"other\"} 1\n",
+        "\ncontactd_step_latency_seconds_bucket{lane=\"large\",le=\"2.5\"} 0\n",
+        "\ncontactd_step_latency_seconds_bucket{lane=\"large\",le=\"10\"} 1\n",
+        "\ncontactd_step_latency_seconds_count{lane=\"small\"} 0\n",
+        "\nprocess_open_fds ",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i])) fail_msg("there is no line%s", lines[i]);
+    assert_null(strstr(text, "status=\"200\""));
+    free(text);
+    metrics_free(&metrics);
+}
+
 /* Every metric has one HELP and one TYPE, before its samples, and no metric's samples are scattered. */
 static void test_exposition_is_well_formed(void **state) {
     (void)state;
@@ -150,7 +178,8 @@ static void test_exposition_is_well_formed(void **state) {
             assert_null(strstr(seen, marked));
             strcat(seen, marked);
             snprintf(current, sizeof current, "%s", name);
-            assert_memory_equal(name, "contactd_", 9);
+            bool ours = strncmp(name, "contactd_", 9) == 0, common = strncmp(name, "process_", 8) == 0;
+            assert_true(ours || common);
         } else if (sscanf(line, "# TYPE %127s %31s", name, kind) == 2) {
             assert_string_equal(name, current);
             bool total = strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0;
@@ -172,6 +201,7 @@ int main(void) {
         cmocka_unit_test(test_values_and_labels),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_latencies_and_routes),
         cmocka_unit_test(test_exposition_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
