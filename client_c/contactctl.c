@@ -3,13 +3,14 @@
  * Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server
  * error.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client_c/ctl/ctl.h"
 
-#define BIT(option) (1u << (option))
+#define BIT(option) (1ull << (option))
 #define SETTINGS    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES))
 
 #define PICTURE                                                                                                        \
@@ -60,7 +61,7 @@ static const struct option {
 static const struct verb {
     const char *noun, *verb, *args, *text;
     int least, most; /* arguments */
-    unsigned allowed;
+    uint64_t allowed;
     int (*run)(ctl *ctl);
 } verbs[] = {
     {"contact", NULL, "A B", "intersection of two mesh files: volume, gradient, contact frame", 2, 2,
@@ -85,11 +86,12 @@ static const struct verb {
      BIT(OPT_SECONDS) | BIT(OPT_RESOLUTION) | BIT(OPT_SPIN), ctl_bench},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs, EVERY_COMMAND = OPT_VERSION + 1 };
+static_assert((int)OPT_COUNT <= 64, "verb.allowed has a bit per option");
 
 /* ---- help
  * ------------------------------------------------------------------------------------------------------------- */
 
-static void print_options(FILE *to, unsigned which) {
+static void print_options(FILE *to, uint64_t which) {
     for (int o = 0; o < OPT_COUNT; o++) {
         if (!(which & BIT(o))) continue;
         char left[64];
