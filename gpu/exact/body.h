@@ -2,12 +2,8 @@
 #ifndef CT_EXACT_BODY_H
 #define CT_EXACT_BODY_H
 
+#include "gpu/exact/box_k.h"
 #include "gpu/exact/exact_cpu.h"
-
-/* A node's box on the lattice. */
-typedef struct ct_node_box {
-    double lo[3], hi[3]; /* units, rounded outwards by two units at least */
-} ct_node_box;
 
 typedef struct ct_exact_body {
     const ct_topology *topology;
@@ -21,12 +17,6 @@ typedef struct ct_exact_body {
 } ct_exact_body;
 
 ct_node_box ct_exact_node_box(const ct_exact_body *body, uint32_t node);
-
-static inline bool ct_node_boxes_overlap(const ct_node_box *a, const ct_node_box *b) {
-    for (int k = 0; k < 3; k++)
-        if (a->lo[k] > b->hi[k] || b->lo[k] > a->hi[k]) return false;
-    return true;
-}
 
 typedef struct ct_cluster_pair {
     uint32_t a, b;

@@ -266,21 +266,6 @@ static inline void load_triangle(const ct_placed_cluster *c, uint32_t t, const d
     for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[t][k]];
 }
 
-static inline ct_normal normal_of(const double *const p[3]) {
-    double u[3], v[3];
-    for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
-    }
-    return ct_normal_of(u, v);
-}
-
-/* True: they are on one side of the plane and more than two units away from it. */
-static inline bool is_beyond(const ct_plane_sides *s, const ct_normal *n) {
-    const double margin = 4 * ct_size1(n);
-    return ct_is_one_sided(s) && fabs(s->value[0]) > margin && fabs(s->value[1]) > margin && fabs(s->value[2]) > margin;
-}
-
 static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int first,
                       int found, const ct_triangle_share share[2], ct_budget *budget, ct_crossing_lists *lists) {
     if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
@@ -296,20 +281,11 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     const double *p[2][3];
     load_triangle(a, ta, p[0]);
     load_triangle(b, tb, p[1]);
-    const int first = ct_comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
-    const int moved_second = first == 0 ? moved : -moved; /* +1 if the second triangle's body is perturbed */
-    int has_ties = 0;
-    ct_plane_sides sides[2];
-    const ct_normal normal_second = normal_of(p[second]), normal_first = normal_of(p[first]);
-    ct_find_sides(p[first], p[second], &normal_second, -moved_second, &sides[0], &has_ties);
-    if (is_beyond(&sides[0], &normal_second)) return;
-    ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &has_ties);
-    if (is_beyond(&sides[1], &normal_first)) return;
     ct_triangle_share share[2];
-    const int found = ct_cross_triangles(p[first], p[second], &normal_first, &normal_second, &sides[0], &sides[1],
-                                         moved_second, share, &has_ties);
-    lists->has_ties |= has_ties; /* not where it made no difference: whether there are ties depends on no order */
-    add_found(a, ta, b, tb, first, found, share, budget, lists);
+    int has_ties = 0;
+    const int found = ct_cross_pair(p, moved, share, &has_ties);
+    lists->has_ties |= has_ties;
+    add_found(a, ta, b, tb, 0, found, share, budget, lists);
 }
 
 /* ---- four pairs at a time ---- */
@@ -420,7 +396,7 @@ static inline ct_v4d size1_of(const struct normal4 *n) {
     return absolute(n->n.of[0]) + absolute(n->n.of[1]) + absolute(n->n.of[2]);
 }
 
-/* As is_beyond. */
+/* As ct_is_beyond. */
 static inline ct_v4l find_beyond(const struct values4 *sides, ct_v4d its_size) {
     const ct_v4d margin = 4 * its_size;
     const ct_v4d least = smaller(sides->value[0], smaller(sides->value[1], sides->value[2]));
@@ -520,8 +496,8 @@ static inline uint32_t overlapping_blocks(const ct_triangle_floats *f, const flo
 }
 
 /* Bounds the error, in units, of the distance of a point of one cluster from a plane of another as computed in floats,
- * and seven units, so that what is left out is_beyond: rounding of coordinates, of the normal and of sums is 2^-21 of
- * the largest |x|_1 or less. */
+ * and seven units, so that what is left out ct_is_beyond: rounding of coordinates, of the normal and of sums is 2^-21
+ * of the largest |x|_1 or less. */
 static float plane_margin(const ct_placed_cluster *a, const ct_placed_cluster *b) {
     float most[2] = {0, 0};
     for (int k = 0; k < 3; k++) {

@@ -41,6 +41,18 @@ CT_FN ct_exact_lattice ct_plan_exact_lattice(const ct_box *a, const ct_box *b) {
     return lattice;
 }
 
+CT_FN double ct_extent_of(const ct_box *box) {
+    return fmax(box->hi[0] - box->lo[0], fmax(box->hi[1] - box->lo[1], box->hi[2] - box->lo[2]));
+}
+
+/* The lattice spans both bodies. The smaller one needs 2^16 steps of it: float32 positions have 24 bits, so fewer would
+ * move its vertices by more than what a body can be expected to be modelled to. 0: one has fewer. */
+CT_FN int ct_extents_fit(const ct_box *a, const ct_box *b) {
+    const double least = 65536 * ct_plan_exact_lattice(a, b).unit;
+    const double extent_a = ct_extent_of(a), extent_b = ct_extent_of(b);
+    return !(extent_a > 0 && extent_a < least) && !(extent_b > 0 && extent_b < least);
+}
+
 /* The nearest lattice coordinate of x, in units, |x| < 2^51. */
 CT_FN double ct_round_to_lattice(double x) {
     return (x + CT_ROUND_MAGIC) - CT_ROUND_MAGIC;
@@ -73,6 +85,19 @@ CT_FN ct_lattice_pose ct_lattice_pose_of(const ct_exact_lattice *lattice, const 
         if (pose) p.rounding = fmax(p.rounding, 0x1p-50 * (size * lattice->inverse + fabs(p.row[k][3])));
     }
     return p;
+}
+
+/* The lattice point of a rest position. Returns the most that a coordinate was moved to reach it, units. */
+CT_FN double ct_place_point(const ct_lattice_pose *pose, const float *position, double out[3]) {
+    double residual = 0;
+    for (int k = 0; k < 3; k++) {
+        const double *row = pose->row[k];
+        const double x =
+            row[0] * (double)position[0] + row[1] * (double)position[1] + row[2] * (double)position[2] + row[3];
+        out[k] = ct_round_to_lattice(x);
+        residual = fmax(residual, fabs(x - out[k]));
+    }
+    return residual;
 }
 
 #endif

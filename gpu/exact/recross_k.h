@@ -30,15 +30,6 @@ CT_FN double ct_dot(const double *a, const double *b) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-CT_FN ct_normal ct_normal_of_triangle(const double *const p[3]) {
-    double u[3], v[3];
-    for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
-    }
-    return ct_normal_of(u, v);
-}
-
 /* moved: +1 if the other body is perturbed, -1 if own's is. 0: they do not cross. */
 CT_FN int ct_recross(const double *const own[3], const double *const other[3], int moved, ct_recrossing *out) {
     const int is_first = ct_comes_first(own[0], other[0]);

@@ -318,6 +318,45 @@ CT_FN double ct_volume_rounding(const double *const p[3], double rounding) {
     return size > 0 ? rounding * ((fabs(distance) + slack * CT_FILTER) / size) : 0;
 }
 
+CT_FN ct_normal ct_normal_of_triangle(const double *const p[3]) {
+    double u[3], v[3];
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+    }
+    return ct_normal_of(u, v);
+}
+
+/* True: they are on one side of the plane with normal n and more than two units away from it. */
+CT_FN int ct_is_beyond(const ct_plane_sides *s, const ct_normal *n) {
+    const double margin = 4 * ct_size1(n);
+    return ct_is_one_sided(s) && fabs(s->value[0]) > margin && fabs(s->value[1]) > margin && fabs(s->value[2]) > margin;
+}
+
+/* The crossing of any two triangles of two bodies, or the lack of one: share[i] is that of triangle i if they cross or
+ * are near. moved: +1 if triangle 1's body is perturbed, -1 if triangle 0's is. *has_ties is set where a sign is the
+ * perturbation's; not where it made no difference, so whether there are ties depends on no order. */
+CT_FN int ct_cross_pair(const double *const p[2][3], int moved, ct_triangle_share share[2], int *has_ties) {
+    const int first = ct_comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
+    const int moved_second = first == 0 ? moved : -moved; /* +1 if the second triangle's body is perturbed */
+    int ties = 0;
+    ct_plane_sides sides[2];
+    ct_triangle_share found[2];
+    const ct_normal normal_second = ct_normal_of_triangle(p[second]), normal_first = ct_normal_of_triangle(p[first]);
+    ct_find_sides(p[first], p[second], &normal_second, -moved_second, &sides[0], &ties);
+    if (ct_is_beyond(&sides[0], &normal_second)) return CT_TRIANGLES_APART;
+    ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &ties);
+    if (ct_is_beyond(&sides[1], &normal_first)) return CT_TRIANGLES_APART;
+    const int how = ct_cross_triangles(p[first], p[second], &normal_first, &normal_second, &sides[0], &sides[1],
+                                       moved_second, found, &ties);
+    *has_ties |= ties;
+    if (how == CT_TRIANGLES_CROSS || how == CT_TRIANGLES_NEAR) {
+        share[0] = found[first];
+        share[1] = found[second];
+    }
+    return how;
+}
+
 /* Of a triangle that is not crossed, and of the edge's term for w at corner 1. */
 CT_FN ct_integrals ct_whole_integrals(double w) {
     ct_integrals whole;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
-#include "gpu/base/fail.h"
+#include "gpu/exact/extents.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/mesh.h"
 
@@ -29,30 +29,10 @@ static double cost_of(const ct_pair_task *pair) {
     return 5000 + 20 * triangles;
 }
 
-static double extent_of(const ct_box *box) {
-    return fmax(box->hi[0] - box->lo[0], fmax(box->hi[1] - box->lo[1], box->hi[2] - box->lo[2]));
-}
-
-/* The lattice spans both bodies. The smaller one needs 2^16 steps of it: float32 positions have 24 bits, so fewer would
- * move its vertices by more than what a body can be expected to be modelled to. */
-static const double MIN_STEPS = 65536;
-
-static ct_status check_extents(const ct_pair_task *pair, ct_error *error) {
-    const ct_box *a = &pair->body[0]->box, *b = &pair->body[1]->box;
-    const double unit = ct_plan_exact_lattice(a, b).unit, extent[2] = {extent_of(a), extent_of(b)};
-    for (int k = 0; k < 2; k++)
-        if (extent[k] > 0 && extent[k] < MIN_STEPS * unit)
-            return ct_fail(error, CT_OUT_OF_RANGE, "method",
-                           "they extend over %g m and %g m, more apart than the 40 bits of exact coordinates can hold: "
-                           "split the larger mesh, or choose method \"ldi\"",
-                           extent[0], extent[1]);
-    return CT_OK;
-}
-
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     (void)device;
-    ct_status status = check_extents(pair, error);
+    ct_status status = ct_check_extents(&pair->body[0]->box, &pair->body[1]->box, error);
     if (status) return status;
     for (int b = 0; b < 2; b++) {
         if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
@@ -410,8 +390,7 @@ static double bound_winding(const ct_topology *topology, const ct_exact_surface 
     return most + 2; /* between its corners a triangle may be deeper inside: see find_crossed_share */
 }
 
-/* The largest share of a crossed triangle in a cluster, from its integrals: between its corners a triangle may be as
- * deep inside as the other body has layers, which no winding number at a corner tells. */
+/* The largest share of a crossed triangle in a cluster. */
 static double find_crossed_share(const ct_exact_body *own, const ct_exact_surface *surface, uint32_t cluster) {
     const uint32_t as = surface->crossed_as[cluster];
     if (!as) return 0;
@@ -423,29 +402,16 @@ static double find_crossed_share(const ct_exact_body *own, const ct_exact_surfac
         if (!crossed->number[t]) continue;
         const uint32_t unit =
             topology->first_unit[cluster] + topology->unit_in_cluster[(size_t)cluster * CT_CLUSTER_TRIANGLES + t];
-        const ct_integrals whole = ct_whole_integrals(surface->of_unit[unit] + crossed->winding[c->corners[t][1]]);
-        const double *p[3], *rest = crossed->triangles[crossed->number[t] - 1].integrals.of;
-        double u[3], v[3], sum[3];
-        for (int k = 0; k < 3; k++) {
-            p[k] = c->points[c->corners[t][k]];
-            sum[k] = whole.of[k] + rest[k];
-        }
-        for (int k = 0; k < 3; k++) {
-            u[k] = p[1][k] - p[0][k];
-            v[k] = p[2][k] - p[0][k];
-        }
-        const ct_normal n = ct_normal_of(u, v);
-        const double size = fmax(fabs(n.of[0]), fmax(fabs(n.of[1]), fabs(n.of[2])));
-        most = fmax(most, size * fmax(fabs(sum[0] - sum[1] - sum[2]), fmax(fabs(sum[1]), fabs(sum[2]))));
+        const double *const p[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
+                                    c->points[c->corners[t][2]]};
+        most = fmax(most, ct_crossed_share(p, surface->of_unit[unit] + crossed->winding[c->corners[t][1]],
+                                           &crossed->triangles[crossed->number[t] - 1].integrals));
     }
     return most;
 }
 
-/* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share is below 2^45 steps,
- * so that a cluster's sums are integers that doubles hold, and the sum of all shares is below 2^61, so that nothing
- * overflows.
- * The part of a triangle inside the other body has no larger projection along an axis than its cluster's box has, cut
- * to the other body's box. */
+/* The exponent of the fixed point's step. The part of a triangle inside the other body has no larger projection along
+ * an axis than its cluster's box has, cut to the other body's box. */
 static int plan_fixed_point(const ct_exact_pair *exact) {
     double sum = 0, most = 0;
     for (int pass = 0; pass < exact->n_passes; pass++) {
@@ -456,10 +422,7 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
             const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
             for (uint32_t k = 0; k < surface->n_added; k++) {
                 const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
-                double size[3], face = 0;
-                for (int i = 0; i < 3; i++)
-                    size[i] = fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
-                for (int i = 0; i < 3; i++) face = fmax(face, size[i] * size[(i + 1) % 3]);
+                const double face = ct_cut_to_window(&box, &window).face;
                 const double share = fmax(face * (1 + bound_winding(own->topology, surface, surface->added[k])),
                                           find_crossed_share(own, surface, surface->added[k]));
                 most = fmax(most, share);
@@ -468,10 +431,7 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
         }
         sum += of_part[0] + of_part[1];
     }
-    int of_most, of_sum;
-    frexp(most, &of_most);
-    frexp(sum, &of_sum);
-    return of_most - 45 > of_sum - 61 ? of_most - 45 : of_sum - 61;
+    return ct_fixed_point_exponent(most, sum);
 }
 
 double ct_exact_residual(const ct_exact_body *body) {
@@ -490,7 +450,7 @@ static void total_sums(ct_exact_pair *exact) {
         const ct_exact_surface *surface = &part->surface[exact->pass];
         const ct_exact_body *other = &exact->part[1 - b].body;
         const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
-        double area = 0, near_area = 0;
+        double area = 0, near_area = 0, residual = 0;
         for (uint32_t k = 0; k < surface->n_added; k++) {
             const ct_cluster_sums *s = &surface->sums[k];
             for (int i = 0; i < 3; i++) {
@@ -500,16 +460,13 @@ static void total_sums(ct_exact_pair *exact) {
             area += s->area;
             near_area += s->near_area;
             rounding[b] += s->rounding;
-            arithmetic[b] += s->reach * s->area * 0x1p-47; /* products and sums of doubles, over 128 triangles */
+            arithmetic[b] += ct_bound_arithmetic(s->reach, s->area);
             if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
-            /* Triangles change their area as their corners move: within the other body, by two steps along each of
-             * three edges at most, none longer than its box there. */
             const ct_node_box box = ct_exact_node_box(&part->body, surface->added[k]);
-            double size = 0;
-            for (int i = 0; i < 3; i++) size += fmax(0, fmin(box.hi[i], window.hi[i]) - fmax(box.lo[i], window.lo[i]));
-            near_area += 6 * CT_CLUSTER_TRIANGLES * size;
+            near_area += ct_bound_moved_area(ct_cut_to_window(&box, &window).sides);
+            residual = fmax(residual, part->body.placed[part->body.placed_as[surface->added[k]] - 1].residual);
         }
-        moved_volume[b] = ct_exact_residual(&part->body) * (area * (1 + 0x1p-8) + near_area);
+        moved_volume[b] = ct_bound_moved_volume(residual + part->body.pose.rounding, area, near_area);
     }
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < 3; i++)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/exact/finish_k.h"
 #include "gpu/exact/flood.h"
 
 /* A triangle of a body and one of the other body that crosses it; numbers in their meshes. */
@@ -43,17 +44,6 @@ typedef struct ct_exact_part {
     ct_exact_surface surface[2]; /* by perturbation */
     ct_exact_gradient gradient;  /* the sum over the perturbations */
 } ct_exact_part;
-
-/* What the pair's sums come to, over one or both perturbations. */
-typedef struct ct_exact_totals {
-    double moment[2][3][3]; /* per body; see ct_cluster_sums */
-    ct_int128 force[2][3];  /* per body, steps of the fixed point: the gradient's sum, balanced */
-    double first_moment[3];
-    double rounding;     /* units^3: bounds what the rounding of the integrals adds to three times the volume */
-    double arithmetic;   /* units^3: bounds that of products and sums */
-    double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
-    uint32_t max_winding;
-} ct_exact_totals;
 
 typedef struct ct_exact_pair {
     ct_device *device;

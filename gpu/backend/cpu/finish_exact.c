@@ -93,11 +93,7 @@ static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
 static void place_candidate(const ct_exact_pair *exact, struct candidate *c) {
     if (c->is_placed) return;
     const ct_exact_body *body = &exact->part[c->body].body;
-    const float *p = body->positions + 3 * (size_t)c->vertex;
-    for (int k = 0; k < 3; k++) {
-        const double *row = body->pose.row[k];
-        c->at[k] = ct_round_to_lattice(row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3]);
-    }
+    ct_place_point(&body->pose, body->positions + 3 * (size_t)c->vertex, c->at);
     c->is_placed = true;
 }
 
@@ -157,9 +153,8 @@ static void balance_gradient(ct_exact_pair *exact) {
 
 /* ---- the contact ---- */
 
-/* m^2 per step of the fixed point; the mean over the passes. */
 static double step_of(const ct_exact_pair *exact) {
-    return ldexp(exact->lattice.unit * exact->lattice.unit, exact->exponent - (exact->n_passes - 1));
+    return ct_exact_step(&exact->lattice, exact->exponent, exact->n_passes);
 }
 
 /* Of two bodies that are inside out the product of winding numbers is positive again. */
@@ -169,55 +164,25 @@ static bool has_inverted_body(const ct_pair_task *pair) {
     return false;
 }
 
-/* Volume and bound. False: there is no contact, or none that could be told from rounding.
- *
- * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
- * each axis, which changes the volume by no more than that times the area (in the 1-norm) of both surfaces inside each
- * other, at any time while they move: their present area, and what lies within two units of the other surface; (2) the
- * integrals over crossed triangles were rounded, which matters as much as a triangle's plane is away from the origin of
- * the lattice, in the middle of the boxes' overlap (ct_volume_rounding); (3) so were products and sums. */
+/* False: there is no contact, or none that could be told from rounding. */
 static bool find_volume(const ct_exact_pair *exact, ct_contact *contact) {
-    const ct_exact_totals *totals = &exact->totals;
-    const double unit = exact->lattice.unit, passes = exact->n_passes;
-    double trace[2] = {0, 0};
-    for (int i = 0; i < 3; i++)
-        for (int p = 0; p < 2; p++) trace[p] += totals->moment[p][i][i];
-    contact->volume = (trace[0] + trace[1]) / 3 / passes * (unit * unit * unit);
-    const double wrong = totals->moved_volume + totals->rounding / 3 + totals->arithmetic;
-    contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
-    contact->error_estimate = contact->error_bound;
-    for (int k = 0; k < 3; k++) contact->volumes[k] = contact->volume;
-    return contact->volume > contact->error_bound && !has_inverted_body(exact->pair);
+    return ct_exact_volume(&exact->totals, &exact->lattice, exact->n_passes, contact) &&
+           !has_inverted_body(exact->pair);
 }
 
 static void find_forces(const ct_exact_pair *exact, ct_contact *contact) {
-    const double step = step_of(exact), unit = exact->lattice.unit;
     for (int b = 0; b < 2; b++) {
         const ct_body *body = exact->pair->body[b];
-        double force[3], arm[3], moment[3][3], *out = contact->generalized_gradient[b];
-        for (int i = 0; i < 3; i++) {
-            force[i] = ct_int128_to_double(exact->totals.force[b][i]) * step;
-            arm[i] = exact->lattice.origin[i] - (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0);
-            for (int j = 0; j < 3; j++)
-                moment[i][j] = exact->totals.moment[b][i][j] / exact->n_passes * (unit * unit * unit);
-        }
-        for (int i = 0; i < 3; i++) {
-            const int j = (i + 1) % 3, k = (i + 2) % 3;
-            out[i] = force[i];
-            out[3 + i] = (moment[j][k] - moment[k][j]) + (arm[j] * force[k] - arm[k] * force[j]);
-        }
+        double center[3] = {0, 0, 0};
+        for (int i = 0; i < 3 && body->kind == CT_BODY_RIGID; i++) center[i] = body->pose[4 * i + 3];
+        ct_exact_force(&exact->totals, &exact->lattice, exact->n_passes, step_of(exact), b, center,
+                       contact->generalized_gradient[b]);
     }
 }
 
-/* The centre of gravity of the intersection, which lies in both bodies' boxes. */
 static void find_center(const ct_exact_pair *exact, ct_contact *contact) {
-    const double unit = exact->lattice.unit;
-    for (int i = 0; i < 3; i++) {
-        const ct_box *a = &exact->pair->body[0]->box, *b = &exact->pair->body[1]->box;
-        const double moment = exact->totals.first_moment[i] / exact->n_passes * unit * unit * unit * unit;
-        const double center = exact->lattice.origin[i] + moment / contact->volume;
-        contact->center[i] = fmin(fmax(center, fmax(a->lo[i], b->lo[i])), fmin(a->hi[i], b->hi[i]));
-    }
+    const ct_box boxes[2] = {exact->pair->body[0]->box, exact->pair->body[1]->box};
+    ct_exact_center(&exact->totals, &exact->lattice, exact->n_passes, boxes, contact);
 }
 
 /* Writes a chunk's entries, and adds up the sizes of their friction weights. */

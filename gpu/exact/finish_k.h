@@ -1,0 +1,120 @@
+/* finish_k.h - from the sums over both surfaces to the contact: volume, bound, 6-vectors, centre. */
+#ifndef CT_EXACT_FINISH_K_H
+#define CT_EXACT_FINISH_K_H
+
+#include "gpu/exact/lattice_k.h"
+#include "gpu/exact/segment_k.h"
+#include "gpu/include/contact.h"
+#include "gpu/mesh/cluster_k.h"
+
+/* What the pair's sums come to, over one or both perturbations. */
+typedef struct ct_exact_totals {
+    double moment[2][3][3]; /* per body; see ct_cluster_sums */
+    ct_int128 force[2][3];  /* per body, steps of the fixed point: the gradient's sum, balanced */
+    double first_moment[3];
+    double rounding;     /* units^3: bounds what the rounding of the integrals adds to three times the volume */
+    double arithmetic;   /* units^3: bounds that of products and sums */
+    double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
+    uint32_t max_winding;
+} ct_exact_totals;
+
+/* ---- the fixed point ---- */
+
+/* The exponent of a step of the fixed point in which the gradient is added up: a triangle's share, at most `most`, is
+ * below 2^45 steps, so that a cluster's sums are integers that doubles hold, and the sum of all shares, at most `sum`,
+ * is below 2^61, so that nothing overflows. Both in units^2. */
+CT_FN int ct_fixed_point_exponent(double most, double sum) {
+    int of_most, of_sum;
+    frexp(most, &of_most);
+    frexp(sum, &of_sum);
+    return of_most - 45 > of_sum - 61 ? of_most - 45 : of_sum - 61;
+}
+
+/* The largest share of a crossed triangle, from its integrals: between its corners a triangle may be as deep inside as
+ * the other body has layers, which no winding number at a corner tells. winding: at corner 1; rest: the sums over its
+ * crossings. */
+CT_FN double ct_crossed_share(const double *const p[3], double winding, const ct_integrals *rest) {
+    const ct_integrals whole = ct_whole_integrals(winding);
+    const ct_normal n = ct_normal_of_triangle(p);
+    const double size = fmax(fabs(n.of[0]), fmax(fabs(n.of[1]), fabs(n.of[2])));
+    double sum[3];
+    for (int k = 0; k < 3; k++) sum[k] = whole.of[k] + rest->of[k];
+    return size * fmax(fabs(sum[0] - sum[1] - sum[2]), fmax(fabs(sum[1]), fabs(sum[2])));
+}
+
+/* m^2 per step of the fixed point; the mean over the passes. */
+CT_FN double ct_exact_step(const ct_exact_lattice *lattice, int exponent, int n_passes) {
+    return ldexp(lattice->unit * lattice->unit, exponent - (n_passes - 1));
+}
+
+/* ---- the bound ---- */
+
+/* A cluster's products and sums of doubles, over 128 triangles: bounds their rounding. reach and area as in
+ * ct_cluster_sums. */
+CT_FN double ct_bound_arithmetic(double reach, double area) {
+    return reach * area * 0x1p-47;
+}
+
+/* Triangles change their area as their corners move: within the other body, by two steps along each of three edges at
+ * most, none longer than its box there. sides: of the cluster's box, cut to the other body's. */
+CT_FN double ct_bound_moved_area(double sides) {
+    return 6 * CT_CLUSTER_TRIANGLES * sides;
+}
+
+/* residual: units, how far a vertex of the surface inside was moved. */
+CT_FN double ct_bound_moved_volume(double residual, double area, double near_area) {
+    return residual * (area * (1 + 0x1p-8) + near_area);
+}
+
+/* ---- the contact ---- */
+
+/* Volume and bound. 0: there is no contact, or none that could be told from rounding.
+ *
+ * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
+ * each axis, which changes the volume by no more than that times the area (in the 1-norm) of both surfaces inside each
+ * other, at any time while they move: their present area, and what lies within two units of the other surface; (2) the
+ * integrals over crossed triangles were rounded, which matters as much as a triangle's plane is away from the origin of
+ * the lattice, in the middle of the boxes' overlap (ct_volume_rounding); (3) so were products and sums. */
+CT_FN int ct_exact_volume(const ct_exact_totals *totals, const ct_exact_lattice *lattice, int n_passes,
+                          ct_contact *contact) {
+    const double unit = lattice->unit, passes = n_passes;
+    double trace[2] = {0, 0};
+    for (int i = 0; i < 3; i++)
+        for (int p = 0; p < 2; p++) trace[p] += totals->moment[p][i][i];
+    contact->volume = (trace[0] + trace[1]) / 3 / passes * (unit * unit * unit);
+    const double wrong = totals->moved_volume + totals->rounding / 3 + totals->arithmetic;
+    contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
+    contact->error_estimate = contact->error_bound;
+    for (int k = 0; k < 3; k++) contact->volumes[k] = contact->volume;
+    return contact->volume > contact->error_bound;
+}
+
+/* The 6-vector of body b. center: m, what torques are about. step: ct_exact_step. */
+CT_FN void ct_exact_force(const ct_exact_totals *totals, const ct_exact_lattice *lattice, int n_passes, double step,
+                          int b, const double center[3], double out[6]) {
+    const double unit = lattice->unit;
+    double force[3], arm[3], moment[3][3];
+    for (int i = 0; i < 3; i++) {
+        force[i] = ct_int128_to_double(totals->force[b][i]) * step;
+        arm[i] = lattice->origin[i] - center[i];
+        for (int j = 0; j < 3; j++) moment[i][j] = totals->moment[b][i][j] / n_passes * (unit * unit * unit);
+    }
+    for (int i = 0; i < 3; i++) {
+        const int j = (i + 1) % 3, k = (i + 2) % 3;
+        out[i] = force[i];
+        out[3 + i] = (moment[j][k] - moment[k][j]) + (arm[j] * force[k] - arm[k] * force[j]);
+    }
+}
+
+/* The centre of gravity of the intersection, which lies in both bodies' boxes. */
+CT_FN void ct_exact_center(const ct_exact_totals *totals, const ct_exact_lattice *lattice, int n_passes,
+                           const ct_box box[2], ct_contact *contact) {
+    const double unit = lattice->unit;
+    for (int i = 0; i < 3; i++) {
+        const double moment = totals->first_moment[i] / n_passes * unit * unit * unit * unit;
+        const double center = lattice->origin[i] + moment / contact->volume;
+        contact->center[i] = fmin(fmax(center, fmax(box[0].lo[i], box[1].lo[i])), fmin(box[0].hi[i], box[1].hi[i]));
+    }
+}
+
+#endif
