@@ -52,7 +52,7 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 static const ct_method_row rows[] = {
     /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, second  cpu          cuda       */
     {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  ct_cpu_run_exact, NULL},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
 };
 /* clang-format on */
 

@@ -88,8 +88,10 @@ template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
 
 CT_KERNEL count_pairs(const ct_pair_tables b) {
     CT_FOR(i, b.n_box_updates) {
-        b.out_boxes[i] = ct_gpu_box(b.box_updates[i].body);
-        b.out_volumes[i] = ct_gpu_volume(b.box_updates[i].body);
+        ct_gpu_body *body = b.box_updates[i].body;
+        b.out_boxes[i] = ct_gpu_box(body);
+        b.out_volumes[i] = ct_gpu_volume(body);
+        if (b.box_updates[i].measures_volume) body->is_inverted = b.out_volumes[i] < 0;
     }
     CT_FOR(i, b.n_bodies) {
         const ct_gpu_step *step = &b.steps[ct_step_of_body(b, i)];

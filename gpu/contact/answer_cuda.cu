@@ -1,14 +1,8 @@
 /* answer_cuda.cu - sums to answers: which candidates are contacts, the sparse gradient's entries, forces and torques on
  * both bodies, friction weights, and the contacts. It leaves the sums and their page table zero for the next batch. */
-#include "gpu/backend/cuda/answer.cuh"
-#include "gpu/backend/cuda/collective.cuh"
+#include "gpu/contact/entries_cuda.cuh"
 
 #include <string.h>
-
-/* Wishes that need the sparse gradient. */
-enum { WANT_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
-/* Wishes that return arrays made of it. */
-enum { WANT_ARRAYS = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
 enum { THREAD_VERTICES = CT_VERTEX_CHUNK / (int)CT_BLOCK }; /* consecutive vertices of a thread */
 
@@ -84,7 +78,7 @@ CT_KERNEL count_entries(const ct_answer_tables b) {
     const uint64_t n_chunks = b.counts->vertex_chunks, n_candidates = b.counts->candidates;
     CT_EACH_BLOCK(chunk, n_chunks) {
         const vertex_range at = range_of_chunk(b, chunk);
-        const bool wanted = (at.step->want & WANT_ENTRIES) && is_contact(b, at.candidate);
+        const bool wanted = (at.step->want & CT_WANT_ENTRIES) && is_contact(b, at.candidate);
         uint32_t n_entries = 0;
         CT_THREADS(t) {
             for (uint64_t v = at.first + t; wanted && v < at.last; v += CT_BLOCK)
@@ -109,36 +103,13 @@ CT_KERNEL count_entries(const ct_answer_tables b) {
         b.contact_offset[n_candidates] = contacts;
     }
     CT_BARRIER();
-    const uint64_t first_array =
-        (uint64_t)((const char *)b.out_contacts - b.answer) + contacts * sizeof(ct_gpu_contact);
-    const uint64_t array_bytes = ct_scan<uint64_t>(
-        b.n_steps, [&](uint64_t i) { return ct_gpu_lay_out_arrays(b.steps[i].want, entries_of_step(b, i).n).end; },
-        [&](uint64_t i, uint64_t before) {
-            b.step_entries[i] = entries_of_step(b, i);
-            b.step_entries[i].arrays = first_array + before;
-        });
     CT_THREADS(t) {
-        if (t > 0) continue;
-        b.counts->entries = entries;
-        b.counts->contacts = contacts;
-        b.counts->first_array = first_array;
-        b.counts->first_span = first_array + array_bytes;
-        b.counts->answer_bytes = b.counts->first_span + b.counts->spans * sizeof(ct_gpu_span);
+        if (t == 0) b.counts->entries = entries;
     }
+    ct_lay_out_answer(b, contacts, [&](uint64_t i) { return entries_of_step(b, i); });
 }
 
 /* ---- entries ---- */
-
-/* Adds the sum of x of all threads to a part's wide sum number k. One number at a time: reducing whole structs of them
- * would take more than half of the registers that a thread may have. */
-CT_DEVICE void add_wide_sum(ct_wide x, ct_gpu_part_sums *part, int k) {
-    x = ct_block_sum(x);
-    CT_THREADS(t) {
-        if (t > 0 || x == 0) continue;
-        ct_atomic_sum(&part->high[k], (int64_t)(x >> 32));
-        ct_atomic_sum(&part->low[k], (int64_t)(x & 0xffffffff));
-    }
-}
 
 /* Writes the entries of each chunk in rising order of vertices, clears the sums and their pages, and sums forces and
  * moments over the entries. */
@@ -184,7 +155,8 @@ CT_KERNEL compact_gradient(const ct_answer_tables b) {
             }
         }
         CT_UNROLL
-        for (int k = 0; k < CT_MOMENT_SUMS; k++) add_wide_sum(((const ct_wide *)&moments)[k], &b.part_sums[at.part], k);
+        for (int k = 0; k < CT_MOMENT_SUMS; k++)
+            ct_add_wide_sum(((const ct_wide *)&moments)[k], &b.part_sums[at.part], k);
     }
 }
 
@@ -193,34 +165,12 @@ CT_DEVICE void force_on_part_0(const ct_answer_tables &b, uint64_t c, const ct_w
     for (int k = 0; k < 3; k++) force[k] = ct_wide_to_double(ct_gpu_wide_sum(&b.part_sums[2 * c], k)) * units->of[k];
 }
 
-/* A step's arrays in the answer. Those that it does not want are NULL. */
-struct entry_arrays {
-    double *gradient, *forces, *weights;
-    uint32_t *vertices;
-};
-
-CT_DEVICE entry_arrays arrays_of_step(const ct_answer_tables &b, const ct_gpu_step *step,
-                                      const ct_gpu_step_entries *entries) {
-    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(step->want, entries->n);
-    char *first = b.answer + entries->arrays;
-    entry_arrays to = {NULL, NULL, NULL, NULL};
-    if (step->want & CT_WANT_GRADIENT) to.gradient = (double *)(first + at.gradient);
-    if (step->want & CT_WANT_FORCES) to.forces = (double *)(first + at.forces);
-    if (step->want & CT_WANT_FRICTION) to.weights = (double *)(first + at.weights);
-    if (step->want & WANT_ARRAYS) to.vertices = (uint32_t *)(first + at.vertices);
-    return to;
-}
-
 /* Writes an entry's numbers. i: index among the step's entries. */
-CT_DEVICE void write_entry(const entry_arrays *to, uint64_t i, uint32_t vertex, const int64_t sums[3],
+CT_DEVICE void write_entry(const ct_entry_pointers *to, uint64_t i, uint32_t vertex, const int64_t sums[3],
                            const ct_weight_units *units, const ct_contact *contact, double pressure) {
     double g[3];
-    if (!to->vertices) return;
     ct_frame_gradient(units, sums, g);
-    to->vertices[i] = vertex;
-    if (to->weights) to->weights[i] = ct_frame_friction(contact, g);
-    for (int k = 0; k < 3 && to->gradient; k++) to->gradient[3 * i + k] = g[k];
-    for (int k = 0; k < 3 && to->forces; k++) to->forces[3 * i + k] = pressure * g[k];
+    ct_write_entry(to, i, vertex, g, to->weights ? ct_frame_friction(contact, g) : 0, pressure);
 }
 
 /* With the contacts' normals known: writes the entries' arrays into the answer, and sums the friction weights and the
@@ -234,7 +184,7 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
         const ct_weight_units units = ct_frame_units(at.window);
         const double scale = ct_barycentre_scale(at.window);
         const ct_gpu_step_entries *step_entries = &b.step_entries[at.step - b.steps];
-        const entry_arrays to = arrays_of_step(b, at.step, step_entries);
+        const ct_entry_pointers to = ct_arrays_of_step(b, at.step, step_entries);
         double force[3];
         ct_contact contact;
         fill_volumes(b, at.candidate, &contact);
@@ -254,7 +204,7 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
         }
         CT_UNROLL
         for (int k = 0; k < CT_BARYCENTRE_SUMS; k++)
-            add_wide_sum(((const ct_wide *)&barycentre)[k], &b.part_sums[at.part], CT_MOMENT_SUMS + k);
+            ct_add_wide_sum(((const ct_wide *)&barycentre)[k], &b.part_sums[at.part], CT_MOMENT_SUMS + k);
     }
 }
 
@@ -290,7 +240,7 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
         contact->count[k] =
             b.entry_offset[b.vertex_chunk_offset[part + 1]] - b.entry_offset[b.vertex_chunk_offset[part]];
     }
-    if (b.steps[pair->step].want & WANT_ENTRIES) {
+    if (b.steps[pair->step].want & CT_WANT_ENTRIES) {
         const ct_weight_units units = ct_frame_units(window);
         for (int k = 0; k < 2; k++) {
             const ct_gpu_body *body = b.bodies[pair->body[k]];

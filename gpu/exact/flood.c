@@ -3,36 +3,16 @@
 
 #include <assert.h>
 
+#include "gpu/exact/ray_k.h"
+
 /* ---- one exact ray ---- */
 
 struct ray {
     ct_flood *flood;
     const double *p;
-    double far[3];
     int32_t winding;
     bool has_failed;
 };
-
-/* Whether the triangle's box, without rounding, has the ray in it. */
-static bool may_hit(const double *const q[3], const double *p) {
-    if (q[0][0] < p[0] && q[1][0] < p[0] && q[2][0] < p[0]) return false;
-    for (int k = 1; k < 3; k++) {
-        if (q[0][k] < p[k] && q[1][k] < p[k] && q[2][k] < p[k]) return false;
-        if (q[0][k] > p[k] && q[1][k] > p[k] && q[2][k] > p[k]) return false;
-    }
-    return true;
-}
-
-/* +1: the ray leaves the other body through this triangle; -1: it enters; 0: it misses. */
-static int hit_triangle(const struct ray *ray, const double *const q[3]) {
-    const int moved = ray->flood->moved; /* of the triangle's body */
-    const int from = ct_exact_side(ray->p, q[0], q[1], q[2], -moved).sign;
-    const int to = ct_exact_side(ray->far, q[0], q[1], q[2], -moved).sign;
-    if (from == to) return 0;
-    int sign[3];
-    for (int k = 0; k < 3; k++) sign[k] = ct_exact_edges(ray->p, ray->far, q[k], q[(k + 1) % 3], moved).sign;
-    return sign[0] == sign[1] && sign[1] == sign[2] ? to : 0;
-}
 
 static void hit_cluster(void *argument, uint32_t cluster) {
     struct ray *ray = argument;
@@ -41,13 +21,13 @@ static void hit_cluster(void *argument, uint32_t cluster) {
     for (uint32_t t = 0; c && t < c->n_triangles; t++) {
         const double *const q[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
                                     c->points[c->corners[t][2]]};
-        if (may_hit(q, ray->p)) ray->winding += hit_triangle(ray, q);
+        if (ct_ray_may_hit(q, ray->p)) ray->winding += ct_ray_hit(ray->p, q, ray->flood->moved);
     }
 }
 
 /* The winding number of the other body at p, along +x. False: out of memory. */
 static bool count_along_ray(ct_flood *flood, const double *p, int32_t *winding) {
-    struct ray ray = {.flood = flood, .p = p, .far = {CT_LATTICE_LIMIT, p[1], p[2]}};
+    struct ray ray = {.flood = flood, .p = p};
     flood->n_rays++;
     ct_find_clusters_on_ray(flood->body[1], p, hit_cluster, &ray);
     *winding = ray.winding;

@@ -13,15 +13,15 @@
  * cluster is the end of one step. A step from a corner to itself starts the walk of the cluster's next unit. */
 typedef uint16_t ct_walk_step;
 
-static inline uint32_t ct_walk_triangle(ct_walk_step s) { /* in the cluster */
+CT_FN uint32_t ct_walk_triangle(ct_walk_step s) { /* in the cluster */
     return s >> 4;
 }
 
-static inline uint32_t ct_walk_from(ct_walk_step s) { /* corner */
+CT_FN uint32_t ct_walk_from(ct_walk_step s) { /* corner */
     return s >> 2 & 3;
 }
 
-static inline uint32_t ct_walk_to(ct_walk_step s) { /* corner */
+CT_FN uint32_t ct_walk_to(ct_walk_step s) { /* corner */
     return s & 3;
 }
 

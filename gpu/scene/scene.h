@@ -34,9 +34,14 @@ typedef struct ct_body {
  * sampled contact of a large body would feel. */
 enum { CT_VOLUME_EACH_UPDATE = 1 << 14, CT_VOLUME_PERIOD = 8 };
 
+/* Whether the volume is measured after the next update. */
+static inline bool ct_body_will_measure_volume(const ct_body *body, uint32_t n_triangles) {
+    return n_triangles <= CT_VOLUME_EACH_UPDATE || body->updates_since_volume == 0;
+}
+
 /* Counts an update, and tells whether the volume is measured after it. For backends, once per body and step. */
 static inline bool ct_body_volume_is_due(ct_body *body, uint32_t n_triangles) {
-    const bool is_due = n_triangles <= CT_VOLUME_EACH_UPDATE || body->updates_since_volume == 0;
+    const bool is_due = ct_body_will_measure_volume(body, n_triangles);
     body->updates_since_volume = (body->updates_since_volume + 1) % CT_VOLUME_PERIOD;
     return is_due;
 }

@@ -12,13 +12,10 @@
 #include <string.h>
 
 #include "gpu/backend/backend.h"
+#include "tests/consistency/twin.h"
 #include "tests/scenes/golden.h"
-#include "tests/scenes/stage.h"
 
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
-
-/* The CPU backend, and another that is held to it. */
-static ct_engine *engines[2];
 
 /* ---- hashes ---- */
 
@@ -35,88 +32,6 @@ static void test_golden_scenes(void **state) {
             fail_msg("%s: the answers' hash is %s, expected %s", golden_name(i), answer.hash, golden_hash(i));
         assert_true(answer.contacts > 0);
     }
-}
-
-/* ---- both at once ---- */
-
-struct twin {
-    struct stage of[2];
-};
-
-static struct twin twin_open(const ct_scene_settings *settings, const struct placed *bodies, int n) {
-    struct twin twin;
-    for (int e = 0; e < 2; e++) twin.of[e] = stage_open(engines[e], settings, bodies, n);
-    return twin;
-}
-
-static void twin_close(struct twin *twin) {
-    for (int e = 0; e < 2; e++) stage_close(&twin->of[e]);
-}
-
-static void assert_same_state(const struct twin *twin) {
-    for (size_t i = 0; i < ct_scene_body_count(twin->of[0].scene); i++) {
-        ct_body_info info[2];
-        for (int e = 0; e < 2; e++) assert_int_equal(ct_scene_body_at(twin->of[e].scene, i, &info[e]), CT_OK);
-        assert_memory_equal(info[0].pose, info[1].pose, sizeof info[0].pose);
-        for (int k = 0; k < 3; k++) {
-            assert_true(info[0].lo[k] == info[1].lo[k]);
-            assert_true(info[0].hi[k] == info[1].hi[k]);
-        }
-    }
-}
-
-/* One step of each of n pairs of scenes, as one batch. Returns the contacts found. */
-static uint64_t compare(const char *name, struct twin *twins, const ct_update *const *updates, const size_t *n_updates,
-                        size_t n, uint32_t want) {
-    ct_step *steps[2];
-    uint64_t contacts = 0;
-    for (int e = 0; e < 2; e++) {
-        steps[e] = calloc(n, sizeof *steps[e]);
-        assert_non_null(steps[e]);
-        for (size_t i = 0; i < n; i++)
-            steps[e][i] = (ct_step){.scene = twins[i].of[e].scene,
-                                    .updates = updates ? updates[i] : NULL,
-                                    .n_updates = n_updates ? n_updates[i] : 0,
-                                    .want = want};
-        ct_engine_run(engines[e], steps[e], n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const ct_step *a = &steps[0][i], *b = &steps[1][i];
-        if (a->error.status != b->error.status)
-            fail_msg("%s: step %zu: \"%s\" but \"%s\"", name, i, a->error.message, b->error.message);
-        assert_string_equal(a->error.field, b->error.field);
-        assert_string_equal(a->error.message, b->error.message);
-        assert_same_state(&twins[i]);
-        if (a->error.status) continue;
-        char hex[2][33];
-        stage_hash(a->result, hex[0]);
-        stage_hash(b->result, hex[1]);
-        if (strcmp(hex[0], hex[1]) != 0)
-            fail_msg(
-                "%s: step %zu of %zu: %zu contacts, %llu entries, %llu spans, %llu pairs, %llu rays; the other has "
-                "%zu, %llu, %llu, %llu, %llu",
-                name, i, n, a->result->n_contacts, (unsigned long long)a->result->n_entries,
-                (unsigned long long)a->result->n_spans, (unsigned long long)a->result->pairs,
-                (unsigned long long)a->result->rays, b->result->n_contacts, (unsigned long long)b->result->n_entries,
-                (unsigned long long)b->result->n_spans, (unsigned long long)b->result->pairs,
-                (unsigned long long)b->result->rays);
-        contacts += a->result->n_contacts;
-        for (int e = 0; e < 2; e++) {
-            ct_result_free(&steps[e][i].result);
-            assert_null(steps[e][i].result);
-        }
-    }
-    free(steps[0]);
-    free(steps[1]);
-    return contacts;
-}
-
-static uint64_t compare_once(const char *name, const ct_scene_settings *settings, const struct placed *bodies, int n,
-                             uint32_t want) {
-    struct twin twin = twin_open(settings, bodies, n);
-    uint64_t contacts = compare(name, &twin, NULL, NULL, 1, want);
-    twin_close(&twin);
-    return contacts;
 }
 
 /* ---- scenes ---- */
@@ -483,17 +398,6 @@ static void test_real_meshes(void **state) {
 
 /* ---- every backend ---- */
 
-static ct_engine *open_backend(const char *name, const char *rasterizer, ct_error *error) {
-    ct_engine_options options;
-    ct_engine *engine = NULL;
-    ct_engine_options_init(&options);
-    options.backend = name;
-    options.rasterizer = rasterizer;
-    options.threads = 2;
-    ct_engine_create(&options, &engine, error);
-    return engine;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_scenes), cmocka_unit_test(test_random_pairs),
@@ -504,26 +408,5 @@ int main(void) {
         cmocka_unit_test(test_batches),       cmocka_unit_test(test_real_meshes),
     };
     static const char *const rasterizers[] = {"native", "egl"};
-    int failed = 0;
-    const ct_backend *backend;
-    ct_error error = {0};
-    engines[0] = open_backend("cpu", "native", &error);
-    for (size_t i = 0; engines[0] && (backend = ct_backend_at(i / 2)); i++) {
-        if (i % 2 && !strcmp(backend->name, "cpu")) continue; /* test_egl_gl.c */
-        char name[32];
-        snprintf(name, sizeof name, "%s, %s", backend->name, rasterizers[i % 2]);
-        memset(&error, 0, sizeof error);
-        engines[1] = open_backend(backend->name, rasterizers[i % 2], &error);
-        if (!engines[1]) {
-            printf("[  SKIPPED ] backend %s: %s\n", name, error.message);
-            continue;
-        }
-        ct_engine_facts facts;
-        ct_engine_get_facts(engines[1], 0, &facts);
-        printf("backend %s on %s\n", name, facts.device);
-        failed += cmocka_run_group_tests_name(name, tests, NULL, NULL);
-        ct_engine_destroy(&engines[1]);
-    }
-    ct_engine_destroy(&engines[0]);
-    return failed;
+    return twin_run_on_backends(tests, sizeof tests / sizeof *tests, rasterizers, 2);
 }

@@ -3,10 +3,10 @@
  *
  *   check [--backend cuda|cpu] [--rasterizer native|egl] [--short]
  *
- * Each golden scene must give its hash on each device. A step must copy no more bytes than changed, and launch few
- * kernels, however many scenes are in the batch. Memory must be freed, pinned memory counted, and a budget that is too
- * small must be an error that names it. --short leaves out what takes long under compute-sanitizer. Exit code 0: all
- * checks passed, 1: some failed, 3: no such backend.
+ * Each golden scene must give its hash on each device, and the method exact the bits of this machine's CPU. A step must
+ * copy no more bytes than changed, and launch few kernels, however many scenes are in the batch. Memory must be freed,
+ * pinned memory counted, and a budget that is too small must be an error that names it. --short leaves out what takes
+ * long under compute-sanitizer. Exit code 0: all checks passed, 1: some failed, 3: no such backend.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "tests/scenes/golden.h"
 #include "tests/scenes/stage.h"
 
-enum { NO_BACKEND = 3, MAX_LAUNCHES = 15, OVERHEAD = 64 << 10 };
+enum { NO_BACKEND = 3, OVERHEAD = 64 << 10 };
 
 static unsigned n_checks, n_failed;
 
@@ -67,11 +67,52 @@ static void check_bits(ct_engine *engine, const char *device, bool brief) {
     }
 }
 
+/* ---- the method exact ---- */
+
+enum { EXACT_PAIRS = 12 };
+
+/* Pair i of bodies: crossing in all ways, nested, identical, stacked. The result's hash and bound go to `hash`. */
+static uint64_t run_exact(ct_engine *engine, int i, char hash[60]) {
+    struct shape shapes[] = {shape_torus(0.8, 0.35, 96, 48), shape_blob(1, 5, 0.4, 7), shape_cube(1, 9),
+                             shape_box(2, 2, 0.5), shape_bolt(0.9, 0.2, 0.3, 4, 60, 30)};
+    const int n = sizeof shapes / sizeof *shapes;
+    double pose[12];
+    uint64_t rng = (uint64_t)i;
+    shape_pose_identity(pose);
+    if (i % 3 == 1) shape_pose_random(&rng, 0.4, pose);
+    if (i % 3 == 2) pose[11] = 0.75;
+    const ct_scene_settings settings = stage_exact();
+    struct stage stage = stage_open(
+        engine, &settings,
+        (struct placed[]){{&shapes[i % n], NULL, CT_BODY_DEFORMABLE}, {&shapes[i / 3 % n], pose, CT_BODY_RIGID}}, 2);
+    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+    const uint64_t contacts = result->n_contacts;
+    stage_hash(result, hash);
+    snprintf(hash + 32, 28, " %a", contacts ? result->contacts->error_bound : 0.0);
+    ct_result_free(&result);
+    stage_close(&stage);
+    for (int k = 0; k < n; k++) shape_free(&shapes[k]);
+    return contacts;
+}
+
+/* The bits of the CPU of the machine. */
+static void check_exact(ct_engine *engine, const char *device, bool brief) {
+    ct_engine *cpu = stage_engine(0, NULL);
+    for (int i = 0; i < (brief ? 3 : EXACT_PAIRS); i++) {
+        char expected[60], hash[60];
+        run_exact(cpu, i, expected);
+        const uint64_t contacts = run_exact(engine, i, hash);
+        check(!strcmp(hash, expected), "%s: exact, pair %d: %" PRIu64 " contacts, hash and bound %s, expected %s",
+              device, i, contacts, hash, expected);
+    }
+    ct_engine_destroy(&cpu);
+}
+
 /* ---- traffic, launches, memory ---- */
 
-static struct stage open_pair(ct_engine *engine) {
+static struct stage open_pair(ct_engine *engine, ct_method method) {
     struct shape soft = shape_torus(0.8, 0.35, 96, 48), tool = shape_torus(0.6, 0.3, 64, 32);
-    ct_scene_settings settings = stage_resolution(32);
+    const ct_scene_settings settings = method == CT_METHOD_EXACT ? stage_exact() : stage_resolution(32);
     struct stage stage = stage_open(
         engine, &settings, (struct placed[]){{&soft, NULL, CT_BODY_DEFORMABLE}, {&tool, NULL, CT_BODY_RIGID}}, 2);
     shape_free(&soft);
@@ -86,8 +127,8 @@ static ct_update pose_of(const struct stage *stage, int k) {
     return update;
 }
 
-static void check_traffic(ct_engine *engine, const char *device) {
-    struct stage stage = open_pair(engine);
+static void check_traffic(ct_engine *engine, const char *device, ct_method method) {
+    struct stage stage = open_pair(engine, method);
     ct_body_info body;
     ct_scene_body_at(stage.scene, 0, &body);
     size_t bytes = body.vertices * 12;
@@ -117,12 +158,12 @@ static void check_traffic(ct_engine *engine, const char *device) {
     stage_close(&stage);
 }
 
-static uint64_t launches_of(ct_engine *engine, size_t n) {
+static uint64_t launches_of(ct_engine *engine, size_t n, ct_method method) {
     enum { MOST = 64 };
     struct stage stages[MOST];
     ct_step steps[MOST];
     uint64_t launches = 0;
-    for (size_t i = 0; i < n; i++) stages[i] = open_pair(engine);
+    for (size_t i = 0; i < n; i++) stages[i] = open_pair(engine, method);
     for (int again = 0; again < 2; again++) { /* the first batch may grow the tables */
         for (size_t i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL};
         uint64_t before = facts_of(engine).launches;
@@ -134,11 +175,13 @@ static uint64_t launches_of(ct_engine *engine, size_t n) {
     return launches;
 }
 
-static void check_launches(ct_engine *engine, const char *device) {
-    uint64_t one = launches_of(engine, 1), many = launches_of(engine, 64);
-    check(one > 0 && one <= MAX_LAUNCHES, "%s: %" PRIu64 " launches for a step, at most %d wanted", device, one,
-          MAX_LAUNCHES);
-    check(many == one, "%s: %" PRIu64 " launches for a batch of 64 steps, as for one", device, many);
+static void check_launches(ct_engine *engine, const char *device, ct_method method) {
+    uint64_t one = launches_of(engine, 1, method), many = launches_of(engine, 64, method);
+    const int most = method == CT_METHOD_EXACT ? 16 : 15;
+    check(one > 0 && one <= (uint64_t)most, "%s: %s: %" PRIu64 " launches for a step, at most %d wanted", device,
+          ct_method_name(method), one, most);
+    check(many == one, "%s: %s: %" PRIu64 " launches for a batch of 64 steps, as for one", device,
+          ct_method_name(method), many);
 }
 
 static void check_freed_memory(ct_engine *engine, const char *device) {
@@ -169,7 +212,7 @@ static void check_freed_memory(ct_engine *engine, const char *device) {
 
 /* A step that asks for spans writes them into pinned memory, which is counted as scratch and freed with the engine. */
 static void check_pinned_memory(ct_engine *engine, const char *device) {
-    struct stage stage = open_pair(engine);
+    struct stage stage = open_pair(engine, CT_METHOD_LDI);
     uint64_t scratch[2] = {0};
     for (int spans = 0; spans < 2; spans++) {
         ct_result *result = stage_step(&stage, NULL, 0, spans ? CT_WANT_SPANS : 0);
@@ -239,9 +282,13 @@ int main(int argc, char **argv) {
         snprintf(device, sizeof device, "%zu", d);
         ct_engine *engine = make_engine(backend, device, 0);
         check_bits(engine, device, brief);
+        check_exact(engine, device, brief);
         if (has_memory) {
-            check_traffic(engine, device);
-            if (!brief) check_launches(engine, device);
+            static const ct_method methods[] = {CT_METHOD_LDI, CT_METHOD_EXACT};
+            for (int m = 0; m < 2; m++) {
+                check_traffic(engine, device, methods[m]);
+                if (!brief) check_launches(engine, device, methods[m]);
+            }
             check_freed_memory(engine, device);
             check_pinned_memory(engine, device);
         }

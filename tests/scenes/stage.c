@@ -132,8 +132,10 @@ void stage_hash(const ct_result *result, char hex[33]) {
     ct_sha256 sha;
     uint8_t digest[32];
     ct_sha256_init(&sha);
-    const uint64_t counts[] = {result->n_contacts, result->n_entries, result->n_spans, result->want,
-                               result->method,     result->pairs,     result->rays};
+    const uint64_t counts[] = {result->n_contacts, result->n_entries, result->n_spans, result->want, result->method,
+                               result->pairs,
+                               /* how many rays the method exact casts is how it finds its answer, not what it is */
+                               result->method == CT_METHOD_EXACT ? 0 : result->rays};
     take(&sha, counts, sizeof counts);
     for (size_t i = 0; i < result->n_contacts; i++) {
         const ct_contact *c = &result->contacts[i];

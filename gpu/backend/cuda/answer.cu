@@ -11,17 +11,23 @@ static int compare_spans(const void *a, const void *b) {
     return (x->lower > y->lower) - (x->lower < y->lower);
 }
 
-/* The error of a step with a pair that has no window. The host plans the window again, for its message. */
+/* The host plans a pair again, for the error's message. */
+static bool is_refused_again(const ct_scene *scene, const ct_body *const bodies[2], ct_error *why) {
+    ct_window window;
+    if (scene->settings.method == CT_METHOD_EXACT) return ct_check_extents(&bodies[0]->box, &bodies[1]->box, why);
+    return ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, why);
+}
+
+/* The error of a step with a pair that has no window, or no lattice. */
 static void refuse_step(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
     const ct_scene *scene = step->scene;
     const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
                                 scene->bodies[totals->body[1] - sent->first_body]};
-    ct_window window;
     ct_error why = {};
-    if (ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, &why))
+    if (is_refused_again(scene, bodies, &why))
         ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
     else
-        ct_fail(&step->error, CT_DEVICE_ERROR, "device", "bodies %u and %u: the device refused a window that fits",
+        ct_fail(&step->error, CT_DEVICE_ERROR, "device", "bodies %u and %u: the device refused a pair that fits",
                 bodies[0]->id, bodies[1]->id);
 }
 

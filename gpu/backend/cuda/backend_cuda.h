@@ -9,7 +9,9 @@ extern "C" {
 #endif
 extern const ct_backend ct_backend_cuda;
 
-void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps); /* a ct_method_run */
+/* Each a ct_method_run. */
+void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps);
+void ct_gpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps);
 #ifdef __cplusplus
 }
 #endif

@@ -12,13 +12,20 @@
  *    spans     14 find_spans
  *    answer    15 count_entries, 16 compact_gradient, 17 finish_entries, 18 write_contacts
  *
+ * The method `exact` has the same first stages, and then
+ *
+ *    plan       9 plan_exact, 10 pair_clusters
+ *    cross     11 find_triangle_pairs, 12 cross_triangles, 13 scatter_crossings, 14 total_crossings
+ *    inside    15 find_windings, 16 mark_inside, 17 plan_fixed_point, 18 add_surface
+ *    answer    19 measure_gradient, 20 finish_pairs, 21 write_entries, 22 write_exact_contacts
+ *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */
 #ifndef CT_BATCH_CUH
 #define CT_BATCH_CUH
 
-#include "gpu/backend/cuda/answer.cuh"
+#include "gpu/exact/exact_cuda.cuh"
 
-struct ct_batch : ct_answer_tables {};
+struct ct_batch : ct_exact_tables {};
 
 #endif

@@ -6,6 +6,7 @@ static void free_mesh(ct_device *device, ct_mesh_copy **link) {
     ct_mesh_copy *copy = *link;
     *link = copy->next;
     ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
+    if (copy->topology) ct_gpu_free(device, copy->topology, copy->topology_bytes, CT_MEMORY_MESHES);
     free(copy);
 }
 
@@ -38,7 +39,7 @@ void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh) {
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash) {
     ct_guard guard(device);
     for (const ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
-        if (!strcmp(copy->hash, hash)) return copy->bytes;
+        if (!strcmp(copy->hash, hash)) return copy->bytes + copy->topology_bytes;
     return 0;
 }
 
@@ -195,6 +196,7 @@ static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float
     state.n_triangles = (uint32_t)info->triangles;
     state.group = body->group;
     state.mask = body->mask;
+    state.is_inverted = !state.rigid && body->volume < 0;
     memcpy(state.pose, body->pose, sizeof state.pose);
     for (int k = 0; k < 3; k++) {
         state.box[k] = ct_order_key(body->box.lo[k]);

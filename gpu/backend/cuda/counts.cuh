@@ -19,6 +19,9 @@ enum {
     CT_LAST_OF_PLAN,
     CT_LAST_OF_RASTER, /* of the large triangles, or of the patches for OpenGL */
     CT_LAST_OF_COUNT_ENTRIES,
+    CT_LAST_OF_PLAN_EXACT,
+    CT_LAST_OF_CROSS,
+    CT_LAST_OF_FINISH,
     CT_LAST_OF_KERNELS
 };
 
@@ -31,8 +34,12 @@ struct ct_gpu_counts {
     uint64_t contacts, entries, spans;
     uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
     uint64_t patches, samples;                      /* for OpenGL to draw, and the samples of all their rectangles */
+    /* Of the method `exact`, see exact_cuda.cuh: */
+    uint64_t exact_pairs, exact_chunks; /* as pairs and vertex_chunks; 0 with other methods */
+    uint64_t slots, side_clusters, units, components, cluster_tiles, cluster_pairs, triangle_pairs, crossings, crossed,
+        windings;
+    uint64_t inconsistent; /* pairs of triangles, and crossed triangles, whose predicates contradict each other: 0 */
     uint32_t finished_blocks[CT_LAST_OF_KERNELS];
-    uint32_t unused;
 };
 
 enum { CT_LARGE_SQUARE_BITS = 34 };
@@ -47,12 +54,16 @@ CT_FN uint64_t ct_large_square_count(uint64_t packed) {
 struct ct_gpu_capacity {
     uint64_t pairs, candidates, chunks, near_clusters, rays, pages, vertex_chunks, fragments, large_triangles, entries,
         spans, answer_bytes, patches;
+    uint64_t exact_pairs, slots, side_clusters, units, components, cluster_pairs, triangle_pairs, crossings, crossed,
+        windings, exact_chunks;
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
                    CT_SHORT_FRAGMENTS = 16, CT_SHORT_LARGE = 32, CT_SHORT_ANSWER = 64, CT_SHORT_ENTRIES = 128,
                    CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512, CT_SHORT_CANDIDATES = 1024,
-                   CT_SHORT_VERTEX_CHUNKS = 2048, CT_SHORT_CLUSTERS = 4096;
+                   CT_SHORT_VERTEX_CHUNKS = 2048, CT_SHORT_CLUSTERS = 4096, CT_SHORT_EXACT_PAIRS = 1 << 13,
+                   CT_SHORT_SLOTS = 1 << 14, CT_SHORT_SIDES = 1 << 15, CT_SHORT_CLUSTER_PAIRS = 1 << 16,
+                   CT_SHORT_CROSSINGS = 1 << 17, CT_SHORT_CROSSED = 1 << 18, CT_SHORT_TRIANGLE_PAIRS = 1 << 19;
 
 /* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after the near clusters are listed,
  * after rasterising, and at the end. A count is 0 until its stage has run. */
@@ -71,8 +82,38 @@ CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capac
            (ct_large_triangle_count(n->large_triangles) > capacity->large_triangles ? CT_SHORT_LARGE : 0u) |
            (n->patches > capacity->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);
 }
+
+/* The same with the method `exact`: after each pair's near clusters are listed, after pairs of clusters are found,
+ * after pairs of triangles are, and after these are crossed. */
+CT_FN uint32_t ct_exact_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return (n->pairs > capacity->pairs ? CT_SHORT_PAIRS : 0u) |
+           (n->exact_pairs > capacity->exact_pairs ? CT_SHORT_EXACT_PAIRS : 0u) |
+           (n->candidates > capacity->candidates ? CT_SHORT_CANDIDATES : 0u) |
+           (n->slots > capacity->slots ? CT_SHORT_SLOTS : 0u) |
+           (n->vertex_chunks > capacity->vertex_chunks || n->exact_chunks > capacity->exact_chunks
+                ? CT_SHORT_VERTEX_CHUNKS
+                : 0u) |
+           (n->side_clusters > capacity->side_clusters || n->units > capacity->units ||
+                    n->components > capacity->components
+                ? CT_SHORT_SIDES
+                : 0u);
+}
+CT_FN uint32_t ct_exact_pair_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_exact_plan_shortage(n, capacity) |
+           (n->cluster_pairs > capacity->cluster_pairs ? CT_SHORT_CLUSTER_PAIRS : 0u);
+}
+CT_FN uint32_t ct_exact_triangle_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_exact_pair_shortage(n, capacity) |
+           (n->triangle_pairs > capacity->triangle_pairs ? CT_SHORT_TRIANGLE_PAIRS : 0u);
+}
+CT_FN uint32_t ct_exact_cross_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_exact_triangle_shortage(n, capacity) | (n->crossings > capacity->crossings ? CT_SHORT_CROSSINGS : 0u) |
+           (n->crossed > capacity->crossed || n->windings > capacity->windings ? CT_SHORT_CROSSED : 0u);
+}
+
 CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
-    return ct_gpu_raster_shortage(n, capacity) | (n->answer_bytes > capacity->answer_bytes ? CT_SHORT_ANSWER : 0u) |
+    return ct_gpu_raster_shortage(n, capacity) | ct_exact_cross_shortage(n, capacity) |
+           (n->answer_bytes > capacity->answer_bytes ? CT_SHORT_ANSWER : 0u) |
            (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u) |
            (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u);
 }

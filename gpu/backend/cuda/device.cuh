@@ -18,6 +18,7 @@ extern "C" {
 #include "gpu/backend/cuda/backend_cuda.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
+#include "gpu/exact/extents.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/raster/shared_gl.h"
 #include "gpu/view/view.h"
@@ -51,6 +52,8 @@ struct ct_mesh_copy {
     uint32_t *triangles;
     ct_cluster_box *cluster_boxes; /* of the rest positions; NULL: too few triangles to cull */
     uint64_t bytes;
+    ct_gpu_topology *topology; /* on the device, of topology_bytes; NULL before the method `exact` needs it */
+    uint64_t topology_bytes;
     uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
 };
@@ -61,6 +64,7 @@ struct ct_resident {
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
     uint64_t n_box_chunks; /* see ct_gpu_box_update */
+    bool has_topology;     /* body->topology is set */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */
@@ -87,6 +91,7 @@ struct ct_gpu_shared {
 
 struct ct_workspace {
     bool busy;
+    bool is_exact;    /* the batch's method: `exact`, or LDI */
     bool is_clean;    /* rays, sums and their page table are all zero */
     bool gl_is_clean; /* OpenGL's lists of fragments are empty */
     ct_raster_gl *gl; /* NULL: CUDA rasterises */
@@ -108,8 +113,11 @@ struct ct_workspace {
         struct {
             ct_gpu_buffer tables, rows, small, pairs, candidates, chunks, near_clusters, rays, vertex_chunks,
                 page_table, pages, fragments, large_triangles, entries, spans, answer;
+            /* Of the method `exact`: */
+            ct_gpu_buffer exact_pairs, exact_chunks, slots, side_clusters, units, components, cluster_pairs,
+                triangle_pairs, crossings, crossed, windings;
         };
-        ct_gpu_buffer buffers[16];
+        ct_gpu_buffer buffers[27];
     };
     union {
         struct {
@@ -228,6 +236,13 @@ ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *cons
 
 /* Copies them to the device. False: no memory, or the device is lost. */
 bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
+
+/* ---- topology.cu ---- */
+
+/* Sends what the method `exact` needs of the steps' meshes, where it has not been sent yet. False: no memory for what
+ * *need says, or the device is lost. */
+bool ct_gpu_prepare_exact(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                          ct_gpu_need *need);
 
 /* ---- answer.cu ---- */
 

@@ -9,6 +9,8 @@
 #include "gpu/mesh/cluster_k.h"
 #include "gpu/mesh/volume_k.h"
 
+struct ct_gpu_topology; /* gpu/exact/exact_cuda.cuh */
+
 struct ct_gpu_body {
     float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
     const uint32_t *triangles;
@@ -18,6 +20,10 @@ struct ct_gpu_body {
     uint32_t group, mask;
     uint32_t rigid;
     uint32_t searches_box; /* see CT_SEARCHED_CLUSTERS */
+    /* Of the mesh, for the method `exact`; NULL before a scene with that method has the body. */
+    const ct_gpu_topology *topology;
+    uint32_t is_inverted; /* a deformable body whose volume was negative when it was measured last */
+    uint32_t unused;
     double pose[12];
     uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
     int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */
@@ -90,7 +96,8 @@ struct ct_gpu_pose_write {
  * clusters of a body whose box is searched. */
 struct ct_gpu_box_update {
     ct_gpu_body *body;
-    uint64_t first_chunk;
+    uint64_t first_chunk : 63;
+    uint64_t measures_volume : 1; /* ct_body_volume_is_due */
 };
 enum { CT_BOX_CHUNK = 2048, CT_BOX_CLUSTERS = 64 };
 

@@ -3,6 +3,8 @@
 #include "gpu/backend/cuda/interop.cuh"
 #include "gpu/backend/cuda/trace.cuh"
 
+#include <assert.h>
+
 /* ---- workspaces ---- */
 
 static ct_workspace *acquire_workspace(ct_device *device) {
@@ -61,6 +63,12 @@ enum : uint64_t {
     VERTEX_CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
     PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
+    /* Of the method `exact`: */
+    EXACT_PAIR_BYTES = sizeof(ct_exact_plan) + 4 * sizeof(ct_exact_side_sums) + (1 + 2) * sizeof(uint64_t),
+    EXACT_CHUNK_BYTES = 3 * sizeof(ct_exact_best),
+    SLOT_BYTES = sizeof(ct_exact_slot) + 2 * sizeof(ct_exact_sums),
+    CROSSING_BYTES =
+        sizeof(ct_exact_crossing) + 2 * sizeof(ct_exact_total) + 2 * sizeof(uint64_t) + 2 * sizeof(uint32_t),
     SLACK = 256, /* the offsets' one element more, and the alignment of each table */
     /* The near clusters are counted once all else is planned, which would cost a run of its own. So the list gets
      * memory for all clusters at first, unless they are more than these: 8 MiB. */
@@ -95,8 +103,45 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->large_triangles = workspace->large_triangles.bytes / sizeof(ct_gpu_large_triangle);
     capacity->entries = workspace->entries.bytes / ENTRY_BYTES;
     capacity->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
+    capacity->exact_pairs = elements_in(workspace->exact_pairs.bytes, EXACT_PAIR_BYTES);
+    capacity->exact_chunks = workspace->exact_chunks.bytes / EXACT_CHUNK_BYTES;
+    capacity->slots = smaller(workspace->slots.bytes / SLOT_BYTES, UINT32_MAX - 1);
+    capacity->side_clusters = workspace->side_clusters.bytes / sizeof(uint32_t);
+    capacity->units = workspace->units.bytes / sizeof(int32_t[2]);
+    capacity->components = workspace->components.bytes / sizeof(int32_t[2]);
+    capacity->cluster_pairs = workspace->cluster_pairs.bytes / sizeof(uint32_t[2]);
+    capacity->triangle_pairs = workspace->triangle_pairs.bytes / sizeof(ct_exact_triangle_pair);
+    capacity->crossings = smaller(workspace->crossings.bytes / CROSSING_BYTES, UINT32_MAX - 1);
+    capacity->crossed = workspace->crossed.bytes / sizeof(ct_exact_crossed);
+    capacity->windings = workspace->windings.bytes / sizeof(int32_t);
     capacity->answer_bytes = smaller(workspace->answer.bytes, workspace->answer_host.bytes);
-    if (workspace->gl) ct_gpu_gl_limit(workspace, capacity);
+    if (workspace->gl && !workspace->is_exact) ct_gpu_gl_limit(workspace, capacity);
+}
+
+/* The tables of the method `exact`. */
+static void lay_out_exact(const ct_workspace *workspace, ct_batch *b) {
+    const ct_gpu_capacity *capacity = &workspace->capacity;
+    char *at = (char *)workspace->exact_pairs.data;
+    b->exact = carve<ct_exact_plan>(&at, capacity->exact_pairs);
+    b->side_sums = carve<ct_exact_side_sums>(&at, 4 * capacity->exact_pairs);
+    b->cluster_tile_offset = carve<uint64_t>(&at, capacity->exact_pairs + 1);
+    b->component_offset = carve<uint64_t>(&at, 2 * capacity->exact_pairs + 1);
+    b->chunk_best = (ct_exact_best *)workspace->exact_chunks.data;
+    at = (char *)workspace->slots.data;
+    b->slots = carve<ct_exact_slot>(&at, capacity->slots);
+    b->slot_sums = carve<ct_exact_sums>(&at, 2 * capacity->slots);
+    b->slot_of_cluster = (uint32_t *)workspace->side_clusters.data;
+    b->potential = (int32_t *)workspace->units.data;
+    b->base = (int32_t *)workspace->components.data;
+    b->cluster_pairs = (uint32_t(*)[2])workspace->cluster_pairs.data;
+    b->triangle_pairs = (ct_exact_triangle_pair *)workspace->triangle_pairs.data;
+    at = (char *)workspace->crossings.data;
+    b->crossings = carve<ct_exact_crossing>(&at, capacity->crossings);
+    b->totals = carve<ct_exact_total>(&at, 2 * capacity->crossings);
+    b->crossing_keys = carve<uint64_t>(&at, 2 * capacity->crossings);
+    b->crossing_index = carve<uint32_t>(&at, 2 * capacity->crossings);
+    b->crossed = (ct_exact_crossed *)workspace->crossed.data;
+    b->windings = (int32_t *)workspace->windings.data;
 }
 
 /* Tells the batch where its tables are and how many elements fit into each. Within a buffer the tables follow each
@@ -141,11 +186,14 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->entry_vertices = carve<uint32_t>(&at, capacity->entries);
     b->spans = (ct_gpu_span *)workspace->spans.data;
 
+    lay_out_exact(workspace, b);
+
     at = (char *)workspace->small.data;
     b->shards = carve<ct_gpu_shard>(&at, CT_SHARDS);
     b->counts = carve<ct_gpu_counts>(&at, 1);
     b->step_fragments = carve<uint64_t>(&at, b->n_steps);
     b->step_box_tests = carve<uint64_t>(&at, b->n_steps);
+    b->step_rays = carve<uint64_t>(&at, b->n_steps);
     b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
     b->curve_keys = carve<uint64_t>(&at, b->n_keys);
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
@@ -171,14 +219,15 @@ static uint64_t head_bytes(const ct_batch *b) {
 
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
-           b->n_steps * (2 * sizeof(uint64_t) + sizeof(ct_gpu_step_entries) + sizeof(uint32_t)) +
+           b->n_steps * (3 * sizeof(uint64_t) + sizeof(ct_gpu_step_entries) + sizeof(uint32_t)) +
            b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) +
            b->n_keys * sizeof(uint64_t) + b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 
 /* Reserves what is known before the batch runs. Tables of offsets have one element even where there is no pair. */
 static bool reserve_known(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
-    return (!workspace->gl || ct_gpu_gl_reserve(device, workspace)) &&
+    return (workspace->is_exact ? ct_gpu_reserve(device, workspace, &workspace->exact_pairs, SLACK)
+                                : !workspace->gl || ct_gpu_gl_reserve(device, workspace)) &&
            ct_gpu_reserve(device, workspace, &workspace->small, small_bytes(b)) &&
            ct_gpu_reserve(device, workspace, &workspace->pairs, SLACK) &&
            ct_gpu_reserve(device, workspace, &workspace->candidates, SLACK) &&
@@ -199,6 +248,41 @@ static bool grow_pinned(ct_device *device, const ct_workspace *workspace, ct_gpu
     n->what = what;
     n->bytes = bytes;
     return ct_gpu_reserve_pinned(device, workspace, pinned, bytes);
+}
+
+/* The tables of the method `exact`. */
+static bool grow_exact(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
+                       ct_gpu_need *n) {
+    bool ok = true;
+    if (shortage & CT_SHORT_EXACT_PAIRS)
+        ok = ok &&
+             grow(device, workspace, &workspace->exact_pairs, c->exact_pairs * EXACT_PAIR_BYTES + SLACK, "pairs", n);
+    if (shortage & CT_SHORT_VERTEX_CHUNKS)
+        ok =
+            ok && grow(device, workspace, &workspace->exact_chunks, c->exact_chunks * EXACT_CHUNK_BYTES, "vertices", n);
+    if (shortage & CT_SHORT_SLOTS)
+        ok = ok && grow(device, workspace, &workspace->slots, c->slots * SLOT_BYTES, "clusters of triangles", n);
+    if (shortage & CT_SHORT_SIDES)
+        ok = ok &&
+             grow(device, workspace, &workspace->side_clusters, c->side_clusters * sizeof(uint32_t),
+                  "the bodies' clusters", n) &&
+             grow(device, workspace, &workspace->units, c->units * sizeof(int32_t[2]), "winding numbers", n) &&
+             grow(device, workspace, &workspace->components, c->components * sizeof(int32_t[2]),
+                  "the bodies' connected components", n);
+    if (shortage & CT_SHORT_CLUSTER_PAIRS)
+        ok = ok && grow(device, workspace, &workspace->cluster_pairs, c->cluster_pairs * sizeof(uint32_t[2]),
+                        "pairs of clusters", n);
+    if (shortage & CT_SHORT_TRIANGLE_PAIRS)
+        ok = ok && grow(device, workspace, &workspace->triangle_pairs,
+                        c->triangle_pairs * sizeof(ct_exact_triangle_pair), "pairs of triangles", n);
+    if (shortage & CT_SHORT_CROSSINGS)
+        ok = ok && grow(device, workspace, &workspace->crossings, c->crossings * CROSSING_BYTES, "crossings", n);
+    if (shortage & CT_SHORT_CROSSED)
+        ok = ok &&
+             grow(device, workspace, &workspace->crossed, c->crossed * sizeof(ct_exact_crossed), "crossed clusters",
+                  n) &&
+             grow(device, workspace, &workspace->windings, c->windings * sizeof(int32_t), "winding numbers", n);
+    return ok;
 }
 
 static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *c, uint32_t shortage,
@@ -245,7 +329,8 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
     if (shortage & CT_SHORT_ANSWER)
         ok = ok && grow(device, workspace, &workspace->answer, c->answer_bytes, "the answer", n) &&
              grow_pinned(device, workspace, &workspace->answer_host, c->answer_bytes, "the answer on the host", n);
-    return ok && (!workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
+    return ok && (workspace->is_exact ? grow_exact(device, workspace, c, shortage, n)
+                                      : !workspace->gl || ct_gpu_gl_grow(device, workspace, c, shortage, n));
 }
 
 /* ---- computing ---- */
@@ -270,7 +355,7 @@ static bool clear_scratch(ct_device *device, ct_workspace *workspace) {
 /* The first tables of the small buffer (lay_out), and the refused pairs. */
 static bool clear_counts(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     return clear(device, workspace, workspace->small.data,
-                 CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 2 * b->n_steps * sizeof(uint64_t)) &&
+                 CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) + 3 * b->n_steps * sizeof(uint64_t)) &&
            clear(device, workspace, b->step_refused, b->n_steps * sizeof(uint32_t));
 }
 
@@ -334,8 +419,28 @@ static bool launch_answer(ct_device *device, ct_workspace *workspace, const ct_b
     return record_phase(device, workspace, CT_PHASE_CONTACT + 1) && copy_expected(device, workspace, b);
 }
 
+/* All stages of the method `exact` after the update of the bodies. */
+static bool launch_exact(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const ct_trace_range range("exact");
+    if (!clear_counts(device, workspace, b)) return false;
+    device->launches += ct_cuda_build_crowds(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_find_pairs(b, device->grid, workspace->stream);
+    if (!record_phase(device, workspace, CT_PHASE_BROADPHASE + 1)) return false;
+    device->launches += ct_cuda_plan_exact(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_cross(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_total_crossings(b, device->grid, workspace->stream);
+    if (!record_phase(device, workspace, CT_PHASE_RASTER + 1)) return false;
+    device->launches += ct_cuda_find_windings(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_add_surface(b, device->grid, workspace->stream);
+    if (!record_phase(device, workspace, CT_PHASE_SPAN + 1)) return false;
+    device->launches += ct_cuda_finish_exact(b, device->grid, workspace->stream);
+    return record_phase(device, workspace, CT_PHASE_CONTACT + 1) && copy_expected(device, workspace, b) &&
+           ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
+}
+
 /* All stages after the update of the bodies. */
 static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    if (workspace->is_exact) return launch_exact(device, workspace, b);
     return clear_counts(device, workspace, b) && launch_broad_phase(device, workspace, b) &&
            launch_raster(device, workspace, b) && launch_spans(device, workspace, b) &&
            launch_answer(device, workspace, b) && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
@@ -387,8 +492,9 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         *applied = true;
         const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
-            device->clusters += counts.clusters;
-            device->near_clusters += counts.near_clusters;
+            assert(counts.inconsistent == 0);
+            device->clusters += counts.clusters + counts.side_clusters;
+            device->near_clusters += counts.near_clusters + counts.slots;
             if (!copy_rest(device, workspace, counts.answer_bytes)) return false;
             break;
         }
@@ -422,17 +528,20 @@ static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *
         return;
     }
     ct_fail(&step->error, CT_OUT_OF_MEMORY, "scratch",
-            "%s need %llu bytes of working memory for %s, but %llu of the device's budget of %llu are in use: use a "
-            "lower resolution or a larger pixel_size, or raise the budget",
+            "%s need %llu bytes of working memory for %s, but %llu of the device's budget of %llu are in use: %s, or "
+            "raise the budget",
             whose, (unsigned long long)n->bytes, n->what, (unsigned long long)device->used,
-            (unsigned long long)device->limit);
+            (unsigned long long)device->limit,
+            step->scene->settings.method == CT_METHOD_EXACT ? "choose method \"ldi\""
+                                                            : "use a lower resolution or a larger pixel_size");
 }
 
 static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool applied,
                      bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
     ct_batch batch = {};
-    const ct_staged staged = ct_gpu_stage(device, workspace, steps, n_steps, !applied);
+    const bool is_ready = !workspace->is_exact || ct_gpu_prepare_exact(device, workspace, steps, n_steps, &n);
+    const ct_staged staged = is_ready ? ct_gpu_stage(device, workspace, steps, n_steps, !applied) : CT_STAGE_NO_MEMORY;
     if (staged == CT_STAGED_NOTHING) return;
     if (staged == CT_STAGED && compute(device, workspace, &batch, &applied, &n)) {
         ct_gpu_answer(device, workspace, &batch);
@@ -465,7 +574,7 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     free(left);
 }
 
-void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
+static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, bool is_exact) {
     ct_step **live = (ct_step **)malloc((n_steps ? n_steps : 1) * sizeof *live);
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++) {
@@ -477,6 +586,7 @@ void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     }
     if (n) {
         ct_workspace *workspace = acquire_workspace(device);
+        workspace->is_exact = is_exact;
         if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device"))
             fail_all(device, live, n);
         else
@@ -484,4 +594,12 @@ void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
         release_workspace(device, workspace);
     }
     free(live);
+}
+
+void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
+    run_steps(device, steps, n_steps, false);
+}
+
+void ct_gpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
+    run_steps(device, steps, n_steps, true);
 }

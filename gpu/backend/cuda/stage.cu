@@ -166,7 +166,10 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
 static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
     if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->pose, sizeof body->pose)) return DONE;
     const uint64_t n_vertices = body->resident->n_vertices;
-    ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks};
+    ct_gpu_box_update update;
+    update.body = body->resident->body;
+    update.first_chunk = workspace->n_box_chunks;
+    update.measures_volume = ct_body_will_measure_volume(body, body->resident->n_triangles);
     if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
     workspace->n_box_chunks += body->resident->n_box_chunks;
     if (u->kind == CT_UPDATE_POSE) {

@@ -24,16 +24,17 @@ CT_DEVICE uint32_t *ct_page_slot(const ct_sum_tables &b, uint64_t part, uint32_t
     return &b.page_table[b.vertex_chunk_offset[part] * CT_CHUNK_PAGES + vertex / CT_PAGE];
 }
 
-/* Claims a page for each corner of a side's triangle whose page has not been claimed, in all candidates of the side's
- * pair. A page beyond the capacity is counted all the same. */
+/* Claims a page unless it has been claimed. A page beyond the capacity is counted all the same. */
+CT_DEVICE void ct_claim_page(const ct_sum_tables &b, uint32_t *slot) {
+    if (ct_peek(slot) != CT_NO_PAGE || atomicMax(slot, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) return;
+    atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
+}
+
+/* Claims a page for each corner of a side's triangle, in all candidates of the side's pair. */
 CT_DEVICE void ct_claim_pages(const ct_sum_tables &b, uint64_t side, const uint32_t *corner) {
     const uint64_t p = side / 2, end = b.candidate_offset[p + 1];
     for (uint64_t c = b.candidate_offset[p]; c < end; c++)
-        for (int k = 0; k < 3; k++) {
-            uint32_t *slot = ct_page_slot(b, 2 * c + (side & 1), corner[k]);
-            if (ct_peek(slot) != CT_NO_PAGE || atomicMax(slot, (uint32_t)CT_CLAIMING_PAGE) != CT_NO_PAGE) continue;
-            atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
-        }
+        for (int k = 0; k < 3; k++) ct_claim_page(b, ct_page_slot(b, 2 * c + (side & 1), corner[k]));
 }
 
 /* A vertex's sums [3], on its page. */

@@ -1,0 +1,105 @@
+/* topology.cu - the topology of a mesh's clusters on the device, for the method `exact`. It is sent once, when a scene
+ * with that method first has a body of the mesh, and kept with the mesh. */
+#include "gpu/backend/cuda/device.cuh"
+
+/* What is sent, as it lies on the host before it is copied, and where it lies on the device. */
+struct image {
+    char *host, *device;
+    uint64_t at;
+};
+
+/* Appends n elements at the next multiple of 16 bytes; without a host's memory it only counts. Returns where they lie
+ * on the device. */
+template <class T> static const T *put(image *to, const T *from, uint64_t n) {
+    const uint64_t first = (to->at + 15) / 16 * 16;
+    to->at = first + n * sizeof(T);
+    if (!to->host) return NULL;
+    memcpy(to->host + first, from, n * sizeof(T));
+    return (const T *)(to->device + first);
+}
+
+static void put_all(image *to, const ct_mesh_info *mesh, const ct_topology *from, const ct_unit_link *links) {
+    const ct_clusters *clusters = from->clusters;
+    const uint64_t n_vertices = clusters->first_vertex[clusters->n];
+    ct_gpu_topology topology;
+    memset(&topology, 0, sizeof topology);
+    topology.n_clusters = clusters->n;
+    topology.n_units = from->n_units;
+    topology.n_components = from->n_components;
+    topology.root = clusters->rest[clusters->n_nodes - 1];
+    for (int k = 0; k < 3; k++) topology.reach = fmax(topology.reach, fmax(fabs(mesh->lo[k]), fabs(mesh->hi[k])));
+    to->at = sizeof topology;
+    topology.rest = put(to, clusters->rest, clusters->n);
+    topology.links = put(to, links, from->n_units);
+    topology.first_vertex = put(to, clusters->first_vertex, clusters->n + 1);
+    topology.vertices = put(to, clusters->vertices, n_vertices);
+    topology.first_unit = put(to, from->first_unit, clusters->n + 1);
+    topology.component_of_unit = put(to, from->component_of_unit, from->n_units);
+    topology.first_of_component = put(to, from->first_of_component, from->n_components);
+    topology.cluster_of_unit = put(to, from->cluster_of_unit, from->n_units);
+    topology.corners = (const uint16_t(*)[3])put(to, (const uint16_t *)from->corners, 3 * mesh->triangles);
+    topology.walk = put(to, from->walk, n_vertices);
+    topology.unit_in_cluster = put(to, from->unit_in_cluster, mesh->triangles);
+    if (to->host) memcpy(to->host, &topology, sizeof topology);
+}
+
+static bool copy_in(ct_device *device, void *to, const void *from, uint64_t bytes) {
+    device->uploaded += bytes;
+    return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device->setup),
+                     "copying a topology") &&
+           ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "copying a topology");
+}
+
+/* Under the mutex. */
+static bool upload(ct_device *device, ct_workspace *workspace, ct_mesh *mesh, ct_mesh_copy *copy, ct_gpu_need *need) {
+    need->what = "the topology of a mesh, on the host";
+    const ct_topology *topology = ct_mesh_topology(mesh, NULL);
+    if (!topology) return false;
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    image image = {NULL, NULL, 0};
+    put_all(&image, &info, topology, NULL);
+    const uint64_t bytes = image.at;
+    need->bytes = bytes;
+    ct_unit_link *links = (ct_unit_link *)malloc(((uint64_t)topology->n_units + 1) * sizeof *links);
+    image.host = (char *)malloc(bytes);
+    bool ok = links && image.host && ct_make_unit_tree(topology, links);
+    if (ok) {
+        need->what = "the topology of a mesh";
+        image.device = (char *)ct_gpu_alloc(device, bytes, CT_MEMORY_MESHES, workspace);
+        ok = image.device;
+    }
+    if (ok) {
+        put_all(&image, &info, topology, links);
+        ok = copy_in(device, image.device, image.host, bytes);
+        if (ok) {
+            copy->topology = (ct_gpu_topology *)image.device;
+            copy->topology_bytes = bytes;
+        } else {
+            ct_gpu_free(device, image.device, bytes, CT_MEMORY_MESHES);
+        }
+    }
+    free(links);
+    free(image.host);
+    return ok;
+}
+
+static bool prepare_body(ct_device *device, ct_workspace *workspace, ct_body *body, ct_gpu_need *need) {
+    ct_resident *resident = body->resident;
+    if (resident->has_topology) return true;
+    ct_guard guard(device);
+    if (!resident->mesh->topology && !upload(device, workspace, body->mesh, resident->mesh, need)) return false;
+    resident->has_topology =
+        copy_in(device, &resident->body->topology, &resident->mesh->topology, sizeof resident->mesh->topology);
+    return resident->has_topology;
+}
+
+bool ct_gpu_prepare_exact(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                          ct_gpu_need *need) {
+    for (size_t i = 0; i < n_steps; i++) {
+        const ct_scene *scene = steps[i]->scene;
+        for (uint32_t k = 0; k < scene->n_bodies; k++)
+            if (!prepare_body(device, workspace, scene->bodies[k], need)) return false;
+    }
+    return true;
+}

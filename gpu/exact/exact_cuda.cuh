@@ -1,0 +1,235 @@
+/* exact_cuda.cuh - the method `exact` on a device: the tables of a batch, and what all its kernels share.
+ *
+ *     pairs ── plan_exact ──▶ near clusters ("slots") ── pair_clusters ──▶ cluster pairs ── cross_clusters ──▶
+ * crossings │ scatter_crossings, total_crossings ──▶ integrals, relative winding numbers ── find_windings ──▶ winding
+ * numbers │ mark_inside, plan_fixed_point, add_surface ──▶ gradient, cluster sums ── finish_exact_cuda.cu ──▶ contacts
+ *
+ * Both perturbations (predicates_k.h) are computed at once: a pair of triangles without ties crosses alike in both, so
+ * only those with ties are crossed twice. A pass is one of the two; a pair of bodies without ties has one.
+ *
+ * A side is a body of a pair, 2 p + k as in plan.cuh; as each pair has one candidate, sides are also parts. A slot is a
+ * cluster of a side that may meet the other body; those of a side follow each other in rising order of clusters, so
+ * sums over them are those of the CPU to the last bit. Points are placed on the lattice wherever they are needed: that
+ * takes fewer operations than a load from memory.
+ */
+#ifndef CT_EXACT_CUDA_CUH
+#define CT_EXACT_CUDA_CUH
+
+#include "gpu/backend/cuda/answer.cuh"
+#include "gpu/exact/box_k.h"
+#include "gpu/exact/finish_k.h"
+
+extern "C" {
+#include "gpu/exact/unit_tree.h"
+}
+
+/* ---- of a mesh ---- */
+
+/* ct_topology on the device, with the spanning forest of its units. */
+struct ct_gpu_topology {
+    uint32_t n_clusters, n_units, n_components, unused;
+    ct_cluster_box root;        /* around the rest positions of all triangles */
+    double reach;               /* m: the largest |coordinate| of a rest position */
+    const ct_cluster_box *rest; /* [n_clusters] of the rest positions */
+    const ct_unit_link *links;  /* [n_units] */
+    const uint32_t *first_vertex, *vertices, *first_unit, *component_of_unit, *first_of_component, *cluster_of_unit;
+    const uint16_t (*corners)[3];
+    const ct_walk_step *walk;
+    const uint8_t *unit_in_cluster;
+};
+
+CT_FN uint32_t ct_vertices_of_cluster(const ct_gpu_topology *topology, uint32_t cluster) {
+    return topology->first_vertex[cluster + 1] - topology->first_vertex[cluster];
+}
+
+CT_FN uint32_t ct_triangles_of_cluster(uint32_t n_triangles, uint32_t cluster) {
+    const uint32_t left = n_triangles - cluster * CT_CLUSTER_TRIANGLES;
+    return left < CT_CLUSTER_TRIANGLES ? left : (uint32_t)CT_CLUSTER_TRIANGLES;
+}
+
+enum { CT_CLUSTER_CORNERS = 3 * CT_CLUSTER_TRIANGLES };
+
+/* ---- of a batch ---- */
+
+struct ct_exact_plan {
+    ct_exact_lattice lattice;
+    ct_lattice_pose pose[2];
+    ct_own_axes axes[2];
+    ct_cluster_box root[2];                                  /* around either body, in the frame of its positions */
+    ct_node_box window[2];                                   /* the same on the lattice */
+    uint64_t first_slot[2], first_cluster[2], first_unit[2]; /* among those of all sides */
+    uint32_t n_slots[2];
+    uint32_t is_refused; /* the bodies do not fit the lattice: nothing is computed */
+    uint32_t has_ties;
+    uint64_t found[2]; /* pairs of triangles that cross or are near, per pass */
+    int32_t exponent;  /* a step of the gradient's fixed point is 2^exponent units^2 */
+    uint32_t is_contact;
+    double step, weight_scale; /* m^2 per step; friction weights are added up in steps of 1 / weight_scale m^2 */
+    ct_contact contact;
+};
+
+/* A cluster that may meet the other body. */
+struct ct_exact_slot {
+    uint32_t side, cluster;
+    ct_cluster_box rest; /* m, in the frame of the positions */
+    ct_node_box box;
+    uint32_t n_crossings, n_scattered;
+    uint32_t crossed;  /* 1 + index among the crossed clusters; 0: no crossings */
+    uint32_t is_added; /* bit per pass: some of it is inside, or crossed */
+    double share[2];   /* units^2, per pass: bounds a triangle's share of the gradient */
+    double residual;   /* units: the most that a coordinate was moved to reach the lattice */
+};
+
+/* Triangles whose boxes meet, by their numbers in the two clusters of a pair. */
+struct ct_exact_triangle_pair {
+    uint32_t cluster_pair;
+    uint8_t triangle[2], unused[2];
+};
+
+/* What a pair of triangles adds to one of them. */
+struct ct_exact_crossing {
+    uint32_t slot, other; /* other: number of the other body's triangle */
+    uint8_t triangle;     /* in its cluster */
+    uint8_t passes;       /* a bit for each pass in which they cross or are near */
+    signed char jump[3];
+    uint8_t unused[3];
+    double of[CT_INTEGRALS + 2]; /* integrals, near_area, rounding */
+};
+
+/* A crossed triangle: the sums over its crossings in one pass. */
+struct ct_exact_total {
+    double of[CT_INTEGRALS + 2];
+    int32_t jump[3];
+    uint32_t n; /* 0: it is not crossed in this pass */
+};
+
+struct ct_exact_crossed {
+    uint64_t first;         /* its crossings, in the order of triangles, then of others */
+    uint64_t first_winding; /* [2][vertices of the cluster], per pass: relative to the first vertex of their unit */
+    uint32_t slot, sorted;  /* sorted: which of the two lists of keys is in order */
+    uint32_t n_in_pass[2];
+    uint32_t first_of[CT_CLUSTER_TRIANGLES]; /* 1 + index of a triangle's first crossing; 0: it has none */
+};
+
+/* Sums over a cluster's part of the surface inside, as in ct_cluster_sums; 0 of what is not inside. */
+enum {
+    CT_SUM_MOMENT = 0,
+    CT_SUM_FIRST_MOMENT = 9,
+    CT_SUM_AREA = 12,
+    CT_SUM_NEAR = 13,
+    CT_SUM_ROUNDING = 14,
+    CT_SUM_MOVED = 15, /* ct_bound_moved_area */
+    CT_SUM_ARITHMETIC = 16,
+    CT_SLOT_SUMS = 17
+};
+
+struct ct_exact_sums {
+    double of[CT_SLOT_SUMS];
+    uint32_t max_winding, unused;
+};
+
+/* Sums over the clusters of one side in one pass, in their order. CT_SUM_NEAR includes CT_SUM_MOVED. */
+struct ct_exact_side_sums {
+    double of[CT_SLOT_SUMS], residual; /* residual: the largest of the clusters that are inside or crossed */
+    uint32_t max_winding, unused;
+};
+
+/* The largest entry of a gradient along an axis. */
+struct ct_exact_best {
+    int64_t size;
+    double at[3]; /* units */
+    uint32_t part, vertex;
+};
+
+struct ct_exact_tables : ct_answer_tables {
+    ct_exact_side_sums *side_sums; /* [2 capacity.exact_pairs][2] per side and pass */
+    ct_exact_plan *exact;          /* [capacity.exact_pairs] */
+    uint64_t *cluster_tile_offset; /* [capacity.exact_pairs + 1] tiles of pairs of slots */
+    uint64_t *component_offset;    /* [2 capacity.exact_pairs + 1] per side */
+    ct_exact_slot *slots;          /* [capacity.slots] */
+    ct_exact_sums *slot_sums;      /* [capacity.slots][2] per pass */
+    uint32_t *slot_of_cluster;     /* [capacity.side_clusters] 1 + slot; 0: not near */
+    int32_t *potential;            /* [capacity.units][2] in the order of the forest; relative to the first unit */
+    int32_t *base;                 /* [capacity.components][2] winding number of the first unit */
+    uint32_t (*cluster_pairs)[2];  /* [capacity.cluster_pairs] slots */
+    ct_exact_triangle_pair *triangle_pairs; /* [capacity.triangle_pairs] */
+    ct_exact_crossing *crossings;           /* [capacity.crossings] */
+    ct_exact_total *totals;                 /* [capacity.crossings][2]: at a triangle's first crossing */
+    uint64_t *crossing_keys;                /* [2][capacity.crossings] triangle, other, passes */
+    uint32_t *crossing_index;               /* [2][capacity.crossings] */
+    ct_exact_crossed *crossed;              /* [capacity.crossed] */
+    int32_t *windings;                      /* [capacity.windings] */
+    ct_exact_best *chunk_best;              /* [capacity.exact_chunks][3] */
+    uint64_t *step_rays;                    /* [n_steps] */
+};
+
+CT_DEVICE uint32_t ct_pass_count(const ct_exact_plan *plan) {
+    return plan->has_ties ? 2 : 1;
+}
+
+CT_DEVICE const ct_gpu_body *ct_body_of_side(const ct_exact_tables &b, uint64_t side) {
+    return b.bodies[b.pairs[side / 2].body[side & 1]];
+}
+
+/* +1 if body k's opposite is perturbed in this pass, -1 if body k is: body 1 moves along (e, e^2, e^3) in pass 0. */
+CT_DEVICE int ct_moved_against(uint64_t k, uint32_t pass) {
+    return (pass ? -1 : 1) * (k ? -1 : 1);
+}
+
+CT_DEVICE void ct_place_vertex(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint32_t vertex,
+                               double out[3]) {
+    ct_place_point(&plan->pose[k], body->positions + 3 * (uint64_t)vertex, out);
+}
+
+/* Triangle i of the body, by its number in the mesh: its corners on the lattice. */
+CT_DEVICE void ct_place_triangle(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint64_t i,
+                                 double out[3][3]) {
+    for (int c = 0; c < 3; c++) ct_place_vertex(plan, body, k, body->triangles[3 * i + (uint64_t)c], out[c]);
+}
+
+/* A cluster's box in the frame of the positions. Of deformable bodies with few triangles it is found anew. */
+CT_DEVICE ct_cluster_box ct_box_of_cluster(const ct_gpu_body *body, uint32_t cluster) {
+    if (body->rigid) return body->topology->rest[cluster];
+    if (body->cluster_boxes) return body->cluster_boxes[cluster];
+    const ct_gpu_topology *topology = body->topology;
+    ct_cluster_box box = {{INFINITY, INFINITY, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
+    for (uint32_t i = topology->first_vertex[cluster]; i < topology->first_vertex[cluster + 1]; i++) {
+        const float *p = body->positions + 3 * (uint64_t)topology->vertices[i];
+        for (int k = 0; k < 3; k++) {
+            if (p[k] < box.lo[k]) box.lo[k] = p[k];
+            if (p[k] > box.hi[k]) box.hi[k] = p[k];
+        }
+    }
+    return box;
+}
+
+/* A vertex's winding number relative to the first vertex of its unit. */
+CT_DEVICE int32_t ct_relative_winding(const ct_exact_tables &b, const ct_gpu_topology *topology, uint64_t first_cluster,
+                                      uint32_t cluster, uint32_t vertex, uint32_t pass) {
+    const uint32_t slot = b.slot_of_cluster[first_cluster + cluster];
+    if (!slot || !b.slots[slot - 1].crossed) return 0;
+    const ct_exact_crossed *crossed = &b.crossed[b.slots[slot - 1].crossed - 1];
+    return b.windings[crossed->first_winding + pass * (uint64_t)ct_vertices_of_cluster(topology, cluster) + vertex];
+}
+
+/* A unit's winding number: that of its first vertex. */
+CT_DEVICE int32_t ct_winding_of_unit(const ct_exact_tables &b, const ct_gpu_topology *topology, uint64_t side,
+                                     uint32_t unit, uint32_t pass) {
+    const uint64_t component = b.component_offset[side] + topology->component_of_unit[unit];
+    const uint64_t at = b.exact[side / 2].first_unit[side & 1] + topology->links[unit].first;
+    return b.base[2 * component + pass] + b.potential[2 * at + pass];
+}
+
+/* ---- launches ---- */
+
+unsigned ct_cuda_plan_exact(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_cross(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_total_crossings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_find_windings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_add_surface(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_finish_exact(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+
+extern const ct_kernel_entry ct_plan_exact_kernels[], ct_cross_kernels[], ct_crossed_kernels[], ct_flood_kernels[],
+    ct_surface_kernels[], ct_finish_exact_kernels[];
+
+#endif
