@@ -7,6 +7,8 @@
 #   make test            set-up, build, and every test
 #   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
 #   make manifold        the method exact against manifold3d on PAIRS=20000 pairs of meshes; make test takes 200
+#   make experiments     the method exact beside rays: smoothness, rest, energy, cost; plots in build/experiments.
+#                        EXPERIMENTS='rest cost' picks some
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
@@ -381,6 +383,11 @@ PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv
 	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
 	    tests/manifold $(PYTEST_ARGS)
+
+.PHONY: experiments
+experiments: all venv
+	PYTHONPATH=$(abspath client_py) $(PYTHON) tests/experiments/run.py --build $(abspath $(B)) \
+	    --out $(abspath build/experiments) $(EXPERIMENTS)
 
 asan:
 	$(MAKE) $(J) SANITIZE=address unit
