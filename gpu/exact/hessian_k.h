@@ -21,21 +21,16 @@
 
 #include "gpu/exact/recross_k.h"
 
-/* Adds, to the products at the corners, a triangle's change of area. corners: units; d: of the corners, m; part:
- * integrals of w lambda_k. Products count in units * m. */
-CT_FN void ct_add_turned_triangle(const double *const p[3], const double d[3][3], const double part[3],
-                                  double out[3][3]) {
-    double u[3], v[3], du[3], dv[3], a[3], b[3];
+/* How a triangle's normal u x v changes. u, v: sides from corner 0, units; d: motions of the corners, m. In units * m. */
+CT_FN void ct_turn_normal(const double u[3], const double v[3], const double d[3][3], double out[3]) {
+    double du[3], dv[3], a[3], b[3];
     for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
         du[k] = d[1][k] - d[0][k];
         dv[k] = d[2][k] - d[0][k];
     }
     ct_cross_product(du, v, a);
     ct_cross_product(u, dv, b);
-    for (int c = 0; c < 3; c++)
-        for (int k = 0; k < 3; k++) out[c][k] += (a[k] + b[k]) * part[c];
+    for (int k = 0; k < 3; k++) out[k] = a[k] + b[k];
 }
 
 /* Adds, to the products at the corners of triangle `own`, what its segment's motion adds. d: of the corners of both

@@ -85,6 +85,28 @@ def test_many_directions(pair):
     assert symmetric == pytest.approx(symmetric.T, abs=1e-12)
 
 
+def test_patches_add_up(client):
+    """Two tori that meet in several pieces: products add up to the pair's, and so do second moments about one point."""
+    ring = client.register_mesh(*torus(0.6, 0.2, 48, 24))
+    turn = newton.moved(np.eye(4), np.array([0, 0, 0, 1.2, 0.3, 0]))
+    turn[:3, 3] = 0.1, 0.05, 0.0
+    rng = np.random.default_rng(2)
+    found = {}
+    for patches in (False, True):
+        scene = client.open_scene(method="exact", patches=patches)
+        a, b = scene.add_body(ring), scene.add_body(ring, pose=turn)
+        d = rng.normal(size=(a.vertices, 3)) if not found else d
+        contacts = scene.step(directions=[{a: d, b: np.ones(6)}, {b: np.arange(6.0)}], want=("frame", "inertia")).contacts
+        moments = sum(c.inertia + c.volume * (c.center @ c.center * np.eye(3) - np.outer(c.center, c.center)) for c in contacts)
+        products = [sum(dense(body, c.hessian_product(body, k)) for c in contacts) for body in (a, b) for k in range(2)]
+        sixes = [sum(c.generalized_product(body, k) for c in contacts) for body in (a, b) for k in range(2)]
+        found[patches] = len(contacts), moments, products, sixes
+    assert found[False][0] == 1 and found[True][0] > 1
+    for one, other in zip(found[False][2] + found[False][3], found[True][2] + found[True][3]):
+        assert np.linalg.norm(one - other) < 1e-11 * np.linalg.norm(one)
+    assert found[True][1] == pytest.approx(found[False][1], rel=1e-9, abs=1e-12)
+
+
 def test_stiffness_product_is_the_other_term(pair):
     """The derivative of the forces -k V g is -k (V H d + g (g . d))."""
     scene, soft, rigid, x, pose, d, _ = pair

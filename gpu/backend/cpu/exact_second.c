@@ -139,10 +139,13 @@ static void add_inside(const struct second *second, const struct own_triangle *t
     for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
     const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
     for (uint32_t k = 0; k < second->n_directions; k++) {
-        double motions[3][3], products[3][3] = {{0}};
+        double motions[3][3], turned[3];
         take_motions(second, scratch, triangle, k, motions);
-        ct_add_turned_triangle(triangle->point, motions, part, products);
-        add_products(second, triangle, k, products, sums);
+        ct_turn_normal(triangle->moments.u, triangle->moments.v, motions, turned);
+        for (int i = 0; i < 3; i++) {
+            double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
+            for (int j = 0; j < 3; j++) to[j] += turned[j] * part[i];
+        }
     }
     for (int i = 0; second->n_directions && i < 3; i++)
         for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->moments.normal[j] * part[i];
