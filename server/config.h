@@ -33,6 +33,8 @@
     TEXT(http_cert, "", "FILE", "certificate chain of the HTTP API, PEM; with --http-key it speaks HTTPS")             \
     TEXT(http_key, "", "FILE", "private key of the certificate, PEM")                                                  \
     LIST(http_host, "", "NAME", "further names by which requests may address the HTTP API; repeatable")                \
+    TIME(http_scene_ttl, "1h", 0, INT64_C(31536000000),                                                                \
+         "a scene opened over HTTP that no command came for is closed after so long; 0: never")                        \
     CHOICE(http_metrics, "token", "token|open", "whether /metrics asks for a token like the rest")                     \
     SWITCH(insecure, "allow addresses that other machines reach without keys, tokens and encryption")                  \
     CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto: cuda where a device ran a kernel, else cpu")        \

@@ -109,6 +109,14 @@ uint32_t guard_generation(const guard *guard) {
     return atomic_load_explicit(&guard->generation, memory_order_acquire);
 }
 
+void guard_name(guard *guard, uint32_t principal, char name[IDENTITY_NAME]) {
+    name[0] = 0;
+    if (!principal) return;
+    pthread_rwlock_rdlock(&guard->lock);
+    if (principal <= guard->n_names) memcpy(name, guard->names[principal - 1], IDENTITY_NAME);
+    pthread_rwlock_unlock(&guard->lock);
+}
+
 static void identify(const credential *found, identity *out) {
     *out = (identity){.principal = found->principal, .role = found->role};
     memcpy(out->name, found->name, sizeof out->name);

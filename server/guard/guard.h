@@ -36,6 +36,9 @@ bool guard_has_tokens(const guard *guard);
 /* Rises each time the list is read again: who was let in before must be looked up anew. */
 uint32_t guard_generation(const guard *guard);
 
+/* Empty for PRINCIPAL_NONE. */
+void guard_name(guard *guard, uint32_t principal, char name[IDENTITY_NAME]);
+
 /* A credential as the list writes it: "key=" and 40 characters, or "uid=" and a number. False: it is not listed. */
 bool guard_find(guard *guard, const char *credential, identity *out);
 /* Compares hashes, in a time that does not depend on the token or on which of the list it is. */

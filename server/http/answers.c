@@ -48,6 +48,21 @@ void answer_scene(json_out *out, const scene_record *scene) {
     json_out_integer(out, "contacts", scene->contacts);
     json_out_integer(out, "pending", scene->pending);
     json_out_string(out, "owner", scene->owner_name);
+    json_out_number(out, "ttl_s", scene->ttl_s && scene->owner == SESSION_NONE ? scene->ttl_s : NAN); /* null: none */
+    json_out_object_end(out);
+}
+
+void answer_session(json_out *out, const service *service, const session_record *session) {
+    char name[IDENTITY_NAME];
+    guard_name(service->guard, session->principal, name);
+    json_out_object(out, NULL);
+    json_out_integer(out, "id", session->number);
+    json_out_string(out, "client", session->client);
+    json_out_string(out, "principal", name);
+    json_out_number(out, "lease_s", session->lease_ms * 1e-3);
+    json_out_number(out, "idle_s", session->idle_s);
+    json_out_integer(out, "scenes", session->scenes);
+    json_out_integer(out, "in_flight", session->in_flight);
     json_out_object_end(out);
 }
 

@@ -8,6 +8,7 @@
 
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes);
 void answer_scene(json_out *out, const scene_record *scene);
+void answer_session(json_out *out, const service *service, const session_record *session);
 void answer_body(json_out *out, uint64_t scene, const body_record *body);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);

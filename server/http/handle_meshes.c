@@ -55,19 +55,23 @@ static void show(const service *service, json_out *out, const mesh_record *mesh)
     answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash));
 }
 
-static bool list(const service *service, const identity *who, http_answer *answer, problem *p) {
+static bool list(const service *service, const http_request *request, http_answer *answer, problem *p) {
     mesh_record *meshes = NULL;
     size_t n = 0;
     server_error error = {0};
     json_out out;
+    pager pager = {0};
+    if (!request_page(request->query, &pager.page, p)) return false;
     if (!registry_list_meshes(service->registry, &meshes, &n, &error)) return problem_take(p, &error);
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "meshes");
     for (size_t i = 0; i < n; i++) {
-        if (registry_may_use_mesh(service->registry, meshes[i].handle, who)) show(service, &out, &meshes[i]);
+        bool visible = registry_may_use_mesh(service->registry, meshes[i].handle, &request->who);
+        if (visible && pager_takes(&pager, meshes[i].handle)) show(service, &out, &meshes[i]);
     }
     json_out_array_end(&out);
+    pager_finish(&pager, &out);
     json_out_object_end(&out);
     free(meshes);
     return handler_finish(&out, 200, answer, p);
@@ -150,8 +154,7 @@ static bool drop(const service *service, const identity *who, const mesh_record 
 
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p) {
     if (request->match.route == ROUTE_MESHES)
-        return request->match.method == HTTP_GET ? list(service, &request->who, answer, p)
-                                                 : add(service, request, answer, p);
+        return request->match.method == HTTP_GET ? list(service, request, answer, p) : add(service, request, answer, p);
     mesh_record mesh;
     if (!handler_find_mesh(service, &request->who, request->match.parameter[0], &mesh, p)) return false;
     return request->match.method == HTTP_GET ? get(service, &mesh, answer, p)

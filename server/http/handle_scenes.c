@@ -14,11 +14,37 @@ static bool execute(const service *service, const http_request *request, command
     return scheduler_execute(service->scheduler, command) || problem_take(p, &command->error);
 }
 
+/* Of settings and bodies: statistics do not change it. */
+static void write_etag(const scene_record *scene, char *out, size_t size) {
+    snprintf(out, size, "\"%llu-%llu\"", (unsigned long long)scene->handle, (unsigned long long)scene->version);
+}
+
+/* Whether a header If-Match, "*" or tags between commas, has the tag (RFC 9110, 13.1.1; weak tags match nothing). */
+static bool is_matched(const char *header, const char *tag) {
+    for (const char *at = header; *at;) {
+        at += strspn(at, " \t,");
+        size_t n = strcspn(at, ",");
+        while (n && (at[n - 1] == ' ' || at[n - 1] == '\t')) n--;
+        if ((n == 1 && *at == '*') || (n == strlen(tag) && memcmp(at, tag, n) == 0)) return true;
+        at += strcspn(at, ",");
+    }
+    return false;
+}
+
+static bool changed_meanwhile(problem *p, uint64_t scene) {
+    problem_set_http(p, CONTACTD_CONFLICT, 412, "the scene is not the one that If-Match names", "If-Match",
+                     "the scene was changed after that ETag was given: get it again, and decide anew");
+    snprintf(p->object, sizeof p->object, "scene %llu", (unsigned long long)scene);
+    return false;
+}
+
 static bool scene_answer(const scene_record *scene, int status, http_answer *answer, problem *p) {
     json_out out;
     json_out_init(&out, 1 << 16);
     answer_scene(&out, scene);
-    return handler_finish(&out, status, answer, p);
+    if (!handler_finish(&out, status, answer, p)) return false;
+    write_etag(scene, answer->etag, sizeof answer->etag);
+    return true;
 }
 
 static bool list_scenes(const service *service, const http_request *request, http_answer *answer, problem *p) {
@@ -26,14 +52,18 @@ static bool list_scenes(const service *service, const http_request *request, htt
     size_t n = 0;
     server_error error = {0};
     json_out out;
+    pager pager = {0};
+    if (!request_page(request->query, &pager.page, p)) return false;
     if (!registry_list_scenes(service->registry, &scenes, &n, &error)) return problem_take(p, &error);
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "scenes");
     for (size_t i = 0; i < n; i++) {
-        if (scene_is_visible(&scenes[i], &request->who)) answer_scene(&out, &scenes[i]);
+        bool visible = scene_is_visible(&scenes[i], &request->who);
+        if (visible && pager_takes(&pager, scenes[i].handle)) answer_scene(&out, &scenes[i]);
     }
     json_out_array_end(&out);
+    pager_finish(&pager, &out);
     json_out_object_end(&out);
     free(scenes);
     return handler_finish(&out, 200, answer, p);
@@ -45,6 +75,8 @@ static bool open_scene(const service *service, const http_request *request, http
     command command = {.kind = COMMAND_OPEN};
     command.in.open.name = scene.name;
     command.in.open.settings = scene.settings;
+    uint64_t ttl_ms = service->config->http_scene_ttl;
+    command.in.open.ttl_s = scene.has_ttl ? scene.ttl_s : (uint32_t)((ttl_ms + 999) / 1000);
     if (!execute(service, request, &command, p)) return false;
     if (!scene_answer(&command.out.scene, 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/scenes/%llu",
@@ -77,7 +109,23 @@ static bool patch_scene(const service *service, uint64_t scene, const http_reque
                         problem *p) {
     command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
     if (!request_scene_patch(request->body, request->size, &command.in.configure.settings, p)) return false;
-    return execute(service, request, &command, p) && scene_answer(&command.out.scene, 200, answer, p);
+    if (request->if_match) {
+        scene_record record;
+        server_error error = {0};
+        char tag[64];
+        if (!registry_scene(service->registry, scene, &record, &error)) return problem_take(p, &error);
+        write_etag(&record, tag, sizeof tag);
+        bool visible = scene_is_visible(&record, &request->who); /* if not, the command is refused */
+        if (visible && !is_matched(request->if_match, tag)) return changed_meanwhile(p, scene);
+        command.in.configure.if_version = record.version;
+    }
+    command.session = SESSION_NONE;
+    command.who = request->who;
+    if (!scheduler_execute(service->scheduler, &command)) {
+        bool stale = command.error.code == CONTACTD_CONFLICT && strcmp(command.error.field, "version") == 0;
+        return stale ? changed_meanwhile(p, scene) : problem_take(p, &command.error);
+    }
+    return scene_answer(&command.out.scene, 200, answer, p);
 }
 
 static bool close_scene(const service *service, const http_request *request, uint64_t scene, http_answer *answer,

@@ -65,6 +65,43 @@ bool handler_finish(json_out *out, int status, http_answer *answer, problem *p) 
                        limit);
 }
 
+bool pager_takes(pager *pager, uint64_t id) {
+    if (pager->has_more || id <= pager->page.after) return false;
+    if (pager->page.limit && pager->n == pager->page.limit) {
+        pager->has_more = true;
+        return false;
+    }
+    pager->n++;
+    pager->last = id;
+    return true;
+}
+
+void pager_finish(const pager *pager, json_out *out) {
+    if (pager->has_more) json_out_integer(out, "next", pager->last);
+}
+
+static bool list_sessions(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    session_record *sessions = NULL;
+    size_t n = 0;
+    server_error error = {0};
+    pager pager = {0};
+    json_out out;
+    if (!request_page(request->query, &pager.page, p)) return false;
+    if (!registry_list_sessions(service->registry, &sessions, &n, &error)) return problem_take(p, &error);
+    json_out_init(&out, SIZE_MAX);
+    json_out_object(&out, NULL);
+    json_out_array(&out, "sessions");
+    for (size_t i = 0; i < n; i++) {
+        bool visible = role_operates(request->who.role) || sessions[i].principal == request->who.principal;
+        if (visible && pager_takes(&pager, sessions[i].number)) answer_session(&out, service, &sessions[i]);
+    }
+    json_out_array_end(&out);
+    pager_finish(&pager, &out);
+    json_out_object_end(&out);
+    free(sessions);
+    return handler_finish(&out, 200, answer, p);
+}
+
 static bool fixed(http_answer *answer, const char *type, asset data) {
     *answer = (http_answer){.status = 200, .type = type, .fixed = data.bytes, .size = data.size, .page = true};
     return true;
@@ -119,7 +156,7 @@ static bool facts(const service *service, const http_request *request, http_answ
     return handler_finish(&out, 200, answer, p);
 }
 
-/* Only POST /v1/meshes and a snapshot have parameters; elsewhere one that does nothing would be a silent mistake. */
+/* Lists, POST /v1/meshes and a snapshot have parameters; elsewhere one that does nothing would be a silent mistake. */
 static bool no_query(const http_request *request, problem *p) {
     text_view name, value;
     const char *query = request->query;
@@ -135,7 +172,9 @@ static bool no_query(const http_request *request, problem *p) {
 
 bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p) {
     http_route route = request->match.route;
-    bool query = route == ROUTE_SNAPSHOT || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
+    bool lists = request->match.method == HTTP_GET &&
+                 (route == ROUTE_MESHES || route == ROUTE_SCENES || route == ROUTE_SESSIONS);
+    bool query = lists || route == ROUTE_SNAPSHOT || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
     if (!query && !no_query(request, p)) return false;
     switch (route) {
     case ROUTE_PAGE:
@@ -155,6 +194,8 @@ bool handler_run(const service *service, const http_request *request, http_answe
     case ROUTE_STATUS:
     case ROUTE_DEVICES:
         return facts(service, request, answer, p);
+    case ROUTE_SESSIONS:
+        return list_sessions(service, request, answer, p);
     case ROUTE_MESHES:
     case ROUTE_MESH:
         return handle_mesh_routes(service, request, answer, p);

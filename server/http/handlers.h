@@ -4,6 +4,7 @@
 
 #include "server/http/json_out.h"
 #include "server/http/media.h"
+#include "server/http/requests.h"
 #include "server/http/router.h"
 #include "server/service.h"
 
@@ -15,6 +16,7 @@ typedef struct http_request {
     const char *body; /* NULL where there is none */
     size_t size;
     uint64_t received_ns; /* of clock_ns(), when it was complete */
+    const char *if_match; /* the header as received; NULL: absent */
 } http_request;
 
 typedef struct http_answer {
@@ -24,6 +26,7 @@ typedef struct http_answer {
     const void *fixed; /* or this, which stays */
     size_t size;
     char location[96]; /* of what was made; may be empty */
+    char etag[64];     /* may be empty */
     bool page;         /* for browsers: send the page's policies along */
 } http_answer;
 
@@ -41,6 +44,18 @@ bool handle_mesh_routes(const service *service, const http_request *request, htt
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
+
+/* One page of a list. */
+typedef struct pager {
+    page_request page;
+    uint32_t n;    /* items on it */
+    uint64_t last; /* id of the last one */
+    bool has_more;
+} pager;
+/* Whether the item is on the page; items come in rising order of id. */
+bool pager_takes(pager *pager, uint64_t id);
+/* "next": what the next page's `after` is, if there is one. */
+void pager_finish(const pager *pager, json_out *out);
 
 /* Ends a JSON answer. TOO_LARGE beyond the limit it was begun with. */
 bool handler_finish(json_out *out, int status, http_answer *answer, problem *p);

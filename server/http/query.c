@@ -1,9 +1,11 @@
 /* query.c - the query of a snapshot as options. See requests.h. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/http/requests.h"
+#include "server/http/router.h"
 #include "server/http/text.h"
 
 typedef struct parameter {
@@ -163,4 +165,35 @@ bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p) {
     server_error error = {0};
     server_fail_engine(&error, "", &cause);
     return problem_take(p, &error);
+}
+
+bool request_page(const char *query, page_request *out, problem *p) {
+    text_view key, value;
+    bool has_limit = false, has_after = false;
+    *out = (page_request){0};
+    while (text_next_parameter(&query, &key, &value)) {
+        bool limit = key.size == 5 && memcmp(key.data, "limit", 5) == 0;
+        bool after = key.size == 5 && memcmp(key.data, "after", 5) == 0;
+        const char *name = limit ? "limit" : "after";
+        char text[24];
+        uint64_t number = 0;
+        if (!limit && !after) {
+            char raw[64], shown[64];
+            snprintf(raw, sizeof raw, "%.*s", (int)(key.size < sizeof raw ? key.size : sizeof raw - 1), key.data);
+            text_clean(raw, shown, sizeof shown);
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, shown,
+                               "unknown query parameter %s; known are limit and after", shown);
+        }
+        if (limit ? has_limit : has_after)
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, name, "the query parameter %s stands twice", name);
+        uint64_t most = limit ? REQUEST_MAX_PAGE : INT64_MAX;
+        if (!text_unescape(value.data, value.size, true, text, sizeof text) || !route_number(text, most, &number))
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, name, "%s is not a whole number from 1 to %llu", name,
+                               (unsigned long long)most);
+        if (limit)
+            out->limit = (uint32_t)number, has_limit = true;
+        else
+            out->after = number, has_after = true;
+    }
+    return true;
 }

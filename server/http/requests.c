@@ -8,6 +8,8 @@
 
 #include "server/http/json_in.h"
 
+enum { MAX_TTL_S = 31536000 }; /* a year */
+
 static bool take_name(const json_fields *fields, char out[REGISTRY_NAME]) {
     const char *name = "";
     bool has;
@@ -85,12 +87,16 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
 }
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {"name", "method", "resolution", "pixel_size", "stiffness", "patches", NULL};
+    static const char *const known[] = {"name",      "method",  "resolution", "pixel_size",
+                                        "stiffness", "patches", "ttl_s",      NULL};
     json_fields fields;
+    int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, out->name) &&
+              json_take_integer(&fields, "ttl_s", 0, MAX_TTL_S, &ttl_s, &out->has_ttl) &&
               take_settings(&fields, &out->settings);
+    out->ttl_s = (uint32_t)ttl_s;
     json_decref(root);
     return ok;
 }

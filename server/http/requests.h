@@ -19,9 +19,12 @@ typedef struct mesh_request { /* {"name", "vertices": [[x,y,z],...], "triangles"
 bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p);
 void request_mesh_free(mesh_request *request);
 
-typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches"} */
+typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches",
+                                  "ttl_s"} */
     char name[REGISTRY_NAME];
     scene_patch settings;
+    bool has_ttl;
+    uint32_t ttl_s; /* 0: none */
 } scene_request;
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p);
@@ -51,6 +54,15 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);
 void request_step_free(step_request *request);
+
+/* ?limit=N&after=ID of a list: at most N of the items beyond that id. limit 0: all. */
+typedef struct page_request {
+    uint64_t after;
+    uint32_t limit;
+} page_request;
+
+#define REQUEST_MAX_PAGE 1000
+bool request_page(const char *query, page_request *out, problem *p);
 
 /* The query of GET .../snapshot.png, as received: within the options' bounds, what it does not name at its default. */
 bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p);

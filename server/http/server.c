@@ -110,6 +110,7 @@ static enum MHD_Result send_answer(exchange *x) {
     answer->data = NULL; /* the response's now */
     common_headers(response, answer);
     if (answer->type) header(response, "Content-Type", answer->type);
+    if (answer->etag[0]) header(response, "ETag", answer->etag);
     if (answer->location[0]) header(response, "Location", answer->location);
     if (failed) problem_headers(response, &x->problem);
     if (atomic_load(&x->server->stopping)) header(response, "Connection", "close");
@@ -344,6 +345,7 @@ static enum MHD_Result complete(exchange *x) {
     if (x->done || x->problem.code != CONTACTD_OK) return send_answer(x);
     watch_begin(x->watched, WATCH_ANSWERING, 0);
     watch_clear(x->watched); /* from here on it is the client who waits */
+    x->request.if_match = request_header(x, "If-Match");
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
     http_lane lane = handler_lane(&x->request.match);

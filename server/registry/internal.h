@@ -20,6 +20,7 @@ struct registry {
     uint64_t bodies;
     session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */
     uint32_t n_sessions, session_room;
+    uint64_t last_session; /* number of the newest */
 };
 
 /* What others hold is in the way of a request: it may succeed when so long has passed. */

@@ -31,6 +31,7 @@ struct session {
     char client[REGISTRY_NAME]; /* [fixed] */
     uint32_t lease_ms;          /* [fixed] */
     uint32_t principal;         /* [fixed] */
+    uint64_t number;            /* [fixed] */
     atomic_uint_fast64_t heard_ns;
     uint32_t scenes;       /* [registry] that it owns */
     atomic_uint in_flight; /* steps; changed under [scheduler] */
@@ -53,6 +54,7 @@ struct scene {
     session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
     uint64_t opened_ns;  /* [fixed] */
     uint64_t stepped_ns; /* [registry] */
+    atomic_uint_fast64_t asked_ns;    /* when the last command for it came */
     float latency_s[REGISTRY_RECENT]; /* [registry] of step k at k modulo its length */
     ct_scene *engine;                 /* [runner] */
     body_use *uses;                   /* [runner] */
@@ -98,6 +100,10 @@ void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);
 /* Handles of the scenes whose owner this is; of all scenes where owner is NULL. *out is freed with free(). */
 bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out, size_t *n);
+/* Handles of at most `room` scenes that have no owner, wait for nothing, and got no command for their ttl_s. */
+size_t registry_expired_scenes(registry *registry, uint64_t now_ns, uint64_t *out, size_t room);
+/* A scene without an owner is closed when no command comes for so long; 0: it stays. */
+void scene_set_ttl(registry *registry, scene *scene, uint32_t ttl_s);
 /* Takes it out of the registry: its handle is stale from now on. The runner has destroyed scene->engine before. */
 void scene_forget(registry *registry, scene *scene);
 void scene_get_record(registry *registry, scene *scene, scene_record *out);

@@ -77,7 +77,8 @@ bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, serv
 #define SESSION_NONE 0 /* who asks over HTTP: no session, and may touch every scene */
 
 typedef struct session_record {
-    uint64_t token;
+    uint64_t token;  /* a secret: whoever has it can speak for the session */
+    uint64_t number; /* from 1 in the order of their opening */
     char client[REGISTRY_NAME];
     uint32_t lease_ms;
     double idle_s; /* since it was last heard */
@@ -96,6 +97,7 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
 /* The same; another principal's session counts as none. */
 bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error);
+/* In rising order of number. *out is freed with free(). */
 bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error);
 
 /* ---- scenes: opened, changed and stepped through the scheduler (schedule.h), read here ---- */
@@ -111,6 +113,8 @@ typedef struct scene_record {
     uint64_t owner;        /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
     char owner_name[REGISTRY_NAME];
     uint32_t principal; /* who opened it */
+    uint64_t version;   /* from 1, rises with every change of settings and bodies */
+    uint32_t ttl_s;     /* opened over HTTP: closed when no command came for so long; 0: not */
     uint32_t pending;   /* commands waiting or running */
 
     /* Statistics since it was opened, and of the last step. Times in seconds. */

@@ -23,6 +23,8 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     scene->record.device_bytes = ct_scene_device_bytes(engine);
     scene->device = ct_scene_device(engine);
     scene->opened_ns = scene->stepped_ns = clock_ns();
+    scene->record.version = 1;
+    atomic_init(&scene->asked_ns, scene->opened_ns);
 
     pthread_mutex_lock(&registry->lock);
     if (registry->scenes.used >= registry->limits.max_scenes) {
@@ -202,6 +204,7 @@ void scene_note_change(registry *registry, scene *scene) {
     registry->bodies += bodies;
     registry->bodies -= scene->record.bodies;
     scene->record.bodies = bodies;
+    scene->record.version++;
     set_bytes(registry, scene, bytes, device_bytes);
     pthread_mutex_unlock(&registry->lock);
 }
@@ -233,6 +236,25 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
         }
     }
     pthread_mutex_unlock(&registry->lock);
+}
+
+void scene_set_ttl(registry *registry, scene *scene, uint32_t ttl_s) {
+    pthread_mutex_lock(&registry->lock);
+    scene->record.ttl_s = ttl_s;
+    pthread_mutex_unlock(&registry->lock);
+}
+
+size_t registry_expired_scenes(registry *registry, uint64_t now_ns, uint64_t *out, size_t room) {
+    size_t n = 0;
+    uint32_t at = 0;
+    pthread_mutex_lock(&registry->lock);
+    for (scene *scene; n < room && (scene = slots_next(&registry->scenes, &at));) {
+        uint64_t ttl_ns = scene->record.ttl_s * UINT64_C(1000000000);
+        if (!ttl_ns || scene->owner || atomic_load(&scene->pending)) continue;
+        if (now_ns > atomic_load(&scene->asked_ns) + ttl_ns) out[n++] = scene->handle;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    return n;
 }
 
 answer_store *registry_kept_answers(registry *registry) {

@@ -62,6 +62,7 @@ void session_release(session **session) {
 static void fill_record(const session *session, uint64_t now_ns, session_record *out) {
     uint64_t heard = atomic_load(&session->heard_ns);
     out->token = session->token;
+    out->number = session->number;
     memcpy(out->client, session->client, sizeof out->client);
     out->lease_ms = session->lease_ms;
     out->idle_s = now_ns > heard ? (double)(now_ns - heard) * 1e-9 : 0;
@@ -118,6 +119,7 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
     if (good) {
         registry->sessions[place_of(registry, session->token)] = session;
         registry->n_sessions++;
+        session->number = ++registry->last_session;
         fill_record(session, now, out);
     }
     pthread_mutex_unlock(&registry->lock);
@@ -172,6 +174,11 @@ session *session_acquire(registry *registry, uint64_t token, server_error *error
     return session;
 }
 
+static int by_number(const void *a, const void *b) {
+    const session_record *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
 bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error) {
     *out = NULL;
     *n = 0;
@@ -186,6 +193,7 @@ bool registry_list_sessions(registry *registry, session_record **out, size_t *n,
     if (count && !records) {
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "sessions", "", "no memory for a list of %" PRIu32, count);
     }
+    if (records) qsort(records, *n, sizeof *records, by_number);
     *out = records;
     return true;
 }

@@ -56,6 +56,7 @@ bool command_open(scheduler *scheduler, command *command) {
     }
     session_release(&owner);
     if (!scene) return false;
+    if (command->in.open.ttl_s) scene_set_ttl(scheduler->registry, scene, command->in.open.ttl_s);
     scene_get_record(scheduler->registry, scene, &command->out.scene);
     scene_release(&scene);
     return true;
@@ -64,6 +65,14 @@ bool command_open(scheduler *scheduler, command *command) {
 static void run_configure(scheduler *scheduler, command *command, const char *object) {
     ct_scene_settings settings;
     ct_error cause = {0};
+    uint64_t wanted = command->in.configure.if_version;
+    scene_get_record(scheduler->registry, command->target, &command->out.scene);
+    if (wanted && wanted != command->out.scene.version) {
+        server_fail(&command->error, CONTACTD_CONFLICT, object, "version",
+                    "the scene was changed in between: it has version %" PRIu64 " now; look at it again",
+                    command->out.scene.version);
+        return;
+    }
     ct_scene_get_settings(command->target->engine, &settings);
     if (!apply_patch(&settings, &command->in.configure.settings, object, &command->error)) return;
     if (ct_scene_configure(command->target->engine, &settings, &cause) != CT_OK) {

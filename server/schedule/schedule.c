@@ -486,6 +486,7 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     submit_outcome outcome = SUBMIT_REFUSED;
     struct command *displaced = NULL, *dropped = NULL;
     if (command->target) {
+        if (!command->internal) atomic_store(&command->target->asked_ns, command->submitted_ns);
         if (command->kind == COMMAND_STEP) command->answer = step_answer_new(command->in.step.sequence);
         if (command->kind == COMMAND_STEP && !command->answer) {
             server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
@@ -630,5 +631,12 @@ void scheduler_reap(scheduler *scheduler) {
         }
         session_release(&gone[i]);
     }
-    if (n_gone) scheduler_kick(scheduler);
+    uint64_t expired[32];
+    size_t n_expired = registry_expired_scenes(scheduler->registry, clock_ns(), expired, 32);
+    for (size_t i = 0; i < n_expired; i++) {
+        log_info("schedule", "scene %" PRIu64 " has no owner and was not used for its time to live: closed",
+                 expired[i]);
+        close_orphan(scheduler, expired[i]);
+    }
+    if (n_gone || n_expired) scheduler_kick(scheduler);
 }

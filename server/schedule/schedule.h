@@ -133,9 +133,11 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         struct {
             const char *name; /* may be NULL */
             scene_patch settings;
+            uint32_t ttl_s; /* of a scene without owner, see scene_record; 0: none */
         } open;
         struct {
             scene_patch settings;
+            uint64_t if_version; /* CONFLICT if the scene has another one; 0: any */
         } configure;
         struct {
             uint64_t mesh;

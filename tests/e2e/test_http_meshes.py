@@ -81,7 +81,7 @@ def test_names(api):
     api.refused("POST", "/v1/meshes?nmae=b", 400, "INVALID_ARGUMENT", both)
     for bad in ("%", "%zz", "%00", "%ff", "%0a", "x" * 64):
         api.refused("POST", f"/v1/meshes?name={bad}", 400, "INVALID_ARGUMENT", both, field="name")
-    api.refused("GET", "/v1/meshes?limit=3", 400, "INVALID_ARGUMENT", field="limit")
+    api.refused("GET", "/v1/meshes?size=3", 400, "INVALID_ARGUMENT", field="size")
 
 
 def test_delete_frees_the_memory(api):

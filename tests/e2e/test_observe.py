@@ -92,3 +92,112 @@ def test_a_limit_that_time_will_mend_says_when(make_server):
     assert answer.status == 503 and answer.json["code"] == "LIMIT_EXCEEDED" and int(answer.headers["Retry-After"]) >= 1
     assert api("DELETE", path).status == 204
     assert api("POST", "/v1/scenes", {}).status == 201
+
+
+# ---- lists ----
+
+
+def test_sessions(make_server):
+    server = make_server()
+    api = Api(server.http)
+    assert api.get("/v1/sessions") == {"sessions": []}
+    with contactd.connect(server.stream, name="first") as first, contactd.connect(server.stream, name="second") as second:
+        first.open_scene()
+        sessions = api.get("/v1/sessions")["sessions"]
+        assert [s["client"] for s in sessions] == ["first", "second"]
+        assert [s["scenes"] for s in sessions] == [1, 0] and sessions[0]["id"] < sessions[1]["id"]
+        assert all(s["principal"] == "" and s["lease_s"] == 60 and s["idle_s"] >= 0 for s in sessions)
+        second.ping()
+        # The number by which a session speaks is a secret.
+        assert str(first._link._session) not in json.dumps(sessions)
+
+
+def test_pages(make_server):
+    server = make_server()
+    api = Api(server.http)
+    ids = [api.post("/v1/scenes", {})["id"] for _ in range(5)]
+    meshes = [api.box(size=(1 + k, 1, 1))["id"] for k in range(3)]
+    assert sorted(ids) == ids
+    seen, after = [], ""
+    while True:
+        page = api.get(f"/v1/scenes?limit=2{after}")
+        seen.append([scene["id"] for scene in page["scenes"]])
+        if "next" not in page:
+            break
+        assert page["next"] == seen[-1][-1]
+        after = f"&after={page['next']}"
+    assert seen == [ids[:2], ids[2:4], ids[4:]]
+    api("DELETE", f"/v1/scenes/{ids[1]}")  # the id of a scene that is gone is as good a place to go on from
+    assert [s["id"] for s in api.get(f"/v1/scenes?after={ids[1]}&limit=2")["scenes"]] == ids[2:4]
+    assert "next" not in api.get("/v1/scenes?limit=4")
+    assert [m["id"] for m in api.get(f"/v1/meshes?after={meshes[0]}")["meshes"]] == meshes[1:]
+    assert api.get("/v1/meshes?limit=3") == api.get("/v1/meshes")
+    assert len(api.get("/v1/sessions?limit=1")["sessions"]) == 0
+    for query, field in (("limit=0", "limit"), ("limit=2000", "limit"), ("after=x", "after"), ("page=2", "page")):
+        api.refused("GET", f"/v1/scenes?{query}", 400, "INVALID_ARGUMENT", field=field)
+
+
+# ---- changes by several people ----
+
+
+def test_if_match(server):
+    api = Api(server.http)
+    made = api("POST", "/v1/scenes", {"resolution": 8})
+    path, tag = made.headers["Location"], made.headers["ETag"]
+    assert api("GET", path).headers["ETag"] == tag
+    changed = api("PATCH", path, {"resolution": 9}, {"If-Match": tag})
+    assert changed.status == 200 and changed.headers["ETag"] != tag
+    for stale in (tag, f"W/{changed.headers['ETag']}", '"x"', f'{tag}, "y"', ""):
+        problem = api.refused("PATCH", path, 412, "CONFLICT", {"resolution": 10}, {"If-Match": stale}, field="If-Match")
+        assert problem["object"].startswith("scene")
+    assert api.get(path)["resolution"] == [9, 9, 9]
+    both = f'"other", {changed.headers["ETag"]}'
+    assert api("PATCH", path, {"resolution": 11}, {"If-Match": both}).status == 200
+    assert api("PATCH", path, {"resolution": 12}, {"If-Match": "*"}).status == 200
+    before = api("GET", path).headers["ETag"]
+    mesh = api.box()
+    api.post(f"{path}/bodies", {"mesh": mesh["id"], "pose": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]})
+    after = api("GET", path).headers["ETag"]
+    assert after != before
+    assert api("POST", f"{path}/step", {}).status == 200
+    assert api("GET", path).headers["ETag"] == after  # a step changes no setting
+
+
+def test_only_one_of_two_changes_at_once_wins(server):
+    """All start from the same ETag: exactly one gets through."""
+    import threading
+
+    path = Api(server.http).scene()
+    tag = Api(server.http)("GET", path).headers["ETag"]
+    answers = []
+
+    def change(k: int) -> None:
+        answers.append(Api(server.http)("PATCH", path, {"resolution": 20 + k}, {"If-Match": tag}).status)
+
+    threads = [threading.Thread(target=change, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200] + [412] * 7
+
+
+# ---- scenes that nobody uses ----
+
+
+def test_scenes_of_http_have_a_time_to_live(make_server):
+    server = make_server("--http-scene-ttl", "1500ms")
+    api = Api(server.http)
+    short, kept, named = api.scene(ttl_s=1), api.scene(ttl_s=0), api.scene()
+    assert [api.get(path)["ttl_s"] for path in (short, kept, named)] == [1, None, 2]
+    owned = api.scene(ttl_s=1)
+    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+        mine = client.open_scene()
+        wait_until(lambda: api("GET", short).status == 404, "the scene closed")
+        assert api("GET", short).json["code"] == "STALE_HANDLE"
+        wait_until(lambda: api("GET", named).status == 404 and api("GET", owned).status == 404, "the others closed")
+        assert api("GET", kept).status == 200
+        assert api.get(f"/v1/scenes/{mine.id}")["ttl_s"] is None  # its client's lease says how long it lives
+        mine.add_body(client.register_mesh(*UNIT_BOX), pose=np.eye(4))
+    assert "was not used for its time to live" in server.logs()
+    api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"ttl_s": -1}, field="ttl_s")

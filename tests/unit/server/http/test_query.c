@@ -78,9 +78,26 @@ static void refusals_name_the_parameter(void **state) {
     }
 }
 
+static void pages(void **state) {
+    (void)state;
+    page_request page;
+    problem p = {0};
+    assert_true(request_page("", &page, &p) && page.limit == 0 && page.after == 0);
+    assert_true(request_page("limit=7&after=1048577", &page, &p) && page.limit == 7 && page.after == 1048577);
+    static const char *const broken[] = {"limit=0", "limit=1001", "limit=-1", "limit=1e2",
+                                         "limit=",  "after=x",    "after=0",  "limit=1&limit=1",
+                                         "size=3",  "limit",      "LIMIT=1",  "after=99999999999999999999",
+                                         "limitt=1"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        p = (problem){0};
+        if (request_page(broken[i], &page, &p)) fail_msg("%s is taken", broken[i]);
+        assert_int_equal(p.code, CONTACTD_INVALID_ARGUMENT);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_the_default),
                                        cmocka_unit_test(every_parameter_arrives),
-                                       cmocka_unit_test(refusals_name_the_parameter)};
+                                       cmocka_unit_test(refusals_name_the_parameter), cmocka_unit_test(pages)};
     return cmocka_run_group_tests_name("snapshot query", tests, NULL, NULL);
 }
