@@ -14,6 +14,7 @@
 #include "proto/codec.h"
 #include "proto/courier.h"
 #include "proto/spin.h"
+#include "proto/trace.h"
 
 /* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
 #define CTC_AGAIN ((contactd_code)0x10000)
@@ -107,6 +108,7 @@ typedef struct ctc_step {
 struct contactd_client {
     void *context, *socket, *monitor;
     char *address, *name;
+    char traceparent[TRACE_PARENT + 1]; /* empty: none */
     uint32_t timeout_ms, resend_ms, lease_ms;
     bool keep_meshes;
     uint64_t deadline_ns; /* of the call that runs */

@@ -230,6 +230,15 @@ contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms)
     return CONTACTD_OK;
 }
 
+contactd_code contactd_set_traceparent(contactd_client *client, const char *traceparent) {
+    CTC_BEGIN(client);
+    if (traceparent && *traceparent && !trace_is_parent(traceparent))
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "traceparent",
+                        "traceparent is not of the form 00-TRACE_ID-PARENT_ID-FLAGS of W3C Trace Context");
+    snprintf(client->traceparent, sizeof client->traceparent, "%s", traceparent ? traceparent : "");
+    return CONTACTD_OK;
+}
+
 /* ---- questions ---- */
 
 contactd_code contactd_get_server(contactd_client *client, contactd_server *out) {

@@ -73,6 +73,9 @@ void contactd_close(contactd_client **client); /* closes its scenes on the serve
 /* Of the last call on this client; code OK if it went well. Valid until the next. */
 const contactd_error *contactd_last_error(const contactd_client *client);
 contactd_code contactd_set_timeout(contactd_client *client, uint32_t timeout_ms);
+/* The trace that the requests from now on belong to, for the server's log: "00-<32 digits>-<16 digits>-<2 digits>" of
+ * W3C Trace Context. NULL or empty: none. INVALID_ARGUMENT where it is none. */
+contactd_code contactd_set_traceparent(contactd_client *client, const char *traceparent);
 
 typedef struct contactd_server { /* as the server said when it was last connected to; valid until the next call */
     const char *server, *backend, *rasterizer, *device;

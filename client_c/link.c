@@ -172,6 +172,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
     m->request = step && step->request ? step->request : ++client->request;
     m->session = client->session;
     m->epoch = client->epoch;
+    m->traceparent = client->traceparent[0] ? client->traceparent : NULL;
     if (m->type == WIRE_HELLO) m->session = m->epoch = 0;
     wire_encoded encoded;
     if (!wire_encode(client->encoder, m, WIRE_INLINE_BYTES, &encoded)) return ctc_no_memory(client, no_room);

@@ -225,6 +225,7 @@ extern "C" bool wire_decode_envelope(const wire_frame *frames, size_t n_frames, 
     out->request = message->request();
     out->session = message->session();
     out->epoch = message->epoch();
+    out->traceparent = message->traceparent() ? message->traceparent()->c_str() : nullptr;
     out->type = wire_type(message->body_type());
     return true;
 }
@@ -261,15 +262,17 @@ extern "C" bool wire_encode(wire_encoder *encoder, const wire_message *message, 
     if (!e.collect(*message)) return false;
     size_t in_header = e.assign(inline_bytes, out);
     if (in_header > WIRE_MAX_HEADER) return false;
-    size_t need = Encoder::bound(*message) + in_header;
+    size_t need = Encoder::bound(*message) + text_bytes(message->traceparent) + in_header;
     if (need > 2u * WIRE_MAX_HEADER) return false;
     if (!encoder->header.reserve(need) || !encoder->items.reserve(4 * list_length(*message) + 4)) return false;
     Fixed allocator(encoder->header);
     flatbuffers::FlatBufferBuilder fbb(need, &allocator);
     e.fbb = &fbb;
     auto body = e.body(*message);
-    fb::FinishMessageBuffer(
-        fbb, fb::CreateMessage(fbb, message->request, message->session, message->epoch, fb::Body(message->type), body));
+    flatbuffers::Offset<flatbuffers::String> trace;
+    if (message->traceparent) trace = fbb.CreateString(message->traceparent);
+    fb::FinishMessageBuffer(fbb, fb::CreateMessage(fbb, message->request, message->session, message->epoch,
+                                                   fb::Body(message->type), body, trace));
     out->frames[0] = wire_frame{fbb.GetBufferPointer(), fbb.GetSize()};
     return fbb.GetSize() <= WIRE_MAX_HEADER;
 }

@@ -235,6 +235,7 @@ typedef struct wire_snapshot { uint64_t scene; uint32_t width, height; wire_arra
 
 typedef struct wire_message {
     uint64_t request, session, epoch;
+    const char *traceparent; /* NULL: none. Not checked, see trace.h */
     wire_type type;
     union {
         wire_hello hello;

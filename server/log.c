@@ -123,7 +123,24 @@ static void note_lost_line(void) {
     atomic_fetch_add(&out.lost_unsaid, 1);
 }
 
-static size_t format_line(char line[LINE_BYTES], log_level level, const char *part, const char *text) {
+/* Bounded: numbers, codes and trace ids, no text of others. */
+static void format_fields(const log_fields *fields, bool json, char *out, size_t size) {
+    size_t n = 0;
+    out[0] = 0;
+    if (!fields) return;
+    const char *between = json ? "," : ", ";
+#define FIELD(...) n += (size_t)snprintf(out + n, n < size ? size - n : 0, __VA_ARGS__)
+    if (fields->session) FIELD(json ? "%s\"session\":%" PRIu64 : "%ssession %" PRIu64, between, fields->session);
+    if (fields->scene) FIELD(json ? "%s\"scene\":%" PRIu64 : "%sscene %" PRIu64, between, fields->scene);
+    if (fields->code) FIELD(json ? "%s\"code\":\"%.40s\"" : "%s%.40s", between, fields->code);
+    if (fields->duration_s >= 0) FIELD(json ? "%s\"duration_s\":%.6f" : "%s%.6f s", between, fields->duration_s);
+    if (fields->trace && fields->trace[0])
+        FIELD(json ? "%s\"trace_id\":\"%.32s\"" : "%strace %.32s", between, fields->trace);
+#undef FIELD
+}
+
+static size_t format_line(char line[LINE_BYTES], log_level level, const char *part, const log_fields *fields,
+                          const char *text) {
     bool json = atomic_load_explicit(&out.json, memory_order_relaxed);
 
     struct timespec now;
@@ -135,7 +152,12 @@ static size_t format_line(char line[LINE_BYTES], log_level level, const char *pa
     snprintf(stamp + n, sizeof stamp - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
 
     char head[160];
-    const char *tail = json ? "\"}\n" : "\n";
+    char about[256], tail[sizeof about + 8];
+    format_fields(fields, json, about, sizeof about);
+    if (json)
+        snprintf(tail, sizeof tail, "\"%s}\n", about);
+    else
+        snprintf(tail, sizeof tail, about[0] ? " (%s)\n" : "%s\n", about[0] ? about + 2 : "");
     size_t limit = LINE_BYTES - strlen(tail);
     snprintf(head, sizeof head,
              json ? "{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"message\":\"" : "%s %-5s %s: ", stamp,
@@ -152,22 +174,34 @@ static bool say_lost_lines(void) {
     if (!lost) return true;
     snprintf(text, sizeof text, "%" PRIu64 " lines could not be written here: %s", lost,
              strerror(atomic_load(&out.lost_cause)));
-    if (write_line(line, format_line(line, LOG_LEVEL_WARN, "log", text))) return true;
+    if (write_line(line, format_line(line, LOG_LEVEL_WARN, "log", NULL, text))) return true;
     atomic_fetch_add(&out.lost_unsaid, lost);
     return false;
 }
 
-void log_line(log_level level, const char *part, const char *format, ...) {
+__attribute__((format(printf, 4, 0))) static void
+write_event(log_level level, const char *part, const log_fields *fields, const char *format, va_list arguments) {
     if (!log_enabled(level)) return;
     int saved = errno;
     char text[LINE_BYTES / 2], line[LINE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
     int wanted = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     if (wanted < 0) text[0] = 0;
     if (wanted >= (int)sizeof text) memcpy(text + sizeof text - sizeof CUT_MARK, CUT_MARK, sizeof CUT_MARK);
-    size_t length = format_line(line, level, part, text);
+    size_t length = format_line(line, level, part, fields, text);
     if (!say_lost_lines() || !write_line(line, length)) note_lost_line();
     errno = saved;
+}
+
+void log_line(log_level level, const char *part, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_event(level, part, NULL, format, arguments);
+    va_end(arguments);
+}
+
+void log_event(log_level level, const char *part, const log_fields *fields, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_event(level, part, fields, format, arguments);
+    va_end(arguments);
 }

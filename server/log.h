@@ -28,7 +28,18 @@ bool log_enabled(log_level level);
 __attribute__((format(printf, 3, 4))) void log_line(log_level level, const char *part, const char *format, ...);
 
 /* Who was refused, and who did what to the server or to what belongs to others. */
-#define log_audit(...)       log_line(LOG_LEVEL_AUDIT, "audit", __VA_ARGS__)
+#define log_audit(...) log_line(LOG_LEVEL_AUDIT, "audit", __VA_ARGS__)
+/* What a line is about, for those who search a JSON log; text lines have it in brackets at their end. */
+typedef struct log_fields {
+    uint64_t session;  /* its number; 0: none */
+    uint64_t scene;    /* 0: none */
+    const char *code;  /* of an error, or "OK"; NULL: none */
+    double duration_s; /* below 0: none */
+    const char *trace; /* id of a trace; NULL or empty: none */
+} log_fields;
+__attribute__((format(printf, 4, 5))) void log_event(log_level level, const char *part, const log_fields *fields,
+                                                     const char *format, ...);
+
 #define log_error(part, ...) log_line(LOG_LEVEL_ERROR, part, __VA_ARGS__)
 #define log_warn(part, ...)  log_line(LOG_LEVEL_WARN, part, __VA_ARGS__)
 #define log_info(part, ...)  log_line(LOG_LEVEL_INFO, part, __VA_ARGS__)

@@ -62,6 +62,7 @@ class Link:
         self.meshes: list[MeshState] = []
         self.scenes: list[SceneState] = []
         self.welcome: dict[str, Any] = {}
+        self.traceparent: str | None = None
         self.reconnects = 0  # sessions set up after the first
         self._inbox: deque[Request] = deque()
         self._wake_read, self._wake_write = os.pipe()
@@ -456,7 +457,8 @@ class Link:
         if arrays is not None:
             arrays.place()
             frames = arrays.frames
-        header = _wire.encode(kind, body, request=number, session=self._session, epoch=self._epoch)
+        header = _wire.encode(kind, body, request=number, session=self._session, epoch=self._epoch,
+                              traceparent=self.traceparent)
         try:
             if frames:
                 self._socket.send_multipart([header, *frames], zmq.NOBLOCK, copy=False)

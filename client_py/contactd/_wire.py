@@ -191,11 +191,14 @@ class Arrays:
                 table["bytes"] = data
 
 
-def encode(kind: str, body: Mapping[str, Any], *, request: int, session: int = 0, epoch: int = 0) -> bytes:
+def encode(kind: str, body: Mapping[str, Any], *, request: int, session: int = 0, epoch: int = 0,
+           traceparent: str | None = None) -> bytes:
     """Frame 0 of a message: `kind` is a member of the schema's union Body."""
     out = bytearray(b"\0\0\0\0" + _schema.IDENTIFIER)
     message = {"request": request, "session": session, "epoch": epoch, "body_type": UNION_NUMBER[kind],
                "body": (kind, body)}
+    if traceparent:
+        message["traceparent"] = traceparent
     _U32.pack_into(out, 0, _write_table(out, TABLES["Message"], message))
     return bytes(out)
 

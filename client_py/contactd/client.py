@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import time
 from typing import Any, Sequence
 
@@ -236,6 +237,20 @@ class Client:
         began = time.monotonic()
         self._link.call(Request("Ping", lambda: ({"nonce": 1}, None), timeout=self._timeout(timeout)))
         return time.monotonic() - began
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace that requests belong to, for the server's log: "00-<32 digits>-<16 digits>-<2 digits>" of W3C Trace
+        Context, or None."""
+        return self._link.traceparent
+
+    @traceparent.setter
+    def traceparent(self, value: str | None) -> None:
+        if value is not None and not re.fullmatch(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}",
+                                                  value):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "not of the form 00-TRACE_ID-PARENT_ID-FLAGS of W3C Trace Context",
+                            object="client", field="traceparent")
+        self._link.traceparent = value
 
     @property
     def reconnects(self) -> int:

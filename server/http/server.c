@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "proto/trace.h"
 #include "server/clock.h"
 #include "server/http/access.h"
 #include "server/http/handlers.h"
@@ -93,6 +94,25 @@ static void problem_headers(struct MHD_Response *response, const problem *p) {
     if (p->allow) header(response, "Allow", route_allow(p->allow, text, sizeof text));
 }
 
+static const char *request_header(exchange *x, const char *name) {
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+static void log_answer(exchange *x) {
+    if (!log_enabled(LOG_LEVEL_DEBUG)) return;
+    char trace[TRACE_ID + 1];
+    uint64_t scene = 0;
+    const route_match *match = &x->request.match;
+    bool has_scene = x->is_routed && strstr(route_path(match->route), "{scene}");
+    if (has_scene) route_number(match->parameter[0], UINT64_C(1) << 52, &scene);
+    trace_id(request_header(x, "traceparent"), trace);
+    log_fields fields = {.scene = scene,
+                         .code = server_code_name(x->problem.code),
+                         .duration_s = (double)(clock_ns() - x->begun_ns) * 1e-9,
+                         .trace = trace};
+    log_event(LOG_LEVEL_DEBUG, "http", &fields, "%d %s", x->answer.status, x->uri);
+}
+
 static enum MHD_Result send_answer(exchange *x) {
     http_answer *answer = &x->answer;
     bool failed = x->problem.code != CONTACTD_OK;
@@ -119,7 +139,7 @@ static enum MHD_Result send_answer(exchange *x) {
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     if (x->is_routed) metrics_count_http(x->server->service->metrics, x->request.match.route, (unsigned)answer->status);
-    log_debug("http", "%d %s", answer->status, x->uri);
+    log_answer(x);
     return result;
 }
 
@@ -183,10 +203,6 @@ static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
 }
 
 /* ---- requests ---- */
-
-static const char *request_header(exchange *x, const char *name) {
-    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
-}
 
 static bool check_length(exchange *x) {
     const char *length = request_header(x, "Content-Length"), *coding = request_header(x, "Transfer-Encoding");

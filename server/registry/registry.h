@@ -97,6 +97,8 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
 /* The same; another principal's session counts as none. */
 bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error);
+/* 0: there is no such session. */
+uint64_t registry_session_number(registry *registry, uint64_t token);
 /* In rising order of number. *out is freed with free(). */
 bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error);
 

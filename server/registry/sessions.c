@@ -174,6 +174,14 @@ session *session_acquire(registry *registry, uint64_t token, server_error *error
     return session;
 }
 
+uint64_t registry_session_number(registry *registry, uint64_t token) {
+    pthread_mutex_lock(&registry->lock);
+    const session *session = find(registry, token, NULL);
+    uint64_t number = session ? session->number : 0;
+    pthread_mutex_unlock(&registry->lock);
+    return number;
+}
+
 static int by_number(const void *a, const void *b) {
     const session_record *x = a, *y = b;
     return (x->number > y->number) - (x->number < y->number);

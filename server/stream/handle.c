@@ -509,6 +509,7 @@ static bool decode(stream *stream, request *request, server_error *error) {
     bool claims_session = n && wire_peek_session(frames, message) && (message->session || message->epoch);
     if (claims_session && !check_session(stream, request, error)) return false;
     bool good = wire_decode_envelope(frames, n, request->scratch, message, &fault);
+    if (good) trace_id(message->traceparent, request->trace);
     if (good && !claims_session && needs_session(message->type) && !check_session(stream, request, error)) return false;
     if (good && message->type != WIRE_HELLO && !check_unanswered(stream, request, error)) return false;
     wire_scratch_set_limit(request->scratch, DECODED_PER_HEADER_BYTE * header_bytes + 4096);
@@ -533,6 +534,7 @@ void stream_handle(stream *stream, request *request) {
     } else if (type == WIRE_REGISTER_MESH) {
         handle_register_mesh(stream, request);
     } else if (fill_command(request, &error)) {
+        request->scene = request->command.scene;
         submit(stream, request);
     } else if (error.code == CONTACTD_OK && answer_at_once(stream, request, &error)) {
         stream_free_request(request);

@@ -13,6 +13,7 @@
 #include "proto/courier.h"
 #include "proto/keyfile.h"
 #include "proto/spin.h"
+#include "proto/trace.h"
 #include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
@@ -42,6 +43,9 @@ typedef struct request {
     zmq_msg_t client; /* the routing id */
     peer *peer;       /* the connection that it came from */
     identity who;
+    uint64_t scene;           /* that it is about; 0: none */
+    contactd_code code;       /* of its answer */
+    char trace[TRACE_ID + 1]; /* empty: none */
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
     wire_frame views[1 + WIRE_MAX_FRAMES];
     size_t n_frames;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/clock.h"
 #include "server/log.h"
 #include "server/stream/internal.h"
 
@@ -76,7 +77,20 @@ static void send_frames(stream *stream, request *request, const wire_encoded *en
     metrics_add(stream->service->metrics, METRICS_STREAM_OUT, bytes_of(encoded));
 }
 
+/* A line for each answer, where somebody wants so many. */
+static void log_answer(const request *request) {
+    if (!log_enabled(LOG_LEVEL_DEBUG)) return;
+    const wire_message *message = &request->message;
+    log_fields fields = {.session = registry_session_number(request->stream->service->registry, message->session),
+                         .scene = request->scene,
+                         .code = server_code_name(request->code),
+                         .duration_s = (double)(clock_ns() - request->received_ns) * 1e-9,
+                         .trace = request->trace};
+    log_event(LOG_LEVEL_DEBUG, "stream", &fields, "answered %s", wire_type_name(message->type));
+}
+
 void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner) {
+    log_answer(request);
     if (!owner->charged_bytes && peer_is_overfull(request->peer, bytes_of(encoded))) {
         peers_cut_full(stream->peers, request->peer);
         metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
@@ -146,6 +160,7 @@ void reply_error(stream *stream, request *request, uint64_t number, const server
     wire_message message = {
         .u.error = {error->code, error->object, error->field, error->message, retry, error->retry_after_ms}};
     request->message.request = number;
+    request->code = error->code;
     reply(stream, request, WIRE_ERROR, &message);
 }
 

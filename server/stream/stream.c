@@ -56,6 +56,9 @@ static request *new_request(stream *stream) {
     zmq_msg_init(&request->client);
     request->peer = NULL;
     request->is_overfull = false;
+    request->scene = 0;
+    request->code = CONTACTD_OK;
+    request->trace[0] = 0;
     request->expected_bytes = 0;
     request->n_frames = 0;
     request->bytes = 0;

@@ -201,3 +201,52 @@ def test_scenes_of_http_have_a_time_to_live(make_server):
         mine.add_body(client.register_mesh(*UNIT_BOX), pose=np.eye(4))
     assert "was not used for its time to live" in server.logs()
     api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"ttl_s": -1}, field="ttl_s")
+
+
+# ---- the log ----
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_json_lines_name_session_scene_code_duration_and_trace(make_server):
+    server = make_server("--log-format", "json", "--log-level", "debug")
+    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+        scene, body = two_boxes(client)
+        client.traceparent = TRACE
+        scene.step(poses={body: moved(x=0.5)})
+        client.traceparent = None
+        with pytest.raises(contactd.errors.NotFoundError):
+            client._link.call(_request("GetScene", {"scene": 12345}))
+        for broken in ("nonsense", TRACE.upper(), "00-" + "0" * 32 + TRACE[35:], "ff" + TRACE[2:]):
+            with pytest.raises(contactd.errors.InvalidArgumentError):
+                client.traceparent = broken
+        api = Api(server.http)
+        api("GET", f"/v1/scenes/{scene.id}", headers={"traceparent": TRACE})
+        api("GET", f"/v1/scenes/{scene.id}", headers={"traceparent": "nonsense"})
+        (session,) = api.get("/v1/sessions")["sessions"]
+    lines = [json.loads(line) for line in server.logs().splitlines()]
+
+    def one(message: str, **fields) -> dict:
+        found = [x for x in lines if x["message"] == message and all(x.get(k) == v for k, v in fields.items())]
+        assert len(found) == 1, (message, fields, found)
+        return found[0]
+
+    step = one("answered Step", trace_id=TRACE[3:35])
+    assert step["session"] == session["id"] and step["scene"] == scene.id and step["code"] == "OK"
+    assert 0 < step["duration_s"] < 60 * SLOW
+    assert one("answered GetScene", code="NOT_FOUND")["session"] == session["id"]
+    assert "trace_id" not in one("answered GetScene", code="NOT_FOUND")
+    seen = one(f"200 /v1/scenes/{scene.id}", trace_id=TRACE[3:35])
+    assert seen["scene"] == scene.id and seen["code"] == "OK" and seen["duration_s"] > 0
+    assert sum("trace_id" in line for line in lines) == 2
+
+
+def _request(kind: str, body: dict):
+    from contactd._request import Request
+
+    return Request(kind, lambda: (body, None), lambda answer: answer.body, timeout=10 * SLOW)
+
+
+def test_a_hello_is_a_line_only_at_debug(fresh_server):
+    contactd.connect(fresh_server.stream, timeout=10 * SLOW).close()
+    assert "opened a session" not in fresh_server.logs()

@@ -73,6 +73,7 @@ static void test_no_client(void **state) {
     uint32_t handle;
     const contactd_code codes[] = {
         contactd_set_timeout(NULL, 1),
+        contactd_set_traceparent(NULL, NULL),
         contactd_get_server(NULL, &facts),
         contactd_ping(NULL, NULL),
         contactd_get_status(NULL, &status),
@@ -141,6 +142,18 @@ static void test_client(void **state) {
     NULL_IS_REFUSED(contactd_get_status(client, NULL), "out");
     assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
     blames(contactd_set_timeout(client, 0), CONTACTD_INVALID_ARGUMENT, "timeout_ms");
+    static const char *const broken[] = {"x",
+                                         "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+                                         "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                                         "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                                         "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+                                         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        blames(contactd_set_traceparent(client, broken[i]), CONTACTD_INVALID_ARGUMENT, "traceparent");
+    assert_int_equal(contactd_set_traceparent(client, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+                     CONTACTD_OK);
+    assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
+    assert_int_equal(contactd_set_traceparent(client, NULL), CONTACTD_OK);
 }
 
 static void test_meshes(void **state) {

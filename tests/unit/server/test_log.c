@@ -55,6 +55,27 @@ static void test_json(void **state) {
         strstr(text, "\"level\":\"debug\",\"part\":\"http\",\"message\":\"a \\\"b\\\" \\\\ \\u0009 c\"}\n"));
 }
 
+static void test_fields(void **state) {
+    (void)state;
+    const log_fields all = {7, 9, "NOT_FOUND", 0.0125, "4bf92f3577b34da6a3ce929d0e0e4736"}, none = {.duration_s = -1};
+    open_log("json", "info");
+    log_event(LOG_LEVEL_INFO, "stream", &all, "answered %s", "Step");
+    log_event(LOG_LEVEL_INFO, "stream", &none, "nothing");
+    log_event(LOG_LEVEL_DEBUG, "stream", &all, "not logged");
+    char *text = close_log();
+    assert_non_null(strstr(text, "\"message\":\"answered Step\",\"session\":7,\"scene\":9,\"code\":\"NOT_FOUND\","
+                                 "\"duration_s\":0.012500,\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"}\n"));
+    assert_non_null(strstr(text, "\"message\":\"nothing\"}\n"));
+    assert_null(strstr(text, "not logged"));
+    open_log("text", "info");
+    log_event(LOG_LEVEL_INFO, "stream", &all, "answered Step");
+    log_event(LOG_LEVEL_INFO, "stream", &none, "nothing");
+    text = close_log();
+    assert_non_null(strstr(text, "stream: answered Step (session 7, scene 9, NOT_FOUND, 0.012500 s, trace "
+                                 "4bf92f3577b34da6a3ce929d0e0e4736)\n"));
+    assert_non_null(strstr(text, "stream: nothing\n"));
+}
+
 static void test_long_lines_are_cut(void **state) {
     (void)state;
     char *text = malloc(5000);
@@ -104,7 +125,8 @@ static void test_unwritable(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),    cmocka_unit_test(test_json),       cmocka_unit_test(test_long_lines_are_cut),
+        cmocka_unit_test(test_text),    cmocka_unit_test(test_json),
+        cmocka_unit_test(test_fields),  cmocka_unit_test(test_long_lines_are_cut),
         cmocka_unit_test(test_threads), cmocka_unit_test(test_unwritable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
