@@ -254,7 +254,7 @@ bool handle_snapshot(const service *service, const http_request *request, http_a
 
 /* ---- steps ---- */
 
-bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p) {
+static bool run_step(const service *service, const http_request *request, http_answer *answer, problem *p) {
     uint64_t scene;
     step_request step;
     service_status status;
@@ -280,5 +280,28 @@ bool handle_step(const service *service, const http_request *request, http_answe
         ok = handler_finish(&out, 200, answer, p);
     }
     step_answer_release(&command.out.step.answer);
+    return ok;
+}
+
+bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    if (!request->idempotency_key) return run_step(service, request, answer, p);
+    repeat_request repeat = {.principal = request->who.principal,
+                             .key = request->idempotency_key,
+                             .body = request->body,
+                             .size = request->size};
+    char *kept = NULL;
+    size_t size = 0;
+    if (!route_scene(&request->match, &repeat.scene, p)) return false;
+    switch (repeats_begin(request->repeats, &repeat, &kept, &size, p)) {
+    case REPEAT_REFUSED:
+        return false;
+    case REPEAT_ANSWERED:
+        *answer = (http_answer){.status = 200, .type = "application/json", .data = kept, .size = size};
+        return true;
+    case REPEAT_FIRST:
+        break;
+    }
+    bool ok = run_step(service, request, answer, p);
+    repeats_end(request->repeats, &repeat, ok ? answer->data : NULL, ok ? answer->size : 0);
     return ok;
 }

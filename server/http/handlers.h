@@ -4,6 +4,7 @@
 
 #include "server/http/json_out.h"
 #include "server/http/media.h"
+#include "server/http/repeats.h"
 #include "server/http/requests.h"
 #include "server/http/router.h"
 #include "server/service.h"
@@ -15,8 +16,10 @@ typedef struct http_request {
     media media;
     const char *body; /* NULL where there is none */
     size_t size;
-    uint64_t received_ns; /* of clock_ns(), when it was complete */
-    const char *if_match; /* the header as received; NULL: absent */
+    uint64_t received_ns;        /* of clock_ns(), when it was complete */
+    const char *if_match;        /* the header as received; NULL: absent */
+    const char *idempotency_key; /* the same */
+    repeats *repeats;
 } http_request;
 
 typedef struct http_answer {

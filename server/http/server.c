@@ -39,6 +39,7 @@ struct http_server {
     struct MHD_Daemon *daemon;
     lanes *lanes;
     watch *watch;
+    repeats *repeats;
     atomic_bool stopping;
     atomic_uint exchanges;       /* requests between their first line and the end of their answer */
     _Atomic uint64_t body_bytes; /* held by bodies being received or carried out */
@@ -362,6 +363,8 @@ static enum MHD_Result complete(exchange *x) {
     watch_begin(x->watched, WATCH_ANSWERING, 0);
     watch_clear(x->watched); /* from here on it is the client who waits */
     x->request.if_match = request_header(x, "If-Match");
+    x->request.idempotency_key = request_header(x, "Idempotency-Key");
+    x->request.repeats = x->server->repeats;
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
     http_lane lane = handler_lane(&x->request.match);
@@ -529,9 +532,11 @@ bool http_server_start(const service *service, http_server **out, server_error *
     server->lanes = lanes_start();
     /* A quarter is left for probes, which come when all others wait for answers. */
     server->watch = watch_start(service->http_connections - service->http_connections / 4);
-    if (!server->lanes || !server->watch || !start_daemon(server)) {
+    server->repeats = repeats_new();
+    if (!server->lanes || !server->watch || !server->repeats || !start_daemon(server)) {
         lanes_stop(&server->lanes);
         watch_stop(&server->watch);
+        repeats_free(&server->repeats);
         tls_close(&server->tls);
         close(server->listener.fd);
         free(server);
@@ -557,6 +562,7 @@ void http_server_stop(http_server **where) {
     if (listening != MHD_INVALID_SOCKET) close(listening); /* ours again, once no thread polls it any more */
     lanes_stop(&server->lanes);
     watch_stop(&server->watch);
+    repeats_free(&server->repeats);
     tls_close(&server->tls);
     free(server);
     *where = NULL;

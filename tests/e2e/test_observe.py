@@ -182,6 +182,33 @@ def test_only_one_of_two_changes_at_once_wins(server):
     assert sorted(answers) == [200] + [412] * 7
 
 
+def test_a_step_that_is_sent_again_is_not_taken_again(server):
+    api = Api(server.http)
+    path = api.scene(resolution=8)
+    mesh = api.box()
+    for _ in range(2):
+        api.post(f"{path}/bodies", {"mesh": mesh["id"], "pose": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]})
+
+    def step(shift: float, key: str | None):
+        body = {"updates": [{"body": 2, "pose": [1, 0, 0, shift, 0, 1, 0, 0, 0, 0, 1, 0]}]}
+        return api("POST", f"{path}/step", body, {"Idempotency-Key": key} if key else {})
+
+    first = step(0.25, "a")
+    assert first.status == 200
+    assert step(0.5, None).json["contacts"][0]["volume"] == pytest.approx(0.5)
+    again = step(0.25, "a")
+    assert again.body == first.body
+    assert api.get(f"{path}/stats")["steps"] == 2  # and the body is where the step between left it
+    assert api("POST", f"{path}/step", {}).json["contacts"][0]["volume"] == pytest.approx(0.5)
+    other = step(0.75, "a")
+    assert other.status == 422 and other.json["field"] == "Idempotency-Key"
+    failed = api("POST", f"{path}/step", {"updates": [{"body": 9, "pose": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]}]},
+                 {"Idempotency-Key": "b"})
+    assert failed.status == 404 and step(0.25, "b").status == 200  # what failed has used no key up
+    for key in ("a b", "x" * 129):
+        api.refused("POST", f"{path}/step", 400, "INVALID_ARGUMENT", {}, {"Idempotency-Key": key}, field="Idempotency-Key")
+
+
 # ---- scenes that nobody uses ----
 
 
