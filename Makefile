@@ -2,6 +2,7 @@
 #
 #   make                 contactd, contactctl, libcontactd.{a,so}, contactd.pc
 #   make setup           installs missing packages (apt, as root or through sudo) and prepares build/venv
+#   make setup-test      the same, with the tools that build and check images
 #   make run             builds and runs the server
 #   make demo            set-up, build, and simulators against one server
 #   make test            set-up, build, and every test
@@ -76,7 +77,7 @@ export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 
 # Goals that install or need nothing; every other goal builds, and says so early if it cannot. The engine and its tools
 # need nothing but compilers.
-FREE_GOALS := setup setup-dev demo test clean format format-check venv gpu-check
+FREE_GOALS := setup setup-test setup-dev demo test clean format format-check venv gpu-check
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
 ifneq ($(filter-out engine-tools,$(BUILD_GOALS)),)
   TESTS_TOO := $(filter-out all run install bench-tools,$(BUILD_GOALS))
@@ -328,11 +329,14 @@ $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(ALL_LIBS)
 
 # ---- set-up ------------------------------------------------------------------------------------------------------------
 
-.PHONY: setup setup-dev venv run demo
+.PHONY: setup setup-test setup-dev venv run demo
 setup:
 	@tests/tools/packages install build test egl egl-test
 	@$(MAKE) -s --no-print-directory venv
-setup-dev: setup
+# What only tests of packaging need. Where it cannot be had, they are skipped.
+setup-test: setup
+	@tests/tools/packages install deploy || echo "SKIPPED: tests of packaging that need what is missing above"
+setup-dev: setup-test
 	@tests/tools/packages install fuzz lint
 	@$(MAKE) -s --no-print-directory $(VENV)/dev
 venv: $(VENV)/ready
@@ -357,7 +361,7 @@ demo: setup
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test test-all unit golden e2e manifold asan tsan fuzz fuzz-bins fuzz-smoke bench
-test: setup
+test: setup-test
 	@$(MAKE) --no-print-directory $(J) test-all
 test-all:
 	$(MAKE) --no-print-directory check unit
@@ -374,8 +378,8 @@ golden: $(call bins,$(GOLDEN_C))
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
-	    --timeout 1500 --timeout-method thread -o cache_dir=$(abspath build/pytest) \
-	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/tools tests/manifold) $(PYTEST_ARGS)
+	    --timeout 1500 --timeout-method thread -o cache_dir=$(abspath build/pytest) -rs \
+	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/deploy tests/tools tests/manifold) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server.
 E2E_SANITIZED = --ignore tests/e2e/test_client_py_link.py --ignore tests/e2e/test_client_py_wire.py
 
