@@ -25,6 +25,8 @@ contactd_code ctc_link_open(contactd_client *client, const contactd_options *opt
         return ctc_fail(client, CONTACTD_OUT_OF_MEMORY, "client", "", "no socket: %s", zmq_strerror(zmq_errno()));
     set_int(client->socket, ZMQ_LINGER, 0);
     set_int(client->monitor, ZMQ_LINGER, 0);
+    /* Only for such an address: with it, a name that has addresses of both kinds is looked up as IPv6 first. */
+    if (strchr(client->address, '[')) set_int(client->socket, ZMQ_IPV6, 1);
     set_int(client->socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a server that is not there */
     set_int(client->socket, ZMQ_SNDHWM, 256);
     set_int(client->socket, ZMQ_RCVHWM, 256);

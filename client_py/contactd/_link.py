@@ -378,6 +378,8 @@ class Link:
         self._socket = socket = self._context.socket(zmq.DEALER)
         socket.linger = 0
         socket.immediate = 1
+        if "[" in self.address:  # not for names: they would be looked up as IPv6 first
+            socket.ipv6 = True
         socket.sndhwm = socket.rcvhwm = 1000
         socket.reconnect_ivl = 50 + random.randrange(50)
         socket.reconnect_ivl_max = 1000
