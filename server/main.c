@@ -16,6 +16,7 @@
 #include "server/machine.h"
 #include "server/service.h"
 #include "server/stream/stream.h"
+#include "server/systemd.h"
 
 enum {
     EXIT_OK = 0,
@@ -51,6 +52,7 @@ typedef struct parts {
     http_server *http;
     service service;
     _Atomic uint64_t io_seen_ns;
+    passed_sockets sockets;
     pthread_t main;
     atomic_bool lost;        /* a device failed for good */
     sigset_t signals;        /* that the process waits for */
@@ -140,6 +142,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->scheduler = parts->scheduler;
     service->guard = parts->guard;
     service->io_seen_ns = &parts->io_seen_ns;
+    service->sockets = &parts->sockets;
     service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
         if (getrandom(&parts->service.epoch, sizeof parts->service.epoch, 0) < 0) {
@@ -199,16 +202,25 @@ static void say_limits(const parts *parts) {
 }
 
 static void say_started(const parts *parts) {
-    for (size_t i = 0; i < parts->config.stream.n; i++) {
+    for (uint32_t i = 0; i < stream_endpoint_count(parts->stream); i++) {
         log_info("main", "simulators connect to %s", stream_endpoint(parts->stream, i));
     }
     const char *scheme = parts->config.http_cert[0] ? "https" : "http";
     if (parts->http) log_info("main", "HTTP on %s://%s/", scheme, http_server_address(parts->http));
+    if (parts->sockets.n_stream || parts->sockets.http >= 0) {
+        log_info("main", "sockets that the service manager passed replace --stream (%" PRIu32 ") and --http (%d)",
+                 parts->sockets.n_stream, parts->sockets.http >= 0);
+    }
+    char status[300];
+    snprintf(status, sizeof status, "serving on %s", stream_endpoint(parts->stream, 0));
+    systemd_say_ready(status);
 }
 
 static int start(parts *parts) {
     server_error error = {0};
     if (!guard_open(&parts->guard, parts->config.principals, &error)) return give_up(EXIT_OTHER, "main", &error);
+    if (!systemd_open(&error)) return give_up(EXIT_OTHER, "main", &error);
+    if (!systemd_take_sockets(&parts->sockets, &error)) return give_up(EXIT_ADDRESS, "main", &error);
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
     say_engine(parts);
     say_limits(parts);
@@ -308,6 +320,7 @@ static void *guard_end(void *argument) {
 }
 
 static void stop_guarded(parts *parts) {
+    systemd_say_stopping(parts->config.drain + LAST_ANSWERS_MS + 1000);
     pthread_t guard;
     bool is_guarded = pthread_create(&guard, NULL, guard_end, parts) == 0;
     stop(parts);
@@ -332,6 +345,7 @@ static int serve(parts *parts) {
     int code = start(parts);
     if (code == EXIT_OK) code = wait_for_end(parts);
     stop_guarded(parts);
+    systemd_close();
     if (code == EXIT_OK) log_info("main", "ended");
     return code;
 }

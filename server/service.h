@@ -7,6 +7,7 @@
 #include "server/metrics/metrics.h"
 #include "server/registry/registry.h"
 #include "server/schedule/schedule.h"
+#include "server/systemd.h"
 
 #define SERVER_NAME "contactd " CONTACTD_VERSION
 
@@ -17,8 +18,9 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     registry *registry;
     scheduler *scheduler;
     guard *guard;
-    uint64_t epoch;      /* random, not 0; differs after every start */
-    uint64_t started_ns; /* of clock_ns() */
+    const passed_sockets *sockets; /* replace --stream and --http */
+    uint64_t epoch;                /* random, not 0; differs after every start */
+    uint64_t started_ns;           /* of clock_ns() */
     /* At most so many connections, by the number of files that the process may open. */
     uint32_t stream_connections, http_connections;
     /* When the stream's I/O thread last went round its loop, which it does several times a second; 0: not yet. */

@@ -96,3 +96,13 @@ bool listener_open(listener *out, const char *text, server_error *error) {
     close(out->fd);
     return false;
 }
+
+bool listener_take(listener *out, int fd, server_error *error) {
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    *out = (listener){.fd = fd};
+    bool is_tcp = getsockname(fd, (struct sockaddr *)&bound, &size) == 0 &&
+                  (bound.ss_family == AF_INET || bound.ss_family == AF_INET6);
+    if (is_tcp && describe(out)) return true;
+    return server_fail(error, CONTACTD_INVALID_ARGUMENT, "passed socket", "http", "HTTP is served over TCP alone");
+}

@@ -17,4 +17,8 @@ typedef struct listener {
  */
 bool listener_open(listener *out, const char *text, server_error *error);
 
+/* Takes over a listening socket that was passed to the process; it is the listener's from then on. False: it is no TCP
+ * socket. */
+bool listener_take(listener *out, int fd, server_error *error);
+
 #endif

@@ -513,11 +513,13 @@ bool http_server_reload(http_server *server, server_error *error) {
 
 bool http_server_start(const service *service, http_server **out, server_error *error) {
     *out = NULL;
-    if (strcmp(service->config->http, "off") == 0) return true;
+    const int passed = service->sockets ? service->sockets->http : -1;
+    if (passed < 0 && strcmp(service->config->http, "off") == 0) return true;
     http_server *server = calloc(1, sizeof *server);
     if (!server) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "", "no memory for the HTTP server");
     server->service = service;
-    if (!listener_open(&server->listener, service->config->http, error)) {
+    if (passed >= 0 ? !listener_take(&server->listener, passed, error)
+                    : !listener_open(&server->listener, service->config->http, error)) {
         free(server);
         return false;
     }

@@ -73,6 +73,7 @@ struct stream {
     ct_engine_facts engine;
     void *context, *socket;
     char endpoints[CONFIG_MAX_LIST][256];
+    uint32_t n_endpoints;
     pthread_t thread;
     atomic_bool ending;
     uint32_t linger_ms;
@@ -108,6 +109,9 @@ void stream_finished(request *request);     /* from any thread: its answer can b
 void stream_free_request(request *request); /* its frames are dropped */
 bool stream_is_draining(const stream *stream);
 void stream_charge_request(request *request, size_t bytes); /* it holds so many bytes more until it is answered */
+
+/* bind.c: listens on all endpoints and notes them. False: *error names the one that cannot be had, and why. */
+bool stream_bind(stream *stream, server_error *error);
 
 /* handle.c: decodes and carries out. Answers at once, or later through stream_finished. */
 void stream_handle(stream *stream, request *request);

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "server/clock.h"
@@ -244,6 +241,7 @@ static void trim_memory(stream *stream, uint64_t now) {
 
 /* What is due a few times a second. Returns when to come back, of clock_ns(). */
 static uint64_t tend(stream *stream, uint64_t now, uint64_t *reap_at) {
+    systemd_say_alive(now);
     if (now >= *reap_at) {
         scheduler_reap(stream->service->scheduler);
         trim_memory(stream, now);
@@ -318,7 +316,10 @@ static void *io_thread(void *argument) {
         }
     }
     /* The end: nothing more is received, what is under way is answered. */
-    while (answer_finished(stream), stream->out) sleep_for_events(stream, UINT64_MAX);
+    while (answer_finished(stream), stream->out) {
+        sleep_for_events(stream, UINT64_MAX);
+        systemd_say_alive(clock_ns());
+    }
     /* A client's ZeroMQ drops answers that the client has not read yet when the connection ends: they get a moment. */
     poll(NULL, 0, (int)(stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS));
     zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
@@ -353,91 +354,6 @@ static bool set_options(stream *stream) {
         if (zmq_setsockopt(stream->socket, options[i].option, &options[i].value, sizeof(int)) != 0) return false;
     }
     return zmq_setsockopt(stream->socket, ZMQ_MAXMSGSIZE, &frame_limit, sizeof frame_limit) == 0;
-}
-
-/* ZeroMQ replaces a socket file that it finds; whether a server still listens behind it only a connection tells. */
-static bool is_served(const char *path) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) return false;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (fd >= 0) close(fd);
-    return served;
-}
-
-static bool is_loopback(const char *endpoint) {
-    static const char *const local[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://"};
-    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
-        if (strncmp(endpoint, local[i], strlen(local[i])) == 0) return true;
-    }
-    return false;
-}
-
-/* For the next endpoint: over tcp the client's key is asked for, over ipc its user, where the list has any. */
-static bool set_mechanism(stream *stream, bool ipc) {
-    void *socket = stream->socket;
-    const guard *guard = stream->service->guard;
-    bool curve = !ipc && stream->has_key;
-    const char *domain = curve ? ZAP_DOMAIN_KEY : ipc && guard_has_uids(guard) ? ZAP_DOMAIN_UID : ZAP_DOMAIN_OPEN;
-    if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &(int){curve}, sizeof(int)) != 0) return false;
-    if (curve && zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, stream->secret_key, KEYFILE_KEY + 1) != 0) return false;
-    return !stream->zap || zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) == 0;
-}
-
-/* 0, or the cause. Only the server's own user may connect to an ipc socket, unless the list of principals names users:
- * then the file lets everyone ask, and the list decides. No other thread makes files yet. */
-static int bind_socket(stream *stream, const char *endpoint, bool ipc) {
-    mode_t before = ipc ? umask(guard_has_uids(stream->service->guard) ? 0111 : 0177) : 0;
-    int cause = zmq_bind(stream->socket, endpoint) != 0 ? zmq_errno() : 0;
-    if (ipc) umask(before);
-    return cause;
-}
-
-/* Before anything is bound. */
-static bool check_exposure(const stream *stream, const char *endpoint, server_error *error) {
-    const service *service = stream->service;
-    if (is_loopback(endpoint) || service->config->insecure || stream->has_key) return true;
-    return server_fail(
-        error, CONTACTD_FORBIDDEN, endpoint, "insecure",
-        "other machines can reach this address, and nothing asks who they are: give --stream-key (made by "
-        "contactctl keys new) and --principals with the clients' keys, listen on 127.0.0.1, or say "
-        "--insecure if you trust the network");
-}
-
-static bool bind_one(stream *stream, const char *endpoint, char bound[256], server_error *error) {
-    bool ipc = strncmp(endpoint, "ipc://", 6) == 0;
-    if (!ipc && strncmp(endpoint, "tcp://", 6) != 0) {
-        return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream",
-                           "an endpoint is tcp://HOST:PORT or ipc://PATH");
-    }
-    if (!check_exposure(stream, endpoint, error)) return false;
-    int ipv6 = strchr(endpoint, '[') != NULL; /* else IPv4 addresses would be shown mapped into IPv6 */
-    zmq_setsockopt(stream->socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
-    if (!set_mechanism(stream, ipc))
-        return server_fail(error, CONTACTD_INTERNAL, endpoint, "stream-key", "CURVE cannot be set up: %s",
-                           zmq_strerror(zmq_errno()));
-    int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : bind_socket(stream, endpoint, ipc);
-    if (cause) {
-        return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream", "cannot listen here: %s%s",
-                           zmq_strerror(cause),
-                           cause == EADDRINUSE ? "; is another server running? choose another --stream" : "");
-    }
-    size_t size = 256;
-    if (zmq_getsockopt(stream->socket, ZMQ_LAST_ENDPOINT, bound, &size) != 0) snprintf(bound, 256, "%s", endpoint);
-    if (!is_loopback(endpoint) && !stream->has_key) {
-        log_warn("stream", "--insecure: %s can be reached from other machines, and whoever reaches it may use it",
-                 bound);
-    }
-    return true;
-}
-
-static bool bind_all(stream *stream, server_error *error) {
-    const config_list *list = &stream->service->config->stream;
-    for (size_t i = 0; i < list->n; i++) {
-        if (!bind_one(stream, list->items[i], stream->endpoints[i], error)) return false;
-    }
-    return true;
 }
 
 static void free_stream(stream *stream) {
@@ -511,7 +427,7 @@ stream *stream_start(const service *service, server_error *error) {
     if (!good) { /* keeps what start_zap said */
         server_fail(error, CONTACTD_INTERNAL, "stream", "", "the socket cannot be set up: %s", zmq_strerror(errno));
     }
-    good = good && bind_all(stream, error);
+    good = good && stream_bind(stream, error);
     if (good) {
         stream->jobs = jobs_start(HELPERS, HELPER_QUEUE);
         good = stream->jobs && pthread_create(&stream->thread, NULL, io_thread, stream) == 0;
@@ -525,6 +441,10 @@ stream *stream_start(const service *service, server_error *error) {
         return NULL;
     }
     return stream;
+}
+
+uint32_t stream_endpoint_count(const stream *stream) {
+    return stream->n_endpoints;
 }
 
 const char *stream_endpoint(const stream *stream, size_t index) {

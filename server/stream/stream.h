@@ -14,11 +14,13 @@
 
 typedef struct stream stream;
 
-/* Binds service->config->stream and starts answering. A port 0 or "*" takes any free one. The service must outlive the
- * stream. NULL: nothing runs, and *error names the endpoint and why. */
+/* Binds service->config->stream, or takes over service->sockets if some are the stream's, and starts answering. A port
+ * 0 or "*" takes any free one. The service must outlive the stream. NULL: nothing runs, and *error names the endpoint
+ * and why. */
 stream *stream_start(const service *service, server_error *error);
 
-/* The endpoints as bound, e.g. "tcp://127.0.0.1:41873"; index below service->config->stream.n. */
+/* The endpoints as bound, e.g. "tcp://127.0.0.1:41873". */
+uint32_t stream_endpoint_count(const stream *stream);
 const char *stream_endpoint(const stream *stream, size_t index);
 
 /* Receives nothing more, answers what the scheduler and the helpers still finish, sends for at most linger_ms, ends.
