@@ -20,7 +20,8 @@
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy
 #   make check           check-layers, check-headers, check-exports, check-conform
-#   make install         DESTDIR, PREFIX (default /usr/local)
+#   make install         DESTDIR, PREFIX (default /usr/local); man pages and systemd's units too
+#   make deb             Debian packages, in build/deb
 #
 # Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>), OPT=-O0 (build/O0),
 # CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere, NVTX=1 (CUDA's stages as named ranges in NVIDIA's
@@ -39,6 +40,8 @@ SOVERSION := 0
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 LIBDIR   ?= $(PREFIX)/lib
+# As packages have it: what belongs to /usr is configured in /etc.
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 FUZZ_SECONDS ?= 60
 
 comma := ,
@@ -80,7 +83,7 @@ export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 FREE_GOALS := setup setup-test setup-dev demo test clean format format-check venv gpu-check
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
 ifneq ($(filter-out engine-tools,$(BUILD_GOALS)),)
-  TESTS_TOO := $(filter-out all run install bench-tools,$(BUILD_GOALS))
+  TESTS_TOO := $(filter-out all run install deb bench-tools,$(BUILD_GOALS))
   PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),egl-test))
   FOUND     := build/found-$(subst $() ,-,$(strip $(PACKAGES)))
   ifeq ($(wildcard $(FOUND)),)
@@ -457,8 +460,18 @@ lint: $(GEN_H)
 
 # ---- installing ----------------------------------------------------------------------------------------------------------
 
-.PHONY: install clean
-install: all
+UNITDIR := $(PREFIX)/lib/systemd/system
+
+# Man pages, of what the programs themselves print.
+$(B)/man/contactd.1: $(B)/contactd deploy/man-page
+	@mkdir -p $(@D)
+	@deploy/man-page $< $(VERSION) 'contact computation for physics simulators' > $@
+$(B)/man/contactctl.1: $(B)/contactctl deploy/man-page
+	@mkdir -p $(@D)
+	@deploy/man-page $< $(VERSION) 'the command line of contactd' > $@
+
+.PHONY: install deb clean
+install: all $(B)/man/contactd.1 $(B)/man/contactctl.1
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/contactd
 	install -m 755 $(B)/contactd $(B)/contactctl $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libcontactd.a $(DESTDIR)$(LIBDIR)
@@ -467,7 +480,17 @@ install: all
 	ln -sf libcontactd.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libcontactd.so
 	install -m 644 $(B)/include/*.h $(DESTDIR)$(PREFIX)/include/contactd
 	$(call PC_FILE,$(PREFIX)/include/contactd,$(LIBDIR)) > $(DESTDIR)$(LIBDIR)/pkgconfig/contactd.pc
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)/default
+	install -m 644 $(B)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 deploy/systemd/*.socket $(DESTDIR)$(UNITDIR)
+	sed 's,@BINDIR@,$(PREFIX)/bin,; s,@DEFAULTS@,$(SYSCONFDIR)/default/contactd,' deploy/systemd/contactd.service \
+	    > $(DESTDIR)$(UNITDIR)/contactd.service
+	[ -e $(DESTDIR)$(SYSCONFDIR)/default/contactd ] || \
+	    install -m 644 deploy/systemd/defaults $(DESTDIR)$(SYSCONFDIR)/default/contactd
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || PATH=$$PATH:/usr/sbin:/sbin ldconfig  # else nothing finds the library
+
+deb: all
+	@MAKE='$(MAKE)' deploy/debian/build $(VERSION) $(B)/deb
 
 clean:
 	rm -rf build
