@@ -50,9 +50,9 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 
 /* clang-format off */
 static const ct_method_row rows[] = {
-    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, second  cpu          cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
+    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, self, second  cpu          cuda       */
+    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
 };
 /* clang-format on */
 
@@ -176,6 +176,16 @@ ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
     const ct_status status = row ? row->check_settings(settings, error) : check_sampling(settings, error);
     return status ? status : check_patches(settings, row, error);
+}
+
+ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(method, error);
+    if (!row) return CT_UNSUPPORTED;
+    if (row->self_on && !strcmp(engine->backend->name, row->self_on)) return CT_OK;
+    return ct_fail(error, CT_UNSUPPORTED, "self_contact",
+                   "method \"%s\" on backend \"%s\" finds no contact of a body with itself: leave self_contact out, or "
+                   "choose method \"ldi\" on backend \"cpu\"",
+                   row->name, engine->backend->name);
 }
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {

@@ -176,14 +176,18 @@ typedef struct sweep {
     const permuted_box *boxes;
 } sweep;
 
-static bool report_pair(sweep *s, uint32_t i, uint32_t j) {
-    const ct_broad_body *a = &s->bodies[i], *b = &s->bodies[j];
-    if (!(a->group & b->mask) || !(b->group & a->mask)) return true;
-    if (s->n_ignored && is_ignored(s->ignored, s->n_ignored, ct_pair_key(i, j))) return true;
+static bool append_pair(sweep *s, uint32_t i, uint32_t j) {
     ct_pair *pairs = reserve(s->broad, PAIRS, s->broad->n_pairs + 1, sizeof *pairs);
     if (!pairs) return false;
     pairs[s->broad->n_pairs++] = (ct_pair){i < j ? i : j, i < j ? j : i};
     return true;
+}
+
+static bool report_pair(sweep *s, uint32_t i, uint32_t j) {
+    const ct_broad_body *a = &s->bodies[i], *b = &s->bodies[j];
+    if (!(a->group & b->mask) || !(b->group & a->mask)) return true;
+    if (s->n_ignored && is_ignored(s->ignored, s->n_ignored, ct_pair_key(i, j))) return true;
+    return append_pair(s, i, j);
 }
 
 /* Reports the pairs that a column owns. Its list is sorted by lo[0]. */
@@ -232,8 +236,11 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
     sort_entry *live = reserve(broad, SORT, 2 * n_bodies, sizeof *live);
     if (!live) return false;
     size_t n = 0;
-    for (size_t i = 0; i < n_bodies; i++)
-        if (!is_empty(&s->bodies[i].box)) live[n++] = (sort_entry){0, (uint32_t)i};
+    for (size_t i = 0; i < n_bodies; i++) {
+        if (is_empty(&s->bodies[i].box)) continue;
+        live[n++] = (sort_entry){0, (uint32_t)i};
+        if (s->bodies[i].meets_itself && !append_pair(s, (uint32_t)i, (uint32_t)i)) return false;
+    }
     if (n < 2) return true;
 
     column_grid grid;

@@ -7,6 +7,7 @@
 #ifndef CT_BROADPHASE_H
 #define CT_BROADPHASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,10 +17,11 @@
 typedef struct ct_broad_body {
     ct_box box; /* finite; an empty box (lo >= hi on some axis) overlaps nothing */
     uint32_t group, mask;
+    bool meets_itself; /* a pair (i, i) is reported of the body, whatever its group and mask */
 } ct_broad_body;
 
 typedef struct ct_pair {
-    uint32_t a, b; /* indices of bodies, a < b */
+    uint32_t a, b; /* indices of bodies, a < b; a == b: a body that meets itself */
 } ct_pair;
 
 /* Reusable memory and the pairs of the last call. Zero-initialise (ct_broadphase x = {0}); free with
@@ -41,7 +43,7 @@ static inline uint64_t ct_pair_key(uint32_t i, uint32_t j) {
 
 /* Finds every pair whose boxes overlap by more than 0 on all three axes, for which (a.group & b.mask) and
  * (b.group & a.mask) are both non-zero, and whose key is not in ignored[n_ignored], which is sorted ascending and may
- * contain duplicates. Allocates only to grow its memory. LIMIT_EXCEEDED (2^32 bodies), OUT_OF_MEMORY. */
+ * contain duplicates; and the pairs of bodies that meet themselves. Allocates only to grow its memory. LIMIT_EXCEEDED (2^32 bodies), OUT_OF_MEMORY. */
 ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, size_t n_bodies, const uint64_t *ignored,
                             size_t n_ignored, ct_error *error);
 

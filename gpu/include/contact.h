@@ -248,7 +248,8 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error);
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
-/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY. */
+/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY; also UNSUPPORTED: a
+ * body has self_contact, which the method does not find on this backend. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 /* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
@@ -267,14 +268,18 @@ typedef struct ct_body_options {
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
+    /* Also computes the contact of the body with itself: where its winding number is 2 or more (Faure 2008, self-
+     * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI on the CPU). */
+    bool self_contact;
 } ct_body_options;
 
-void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0 */
+void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
 
 /* The scene takes its own reference to the mesh. *body is the body's handle, non-zero. Handles rise in the order in
  * which bodies are added, as long as none has been removed. The handle of a removed body is refused; it is given out
  * again only after 4,096 other bodies have used its slot. NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE,
- * NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, DEVICE_ERROR. */
+ * NON_FINITE, UNSUPPORTED (self_contact: what the scene runs does not find it), LIMIT_EXCEEDED, OUT_OF_MEMORY,
+ * DEVICE_ERROR. */
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
                             ct_error *error);
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
@@ -286,6 +291,7 @@ typedef struct ct_body_info {
     const ct_mesh *mesh;
     double pose[12];
     double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state */
+    bool self_contact;   /* as asked for when it was added */
 } ct_body_info;
 
 size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on */
@@ -367,7 +373,10 @@ typedef struct ct_direction {
  *
  * In a contact of a body with itself, body[0] == body[1], and the parts 0 and 1 below are the two surfaces of that body
  * that bound V. A vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that
- * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI gives no such contact. */
+ * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI puts each vertex in one
+ * part and looks at the whole body's box, which is the window; its normal's largest component is positive, and pushes
+ * part 0 out of part 1 (gpu/contact/sides_k.h). A closed surface wholly inside another of the same body is all in part
+ * 0, without a normal. */
 typedef struct ct_contact {
     uint32_t body[2];   /* handles; body[0] <= body[1] */
     uint32_t index;     /* among the contacts of this pair, from 0 */
@@ -503,7 +512,7 @@ typedef struct ct_result {
     ct_method method;
     ct_ended ended;
     double quality;     /* 0..1: how much of its work the method did; 1 if it completed */
-    uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes */
+    uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes; bodies with self_contact add one each */
     uint64_t rays;      /* ray samples cast */
     uint64_t fragments; /* a measure of work. LDI: ray-triangle crossings kept, which are those that can bound a span;
                            exact: pairs of triangles that cross or nearly touch */

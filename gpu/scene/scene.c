@@ -9,7 +9,7 @@
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
 
-enum { SETTINGS_COOKIE = 0x5ce7e002, BODY_COOKIE = 0xb0d40001 };
+enum { SETTINGS_COOKIE = 0x5ce7e002, BODY_COOKIE = 0xb0d40002 };
 
 /* ---- settings ---- */
 
@@ -114,6 +114,8 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     ct_scene_settings asked, running;
     ct_status status = resolve_settings(scene->engine, settings, &asked, &running, error);
     if (status) return status;
+    if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
+    if (status) return status;
     scene->asked = asked;
     scene->settings = running;
     return CT_OK;
@@ -196,6 +198,10 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         ct_status status = ct_pose_check(o->pose, 0, error);
         if (status) return status;
     }
+    if (o->self_contact) {
+        ct_status status = ct_method_check_self(scene->engine, scene->settings.method, error);
+        if (status) return status;
+    }
     for (size_t i = 0; i < o->n_ignore; i++)
         if (!ct_scene_find(scene, o->ignore[i], NULL))
             return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
@@ -211,6 +217,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     body->kind = o->kind;
+    body->self_contact = o->self_contact;
     body->group = o->group;
     body->mask = o->mask;
     ct_body_options identity;
@@ -239,6 +246,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         scene->ignored_ids[scene->n_ignored++] = ct_pair_key(o->ignore[i], body->id);
     scene->ignored_stale = true;
     scene->version++;
+    scene->n_self += body->self_contact;
     *id = body->id;
     return CT_OK;
 }
@@ -263,6 +271,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     scene->ignored_stale = true;
     scene->version++;
     scene->n_warnings -= body->condition != CT_WARNING_NONE;
+    scene->n_self -= body->self_contact;
     free_body(scene, body);
     return CT_OK;
 }
@@ -303,6 +312,7 @@ static void fill_info(const ct_body *body, ct_body_info *info) {
     *info =
         (ct_body_info){.body = body->id, .kind = body->kind, .vertices = body->mesh->n_vertices, .mesh = body->mesh};
     memcpy(info->pose, body->pose, sizeof info->pose);
+    info->self_contact = body->self_contact;
     memcpy(info->lo, body->box.lo, sizeof info->lo);
     memcpy(info->hi, body->box.hi, sizeof info->hi);
 }

@@ -22,6 +22,7 @@ typedef struct ct_body {
     ct_box box;                    /* world, of the current state */
     double volume;                 /* m^3, deformable: signed volume of the current positions, set by the backend */
     ct_warning_code condition;     /* of the volume; NONE for a rigid body */
+    bool self_contact;             /* see ct_body_options */
     struct ct_resident *resident;  /* the backend's state of the body */
     uint64_t device_bytes;         /* bytes of the device's own memory, without the mesh; 0 if the device has none */
     uint32_t updates_since_volume; /* see ct_body_volume_is_due */
@@ -66,6 +67,7 @@ struct ct_scene {
     ct_body **bodies;    /* [n_bodies], in rising order of id, which is the order of contacts */
     uint32_t n_bodies, body_capacity;
     uint32_t n_warnings; /* bodies whose condition is not NONE */
+    uint32_t n_self;     /* bodies with self_contact */
 
     uint64_t *ignored_ids; /* [n_ignored] ct_pair_key of two ids */
     size_t n_ignored, ignored_capacity;

@@ -10,7 +10,8 @@ struct accumulators {
     int64_t length; /* of all spans, in units of the view's axis */
     int64_t n_spans;
     ct_span_scratch *kept; /* NULL: spans are not kept */
-    ct_budget *budget;     /* of kept spans */
+    ct_span_rule rule;
+    ct_budget *budget; /* of kept spans */
 };
 
 static inline void begin_accumulating(struct accumulators *to, const ct_ray_lists *rays, const ct_span_options *options,
@@ -18,6 +19,7 @@ static inline void begin_accumulating(struct accumulators *to, const ct_ray_list
     begin_gradient(&to->gradient, rays, options, sums);
     to->length = to->n_spans = 0;
     to->kept = options->keep_spans ? scratch : NULL;
+    to->rule = options->rule;
     to->budget = budget;
 }
 
@@ -64,8 +66,11 @@ static inline bool accumulate_span(struct accumulators *to, const ct_ray_lists *
     const ct_bin *bin = &rays->bin;
     const int32_t column = bin->first_column + (int32_t)(ray % (size_t)bin->columns);
     const int32_t row = bin->first_row + (int32_t)(ray / (size_t)bin->columns);
+    const int64_t by_body_0 = span->lower.fragment[0];
+    const int32_t lower_body =
+        to->rule == CT_SPAN_OF_SELF ? (int32_t)(fragments[by_body_0].f.tag & INT32_MAX) : by_body_0 < 0;
     return keep_span(to, (ct_raw_span){ct_tile_u(&bin->of->tile, column), ct_tile_v(&bin->of->tile, row), lower, upper,
-                                       rays->view, span->lower.fragment[0] >= 0 ? 0 : 1});
+                                       rays->view, lower_body});
 }
 
 #endif

@@ -32,10 +32,13 @@ struct bin_rays {
     const int32_t (*winding)[2]; /* may be NULL */
     verdict_table verdicts[2];   /* of bodies whose initial winding numbers are not counted */
     bool is_counted[2];
+    bool starts_outside; /* body 0's initial winding number is 0 on all rays */
 };
 
 static inline struct bin_rays bin_rays_of(const ct_ray_lists *rays) {
-    struct bin_rays bin = {.fragments = rays->fragments, .winding = (const int32_t(*)[2])rays->winding};
+    struct bin_rays bin = {.fragments = rays->fragments,
+                           .winding = (const int32_t(*)[2])rays->winding,
+                           .starts_outside = rays->initial[0] == CT_INITIAL_ZERO};
     for (int b = 0; b < 2; b++) {
         bin.is_counted[b] = rays->winding && rays->initial[b] == CT_INITIAL_COUNTED;
         bin.verdicts[b] = rays->initial[b] == CT_INITIAL_FROM_BALANCE ? VERDICTS_FROM_BALANCE : verdicts_of(0);

@@ -25,7 +25,9 @@ typedef struct ct_contact_sums {
 /* A kept span, in lattice coordinates. */
 typedef struct ct_raw_span {
     int32_t u, v, lower, upper; /* the ray; depths of the two ends */
-    int32_t view, lower_body;
+    int32_t view;
+    int32_t
+        lower_body; /* of a span of a body with itself, instead: the triangle of the lower end, until sides are known */
 } ct_raw_span;
 
 /* Per-thread memory. */

@@ -7,7 +7,11 @@
 static inline bool can_have_span(const struct bin_rays *bin, size_t ray, uint32_t head, uint32_t first_body,
                                  ct_span_rule rule) {
     if (head == CT_END || bin->fragments[head].next == CT_END) return false;
-    if (rule == CT_SPAN_OF_SELF) return true;
+    if (rule == CT_SPAN_OF_SELF) {
+        /* Two crossings into the body and one out of it are the least that bound a span. */
+        const uint32_t second = bin->fragments[head].next;
+        return bin->fragments[second].next != CT_END || bin->winding || !bin->starts_outside;
+    }
     return bin->fragments[head].f.tag >> 31 != first_body || (bin->winding && bin->winding[ray][1 - first_body] > 0);
 }
 

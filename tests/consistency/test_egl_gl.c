@@ -186,6 +186,21 @@ static void test_deep(void **state) {
     shape_free(&box);
 }
 
+/* A body with itself: two shells in one mesh. */
+static void test_self_contact(void **state) {
+    (void)state;
+    need_egl();
+    struct shape torus = shape_torus(0.7, 0.3, 60, 30), blob = shape_blob(0.8, 4, 0.3, 2);
+    shape_translate(&blob, 0.6, 0.2, 0.1);
+    struct shape both = shape_merge(&torus, &blob);
+    const struct placed bodies[2] = {{&both, NULL, 0, .self_contact = 1}, {&blob, NULL, 0}};
+    for (int n = 1; n <= 2; n++) {
+        ct_scene_settings settings = stage_resolution(100);
+        compare(&settings, bodies, n, everything, "two shells in one mesh");
+    }
+    shape_free(&torus), shape_free(&blob), shape_free(&both);
+}
+
 /* ---- little memory ---- */
 
 /* Tight budgets end in OUT_OF_MEMORY or in the same bits; between the two are those with which it is drawn in parts. */
@@ -274,8 +289,8 @@ static void test_lanes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),   cmocka_unit_test(test_golden), cmocka_unit_test(test_resolutions),
-        cmocka_unit_test(test_aligned), cmocka_unit_test(test_deep),   cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_aligned), cmocka_unit_test(test_deep),   cmocka_unit_test(test_self_contact),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests_name("egl", tests, open_engines, close_engines);
 }

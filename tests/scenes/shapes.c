@@ -55,6 +55,18 @@ struct shape shape_copy(const struct shape *shape) {
     return copy;
 }
 
+struct shape shape_merge(const struct shape *a, const struct shape *b) {
+    struct shape both = shape_begin((uint64_t)a->n_vertices + b->n_vertices, (uint64_t)a->n_triangles + b->n_triangles);
+    both.n_vertices = a->n_vertices + b->n_vertices;
+    both.n_triangles = a->n_triangles + b->n_triangles;
+    memcpy(both.positions, a->positions, 12 * (size_t)a->n_vertices);
+    memcpy(both.positions + 3 * (size_t)a->n_vertices, b->positions, 12 * (size_t)b->n_vertices);
+    memcpy(both.triangles, a->triangles, 12 * (size_t)a->n_triangles);
+    uint32_t *to = both.triangles + 3 * (size_t)a->n_triangles;
+    for (size_t k = 0; k < 3 * (size_t)b->n_triangles; k++) to[k] = b->triangles[k] + a->n_vertices;
+    return both;
+}
+
 ct_mesh *shape_to_mesh(const struct shape *shape, ct_error *error) {
     ct_mesh *mesh;
     ct_mesh_create(shape->positions, CT_F32, shape->n_vertices, shape->triangles, shape->n_triangles, NULL, &mesh,

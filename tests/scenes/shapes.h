@@ -52,6 +52,7 @@ double shape_slab_top(double side, double wave, int waves, double x, double y);
 struct shape shape_bolt(double r, double depth, double pitch, int turns, int n, int m);
 struct shape shape_nut(double r, double depth, double pitch, int turns, int n, int m, double gap, double across_flats);
 
+struct shape shape_merge(const struct shape *a, const struct shape *b); /* both as one mesh, a's vertices first */
 void shape_translate(struct shape *shape, double x, double y, double z);
 void shape_transform(struct shape *shape, const double pose[12]); /* p := R p + t in double, rounded once */
 double shape_volume(const struct shape *shape);                   /* m^3, exact to double rounding */

@@ -93,6 +93,7 @@ struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, co
         ct_body_options options;
         ct_body_options_init(&options);
         options.kind = bodies[i].kind ? bodies[i].kind : CT_BODY_RIGID;
+        options.self_contact = bodies[i].self_contact;
         if (bodies[i].pose && options.kind == CT_BODY_RIGID) memcpy(options.pose, bodies[i].pose, sizeof options.pose);
         ct_mesh *mesh = shape_to_mesh(bodies[i].shape, &error);
         demand(error.status, "mesh", &error);

@@ -1,4 +1,5 @@
 /* answer.c - makes a step's result from the contacts of its pairs. */
+#include <stdio.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -13,19 +14,24 @@ static void fill_spans(ct_result *r, const ct_window *window, const ct_pair_cont
                          &r->spans[first + i]);
 }
 
+const char *ct_name_pair(const ct_pair_task *pair, char name[CT_PAIR_NAME]) {
+    snprintf(name, CT_PAIR_NAME, "bodies %u and %u", pair->body[0]->id, pair->body[1]->id);
+    return name;
+}
+
 static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_error *error) {
+    char name[CT_PAIR_NAME];
+    ct_name_pair(pair, name);
     if (pair->status == CT_DEVICE_ERROR) {
         pthread_mutex_lock(&device->mutex);
         ct_error lost = device->lost;
         pthread_mutex_unlock(&device->mutex);
-        return ct_fail(error, pair->status, lost.field, "bodies %u and %u: %.380s", pair->body[0]->id,
-                       pair->body[1]->id, lost.message);
+        return ct_fail(error, pair->status, lost.field, "%s: %.380s", name, lost.message);
     }
     return ct_fail(error, pair->status, "scratch",
-                   "bodies %u and %u need more working memory than there is (%zu bytes are in use%s): use a lower "
+                   "%s need more working memory than there is (%zu bytes are in use%s): use a lower "
                    "resolution or a larger pixel_size, or raise the limit",
-                   pair->body[0]->id, pair->body[1]->id, atomic_load(&device->budget.used),
-                   device->budget.limit ? ", with a limit set" : "");
+                   name, atomic_load(&device->budget.used), device->budget.limit ? ", with a limit set" : "");
 }
 
 /* Totals over the contacts of a step. */

@@ -42,7 +42,7 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
     ct_scene_refresh(scene);
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         const ct_body *body = scene->bodies[b];
-        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask};
+        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask, body->self_contact};
     }
     ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
                       &step->error);
@@ -96,8 +96,8 @@ static void refuse_step(struct batch *batch, ct_pair_task *pair) {
     struct step_state *state = &batch->states[pair->step];
     ct_error why = {0};
     if (step->error.status || !batch->method->plan(batch->device, &step->scene->settings, pair, &why)) return;
-    ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", pair->body[0]->id, pair->body[1]->id,
-            why.message);
+    char name[CT_PAIR_NAME];
+    ct_fail(&step->error, why.status, why.field, "%s: %s", ct_name_pair(pair, name), why.message);
     state->n_pairs = 0;
 }
 

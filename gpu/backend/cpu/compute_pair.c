@@ -369,6 +369,18 @@ static bool reserve_chunks(ct_pair_context *context) {
     return true;
 }
 
+/* Part 1 of a body with itself: its sums come from part 0's (sides_k.h), so it has vertices, but nothing of it is
+ * snapped or rasterised. */
+static void prepare_part_1(ct_pair_context *context) {
+    context->vertices[1] = context->vertices[0];
+    context->vertex_chunks[1] = context->vertex_chunks[0];
+    context->options.triangles[1] = context->options.triangles[0];
+    context->snapped[1] = (ct_snapped_body){.body = 1};
+    context->near[1] = (ct_near){0};
+    context->triangle_chunks[1] = 0;
+    context->lists_vertices[1] = true;
+}
+
 static bool prepare(ct_pair_context *context) {
     ct_device *device = context->device;
     ct_thread_scratch *driver = ct_pair_driver(context);
@@ -377,6 +389,10 @@ static bool prepare(ct_pair_context *context) {
         (ct_span_options){.rule = pair->rule, .keep_spans = (pair->want & CT_WANT_SPANS) != 0, .contact = 0};
     for (int b = 0; b < 2; b++) {
         const ct_mesh *mesh = pair->body[b]->mesh;
+        if (b == 1 && ct_is_self_task(pair)) {
+            prepare_part_1(context);
+            break;
+        }
         context->vertices[b] = mesh->n_vertices;
         context->options.triangles[b] = mesh->triangles;
         context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;

@@ -11,6 +11,7 @@
 #include "gpu/base/clock.h"
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
+#include "gpu/contact/sides_cpu.h"
 #include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
@@ -72,6 +73,7 @@ typedef struct ct_thread_scratch {
     ct_bin_scratch binning;
     ct_ray_lists rays;
     ct_span_scratch span;
+    ct_side_scratch sides; /* of a body that touches itself */
     /* The sums of the pair's contacts, or this thread's part of them: */
     ct_buffer sums_memory, gradient_memory[2], touched_memory[2];
     ct_contact_sums *sums; /* [the pair's n_contacts] */
@@ -93,7 +95,7 @@ typedef struct ct_pair_contact {
     const double *products, *generalized_product;
 } ct_pair_contact;
 
-/* A pair of a step: two bodies whose boxes overlap. */
+/* A pair of a step: two bodies whose boxes overlap, or one body twice that may touch itself. */
 typedef struct ct_pair_task {
     size_t step;
     const ct_body *body[2];
@@ -122,6 +124,15 @@ typedef struct ct_pair_task {
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
 } ct_pair_task;
+
+/* The pair is one body, which may touch itself. */
+static inline bool ct_is_self_task(const ct_pair_task *pair) {
+    return pair->body[0] == pair->body[1];
+}
+
+/* "bodies 1 and 2", or "bodies 1 and 1" for a body with itself. Returns name. */
+enum { CT_PAIR_NAME = 40 };
+const char *ct_name_pair(const ct_pair_task *pair, char name[CT_PAIR_NAME]);
 
 /* The scratch of one of the batches that run at a time. The pool's threads work for every batch, so each thread has
  * scratch in every workspace. */

@@ -4,6 +4,7 @@
 
 #include "gpu/backend/cpu/pair_context.h"
 #include "gpu/contact/entry_arrays.h"
+#include "gpu/mesh/mesh.h"
 
 enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
@@ -25,8 +26,9 @@ static struct chunk chunk_of(const ct_pair_context *context, uint32_t i) {
     const int b = i >= context->vertex_chunks[0];
     const size_t first = (size_t)(b ? i - context->vertex_chunks[0] : i) * CT_PAIR_VERTEX_CHUNK;
     const size_t end = first + CT_PAIR_VERTEX_CHUNK, padded = ct_padded_vertices(context, b);
+    const int snapped = ct_is_self_task(context->pair) ? 0 : b;
     const ct_partial_sums partial = {context->partial_sums, context->n_partial_sums, b,
-                                     ct_pair_driver(context)->coords[b].data};
+                                     ct_pair_driver(context)->coords[snapped].data};
     return (struct chunk){b, first, end < padded ? end : padded, partial};
 }
 
@@ -73,6 +75,24 @@ static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
 
 static uint32_t first_chunk_of(const ct_pair_context *context, int body) {
     return body ? context->vertex_chunks[0] : 0;
+}
+
+/* Divides the sums of a body with itself between its two parts, and its kept spans' lower ends. */
+static void split_sides(ct_pair_context *context) {
+    const ct_pair_task *pair = context->pair;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_weight_units units = ct_frame_units(&pair->window);
+    const ct_self_surface surface = {context->vertices[0], pair->body[0]->mesh->triangles, context->runs[0],
+                                     context->near[0].n_runs};
+    ct_contact_sums *sums = context->partial_sums[0];
+    ct_pair_parallel_for(context, context->vertex_chunks[0], reduce_chunk); /* all threads' sums become the first's */
+    if (!ct_split_sides(&surface, &units, sums, &driver->sides, &context->device->budget)) {
+        context->has_failed = true;
+        return;
+    }
+    ct_raw_span *spans = driver->span.spans.data;
+    for (size_t i = 0; i < driver->span.n_spans; i++)
+        spans[i].lower_body = ct_side_of_triangle(surface.triangles + 3 * (size_t)(uint32_t)spans[i].lower_body, sums);
 }
 
 /* Adds up the threads' sums, counts the entries, and computes the 6-vectors and the normal. */
@@ -161,7 +181,9 @@ static void finish_contact(ct_pair_context *context, uint32_t c) {
     context->contact = &pair->contacts[c];
     *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
     context->contact->is_found = ct_frame_volumes(&pair->window, length, spans, &context->contact->contact);
-    if (context->contact->is_found && pair->want & NEEDS_ENTRIES)
+    if (context->contact->is_found && ct_is_self_task(pair) && pair->want & (NEEDS_ENTRIES | CT_WANT_SPANS))
+        split_sides(context);
+    if (context->contact->is_found && pair->want & NEEDS_ENTRIES && !context->has_failed)
         make_entries_and_frame(context);
     else
         clear_sums(context);

@@ -19,7 +19,7 @@ enum { FEW_TRIANGLES = 4096 };
 /* Estimate in ns. Only the choice between one thread and several depends on it. */
 static double cost_of(const ct_pair_task *pair) {
     double triangles = 0, samples = 0;
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < (ct_is_self_task(pair) ? 1 : 2); b++) {
         const uint32_t all = pair->body[b]->mesh->n_triangles;
         triangles += all < FEW_TRIANGLES ? all : (double)ct_cpu_count_near(pair, b);
     }
@@ -35,7 +35,7 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
     if (status) return status;
     pair->plan = ct_bin_plan_uniform(&pair->window, device->draw ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
                                      device->draw ? CT_MAX_RESOLUTION : BIN_COLUMNS, pair->tiles);
-    pair->rule = CT_SPAN_OF_PAIR;
+    pair->rule = ct_is_self_task(pair) ? CT_SPAN_OF_SELF : CT_SPAN_OF_PAIR;
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);
     return CT_OK;

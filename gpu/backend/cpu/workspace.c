@@ -32,6 +32,8 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->span.spans,
                             &scratch->span.covers,
                             &scratch->compacted,
+                            &scratch->sides.pieces,
+                            &scratch->sides.forces,
                             &scratch->sums_memory,
                             &scratch->gradient_memory[0],
                             &scratch->gradient_memory[1],

@@ -35,9 +35,11 @@ static size_t check(ct_broadphase *broad, const ct_broad_body *bodies, size_t n,
     assert_int_equal(ct_broadphase_run(broad, bodies, n, ignored, n_ignored, NULL), CT_OK);
     size_t k = 0;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = i + 1; j < n; j++) {
-            bool skip = !(bodies[i].group & bodies[j].mask) || !(bodies[j].group & bodies[i].mask);
-            for (size_t m = 0; m < n_ignored && !skip; m++) skip = ignored[m] == ct_pair_key(i, j);
+        for (uint32_t j = i; j < n; j++) {
+            const bool itself = i == j;
+            if (itself && !bodies[i].meets_itself) continue;
+            bool skip = !itself && (!(bodies[i].group & bodies[j].mask) || !(bodies[j].group & bodies[i].mask));
+            for (size_t m = 0; m < n_ignored && !skip && !itself; m++) skip = ignored[m] == ct_pair_key(i, j);
             if (skip || !overlap(&bodies[i].box, &bodies[j].box)) continue;
             assert_true(k < broad->n_pairs);
             assert_int_equal(broad->pairs[k].a, i);
@@ -91,6 +93,11 @@ static void test_filters(void **state) {
     assert_int_equal(check(&broad, bodies, 5, ignored, 4), 4);
     bodies[0].mask = 0;
     assert_int_equal(check(&broad, bodies, 5, NULL, 0), 3);
+    bodies[0].meets_itself = bodies[3].meets_itself = true; /* whatever the masks say */
+    assert_int_equal(check(&broad, bodies, 5, NULL, 0), 5);
+    assert_int_equal(check(&broad, bodies, 1, NULL, 0), 1); /* a body alone */
+    bodies[0].box.hi[1] = bodies[0].box.lo[1];
+    assert_int_equal(check(&broad, bodies, 1, NULL, 0), 0);
     ct_broadphase_free(&broad);
 }
 
@@ -117,6 +124,7 @@ static void test_random_scenes(void **state) {
             bodies[i] = body_at(at[0], at[1], at[2], size[0], size[1], size[2]);
             bodies[i].group = 1u << (int)(3 * uniform());
             bodies[i].mask = uniform() < 0.5 ? ~0u : (uint32_t)(8 * uniform());
+            bodies[i].meets_itself = scene % 4 == 1 && uniform() < 0.3;
         }
         for (int i = 0; i < 8; i++) {
             uint32_t a = (uint32_t)(uniform() * (double)(n - 1)), b = a + 1;
