@@ -42,6 +42,7 @@ typedef struct ctc_body {
     bool rigid;
     double pose[12]; /* as of the last answered step */
     uint32_t group, mask;
+    bool self_contact;
     contactd_body *ignore;
     size_t n_ignore;
     uint64_t vertices;

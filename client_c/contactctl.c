@@ -54,6 +54,7 @@ static const struct option {
     [OPT_FIELD_OF_VIEW] = {"--field-of-view", "DEGREES", "from the lower to the upper edge; default: 30"},
     [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
     [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
+    [OPT_SELF] = {"--self", NULL, "also where a body overlaps itself; B may then be left out"},
     [OPT_SPIN] = {"--spin-us", "N",
                   "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
 };
@@ -64,8 +65,8 @@ static const struct verb {
     uint64_t allowed;
     int (*run)(ctl *ctl);
 } verbs[] = {
-    {"contact", NULL, "A B", "intersection of two mesh files: volume, gradient, contact frame", 2, 2,
-     SETTINGS | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA), ctl_contact},
+    {"contact", NULL, "A B", "intersection of two mesh files: volume, gradient, contact frame", 1, 2,
+     SETTINGS | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA) | BIT(OPT_SELF), ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, BIT(OPT_NAME), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},

@@ -229,9 +229,13 @@ typedef struct contactd_body_options {
     uint32_t group, mask;        /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) */
     const contactd_body *ignore; /* never paired with this one */
     size_t n_ignore;
+    bool self_contact; /* also computes the contact of the body with itself: where its winding number is 2 or more. Both
+                          of the contact's bodies are then this one, and its parts are the two surfaces that bound the
+                          overlap. UNSUPPORTED: the scene's method or the server's backend finds none */
 } contactd_body_options;
 
-void contactd_body_options_init(contactd_body_options *options); /* deformable, identity, group 1, mask ~0 */
+void contactd_body_options_init(
+    contactd_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);

@@ -6,7 +6,7 @@
 #include "client_c/client.h"
 
 #define SETTINGS_COOKIE 0xc0a7u
-#define BODY_COOKIE     0xc0a3u
+#define BODY_COOKIE     0xc0b3u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
     snprintf(buffer, CTC_OBJECT, *scene->name ? "scene %u \"%s\"" : "scene %u", scene->handle, scene->name);
@@ -281,6 +281,15 @@ void contactd_body_options_init(contactd_body_options *options) {
         .cookie = BODY_COOKIE, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, .group = 1, .mask = ~UINT32_C(0)};
 }
 
+/* A server older than self-contact added the body without it: takes the body out again. */
+static contactd_code refuse_body(contactd_client *client, ctc_scene *scene, uint32_t body, const char *object) {
+    wire_message m = {.type = WIRE_REMOVE_BODY, .u.remove_body = {scene->server, body}};
+    const contactd_code code = ctc_exchange(client, &m, WIRE_DONE, object);
+    if (code != CONTACTD_OK) return code;
+    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "self_contact",
+                    "the server is too old to compute the contact of a body with itself: leave self_contact out");
+}
+
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body) {
     char object[CTC_OBJECT];
     ctc_mesh *mesh = client->meshes[body->mesh - 1];
@@ -300,6 +309,7 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
                                          .kind = body->rigid ? WIRE_BODY_RIGID : WIRE_BODY_DEFORMABLE,
                                          .group = body->group,
                                          .mask = body->mask,
+                                         .self_contact = body->self_contact,
                                          .ignore = ignore,
                                          .n_ignore = n}};
         memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
@@ -310,6 +320,8 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
             continue;
         }
         if (code != CONTACTD_OK) return code;
+        if (body->self_contact && !client->message.u.body_added.self_contact)
+            return refuse_body(client, scene, client->message.u.body_added.body, object);
         body->server = client->message.u.body_added.body;
         scene->n_ids = 0;
         return CONTACTD_OK;
@@ -358,6 +370,7 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
                        .rigid = options->rigid,
                        .group = options->group,
                        .mask = options->mask,
+                       .self_contact = options->self_contact,
                        .n_ignore = options->n_ignore,
                        .vertices = mesh->vertices};
     memcpy(body->pose, options->pose, sizeof body->pose);

@@ -142,8 +142,10 @@ typedef struct wire_add_body {
     double pose[12]; /* identity where absent */
     uint32_t group, mask;
     const uint32_t *ignore; uint32_t n_ignore;
+    bool self_contact;
 } wire_add_body;
-typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* body_added, remove_body */
+typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
+typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
 
 typedef enum wire_update_kind {
     WIRE_UPDATE_NONE = 0, WIRE_UPDATE_POSITIONS, WIRE_UPDATE_RANGES, WIRE_UPDATE_INDEXED, WIRE_UPDATE_POSE,
@@ -254,7 +256,8 @@ typedef struct wire_message {
         wire_scene_ref get_scene, close_scene;
         wire_scene_list scene_list;
         wire_add_body add_body;
-        wire_body_ref body_added, remove_body;
+        wire_body_added body_added;
+        wire_body_ref remove_body;
         wire_step step;
         wire_step_result step_result;
         wire_status status;

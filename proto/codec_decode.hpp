@@ -451,6 +451,7 @@ struct Decoder {
         out->mesh = in->mesh();
         out->group = in->group();
         out->mask = in->mask();
+        out->self_contact = in->self_contact();
         unsigned kind = in->kind();
         if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID)
             return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable) or 2 (rigid)", kind);
@@ -527,6 +528,7 @@ struct Decoder {
         case WIRE_BODY_ADDED:
             u.body_added.scene = m->body_as_BodyAdded()->scene();
             u.body_added.body = m->body_as_BodyAdded()->body();
+            u.body_added.self_contact = m->body_as_BodyAdded()->self_contact();
             return true;
         case WIRE_REMOVE_BODY:
             u.remove_body.scene = m->body_as_RemoveBody()->scene();

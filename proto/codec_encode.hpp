@@ -364,11 +364,12 @@ struct Encoder {
             const wire_add_body &b = u.add_body;
             auto pose = numbers(b.pose, 12);
             auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
-            return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore)
+            return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore,
+                                     b.self_contact)
                 .Union();
         }
         case WIRE_BODY_ADDED:
-            return fb::CreateBodyAdded(*fbb, u.body_added.scene, u.body_added.body).Union();
+            return fb::CreateBodyAdded(*fbb, u.body_added.scene, u.body_added.body, u.body_added.self_contact).Union();
         case WIRE_REMOVE_BODY:
             return fb::CreateRemoveBody(*fbb, u.remove_body.scene, u.remove_body.body).Union();
         case WIRE_DONE:

@@ -1,4 +1,4 @@
-/* contact.c - contactctl contact A B: two files, one step, what they have in common. */
+/* contact.c - contactctl contact A [B]: one or two files, one step, what they have in common. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int upload(ctl *ctl, side *s) {
     return EXIT_OK;
 }
 
-static void print_json(const side sides[2], const contactd_result *result, bool has_inertia) {
+static void print_json(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
     json_open(NULL, '{');
     json_open("contacts", '[');
     for (uint32_t i = 0; i < result->n_contacts; i++) {
@@ -69,9 +69,9 @@ static void print_json(const side sides[2], const contactd_result *result, bool 
     for (int p = 0; p < CONTACTD_PHASES; p++) json_number(contactd_phase_name(p), result->timings_us[p]);
     json_close('}');
     json_open("bodies", '[');
-    for (uint32_t b = 0; b < 2; b++) {
+    for (int b = 0; b < n_sides; b++) {
         json_open(NULL, '{');
-        json_count("body", b + 1);
+        json_count("body", (uint64_t)b + 1);
         json_text("file", sides[b].path);
         json_text("mesh", sides[b].hash);
         json_count("vertices", sides[b].info.vertices);
@@ -106,26 +106,31 @@ static void print_volume(const contactd_contact *c) {
                c->max_winding);
 }
 
-static void print_table(const side sides[2], const contactd_result *result, bool has_inertia) {
-    for (int b = 0; b < 2; b++)
+static void print_table(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
+    for (int b = 0; b < n_sides; b++)
         printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
                (unsigned long long)sides[b].info.triangles, sides[b].info.volume);
     if (result->n_contacts == 0) printf("no overlap\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
-        if (result->n_contacts > 1) printf("patch %u\n", c->index);
+        const bool is_self = c->bodies[0] == c->bodies[1];
+        if (is_self)
+            printf("itself     body %u overlaps itself; part 1 and part 2 are the surfaces that do\n", c->bodies[0]);
+        else if (result->n_contacts > 1)
+            printf("patch %u of bodies %u and %u\n", c->index, c->bodies[0], c->bodies[1]);
         print_volume(c);
         printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
-        printf("normal     %.6f %.6f %.6f (pushes body %u out)\n", c->normal[0], c->normal[1], c->normal[2],
-               c->bodies[0]);
+        printf("normal     %.6f %.6f %.6f (pushes %s %u out)\n", c->normal[0], c->normal[1], c->normal[2],
+               is_self ? "part" : "body", is_self ? 1 : c->bodies[0]);
         printf("center     %.9g %.9g %.9g m\n", c->center[0], c->center[1], c->center[2]);
         for (int k = 0; has_inertia && k < 3; k++)
             printf("%-10s %.9g %.9g %.9g m^5\n", k ? "" : "inertia", c->inertia[k][0], c->inertia[k][1],
                    c->inertia[k][2]);
         for (int b = 0; b < 2; b++) {
             const double *g = c->generalized_gradient[b];
-            printf("gradient   body %u: translation %.6g %.6g %.6g m^2, rotation %.6g %.6g %.6g m^3, %llu vertices\n",
-                   c->bodies[b], g[0], g[1], g[2], g[3], g[4], g[5], (unsigned long long)c->sparse[b].n);
+            printf("gradient   %s %u: translation %.6g %.6g %.6g m^2, rotation %.6g %.6g %.6g m^3, %llu vertices\n",
+                   is_self ? "part" : "body", is_self ? (uint32_t)b + 1 : c->bodies[b], g[0], g[1], g[2], g[3], g[4],
+                   g[5], (unsigned long long)c->sparse[b].n);
         }
     }
     printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
@@ -133,14 +138,15 @@ static void print_table(const side sides[2], const contactd_result *result, bool
     printf(" us\n");
 }
 
-static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings, double tolerance) {
+static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double tolerance) {
     contactd_scene scene;
     if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
-    for (int b = 0; b < 2; b++) {
+    for (int b = 0; b < n_sides; b++) {
         contactd_body_options options;
         contactd_body body;
         contactd_body_options_init(&options);
         options.rigid = true;
+        options.self_contact = ctl->options[OPT_SELF] != NULL;
         memcpy(options.pose, sides[b].pose, sizeof options.pose);
         if (contactd_add_body(ctl->client, scene, sides[b].mesh, &options, &body)) return ctl_error(ctl, sides[b].path);
     }
@@ -153,9 +159,9 @@ static int step_once(ctl *ctl, side sides[2], const contactd_settings *settings,
     const contactd_result *result;
     if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
     if (ctl->json)
-        print_json(sides, result, has_inertia);
+        print_json(sides, n_sides, result, has_inertia);
     else
-        print_table(sides, result, has_inertia);
+        print_table(sides, n_sides, result, has_inertia);
     if (!ctl->json) print_warnings(result);
     return EXIT_OK;
 }
@@ -165,17 +171,20 @@ int ctl_contact(ctl *ctl) {
                      {.path = ctl->args[1], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
     contactd_settings settings;
     double tolerance = 0;
+    const int n_sides = ctl->n_args;
+    if (n_sides == 1 && !ctl->options[OPT_SELF]) return ctl_mistake("expected contact A B, or contact A --self");
+    if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
     if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_TOLERANCE, &tolerance) ||
         !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
         return EXIT_USAGE;
     if (ctl->options[OPT_TOLERANCE] && !(tolerance > 0)) /* on the wire, 0 says that there is none */
         return ctl_mistake("--tolerance is \"%s\", expected a volume > 0 in m^3", ctl->options[OPT_TOLERANCE]);
     int code = EXIT_OK;
-    for (int b = 0; b < 2 && code == EXIT_OK; b++)
+    for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (!ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
-    for (int b = 0; b < 2 && code == EXIT_OK; b++) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, &settings, tolerance);
-    for (int b = 0; b < 2; b++) free(sides[b].bytes);
+    for (int b = 0; b < n_sides && code == EXIT_OK; b++) code = upload(ctl, &sides[b]);
+    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, tolerance);
+    for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;
 }

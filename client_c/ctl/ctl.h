@@ -46,6 +46,7 @@ typedef enum ctl_option {
     OPT_FIELD_OF_VIEW,
     OPT_OPACITY,
     OPT_BACKGROUND,
+    OPT_SELF,
     OPT_COUNT
 } ctl_option;
 

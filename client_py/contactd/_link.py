@@ -28,7 +28,7 @@ import zmq.utils.monitor
 from . import _wire
 from ._keys import Keys
 from ._request import Request, Spin
-from ._state import BodyState, MeshState, SceneState
+from ._state import BodyState, MeshState, SceneState, no_self_contact
 from ._wire import Arrays, Decoded
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
@@ -563,6 +563,8 @@ class Link:
                 scene.id, scene.running_method = opened.body["scene"], opened.body["running_method"]
                 for body in scene.bodies:
                     added = yield "AddBody", body.message(scene), None
+                    if body.self_contact and not added.body["self_contact"]:
+                        raise no_self_contact(scene.name)
                     body.id = added.body["body"]
                 scene.by_id = {b.id: b for b in scene.bodies}
             except ContactdError as e:

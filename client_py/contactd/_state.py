@@ -78,6 +78,12 @@ class Update:
         return np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
 
 
+def no_self_contact(scene: str) -> ContactdError:
+    """The error where a server older than self-contact added a body without it."""
+    return error_for(ErrorCode.UNSUPPORTED, "the server is too old to compute the contact of a body with itself",
+                     object=scene, field="self_contact")
+
+
 @dataclass(slots=True, eq=False)
 class Direction:
     """One body's part of a direction of a step: float64 [vertices][3], or six numbers for a rigid body."""
@@ -109,6 +115,7 @@ class BodyState:
     group: int
     mask: int
     ignore: list["BodyState"]
+    self_contact: bool = False
     id: int = 0
     vertices: int = 0
     # State as of the last step answered: the whole of it in `latest`, or what differs from rest in `moved` and `known`.
@@ -122,6 +129,8 @@ class BodyState:
             raise self.mesh.error
         body: dict[str, Any] = {"scene": scene.id, "mesh": self.mesh.id, "kind": self.kind, "group": self.group,
                                 "mask": self.mask}
+        if self.self_contact:
+            body["self_contact"] = True
         if self.pose is not None:
             body["pose"] = self.pose
         if self.ignore:

@@ -48,7 +48,8 @@ class Contact:
     """A volume in which two bodies overlap, or in which a body overlaps itself.
 
     A pair of bodies may have several contacts, where the method divides its intersection; "ldi" and "exact" give one. In a
-    contact of a body with itself both of `bodies` are that body, and what a method returns for it is for the whole body.
+    contact of a body with itself both of `bodies` are that body, and what a method returns for it is for the whole body:
+    its two surfaces that bound the volume are what `side_vertices` tells apart. `normal` pushes side 0 out of side 1.
 
     Attributes that the step did not ask for raise an error naming `want`.
     """
@@ -161,6 +162,12 @@ class Contact:
     def vertices(self, body: "Body") -> NDArray[np.uint32]:
         """(k,) indices, in rising order, of the vertices that gradient, friction_weights and forces speak of."""
         return self._entries(body, "vertices", 0)
+
+    def side_vertices(self, side: int) -> NDArray[np.uint32]:
+        """(k,) indices, in rising order, of the vertices with a gradient of side 0 or 1: of the first or the second body, or
+        of the first or the second surface of a contact of a body with itself."""
+        first, count = (self._get(f"{name}_{'ab'[side]}") for name in ("first", "count"))
+        return self._result._array("vertices", 0)[first:first + count]
 
     def friction_weights(self, body: "Body") -> NDArray[np.float64]:
         """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`. Weights times vertex velocities, added up over both

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from . import _arrays, _state
 from ._request import Request
 from ._schema import ENUMS
-from ._state import BodyState, Direction, SceneState, Update
+from ._state import BodyState, Direction, SceneState, Update, no_self_contact
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
 from .result import WANT, StepResult, method_name, want_bits
@@ -174,7 +174,8 @@ class Scene:
         return [Body(self, state) for state in list(self._state.bodies)]
 
     def add_body(self, mesh: "Mesh", pose: ArrayLike | None = None, *, kind: str | None = None, group: int = 1,
-                 mask: int = 0xFFFFFFFF, ignore: Iterable[Body] = (), timeout: float | None = None) -> Body:
+                 mask: int = 0xFFFFFFFF, ignore: Iterable[Body] = (), self_contact: bool = False,
+                 timeout: float | None = None) -> Body:
         """Adds a body.
 
         Args:
@@ -184,6 +185,8 @@ class Scene:
             kind: "rigid" or "deformable", where that is not what `pose` says.
             group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
             ignore: bodies that this one never touches.
+            self_contact: also computes the contact of the body with itself, where its winding number is 2 or more (Faure
+                2008). UNSUPPORTED where the scene's method finds none: "ldi" on a CPU does.
         """
         if kind not in (None, "rigid", "deformable"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")
@@ -196,12 +199,15 @@ class Scene:
         state = BodyState(mesh._state, _state.RIGID if rigid else _state.DEFORMABLE,
                           None if pose is None else _arrays.pose(pose),
                           _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
-                          [self._own(b, "ignore") for b in ignore], vertices=mesh.vertex_count)
+                          [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
+                          vertices=mesh.vertex_count)
 
         def done(answer: Decoded) -> Body:
             if request.future.done():
                 return None  # given up: `undo` removes it
             state.id = answer.body["body"]
+            if state.self_contact and not answer.body["self_contact"]:
+                return None  # an older server added it without: it is taken out again
             self._state.add(state)
             return Body(self, state)
 
@@ -212,7 +218,12 @@ class Scene:
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
                           timeout=self.client._timeout(timeout))
         request.mesh = mesh._state
-        return self.client._link.call(request)
+        body = self.client._link.call(request)
+        if body is None:
+            self.client._link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
+                                           timeout=self.client._timeout(timeout)))
+            raise no_self_contact(str(self))
+        return body
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:
         """Takes a body out of the scene."""

@@ -43,7 +43,8 @@ static inline uint64_t ct_pair_key(uint32_t i, uint32_t j) {
 
 /* Finds every pair whose boxes overlap by more than 0 on all three axes, for which (a.group & b.mask) and
  * (b.group & a.mask) are both non-zero, and whose key is not in ignored[n_ignored], which is sorted ascending and may
- * contain duplicates; and the pairs of bodies that meet themselves. Allocates only to grow its memory. LIMIT_EXCEEDED (2^32 bodies), OUT_OF_MEMORY. */
+ * contain duplicates; and the pairs of bodies that meet themselves. Allocates only to grow its memory. LIMIT_EXCEEDED
+ * (2^32 bodies), OUT_OF_MEMORY. */
 ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, size_t n_bodies, const uint64_t *ignored,
                             size_t n_ignored, ct_error *error);
 

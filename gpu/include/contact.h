@@ -248,8 +248,8 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error);
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
-/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY; also UNSUPPORTED: a
- * body has self_contact, which the method does not find on this backend. */
+/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY; also UNSUPPORTED:
+ * a body has self_contact, which the method does not find on this backend. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 /* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
@@ -511,9 +511,9 @@ typedef struct ct_result {
     uint32_t want;               /* what was asked for */
     ct_method method;
     ct_ended ended;
-    double quality;     /* 0..1: how much of its work the method did; 1 if it completed */
-    uint64_t pairs;     /* pairs whose boxes overlap and that no filter excludes; bodies with self_contact add one each */
-    uint64_t rays;      /* ray samples cast */
+    double quality; /* 0..1: how much of its work the method did; 1 if it completed */
+    uint64_t pairs; /* pairs whose boxes overlap and that no filter excludes; bodies with self_contact add one each */
+    uint64_t rays;  /* ray samples cast */
     uint64_t fragments; /* a measure of work. LDI: ray-triangle crossings kept, which are those that can bound a span;
                            exact: pairs of triangles that cross or nearly touch */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */

@@ -75,6 +75,7 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body) {
     json_out_string(out, "mesh_hash", body->mesh_hash);
     json_out_integer(out, "vertices", body->vertices);
     if (body->kind == CT_BODY_RIGID) json_out_numbers(out, "pose", body->pose, 12);
+    json_out_bool(out, "self_contact", body->self_contact);
     json_out_numbers(out, "lo", body->lo, 3);
     json_out_numbers(out, "hi", body->hi, 3);
     json_out_object_end(out);

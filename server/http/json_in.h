@@ -38,6 +38,7 @@ bool json_fields_begin(json_fields *fields, const json_t *value, const char *pat
  * null counts as absent nowhere: it is the wrong type. */
 bool json_take_integer(const json_fields *fields, const char *name, int64_t low, int64_t high, int64_t *out, bool *has);
 bool json_take_number(const json_fields *fields, const char *name, double low, double high, double *out, bool *has);
+/* true or false. */
 bool json_take_bool(const json_fields *fields, const char *name, bool *out, bool *has);
 /* A string of at most max bytes without control characters; a view into the document. */
 bool json_take_string(const json_fields *fields, const char *name, size_t max, const char **out, bool *has);

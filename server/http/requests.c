@@ -143,7 +143,8 @@ static bool take_options(const json_fields *fields, ct_body_options *out) {
     if (!json_take_word(fields, "kind", kinds, &kind, &has_kind) ||
         !json_take_pose(fields, "pose", out->pose, &has_pose) ||
         !json_take_integer(fields, "group", 0, UINT32_MAX, &group, &has) ||
-        !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has))
+        !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has) ||
+        !json_take_bool(fields, "self_contact", &out->self_contact, &has))
         return false;
     bool rigid = has_kind ? kind == 1 : has_pose;
     if (has_pose && !rigid)
@@ -160,7 +161,7 @@ static bool take_options(const json_fields *fields, ct_body_options *out) {
 }
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p) {
-    static const char *const known[] = {"mesh", "kind", "pose", "group", "mask", "ignore", NULL};
+    static const char *const known[] = {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     ct_body_options_init(&out->options);

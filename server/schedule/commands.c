@@ -172,6 +172,7 @@ static void run_list_bodies(command *command, const char *object) {
         item->body = info.body;
         item->kind = info.kind;
         item->vertices = info.vertices;
+        item->self_contact = info.self_contact;
         item->mesh = use ? mesh_handle(use->mesh) : 0;
         memcpy(item->mesh_hash, mesh.hash, sizeof item->mesh_hash);
         memcpy(item->pose, info.pose, sizeof item->pose);

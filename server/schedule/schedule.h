@@ -107,6 +107,7 @@ typedef struct body_record {
     uint64_t vertices;
     double pose[12];
     double lo[3], hi[3]; /* m, at the last step */
+    bool self_contact;
 } body_record;
 
 typedef enum command_kind {

@@ -232,6 +232,7 @@ static void fill_add_body(command *command, const wire_add_body *in) {
     memcpy(options->pose, in->pose, sizeof options->pose);
     options->group = in->group;
     options->mask = in->mask;
+    options->self_contact = in->self_contact;
     options->ignore = in->ignore;
     options->n_ignore = in->n_ignore;
 }
@@ -577,7 +578,8 @@ static void answer_command(stream *stream, request *request) {
         if (command->kind == COMMAND_CONFIGURE && is_others) audit(&request->who, "configured scene", command->scene);
         reply_scene(stream, request, &command->out.scene);
     } else if (command->kind == COMMAND_ADD_BODY) {
-        wire_message added = {.u.body_added = {command->scene, command->out.body}};
+        wire_message added = {
+            .u.body_added = {command->scene, command->out.body, command->in.add_body.options.self_contact}};
         reply(stream, request, WIRE_BODY_ADDED, &added);
     } else {
         reply(stream, request, WIRE_DONE, &(wire_message){0});

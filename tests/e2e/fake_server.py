@@ -29,6 +29,7 @@ class FakeScene:
         self.sequence, self.refused = 0, False
         self.bodies: dict[int, np.ndarray] = {}
         self.steps: list[int] = []
+        self.removed: list[int] = []
 
 
 class FakeServer:
@@ -127,6 +128,9 @@ class FakeServer:
             number = len(scene.bodies) + 1
             scene.bodies[number] = np.zeros(self.vertices * 3) if body["kind"] == 1 else np.array(body["pose"] or [0] * 12)
             return "BodyAdded", {"scene": body["scene"], "body": number}
+        if kind == "RemoveBody":
+            scene.removed.append(body["body"])
+            return "Done", {}
         if kind == "CloseScene":
             del self.scenes[body["scene"]]
             return "Done", {}

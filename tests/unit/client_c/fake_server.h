@@ -56,9 +56,11 @@ typedef struct fake_server {
     atomic_int slow_ms;      /* before each answer */
     atomic_bool held;        /* no answer until this is taken back */
     atomic_bool skip_number; /* once: expect another sequence number than the client */
+    atomic_bool is_old;      /* knows nothing of self-contact */
     atomic_bool warn;        /* warn of body 2, and of body 1 by a code that nobody knows */
 
     /* For the test to look at. */
+    atomic_int self_added; /* bodies with self-contact */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
     atomic_uint most_in_flight;
 
@@ -310,7 +312,9 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
     for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f; /* as if at rest */
     atomic_fetch_add(&f->bodies_added, 1);
     r->type = WIRE_BODY_ADDED;
-    r->u.body_added = (wire_body_ref){m->u.add_body.scene, (1u << 20) + s->n_bodies};
+    f->self_added += m->u.add_body.self_contact;
+    r->u.body_added =
+        (wire_body_added){m->u.add_body.scene, (1u << 20) + s->n_bodies, m->u.add_body.self_contact && !f->is_old};
 }
 
 static inline void fake_handle(fake_server *f, const wire_message *m) {

@@ -323,6 +323,30 @@ static void a_restart_is_not_seen(void **state) {
     assert_int_equal(contactd_remove_body(w->client, w->scene, gone), CONTACTD_STALE_HANDLE);
 }
 
+/* A body's wish for self-contact outlives a restart; a server too old for it is found out, and rid of the body. */
+static void refused(world *w, contactd_code expected, contactd_code code, const char *object, const char *field);
+
+static void self_contact_is_asked_for(void **state) {
+    world *w = *state;
+    contactd_body_options options;
+    contactd_body body, none;
+    contactd_body_options_init(&options);
+    assert_false(options.self_contact);
+    options.self_contact = true;
+    ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, &options, &body));
+    assert_int_equal(atomic_load(&w->server->self_added), 1);
+    order(&w->server->restart);
+    contactd_scene_info info;
+    ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
+    assert_int_equal(atomic_load(&w->server->self_added), 2);
+    ok(w->client, contactd_remove_body(w->client, w->scene, body));
+    atomic_store(&w->server->is_old, true);
+    refused(w, CONTACTD_UNSUPPORTED, contactd_add_body(w->client, w->scene, w->mesh, &options, &none),
+            "scene 1 \"drop\"", "self_contact");
+    atomic_store(&w->server->is_old, false);
+    step_by_pose(w, 0.25);
+}
+
 static void a_restart_amid_pipelined_steps(void **state) {
     world *w = *state;
     step_by_vertex(w, 0, 0.125);
@@ -613,6 +637,7 @@ int main(void) {
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
         TEST(a_restart_is_not_seen),
+        TEST(self_contact_is_asked_for),
         TEST(methods_asked_for_and_running),
         TEST(a_restart_amid_pipelined_steps),
         TEST(a_lost_session_keeps_the_meshes),

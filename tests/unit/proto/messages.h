@@ -205,7 +205,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         sample_numbers(m.u.add_body.pose, 12, 0.25);
         break;
     case WIRE_BODY_ADDED:
-        m.u.body_added = (wire_body_ref){22, 23};
+        m.u.body_added = (wire_body_added){22, 23, false};
         break;
     case WIRE_REMOVE_BODY:
         m.u.remove_body = (wire_body_ref){24, 25};
@@ -594,15 +594,20 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.add_body.pose);
         SAME(u.add_body.group);
         SAME(u.add_body.mask);
+        SAME(u.add_body.self_contact);
         SAME(u.add_body.n_ignore);
         for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
             SAME(u.add_body.ignore[i]);
         }
         break;
     case WIRE_BODY_ADDED:
-    case WIRE_REMOVE_BODY:
+        SAME(u.body_added.self_contact);
         SAME(u.body_added.scene);
         SAME(u.body_added.body);
+        break;
+    case WIRE_REMOVE_BODY:
+        SAME(u.remove_body.scene);
+        SAME(u.remove_body.body);
         break;
     case WIRE_STEP:
         SAME(u.step.scene);

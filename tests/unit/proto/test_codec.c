@@ -173,6 +173,12 @@ static void later_fields_round_trip(void **state) {
     m.u.step.time_budget_us = UINT32_MAX;
     m.u.step.tolerance = 1e-9;
     round_trip(&m, 0);
+    m = sample_message(&store, WIRE_ADD_BODY);
+    m.u.add_body.self_contact = true;
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_BODY_ADDED);
+    m.u.body_added.self_contact = true;
+    round_trip(&m, 0);
     m = sample_message(&store, WIRE_STATUS);
     for (m.u.status.n_methods = 0; m.u.status.n_methods < WIRE_METHODS;) {
         m.u.status.methods[m.u.status.n_methods++] = "of a name that is as long as no method's should ever be";
