@@ -197,7 +197,7 @@ if part 'build of the engine' build.log 900 "${make_engine[@]}" engine-tools; th
         part 'same bits, traffic, memory' check.log 120 "$engine/tests/gpu/check"
     fi
     bench() { "$engine/tests/bench/bench_engine" --backend cuda --seconds "$seconds" "${only[@]}" >"$out/bench.json" && bench_rows bench bench.json; }
-    part 'engine benches' bench.log 180 bench
+    part 'engine benches' bench.log 300 bench
     if grep -qs 'OTHER BITS' "$out/bench.log"; then row 'bits in the benches' FAILED "see $out/bench.log"; fi
     sanitize memcheck
     sanitize racecheck

@@ -51,6 +51,9 @@ CUDA_FIGURES = [
     ("cuda_armadillos", "CUDA: two bodies of 346k triangles, 280 x 240 x 260", "us", 400.0, True),
     ("cuda_huge", "CUDA: 4.4M triangles in two bodies, 512^2", "us", 5000.0, True),
     ("cuda_batch_1024", "CUDA: 1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 500000.0, False),
+    ("cuda_exact_bunny_cube", "CUDA: 69.7k triangles against a cube by the method exact, posed", "us", 200.0, True),
+    ("cuda_exact_armadillos", "CUDA: two bodies of 346k triangles by the method exact, deep", "us", 300.0, True),
+    ("cuda_exact_batch_1024", "CUDA: 1,024 scenes of two 1k-triangle bodies by the method exact, batched", "steps/s", 100000.0, False),
     ("cuda_all_positions", "CUDA: 69.7k triangles against a cube, 3 x 128^2, all positions sent, full round trip over TCP loopback, p50", "us", 300.0, True),
     ("cuda_round_trip_boxes", "CUDA: two boxes at 32^2, full round trip over TCP loopback, p50", "us", 200.0, True),
 ]

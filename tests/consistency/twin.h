@@ -1,8 +1,14 @@
 /* twin.h - the same scene on two engines, whose answers are compared bit for bit: for consistency tests of backends.
- * Include after cmocka.h. */
+ */
 #ifndef CONSISTENCY_TWIN_H
 #define CONSISTENCY_TWIN_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
