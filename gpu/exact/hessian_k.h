@@ -21,7 +21,8 @@
 
 #include "gpu/exact/recross_k.h"
 
-/* How a triangle's normal u x v changes. u, v: sides from corner 0, units; d: motions of the corners, m. In units * m. */
+/* How a triangle's normal u x v changes. u, v: sides from corner 0, units; d: motions of the corners, m. In units * m.
+ */
 CT_FN void ct_turn_normal(const double u[3], const double v[3], const double d[3][3], double out[3]) {
     double du[3], dv[3], a[3], b[3];
     for (int k = 0; k < 3; k++) {

@@ -559,6 +559,66 @@ static void test_the_rest_is_the_same(void **state) {
     free_pair(&pair);
 }
 
+/* ---- memory ---- */
+
+static ct_engine *limited_engine(uint64_t bytes) {
+    ct_engine_options options;
+    ct_engine *out;
+    ct_error error = {0};
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = 1; /* so that the peak is always the same */
+    options.max_scratch_bytes = bytes;
+    if (ct_engine_create(&options, &out, &error)) fail_msg("%s", error.message);
+    return out;
+}
+
+/* Products that do not fit the scratch memory fail the step, and nothing else. */
+static void test_memory_is_bounded(void **state) {
+    (void)state;
+    uint64_t rng = 17;
+    double pose[2][12];
+    shape_pose_random(&rng, 0.1, pose[0]);
+    shape_pose_random(&rng, 0.1, pose[1]);
+    struct pair pair = make_pair(shape_blob(0.7, 5, 0.5, 3), shape_blob(0.7, 5, 0.5, 4), pose[0], pose[1],
+                                 CT_BODY_DEFORMABLE, CT_BODY_RIGID);
+    struct direction d[CT_MAX_DIRECTIONS];
+    for (int k = 0; k < CT_MAX_DIRECTIONS; k++) d[k] = random_direction(&pair, &rng);
+    ct_engine *free_engine = limited_engine(0);
+    struct run run = open_pair(free_engine, &pair);
+    ct_result *plain = step_pair(&run, &pair, NULL, 0, NULL, 0, CT_WANT_ALL);
+    char hash[2][33];
+    ct_engine_facts facts;
+    stage_hash(plain, hash[0]);
+    ct_engine_get_facts(free_engine, 0, &facts);
+    ct_result_free(&plain);
+    stage_close(&run.stage);
+    ct_engine_destroy(&free_engine);
+
+    ct_engine *tight = limited_engine(facts.scratch_peak + facts.scratch_peak / 4);
+    run = open_pair(tight, &pair);
+    ct_direction parts[CT_MAX_DIRECTIONS];
+    for (uint32_t k = 0; k < CT_MAX_DIRECTIONS; k++)
+        parts[k] = (ct_direction){.body = run.stage.body[0],
+                                  .index = k,
+                                  .values = d[k].values[0],
+                                  .dtype = CT_F64,
+                                  .count = pair.shape[0].n_vertices};
+    for (int round = 0; round < 2; round++) {
+        plain = step_pair(&run, &pair, NULL, 0, NULL, 0, CT_WANT_ALL);
+        stage_hash(plain, hash[1]);
+        assert_string_equal(hash[0], hash[1]);
+        ct_result_free(&plain);
+        ct_step step = {.scene = run.stage.scene, .directions = parts, .n_directions = CT_MAX_DIRECTIONS};
+        assert_int_equal(ct_engine_run(tight, &step, 1), CT_OUT_OF_MEMORY);
+        assert_null(step.result);
+    }
+    stage_close(&run.stage);
+    ct_engine_destroy(&tight);
+    for (int k = 0; k < CT_MAX_DIRECTIONS; k++) free_direction(&d[k]);
+    free_pair(&pair);
+}
+
 /* ---- bad directions ---- */
 
 static ct_status try_directions(struct run *run, const ct_direction *parts, size_t n, uint32_t want, ct_error *error) {
@@ -698,7 +758,8 @@ int main(void) {
         cmocka_unit_test(test_common_motions),           cmocka_unit_test(test_boxes),
         cmocka_unit_test(test_ties_give_the_mean),       cmocka_unit_test(test_bits_do_not_change),
         cmocka_unit_test(test_the_rest_is_the_same),     cmocka_unit_test(test_bad_directions),
-        cmocka_unit_test(test_inertia_of_boxes),         cmocka_unit_test(test_inertia_of_tetrahedra),
+        cmocka_unit_test(test_memory_is_bounded),        cmocka_unit_test(test_inertia_of_boxes),
+        cmocka_unit_test(test_inertia_of_tetrahedra),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
