@@ -417,6 +417,21 @@ contactd_code contactd_snapshot(contactd_client *client, contactd_scene scene, c
 contactd_code contactd_snapshot_by_id(contactd_client *client, uint64_t id, const contactd_snapshot_options *options,
                                       const void **png, size_t *size);
 
+/* One body's part of vectors with three components for each vertex of each body. */
+typedef struct contactd_body_vectors {
+    contactd_body body;
+    uint64_t vertices; /* of the body */
+    const double *in;  /* [n_vectors][vertices][3]; NULL: all 0 */
+    double *out;       /* [n_vectors][vertices][3], added to; NULL: not wanted. It may not overlap any `in` */
+} contactd_body_vectors;
+
+/* out += K d for n_vectors vectors d at once, over all contacts of the result: the sum of contactd_stiffness_product.
+ * Bodies are in rising order; one that is left out does not move. Needs GRADIENT. INVALID_ARGUMENT (no gradient, the
+ * bodies' order), WRONG_LENGTH: a contact has a vertex that `vertices` does not. A call that fails has added nothing,
+ * and contactd_last_error tells the rest. */
+contactd_code contactd_stiffness_products(contactd_client *client, const contactd_result *result, double stiffness,
+                                          const contactd_body_vectors *bodies, size_t n_bodies, size_t n_vectors);
+
 /* out += -k g (g . in) with g = dV/dx of the contact: the stiffness product of implicit integration, never assembled.
  * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. For a
  * contact of a body with itself one of the two is enough, and stands for both. Needs GRADIENT. */

@@ -7,7 +7,7 @@ matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,27 @@ def want_bits(want: str | Sequence[str] | None) -> int:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {name!r}", field="want")
         bits |= WANT[name]
     return bits | (1 if bits & (4 | 32) else 0)
+
+
+def _vectors(displacements: Mapping["Body", ArrayLike],
+             bodies: Iterable["Body"]) -> tuple[dict["Body", np.ndarray], int]:
+    """(m, n, 3) of each of these bodies that moves, and m; m is 0 where they are given as (n, 3)."""
+    vectors: dict["Body", np.ndarray] = {}
+    shapes = set()
+    for body in bodies:
+        if body not in displacements:
+            continue
+        d = np.asarray(displacements[body], dtype=float)
+        if d.shape[-2:] != (body.vertices, 3) or d.ndim > 3 or d.shape[:-2] == (0,):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({body.vertices}, 3) or (m, {body.vertices}, 3), got "
+                            f"{d.shape}", object=str(body), field="displacements")
+        shapes.add(d.shape[:-2])
+        vectors[body] = d.reshape(-1, body.vertices, 3)
+    if len(shapes) > 1:
+        raise error_for(ErrorCode.WRONG_LENGTH, "expected as many vectors for each body, got "
+                        + ", ".join(str(len(v)) for v in vectors.values()), field="displacements")
+    (many,) = shapes or {()}
+    return vectors, many[0] if many else 0
 
 
 class Contact:
@@ -193,26 +214,24 @@ class Contact:
         """K d = -k g (g . d) with g = dV/dx: the stiffness product of implicit integration, never assembled.
 
         Args:
-            displacements: (n, 3) for each body, all its vertices; a body left out does not move.
+            displacements: (n, 3) for each body, all its vertices, or (m, n, 3) for m vectors at once; a body left out does
+                not move.
             stiffness: k in N/m^5; the scene's where None.
-        Returns: (n, 3) for each of the contact's bodies.
+        Returns: (n, 3), or (m, n, 3), for each of the contact's bodies.
         """
         k = self._result.scene.stiffness if stiffness is None else stiffness
         bodies = dict.fromkeys(self.bodies)  # one, for a contact of a body with itself
+        vectors, many = _vectors(displacements, bodies)
         parts = [self.gradient(b) for b in bodies]
-        along = 0.0
+        along = np.zeros(many or 1)
         for body, (at, g) in zip(bodies, parts):
-            if body in displacements:
-                d = np.asarray(displacements[body], dtype=float)
-                if d.shape != (body.vertices, 3):
-                    raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({body.vertices}, 3), got {d.shape}",
-                                    object=str(body), field="displacements")
-                along += float(np.einsum("ij,ij->", g, d[at]))
+            if body in vectors:
+                along += np.einsum("ij,mij->m", g, vectors[body][:, at])
         out = {}
         for body, (at, g) in zip(bodies, parts):
-            out[body] = np.zeros((body.vertices, 3))
-            out[body][at] = (-k * along) * g
-        return out
+            out[body] = np.zeros((len(along), body.vertices, 3))
+            out[body][:, at] = (-k * along)[:, None, None] * g
+        return out if many else {body: product[0] for body, product in out.items()}
 
     def hessian_product(self, body: "Body", direction: int = 0) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """H d for a direction of the step: (k,) vertex indices in rising order, and (k, 3) m^2, the derivatives of these
@@ -315,6 +334,7 @@ class StepResult:
                  latency: float) -> None:
         self._answer, self._by_id = answer, by_id
         self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
+        self._layout: tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
         self.contacts: list[Contact] = [Contact(self, table, number)
                                         for number, table in enumerate(answer.body["contacts"] or ())]
 
@@ -366,15 +386,47 @@ class StepResult:
 
     def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
                           stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
-        """Sum of Contact.stiffness_product over all contacts, for every body that has one."""
-        total: dict["Body", NDArray[np.float64]] = {}
-        for contact in self.contacts:
-            for body, product in contact.stiffness_product(displacements, stiffness).items():
-                if body in total:
-                    total[body] += product
-                else:
-                    total[body] = product
-        return total
+        """Sum of Contact.stiffness_product over all contacts, for every body that has one. Its cost follows the gradients'
+        entries; the number of contacts hardly matters, and m vectors at once, (m, n, 3), cost less than m calls."""
+        k = self.scene.stiffness if stiffness is None else stiffness
+        first, entries, rows, begins, of_entry = self._entry_layout()
+        gradient = self._array("gradient", 2, 3)[entries]
+        vectors, many = _vectors(displacements, first)
+        moved = np.zeros((many or 1, sum(body.vertices for body in first), 3))
+        for body, values in vectors.items():
+            moved[:, first[body]:first[body] + body.vertices] = values
+        if gradient.size:
+            along = np.add.reduceat(np.einsum("ij,mij->mi", gradient, moved[:, rows]), begins, axis=1)
+        out = np.zeros_like(moved)
+        for vector in range(len(moved) if gradient.size else 0):
+            pressure = -k * along[vector, of_entry]
+            for axis in range(3):
+                out[vector, :, axis] = np.bincount(rows, pressure * gradient[:, axis], moved.shape[1])
+        out = out if many else out[0]
+        return {body: out[..., at:at + body.vertices, :] for body, at in first.items()}
+
+    def _entry_layout(self) -> tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The entries of all contacts, one contact after the other, if the vertices of all bodies that have contacts follow
+        each other: each body's first row; each entry's index in the arrays, and its row; where the entries of each contact
+        that has some begin; and which of these contacts an entry belongs to."""
+        if self._layout is None:
+            first: dict["Body", int] = {}
+            size, sizes, shifts, counts, entries = 0, [], [], [], [np.zeros(0, np.int64)]
+            for contact in self.contacts:
+                for body, side in zip(contact.bodies, "ab"):
+                    at, count = contact._get("first_" + side), contact._get("count_" + side)
+                    entries.append(np.arange(at, at + count))
+                    if body not in first:
+                        first[body], size = size, size + body.vertices
+                    shifts.append(first[body])
+                    counts.append(count)
+                if sum(counts[-2:]):
+                    sizes.append(sum(counts[-2:]))
+            listed = np.concatenate(entries)
+            rows = self._array("vertices", 0)[listed].astype(np.int64) + np.repeat(np.array(shifts, np.int64), counts)
+            begins = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
+            self._layout = first, listed, rows, begins, np.repeat(np.arange(len(sizes)), sizes)
+        return self._layout
 
     def _array(self, name: str, want: int, columns: int = 1) -> np.ndarray:
         if want & ~self.want:

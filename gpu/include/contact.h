@@ -558,6 +558,21 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
                                   double *const out[2]);
 
+/* One body's part of vectors with three components for each vertex of each body. */
+typedef struct ct_body_vectors {
+    uint32_t body;     /* handle */
+    uint64_t vertices; /* of the body */
+    const double *in;  /* [n_vectors][vertices][3]; NULL: all 0 */
+    double *out;       /* [n_vectors][vertices][3], added to; NULL: not wanted. It may not overlap any `in` */
+} ct_body_vectors;
+
+/* out += K d for n_vectors vectors d at once, over all contacts of a result: the sum of ct_contact_stiffness_product.
+ * Bodies are in rising order of handle; one that is left out does not move. Each product has the same bits whatever
+ * other vectors come with it. Needs GRADIENT. INVALID_ARGUMENT: no gradient, or the bodies' order; WRONG_LENGTH: a
+ * contact has a vertex that `vertices` does not. A call that fails has added nothing. */
+ct_status ct_result_stiffness_products(const ct_result *result, double stiffness, const ct_body_vectors *bodies,
+                                       size_t n_bodies, size_t n_vectors, ct_error *error);
+
 /* out += H d for direction `direction` of the step, from ct_result.products: dense [vertices of body[i]][3]. The exact
  * derivative of the penalty force -k V g along d is -k (V H d + g (g . d)); its second term is the product above. */
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]);

@@ -112,6 +112,25 @@ def test_several_contacts_of_a_pair_and_of_a_body_with_itself(client, fake):
     for x in (a, b):
         assert total[x] == pytest.approx(dense[x])
 
+    # Many vectors at once; a body that does not move; shapes that are wrong.
+    rng = np.random.default_rng(4)
+    many = {x: rng.normal(size=(3, 8, 3)) for x in (a, b)}
+    together, of_first = result.stiffness_product(many, 2.0), first.stiffness_product(many, 2.0)
+    for i in range(3):
+        single = {x: v[i] for x, v in many.items()}
+        for x in (a, b):
+            assert together[x][i] == pytest.approx(result.stiffness_product(single, 2.0)[x])
+            assert of_first[x][i] == pytest.approx(first.stiffness_product(single, 2.0)[x])
+    alone = result.stiffness_product({b: d[b]}, 2.0)
+    expected = result.stiffness_product({a: np.zeros((8, 3)), b: d[b]}, 2.0)
+    assert all(alone[x] == pytest.approx(expected[x]) for x in (a, b)) and np.abs(alone[a]).max() > 0
+    for wrong in ({a: np.ones((7, 3))}, {a: np.ones((0, 8, 3))}, {a: np.ones((1, 2, 8, 3))},
+                  {a: np.ones((2, 8, 3)), b: np.ones((3, 8, 3))}, {a: np.ones((8, 3)), b: np.ones((1, 8, 3))}):
+        with pytest.raises(errors.WrongLengthError):
+            result.stiffness_product(wrong)
+        with pytest.raises(errors.WrongLengthError):
+            first.stiffness_product(wrong)
+
 
 def test_submitted_arrays_may_change_at_once(client):
     scene, a, b = scene_of_two(client)

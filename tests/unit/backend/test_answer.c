@@ -240,11 +240,85 @@ static void test_stiffness_product(void **state) {
     stage_close(&stage);
 }
 
+/* Over all contacts, many vectors: the sum of single products, and the same bits in any company. */
+static void test_stiffness_products(void **state) {
+    (void)state;
+    struct stage stage = open_row(16);
+    ct_result *r = stage_step(&stage, NULL, 0, CT_WANT_GRADIENT);
+    enum { VERTICES = 162, MANY = 19 };
+    assert_true(r->n_contacts >= 2 && stage.n == 3);
+    static double in[3][MANY][3 * VERTICES], out[3][MANY][3 * VERTICES], single[3][3 * VERTICES], alone[3 * VERTICES];
+    uint64_t rng = 62;
+    ct_body_vectors bodies[3];
+    for (int b = 0; b < 3; b++) {
+        bodies[b] = (ct_body_vectors){stage.body[b], VERTICES, in[b][0], out[b][0]};
+        for (int v = 0; v < MANY; v++)
+            for (int k = 0; k < 3 * VERTICES; k++) in[b][v][k] = shape_uniform(&rng, -1, 1), out[b][v][k] = 0.25;
+    }
+    assert_int_equal(ct_result_stiffness_products(r, 7, bodies, 3, MANY, NULL), CT_OK);
+    double largest = 0;
+    for (int v = 0; v < MANY; v++) {
+        memset(single, 0, sizeof single);
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            const uint32_t a = r->contacts[i].body[0] - stage.body[0], b = r->contacts[i].body[1] - stage.body[0];
+            ct_contact_stiffness_product(r, i, 7, (const double *[]){in[a][v], in[b][v]},
+                                         (double *[]){single[a], single[b]});
+        }
+        for (int b = 0; b < 3; b++)
+            for (int k = 0; k < 3 * VERTICES; k++) {
+                assert_true(fabs(out[b][v][k] - 0.25 - single[b][k]) < 1e-13);
+                largest = fmax(largest, fabs(single[b][k]));
+            }
+    }
+    assert_true(largest > 1e-4);
+
+    /* A body that does not move, one that wants nothing, one left out. */
+    bodies[1].in = NULL, bodies[1].out = alone, bodies[0].out = NULL;
+    bodies[0].in = in[0][5];
+    memset(alone, 0, sizeof alone);
+    memset(single, 0, sizeof single);
+    static const double still[3 * VERTICES];
+    assert_int_equal(ct_result_stiffness_products(r, 2, bodies, 2, 1, NULL), CT_OK);
+    for (size_t i = 0; i < r->n_contacts; i++) {
+        const uint32_t a = r->contacts[i].body[0] - stage.body[0], b = r->contacts[i].body[1] - stage.body[0];
+        ct_contact_stiffness_product(r, i, 2, (const double *[]){a ? still : in[0][5], still},
+                                     (double *[]){single[a], single[b]});
+    }
+    for (int k = 0; k < 3 * VERTICES; k++) assert_true(fabs(alone[k] - single[1][k]) < 1e-15);
+
+    /* The bits of a product do not depend on the other vectors. */
+    for (int b = 0; b < 3; b++)
+        bodies[b] = (ct_body_vectors){stage.body[b], VERTICES, in[b][17], b == 1 ? alone : NULL};
+    for (int k = 0; k < 3 * VERTICES; k++) alone[k] = 0.25;
+    assert_int_equal(ct_result_stiffness_products(r, 7, bodies, 3, 1, NULL), CT_OK);
+    assert_memory_equal(alone, out[1][17], sizeof alone);
+
+    ct_error error = {0};
+    const ct_body_vectors swapped[2] = {bodies[1], bodies[0]};
+    assert_int_equal(ct_result_stiffness_products(r, 7, swapped, 2, 1, &error), CT_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "bodies");
+    error = (ct_error){0};
+    bodies[1].vertices = 1;
+    assert_int_equal(ct_result_stiffness_products(r, 7, bodies, 3, 1, &error), CT_WRONG_LENGTH);
+    assert_string_equal(error.field, "vertices");
+    assert_memory_equal(alone, out[1][17], sizeof alone); /* nothing was added */
+    ct_result_free(&r);
+    r = stage_step(&stage, NULL, 0, CT_WANT_FRAME);
+    error = (ct_error){0};
+    assert_int_equal(ct_result_stiffness_products(r, 7, bodies, 1, 1, &error), CT_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "want");
+    ct_result_free(&r);
+    stage_close(&stage);
+}
+
 int main(void) {
     engine = stage_engine(2, NULL);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_what_was_asked_for), cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_spans), cmocka_unit_test(test_nothing_found),
-                                       cmocka_unit_test(test_stiffness_product)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_what_was_asked_for),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_spans),
+                                       cmocka_unit_test(test_nothing_found),
+                                       cmocka_unit_test(test_stiffness_product),
+                                       cmocka_unit_test(test_stiffness_products)};
     int failed = cmocka_run_group_tests_name("answer", tests, NULL, NULL);
     ct_engine_destroy(&engine);
     return failed;

@@ -205,6 +205,51 @@ static void products_are_of_directions(void **state) {
     assert_true(r->contacts[0].inertia[1][1] == 0);
 }
 
+static void refused(world *w, contactd_code expected, contactd_code code, const char *object, const char *field);
+
+/* Over all contacts: a pair, a contact of a body with itself, and one of a body that is not listed. */
+static void products_of_many(void **state) {
+    world *w = *state;
+    static const uint32_t vertices[] = {0, 2, 1, 2};
+    static const double gradient[] = {1, 0, 2, 0, 2, 0, 0, -3, 1, 4, 0, -1};
+    const contactd_sparse low = {2, vertices, gradient, NULL, NULL}, high = {2, vertices + 2, gradient + 6, NULL, NULL};
+    const contactd_contact contacts[] = {{.bodies = {1, 3}, .sparse = {low, high}},
+                                         {.bodies = {3, 3}, .sparse = {high, low}},
+                                         {.bodies = {2, 3}, .sparse = {low, low}}};
+    const contactd_result result = {.contacts = contacts, .n_contacts = 3};
+    enum { MANY = 11, N = 9 };
+    double in[2][MANY][N], out[2][MANY][N];
+    for (int b = 0; b < 2; b++)
+        for (int v = 0; v < MANY; v++)
+            for (int k = 0; k < N; k++) in[b][v][k] = ((v * 9 + k * 7 + b * 5) % 13 - 6) / 4.0, out[b][v][k] = 1;
+    contactd_body_vectors bodies[] = {{1, 3, in[0][0], out[0][0]}, {3, 3, in[1][0], out[1][0]}};
+    ok(w->client, contactd_stiffness_products(w->client, &result, 2, bodies, 2, MANY));
+    static const double still[N];
+    for (int v = 0; v < MANY; v++) {
+        double expected[3][N] = {{0}};
+        const double *const moved[] = {in[0][v], still, in[1][v]};
+        for (int c = 0; c < 3; c++) {
+            const contactd_body *of = contacts[c].bodies;
+            contactd_stiffness_product(&contacts[c], 2, (const double *[]){moved[of[0] - 1], moved[of[1] - 1]},
+                                       (double *[]){expected[of[0] - 1], expected[of[1] - 1]});
+        }
+        for (int b = 0; b < 2; b++)
+            for (int k = 0; k < N; k++) assert_true(fabs(out[b][v][k] - 1 - expected[2 * b][k]) < 1e-12);
+    }
+    contactd_client *c = w->client;
+    refused(w, CONTACTD_INVALID_ARGUMENT,
+            contactd_stiffness_products(c, &result, 2, (contactd_body_vectors[]){bodies[1], bodies[0]}, 2, 1), "result",
+            "bodies");
+    bodies[1].vertices = 2;
+    refused(w, CONTACTD_WRONG_LENGTH, contactd_stiffness_products(c, &result, 2, bodies, 2, 1), "result", "vertices");
+    const contactd_contact framed[] = {{.bodies = {1, 3}}};
+    const contactd_result without = {.contacts = framed, .n_contacts = 1};
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_stiffness_products(c, &without, 2, bodies, 2, 1), "result", "want");
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_stiffness_products(c, NULL, 2, bodies, 2, 1), "result", "result");
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_stiffness_products(c, &result, 2, NULL, 2, 1), "result", "bodies");
+    assert_int_equal(contactd_stiffness_products(NULL, &result, 2, bodies, 2, 1), CONTACTD_INVALID_ARGUMENT);
+}
+
 static void warnings_name_bodies(void **state) {
     world *w = *state;
     const contactd_result *r;
@@ -324,8 +369,6 @@ static void a_restart_is_not_seen(void **state) {
 }
 
 /* A body's wish for self-contact outlives a restart; a server too old for it is found out, and rid of the body. */
-static void refused(world *w, contactd_code expected, contactd_code code, const char *object, const char *field);
-
 static void self_contact_is_asked_for(void **state) {
     world *w = *state;
     contactd_body_options options;
@@ -633,6 +676,7 @@ int main(void) {
         TEST(results_are_complete),
         TEST(products_are_of_directions),
         TEST(warnings_name_bodies),
+        TEST(products_of_many),
         TEST(a_body_with_itself),
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
