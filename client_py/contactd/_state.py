@@ -115,7 +115,6 @@ class BodyState:
     group: int
     mask: int
     ignore: list["BodyState"]
-    self_contact: bool = False
     id: int = 0
     vertices: int = 0
     # State as of the last step answered: the whole of it in `latest`, or what differs from rest in `moved` and `known`.
@@ -123,6 +122,7 @@ class BodyState:
     moved: np.ndarray | None = None
     known: np.ndarray | None = None
     removed: bool = False
+    self_contact: bool = False
 
     def message(self, scene: "SceneState") -> dict[str, Any]:
         if self.mesh.error is not None:
