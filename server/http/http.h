@@ -14,9 +14,10 @@ struct server_error;
 typedef struct http_server http_server;
 
 /* Binds service->config->http ("127.0.0.1:8080", "[::1]:8080", "localhost:0"; port 0: any free one) and starts
- * answering, or takes over service->sockets' own. "off" without a passed socket: true, and *out is NULL. The service must outlive the server. False:
- * nothing runs and *error says why, naming the address (a port in use, an address that does not parse or is not this
- * machine's; one that other machines reach, without certificate and tokens) and the remedy. */
+ * answering, or takes over service->sockets' own. "off" without a passed socket: true, and *out is NULL. The service
+ * must outlive the server. False: nothing runs and *error says why, naming the address (a port in use, an address that
+ * does not parse or is not this machine's; one that other machines reach, without certificate and tokens) and the
+ * remedy. */
 bool http_server_start(const struct service *service, http_server **out, struct server_error *error);
 
 const char *http_server_address(const http_server *server); /* as bound, with the port chosen: "127.0.0.1:41873" */
