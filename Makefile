@@ -145,7 +145,7 @@ endif
 # What a program that has the engine in it needs.
 LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) -lm
 LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium jansson)
-LIBS_CLIENT = $(shell pkg-config --libs libzmq)
+LIBS_CLIENT = $(shell pkg-config --libs libzmq) -lm
 LIBS_SODIUM = $(shell pkg-config --libs libsodium)
 LIBS_TEST   = $(shell pkg-config --libs cmocka)
 

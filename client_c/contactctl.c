@@ -36,6 +36,8 @@ static const struct option {
     [OPT_TOLERANCE] = {"--tolerance", "M3", "error of the volume to aim at in m^3, for methods that take one"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
+    [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
+                        "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
@@ -65,8 +67,11 @@ static const struct verb {
     uint64_t allowed;
     int (*run)(ctl *ctl);
 } verbs[] = {
-    {"contact", NULL, "A B", "intersection of two mesh files: volume, gradient, contact frame", 1, 2,
-     SETTINGS | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA) | BIT(OPT_SELF), ctl_contact},
+    {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
+     2,
+     SETTINGS | BIT(OPT_HALF_SPACE) | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA) |
+         BIT(OPT_SELF),
+     ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, BIT(OPT_NAME), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},

@@ -236,6 +236,14 @@ typedef struct contactd_body_options {
 
 void contactd_body_options_init(
     contactd_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
+/* The pose of the half-space of all points p with n . p <= offset, where n is the normal scaled to length 1: its z axis
+ * is n, its origin n * offset. False: the numbers are not finite, or the normal has no length from 1e-150 to 1e150. */
+bool contactd_plane_pose(const double normal[3], double offset, double pose[12]);
+/* Adds that half-space: a floor or wall without a mesh. Steps move it by a pose, as a rigid body; contactd_plane_pose
+ * makes one. It has no vertices: its part of a contact's gradient is empty, but its generalized_gradient is complete.
+ * Method "exact" on the CPU only. options: for group, mask and ignore; may be NULL. */
+contactd_code contactd_add_half_space(contactd_client *client, contactd_scene scene, const double normal[3],
+                                      double offset, const contactd_body_options *options, contactd_body *out);
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);

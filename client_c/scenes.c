@@ -1,4 +1,5 @@
 /* scenes.c - scenes and bodies: opened and changed on the server, and remembered here so that they can be rebuilt. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +207,7 @@ contactd_code contactd_close_scene(contactd_client *client, contactd_scene handl
     ctc_drop_steps(client, handle);
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
         ctc_body *body = scene->bodies[i];
-        if (body && client->meshes[body->mesh - 1]) client->meshes[body->mesh - 1]->bodies--;
+        if (body && body->mesh && client->meshes[body->mesh - 1]) client->meshes[body->mesh - 1]->bodies--;
     }
     ctc_scene_free(&client->scenes[handle - 1]);
     client->error = (contactd_error){.code = CONTACTD_OK};
@@ -292,9 +293,9 @@ static contactd_code refuse_body(contactd_client *client, ctc_scene *scene, uint
 
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body) {
     char object[CTC_OBJECT];
-    ctc_mesh *mesh = client->meshes[body->mesh - 1];
+    ctc_mesh *mesh = body->mesh ? client->meshes[body->mesh - 1] : NULL;
     for (int attempt = 0;; attempt++) {
-        contactd_code code = ctc_ensure_mesh(client, mesh);
+        contactd_code code = mesh ? ctc_ensure_mesh(client, mesh) : CONTACTD_OK;
         if (code != CONTACTD_OK) return code;
         const size_t n_ignore = body->n_ignore;
         uint32_t *ignore = malloc((n_ignore + 1) * sizeof *ignore), n = 0;
@@ -305,8 +306,10 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
         }
         wire_message m = {.type = WIRE_ADD_BODY,
                           .u.add_body = {.scene = scene->server,
-                                         .mesh = mesh->server,
-                                         .kind = body->rigid ? WIRE_BODY_RIGID : WIRE_BODY_DEFORMABLE,
+                                         .mesh = mesh ? mesh->server : 0,
+                                         .kind = !mesh         ? WIRE_BODY_HALF_SPACE
+                                                 : body->rigid ? WIRE_BODY_RIGID
+                                                               : WIRE_BODY_DEFORMABLE,
                                          .group = body->group,
                                          .mask = body->mask,
                                          .self_contact = body->self_contact,
@@ -315,7 +318,8 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
         memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
         code = ctc_exchange(client, &m, WIRE_BODY_ADDED, ctc_scene_object(scene, object));
         free(ignore);
-        if (code == CONTACTD_STALE_HANDLE && attempt == 0 && strncmp(client->message.u.error.object, "scene", 5) != 0) {
+        if (mesh && code == CONTACTD_STALE_HANDLE && attempt == 0 &&
+            strncmp(client->message.u.error.object, "scene", 5) != 0) {
             mesh->server = 0; /* unused, it made room for others: bring it back, once */
             continue;
         }
@@ -347,17 +351,11 @@ static contactd_code check_body(contactd_client *client, ctc_scene *scene, const
     return CONTACTD_OK;
 }
 
-contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_handle, contactd_mesh mesh_handle,
-                                const contactd_body_options *options, contactd_body *out) {
-    CTC_BEGIN(client);
-    CTC_REQUIRE(client, "body", out);
-    *out = 0;
+/* mesh NULL: a half-space. */
+static contactd_code add_body(contactd_client *client, contactd_scene scene_handle, ctc_mesh *mesh,
+                              contactd_mesh mesh_handle, const contactd_body_options *options, contactd_body *out) {
     ctc_scene *scene = ctc_find_scene(client, scene_handle);
-    ctc_mesh *mesh = scene ? ctc_find_mesh(client, mesh_handle) : NULL;
-    if (!mesh) return client->error.code;
-    contactd_body_options defaults;
-    contactd_body_options_init(&defaults);
-    if (!options) options = &defaults;
+    if (!scene) return client->error.code;
     char object[CTC_OBJECT];
     contactd_code code = check_body(client, scene, options, ctc_scene_object(scene, object));
     if (code == CONTACTD_OK) code = ctc_flush(client, scene_handle, 1);
@@ -367,12 +365,12 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
     if (!body) return ctc_no_memory(client, object);
     *body = (ctc_body){.handle = scene->n_bodies + 1,
                        .mesh = mesh_handle,
-                       .rigid = options->rigid,
+                       .rigid = !mesh || options->rigid,
                        .group = options->group,
                        .mask = options->mask,
                        .self_contact = options->self_contact,
                        .n_ignore = options->n_ignore,
-                       .vertices = mesh->vertices};
+                       .vertices = mesh ? mesh->vertices : 0};
     memcpy(body->pose, options->pose, sizeof body->pose);
     if (body->n_ignore) body->ignore = malloc(body->n_ignore * sizeof *body->ignore);
     if ((body->n_ignore && !body->ignore) ||
@@ -389,9 +387,67 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
         return code;
     }
     scene->bodies[scene->n_bodies++] = body;
-    mesh->bodies++;
+    if (mesh) mesh->bodies++;
     *out = body->handle;
     return CONTACTD_OK;
+}
+
+contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_handle, contactd_mesh mesh_handle,
+                                const contactd_body_options *options, contactd_body *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "body", out);
+    *out = 0;
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    ctc_mesh *mesh = scene ? ctc_find_mesh(client, mesh_handle) : NULL;
+    if (!mesh) return client->error.code;
+    contactd_body_options defaults;
+    contactd_body_options_init(&defaults);
+    return add_body(client, scene_handle, mesh, mesh_handle, options ? options : &defaults, out);
+}
+
+/* ---- half-spaces ---- */
+
+bool contactd_plane_pose(const double normal[3], double offset, double pose[12]) {
+    double largest = 0, n[3], u[3], v[3];
+    int least = 0;
+    for (int k = 0; k < 3; k++) largest = fmax(largest, fabs(normal[k]));
+    if (!isfinite(normal[0] + normal[1] + normal[2] + offset) || !(largest >= 1e-150 && largest <= 1e150)) return false;
+    const double length = sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2]);
+    for (int k = 0; k < 3; k++) {
+        n[k] = normal[k] / length;
+        if (fabs(n[k]) < fabs(n[least])) least = k;
+    }
+    const int i = (least + 1) % 3, j = (least + 2) % 3;
+    const double across = sqrt(n[i] * n[i] + n[j] * n[j]);
+    u[least] = 0;
+    u[i] = n[j] / across;
+    u[j] = -n[i] / across;
+    for (int k = 0; k < 3; k++) v[k] = n[(k + 1) % 3] * u[(k + 2) % 3] - n[(k + 2) % 3] * u[(k + 1) % 3];
+    for (int k = 0; k < 3; k++) {
+        pose[4 * k] = u[k];
+        pose[4 * k + 1] = v[k];
+        pose[4 * k + 2] = n[k];
+        pose[4 * k + 3] = n[k] * offset;
+    }
+    return true;
+}
+
+contactd_code contactd_add_half_space(contactd_client *client, contactd_scene scene_handle, const double normal[3],
+                                      double offset, const contactd_body_options *options, contactd_body *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "body", out);
+    CTC_REQUIRE(client, "normal", normal);
+    *out = 0;
+    contactd_body_options placed;
+    contactd_body_options_init(&placed);
+    if (options) placed = *options;
+    if (!contactd_plane_pose(normal, offset, placed.pose))
+        return ctc_fail(
+            client, CONTACTD_OUT_OF_RANGE, "half-space", "normal",
+            "the normal is %g %g %g and the offset %g: expected a normal of a length from 1e-150 to 1e150, and "
+            "finite numbers",
+            normal[0], normal[1], normal[2], offset);
+    return add_body(client, scene_handle, NULL, 0, &placed, out);
 }
 
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene_handle, contactd_body handle) {
@@ -409,7 +465,7 @@ contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene
         code = ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
     } while (code == CTC_AGAIN);
     if (code != CONTACTD_OK) return code;
-    client->meshes[body->mesh - 1]->bodies--;
+    if (body->mesh) client->meshes[body->mesh - 1]->bodies--;
     body_free(&scene->bodies[handle - 1]);
     scene->n_ids = 0;
     return CONTACTD_OK;

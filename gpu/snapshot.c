@@ -37,7 +37,7 @@ static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %u bodies", scene->n_bodies);
     ct_status status = CT_OK;
     for (uint32_t i = 0; !status && i < scene->n_bodies; i++)
-        if (is_shown(&snapshot->options, scene->bodies[i]->id))
+        if (is_shown(&snapshot->options, scene->bodies[i]->id) && !scene->bodies[i]->is_half_space)
             status = copy_body(scene, scene->bodies[i], &snapshot->bodies[snapshot->n_bodies++], error);
     return status;
 }

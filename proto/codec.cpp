@@ -25,7 +25,7 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
 #define CHECK_TYPE(c, f) static_assert(int(WIRE_##c) == int(fb::Body_##f), "codec.h and the union differ in " #f);
 WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_SNAPSHOT) == int(fb::Body_MAX), "codec.h lacks a message of the union");
-static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_RIGID) == int(fb::BodyKind_MAX) &&
+static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
                   int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX),
               "codec.h and contactd.fbs differ in an enum");
 

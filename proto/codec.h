@@ -135,7 +135,7 @@ typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_c
 typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene, close_scene */
 typedef struct wire_scene_list { const wire_scene_info *scenes; uint32_t n; } wire_scene_list;
 
-typedef enum wire_body_kind { WIRE_BODY_NONE = 0, WIRE_BODY_DEFORMABLE = 1, WIRE_BODY_RIGID = 2 } wire_body_kind;
+typedef enum wire_body_kind { WIRE_BODY_NONE = 0, WIRE_BODY_DEFORMABLE = 1, WIRE_BODY_RIGID = 2, WIRE_BODY_HALF_SPACE = 3 } wire_body_kind;
 typedef struct wire_add_body {
     uint64_t scene, mesh;
     wire_body_kind kind;

@@ -453,8 +453,11 @@ struct Decoder {
         out->mask = in->mask();
         out->self_contact = in->self_contact();
         unsigned kind = in->kind();
-        if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID)
-            return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable) or 2 (rigid)", kind);
+        if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID && kind != WIRE_BODY_HALF_SPACE)
+            return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable), 2 (rigid) or 3 (half-space)",
+                        kind);
+        if (kind == WIRE_BODY_HALF_SPACE && in->mesh())
+            return fail(CONTACTD_MALFORMED, "mesh", "a half-space has no mesh, but mesh is given: leave it out");
         out->kind = wire_body_kind(kind);
         if (const auto *ignore = in->ignore()) {
             out->n_ignore = ignore->size();

@@ -21,6 +21,7 @@ static const char *const names[OPT_COUNT] = {
     [OPT_PIXEL_SIZE] = "--pixel-size",
     [OPT_TOLERANCE] = "--tolerance",
     [OPT_STIFFNESS] = "--stiffness",
+    [OPT_HALF_SPACE] = "--half-space",
     [OPT_PATCHES] = "--patches",
     [OPT_NO_PATCHES] = "--no-patches",
     [OPT_NAME] = "--name",

@@ -6,7 +6,8 @@
 #include "client_c/ctl/ctl.h"
 
 typedef struct side { /* one of the two bodies */
-    const char *path;
+    const char *path; /* NULL: a half-space */
+    double plane[4];  /* of a half-space: normal and offset */
     unsigned char *bytes;
     size_t size;
     double pose[12];
@@ -72,6 +73,11 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     for (int b = 0; b < n_sides; b++) {
         json_open(NULL, '{');
         json_count("body", (uint64_t)b + 1);
+        if (!sides[b].path) {
+            json_numbers("half_space", sides[b].plane, 4);
+            json_close('}');
+            continue;
+        }
         json_text("file", sides[b].path);
         json_text("mesh", sides[b].hash);
         json_count("vertices", sides[b].info.vertices);
@@ -108,8 +114,12 @@ static void print_volume(const contactd_contact *c) {
 
 static void print_table(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
     for (int b = 0; b < n_sides; b++)
-        printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
-               (unsigned long long)sides[b].info.triangles, sides[b].info.volume);
+        if (sides[b].path)
+            printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
+                   (unsigned long long)sides[b].info.triangles, sides[b].info.volume);
+        else
+            printf("body %d     half-space below %.9g along %.9g %.9g %.9g\n", b + 1, sides[b].plane[3],
+                   sides[b].plane[0], sides[b].plane[1], sides[b].plane[2]);
     if (result->n_contacts == 0) printf("no overlap\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
@@ -145,6 +155,11 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
         contactd_body_options options;
         contactd_body body;
         contactd_body_options_init(&options);
+        if (!sides[b].path) {
+            if (contactd_add_half_space(ctl->client, scene, sides[b].plane, sides[b].plane[3], NULL, &body))
+                return ctl_error(ctl, "half-space");
+            continue;
+        }
         options.rigid = true;
         options.self_contact = ctl->options[OPT_SELF] != NULL;
         memcpy(options.pose, sides[b].pose, sizeof options.pose);
@@ -167,12 +182,18 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
 }
 
 int ctl_contact(ctl *ctl) {
+    const bool has_plane = ctl->options[OPT_HALF_SPACE];
     side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
-                     {.path = ctl->args[1], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
+                     {.path = ctl->n_args > 1 ? ctl->args[1] : NULL, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
     contactd_settings settings;
     double tolerance = 0;
-    const int n_sides = ctl->n_args;
-    if (n_sides == 1 && !ctl->options[OPT_SELF]) return ctl_mistake("expected contact A B, or contact A --self");
+    const int n_sides = has_plane ? 2 : ctl->n_args;
+    if (has_plane && (ctl->n_args > 1 || ctl->options[OPT_POSE_B]))
+        return ctl_mistake("--half-space takes the place of B and has no pose");
+    if (has_plane && !ctl_numbers(ctl, OPT_HALF_SPACE, sides[1].plane, 4, "four numbers: NX,NY,NZ,OFFSET"))
+        return EXIT_USAGE;
+    if (n_sides == 1 && !ctl->options[OPT_SELF])
+        return ctl_mistake("expected contact A B, contact A --half-space, or contact A --self");
     if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
     if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_TOLERANCE, &tolerance) ||
         !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
@@ -181,9 +202,10 @@ int ctl_contact(ctl *ctl) {
         return ctl_mistake("--tolerance is \"%s\", expected a volume > 0 in m^3", ctl->options[OPT_TOLERANCE]);
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
-        if (!ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
+        if (sides[b].path && !ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
-    for (int b = 0; b < n_sides && code == EXIT_OK; b++) code = upload(ctl, &sides[b]);
+    for (int b = 0; b < n_sides && code == EXIT_OK; b++)
+        if (sides[b].path) code = upload(ctl, &sides[b]);
     if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, tolerance);
     for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;

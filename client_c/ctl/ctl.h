@@ -27,6 +27,7 @@ typedef enum ctl_option {
     OPT_TOLERANCE,
     OPT_INERTIA,
     OPT_STIFFNESS,
+    OPT_HALF_SPACE,
     OPT_PATCHES,
     OPT_NO_PATCHES,
     OPT_NAME,

@@ -19,7 +19,7 @@ from ._link import VERSION as __version__
 from .client import Client, Mesh, connect
 from .errors import ContactdError, ErrorCode, UnreachableError
 from .result import Contact, StepResult, StepWarning
-from .scene import Body, Future, Scene
+from .scene import Body, Future, Scene, plane_pose
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "ErrorCode", "Future", "Mesh", "Scene", "StepResult",
-           "StepWarning", "UnreachableError", "connect", "errors", "__version__"]
+           "StepWarning", "UnreachableError", "connect", "errors", "__version__", "plane_pose"]

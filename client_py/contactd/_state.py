@@ -18,7 +18,7 @@ from .errors import ContactdError, ErrorCode, error_for
 if TYPE_CHECKING:
     from ._request import Request
 
-DEFORMABLE, RIGID = 1, 2
+DEFORMABLE, RIGID, HALF_SPACE = 1, 2, 3
 POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
 
 
@@ -109,7 +109,7 @@ class Direction:
 
 @dataclass(slots=True, eq=False)
 class BodyState:
-    mesh: MeshState
+    mesh: MeshState | None  # None: a half-space
     kind: int
     pose: tuple[float, ...] | None
     group: int
@@ -125,10 +125,11 @@ class BodyState:
     self_contact: bool = False
 
     def message(self, scene: "SceneState") -> dict[str, Any]:
-        if self.mesh.error is not None:
-            raise self.mesh.error
-        body: dict[str, Any] = {"scene": scene.id, "mesh": self.mesh.id, "kind": self.kind, "group": self.group,
-                                "mask": self.mask}
+        body: dict[str, Any] = {"scene": scene.id, "kind": self.kind, "group": self.group, "mask": self.mask}
+        if self.mesh is not None:
+            if self.mesh.error is not None:
+                raise self.mesh.error
+            body["mesh"] = self.mesh.id
         if self.self_contact:
             body["self_contact"] = True
         if self.pose is not None:
@@ -160,7 +161,7 @@ class BodyState:
 
     def whole(self, then: Update | None) -> Update | None:
         """One update that takes a body at rest to this state and through `then`; None where it is at rest."""
-        if self.kind == RIGID or (then is not None and then.kind == POSITIONS):
+        if self.kind != DEFORMABLE or (then is not None and then.kind == POSITIONS):
             return then  # a rigid body was added again at its last pose
         if then is None and self.moved is None:
             return self.latest

@@ -6,13 +6,14 @@ server restarts: what it lost is registered again, and the steps in flight are r
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import Future as _BaseFuture
 from concurrent.futures import TimeoutError as _BaseTimeout
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
 from ._request import Request
@@ -62,7 +63,7 @@ class Body:
     @property
     def kind(self) -> str:
         """"rigid" or "deformable"."""
-        return "rigid" if self._state.kind == _state.RIGID else "deformable"
+        return {_state.RIGID: "rigid", _state.HALF_SPACE: "half-space"}.get(self._state.kind, "deformable")
 
     @property
     def vertices(self) -> int:
@@ -194,13 +195,15 @@ class Scene:
         if pose is not None and not rigid:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a deformable body has no pose: give positions in the next step",
                             field="pose")
-        self._check_open()
         self.client._own(mesh)
-        state = BodyState(mesh._state, _state.RIGID if rigid else _state.DEFORMABLE,
-                          None if pose is None else _arrays.pose(pose),
-                          _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
-                          [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
-                          vertices=mesh.vertex_count)
+        return self._add(BodyState(mesh._state, _state.RIGID if rigid else _state.DEFORMABLE,
+                                   None if pose is None else _arrays.pose(pose),
+                                   _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
+                                   [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
+                                   vertices=mesh.vertex_count), timeout)
+
+    def _add(self, state: BodyState, timeout: float | None) -> Body:
+        self._check_open()
 
         def done(answer: Decoded) -> Body:
             if request.future.done():
@@ -217,13 +220,29 @@ class Scene:
 
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
                           timeout=self.client._timeout(timeout))
-        request.mesh = mesh._state
+        request.mesh = state.mesh
         body = self.client._link.call(request)
         if body is None:
             self.client._link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
                                            timeout=self.client._timeout(timeout)))
             raise no_self_contact(str(self))
         return body
+
+    def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
+                       ignore: Iterable[Body] = (), timeout: float | None = None) -> Body:
+        """Adds a floor or wall without a mesh: all points p with n . p <= offset, n the normal scaled to length 1.
+
+        Steps move it by `poses`, as a rigid body: plane_pose(normal, offset) makes one. It has no vertices, so its part of
+        a contact's gradient is empty, but its generalized_gradient is complete. For "exact" on the CPU only.
+
+        Args:
+            normal: (3,) out of the half-space, towards free space; of any length.
+            offset: m, of the plane from the origin along the normal.
+            group, mask, ignore: as of add_body.
+        """
+        return self._add(BodyState(None, _state.HALF_SPACE, _arrays.pose(plane_pose(normal, offset)),
+                                   _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
+                                   [self._own(b, "ignore") for b in ignore]), timeout)
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:
         """Takes a body out of the scene."""
@@ -338,7 +357,7 @@ class Scene:
         for index, direction in enumerate([directions] if isinstance(directions, Mapping) else directions):
             for body, value in direction.items():
                 state = self._own(body, "directions")
-                if state.kind == _state.RIGID:
+                if state.kind != _state.DEFORMABLE:
                     twist = tuple(_vector(value, (6,), "directions"))
                     parts.append(Direction(state, index, twist=twist))
                 else:
@@ -431,7 +450,7 @@ class Scene:
             raise error_for(ErrorCode.NOT_FOUND, f"{body} is one of {body.scene}", object=str(self), field=field)
         if body._state.removed:
             raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=str(body), field=field)
-        if kind and body._state.kind != kind:
+        if kind and (kind == _state.DEFORMABLE) != (body._state.kind == _state.DEFORMABLE):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"the body is {body.kind}: it takes "
                             + ("poses" if kind != _state.RIGID else "positions, ranges or indexed"), object=str(body),
                             field=field)
@@ -445,6 +464,26 @@ class Scene:
 
     def __repr__(self) -> str:
         return f"<Scene {self._state.id} {self._state.name!r}, {len(self._state.bodies)} bodies>"
+
+
+def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
+    """(4, 4) pose of the half-space of all points p with n . p <= offset, n the normal scaled to length 1: its z axis is n,
+    its origin n * offset."""
+    given = np.asarray(_vector(normal, (3,), "normal"))
+    if not np.isfinite(given).all():
+        raise error_for(ErrorCode.NON_FINITE, f"expected finite numbers, got {normal!r}", field="normal")
+    if not 1e-150 <= np.abs(given).max() <= 1e150:
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected a length from 1e-150 to 1e150, got {normal!r}", field="normal")
+    n = given / math.sqrt(float(given @ given))
+    least = int(np.argmin(np.abs(n)))
+    i, j = (least + 1) % 3, (least + 2) % 3
+    across = math.sqrt(n[i] ** 2 + n[j] ** 2)
+    pose = np.eye(4)
+    pose[[least, i, j], 0] = 0.0, n[j] / across, -n[i] / across
+    pose[:3, 1] = np.cross(n, pose[:3, 0])
+    pose[:3, 2] = n
+    pose[:3, 3] = n * _arrays.real(offset, field="offset")
+    return pose
 
 
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None,

@@ -27,6 +27,12 @@ typedef struct ct_cluster_pair {
 bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs, size_t *n_pairs,
                            ct_budget *budget);
 
+/* The same for a body and a block that stands for a half-space (scene/half_space.h): pairs of the block's only cluster
+ * with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is `a` of
+ * the pairs. */
+bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
+                             size_t *n_pairs, ct_budget *budget);
+
 /* Calls visit(argument, cluster) for each cluster whose box meets the ray from p along +x. */
 void ct_find_clusters_on_ray(const ct_exact_body *body, const double p[3],
                              void (*visit)(void *argument, uint32_t cluster), void *argument);

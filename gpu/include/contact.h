@@ -256,15 +256,20 @@ void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
 /* What steps run: the settings with a method in place of AUTO, and with a sampling if that method is LDI. */
 void ct_scene_get_running(const ct_scene *scene, ct_scene_settings *running);
 
+#define CT_ENDLESS 1e30 /* m */
+
 typedef enum ct_body_kind {
     CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32; starts at the rest positions */
     CT_BODY_RIGID = 2,      /* moved by a pose in double precision, applied to the rest positions */
+    CT_BODY_HALF_SPACE = 3, /* all points below a plane: z <= 0 in its own axes, which a pose places in the world. A
+                               floor or wall without a mesh: it has no vertices, so its part of a gradient is empty, but
+                               its 6-vector is complete. EXACT on the CPU only. Two half-spaces have no contact */
 } ct_body_kind;
 
 typedef struct ct_body_options {
     uint32_t cookie; /* set by ct_body_options_init */
     ct_body_kind kind;
-    double pose[12];        /* rigid: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
+    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
@@ -275,22 +280,33 @@ typedef struct ct_body_options {
 
 void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
 
-/* The scene takes its own reference to the mesh. *body is the body's handle, non-zero. Handles rise in the order in
- * which bodies are added, as long as none has been removed. The handle of a removed body is refused; it is given out
- * again only after 4,096 other bodies have used its slot. NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE,
- * NON_FINITE, UNSUPPORTED (self_contact: what the scene runs does not find it), LIMIT_EXCEEDED, OUT_OF_MEMORY,
+/* The scene takes its own reference to the mesh, which is NULL for a half-space and for nothing else. *body is the
+ * body's handle, non-zero. Handles rise in the order in which bodies are added, as long as none has been removed. The
+ * handle of a removed body is refused; it is given out again only after 4,096 other bodies have used its slot.
+ * NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE, UNSUPPORTED (self_contact or a half-space:
+ * what the scene runs does not find it), LIMIT_EXCEEDED, OUT_OF_MEMORY,
  * DEVICE_ERROR. */
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
                             ct_error *error);
+
+/* The pose of the half-space of all points p with n . p <= offset, where n is the normal scaled to length 1: its z axis
+ * is n and its origin n * offset. NON_FINITE, or OUT_OF_RANGE: the normal has no length. */
+ct_status ct_plane_pose(const double normal[3], double offset, double pose[12], ct_error *error);
+/* Adds that half-space. options: for group, mask and ignore; NULL: the defaults. Fails as ct_scene_add_body and
+ * ct_plane_pose do; UNSUPPORTED: the scene's method, or its backend, takes no half-spaces. A scene with half-spaces
+ * cannot be configured to such a method. */
+ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], double offset,
+                                  const ct_body_options *options, uint32_t *body, ct_error *error);
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
 
 typedef struct ct_body_info {
     uint32_t body;
     ct_body_kind kind;
     uint64_t vertices;
-    const ct_mesh *mesh;
+    const ct_mesh *mesh; /* NULL: a half-space */
     double pose[12];
-    double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state */
+    double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state; -+ CT_ENDLESS where a
+                            half-space has no end */
     bool self_contact;   /* as asked for when it was added */
 } ct_body_info;
 
@@ -308,7 +324,7 @@ typedef enum ct_update_kind {
     CT_UPDATE_POSITIONS = 1, /* all vertices of a deformable body */
     CT_UPDATE_RANGES = 2,    /* indices holds (first, count) pairs; positions has their vertices, range after range */
     CT_UPDATE_INDEXED = 3,   /* indices holds one vertex index for each of the positions */
-    CT_UPDATE_POSE = 4,      /* a rigid body's pose */
+    CT_UPDATE_POSE = 4,      /* the pose of a rigid body or a half-space */
 } ct_update_kind;
 
 typedef struct ct_update {
@@ -404,7 +420,8 @@ typedef struct ct_contact {
                                           origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
 
     /* The contact's entries in the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per
-     * vertex of body[i] with a non-zero gradient, in rising order of vertex. */
+     * vertex of body[i] with a non-zero gradient, in rising order of vertex. A half-space has none; its weights still
+     * count for `area`. */
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
     uint64_t first_point, n_points; /* LDI: n_points is 0 */

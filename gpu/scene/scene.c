@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/scene/half_space.h"
 
 enum { SETTINGS_COOKIE = 0x5ce7e002, BODY_COOKIE = 0xb0d40002 };
 
@@ -115,6 +116,8 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     ct_status status = resolve_settings(scene->engine, settings, &asked, &running, error);
     if (status) return status;
     if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
+    if (!status && scene->n_half_spaces)
+        status = ct_method_check_half_spaces(scene->engine, ct_method_row_of(running.method, NULL), "method", error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -189,12 +192,17 @@ static bool reserve_body(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     return true;
 }
 
-ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
+/* Everything but the memory. */
+static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, const ct_body_options *o, ct_error *error) {
     if (o->cookie != BODY_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_body_options_init");
-    if (o->kind != CT_BODY_DEFORMABLE && o->kind != CT_BODY_RIGID)
+    if (o->kind != CT_BODY_DEFORMABLE && o->kind != CT_BODY_RIGID && o->kind != CT_BODY_HALF_SPACE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body kind %d is unknown", (int)o->kind);
-    if (o->kind == CT_BODY_RIGID) {
+    if (!mesh != (o->kind == CT_BODY_HALF_SPACE))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "%s",
+                       mesh ? "a half-space has no mesh: leave it out"
+                            : "no mesh was given: only a half-space has none");
+    if (o->kind != CT_BODY_DEFORMABLE) {
         ct_status status = ct_pose_check(o->pose, 0, error);
         if (status) return status;
     }
@@ -202,10 +210,22 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         ct_status status = ct_method_check_self(scene->engine, scene->settings.method, error);
         if (status) return status;
     }
+    if (o->kind == CT_BODY_HALF_SPACE) {
+        ct_status status =
+            ct_method_check_half_spaces(scene->engine, ct_method_row_of(scene->settings.method, NULL), "kind", error);
+        if (status) return status;
+    }
     for (size_t i = 0; i < o->n_ignore; i++)
         if (!ct_scene_find(scene, o->ignore[i], NULL))
             return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
                            o->ignore[i]);
+    return CT_OK;
+}
+
+ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
+    ct_status status = check_new_body(scene, mesh, o, error);
+    if (status) return status;
+    const bool is_half_space = o->kind == CT_BODY_HALF_SPACE;
     uint32_t slot = scene->first_free;
     while (slot < scene->n_slots && scene->slots[slot].body) slot++;
     if (slot >= CT_MAX_BODIES)
@@ -216,17 +236,23 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         free(body);
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
-    body->kind = o->kind;
+    mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
+    if (!mesh) {
+        free(body);
+        return CT_OUT_OF_MEMORY;
+    }
+    body->kind = is_half_space ? CT_BODY_RIGID : o->kind;
+    body->is_half_space = is_half_space;
     body->self_contact = o->self_contact;
     body->group = o->group;
     body->mask = o->mask;
     ct_body_options identity;
     ct_body_options_init(&identity);
-    memcpy(body->pose, o->kind == CT_BODY_RIGID ? o->pose : identity.pose, sizeof body->pose);
-    body->mesh = ct_mesh_retain(mesh);
+    memcpy(body->pose, o->kind == CT_BODY_DEFORMABLE ? identity.pose : o->pose, sizeof body->pose);
+    body->mesh = mesh;
     body->volume = mesh->volume;
     ct_engine_device *device = &scene->engine->devices[scene->device];
-    ct_status status = scene->engine->backend->body_create(device->device, body, error);
+    status = scene->engine->backend->body_create(device->device, body, error);
     if (status) {
         ct_mesh_release(&body->mesh);
         free(body);
@@ -247,8 +273,19 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     scene->ignored_stale = true;
     scene->version++;
     scene->n_self += body->self_contact;
+    scene->n_half_spaces += is_half_space;
     *id = body->id;
     return CT_OK;
+}
+
+ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], double offset,
+                                  const ct_body_options *options, uint32_t *body, ct_error *error) {
+    ct_body_options placed;
+    ct_body_options_init(&placed);
+    if (options) placed = *options;
+    placed.kind = CT_BODY_HALF_SPACE;
+    ct_status status = ct_plane_pose(normal, offset, placed.pose, error);
+    return status ? status : ct_scene_add_body(scene, NULL, &placed, body, error);
 }
 
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
@@ -272,6 +309,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     scene->version++;
     scene->n_warnings -= body->condition != CT_WARNING_NONE;
     scene->n_self -= body->self_contact;
+    scene->n_half_spaces -= body->is_half_space;
     free_body(scene, body);
     return CT_OK;
 }
@@ -309,8 +347,10 @@ void ct_scene_refresh(ct_scene *scene) {
 /* ---- information ---- */
 
 static void fill_info(const ct_body *body, ct_body_info *info) {
-    *info =
-        (ct_body_info){.body = body->id, .kind = body->kind, .vertices = body->mesh->n_vertices, .mesh = body->mesh};
+    *info = (ct_body_info){.body = body->id,
+                           .kind = body->is_half_space ? CT_BODY_HALF_SPACE : body->kind,
+                           .vertices = body->is_half_space ? 0 : body->mesh->n_vertices,
+                           .mesh = body->is_half_space ? NULL : body->mesh};
     memcpy(info->pose, body->pose, sizeof info->pose);
     info->self_contact = body->self_contact;
     memcpy(info->lo, body->box.lo, sizeof info->lo);

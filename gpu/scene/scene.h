@@ -16,7 +16,8 @@ struct ct_scene_table;
 typedef struct ct_body {
     uint32_t id; /* the handle that callers know it by */
     ct_body_kind kind;
-    ct_mesh *mesh; /* the body holds one reference */
+    ct_mesh *mesh;      /* the body holds one reference */
+    bool is_half_space; /* kind is RIGID, and the mesh is that of ct_half_space_mesh */
     uint32_t group, mask;
     double pose[12];               /* rigid: the current pose; deformable: identity */
     ct_box box;                    /* world, of the current state */
@@ -68,6 +69,7 @@ struct ct_scene {
     uint32_t n_bodies, body_capacity;
     uint32_t n_warnings; /* bodies whose condition is not NONE */
     uint32_t n_self;     /* bodies with self_contact */
+    uint32_t n_half_spaces;
 
     uint64_t *ignored_ids; /* [n_ignored] ct_pair_key of two ids */
     size_t n_ignored, ignored_capacity;

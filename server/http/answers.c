@@ -70,11 +70,17 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", body->body);
     json_out_integer(out, "scene", scene);
-    json_out_string(out, "kind", body->kind == CT_BODY_RIGID ? "rigid" : "deformable");
-    json_out_integer(out, "mesh", body->mesh);
-    json_out_string(out, "mesh_hash", body->mesh_hash);
+    static const char *const kinds[] = {
+        [CT_BODY_DEFORMABLE] = "deformable", [CT_BODY_RIGID] = "rigid", [CT_BODY_HALF_SPACE] = "half_space"};
+    json_out_string(out, "kind", kinds[body->kind]);
+    if (body->kind == CT_BODY_HALF_SPACE) {
+        json_out_number(out, "mesh", NAN); /* null: it has none */
+    } else {
+        json_out_integer(out, "mesh", body->mesh);
+        json_out_string(out, "mesh_hash", body->mesh_hash);
+    }
     json_out_integer(out, "vertices", body->vertices);
-    if (body->kind == CT_BODY_RIGID) json_out_numbers(out, "pose", body->pose, 12);
+    if (body->kind != CT_BODY_DEFORMABLE) json_out_numbers(out, "pose", body->pose, 12);
     json_out_bool(out, "self_contact", body->self_contact);
     json_out_numbers(out, "lo", body->lo, 3);
     json_out_numbers(out, "hi", body->hi, 3);

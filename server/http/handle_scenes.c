@@ -189,7 +189,8 @@ static bool add_body(const service *service, uint64_t scene, const http_request 
     mesh_record mesh = {0};
     if (!request_body(request->body, request->size, &body, p)) return false;
     command command = {.kind = COMMAND_ADD_BODY, .scene = scene};
-    bool ok = body.mesh || handler_find_mesh(service, &request->who, body.mesh_hash, &mesh, p);
+    bool ok = body.mesh || body.options.kind == CT_BODY_HALF_SPACE ||
+              handler_find_mesh(service, &request->who, body.mesh_hash, &mesh, p);
     command.in.add_body.mesh = body.mesh ? body.mesh : mesh.handle;
     command.in.add_body.options = body.options;
     ok = ok && execute(service, request, &command, p);

@@ -135,13 +135,50 @@ static bool take_mesh(const json_fields *fields, body_request *out) {
     return true;
 }
 
-static bool take_options(const json_fields *fields, ct_body_options *out) {
-    static const char *const kinds[] = {"deformable", "rigid", NULL};
+/* Whether the body is a half-space, which decides what other fields it has. */
+static bool take_is_half_space(const json_fields *fields, bool *out) {
+    const json_t *kind = json_object_get(fields->object, "kind");
+    *out = json_is_string(kind) && !strcmp(json_string_value(kind), "half_space");
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"mesh", "normal", "offset"};
+        if (json_object_get(fields->object, names[i]) && *out == (i == 0))
+            return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, names[i],
+                               i == 0 ? "%s is for bodies with a mesh; a half-space has a normal and an offset"
+                                      : "%s is for bodies of the kind \"half_space\"",
+                               names[i]);
+    }
+    return true;
+}
+
+/* A half-space has a normal and an offset, or a pose. */
+static bool take_plane(const json_fields *fields, ct_body_options *out) {
+    double *normal = NULL, offset = 0;
+    size_t n = 0;
+    bool has_normal, has_pose, has;
+    if (!json_take_pose(fields, "pose", out->pose, &has_pose) ||
+        !json_take_number(fields, "offset", -DBL_MAX, DBL_MAX, &offset, &has) ||
+        !json_take_doubles(fields, "normal", 1, &normal, &n, &has_normal))
+        return false;
+    ct_error cause = {0};
+    bool ok = has_normal != has_pose && (has_normal || !has);
+    if (!ok)
+        problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, has_pose ? "pose" : "normal",
+                    "a half-space takes a normal, with an offset or without, or a pose: give one of the two");
+    if (ok && has_normal && n != 3)
+        ok = problem_set(fields->problem, CONTACTD_WRONG_LENGTH, "normal", "normal has %zu numbers; expected 3", n);
+    if (ok && has_normal && ct_plane_pose(normal, offset, out->pose, &cause))
+        ok = problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, cause.field, "%s", cause.message);
+    free(normal);
+    return ok;
+}
+
+static bool take_options(const json_fields *fields, bool is_half_space, ct_body_options *out) {
+    static const char *const kinds[] = {"deformable", "rigid", "half_space", NULL};
     int kind = 0;
     int64_t group = out->group, mask = out->mask;
-    bool has_kind, has_pose, has;
+    bool has_kind, has_pose = false, has;
     if (!json_take_word(fields, "kind", kinds, &kind, &has_kind) ||
-        !json_take_pose(fields, "pose", out->pose, &has_pose) ||
+        !(is_half_space ? take_plane(fields, out) : json_take_pose(fields, "pose", out->pose, &has_pose)) ||
         !json_take_integer(fields, "group", 0, UINT32_MAX, &group, &has) ||
         !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has) ||
         !json_take_bool(fields, "self_contact", &out->self_contact, &has))
@@ -151,7 +188,7 @@ static bool take_options(const json_fields *fields, ct_body_options *out) {
         return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, "pose",
                            "pose is for rigid bodies; a deformable body starts at its rest positions and moves by a "
                            "step's positions");
-    out->kind = rigid ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+    out->kind = is_half_space ? CT_BODY_HALF_SPACE : rigid ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
     out->group = (uint32_t)group;
     out->mask = (uint32_t)mask;
     uint32_t *ignore = NULL;
@@ -161,13 +198,15 @@ static bool take_options(const json_fields *fields, ct_body_options *out) {
 }
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p) {
-    static const char *const known[] = {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact", NULL};
+    static const char *const known[] = {"mesh",  "kind", "pose",   "normal",       "offset",
+                                        "group", "mask", "ignore", "self_contact", NULL};
     json_fields fields;
+    bool is_half_space = false;
     memset(out, 0, sizeof *out);
     ct_body_options_init(&out->options);
     json_t *root = json_in_parse(bytes, size, p);
-    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_mesh(&fields, out) &&
-              take_options(&fields, &out->options);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_is_half_space(&fields, &is_half_space) &&
+              (is_half_space || take_mesh(&fields, out)) && take_options(&fields, is_half_space, &out->options);
     json_decref(root);
     return ok;
 }

@@ -30,7 +30,8 @@ typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size",
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p);
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p); /* the same without a name */
 
-typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact"} */
+typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact"},
+                                 or for kind half_space "normal" and "offset" in place of "mesh" */
     uint64_t mesh;            /* 0: mesh_hash */
     char mesh_hash[33];       /* the hash or its first 8 digits or more */
     ct_body_options options;  /* options.ignore is owned */

@@ -353,6 +353,7 @@ mesh_entry *mesh_use(registry *registry, uint64_t handle, ct_mesh **mesh, server
 }
 
 void mesh_unuse(registry *registry, mesh_entry *entry) {
+    if (!entry) return;
     pthread_mutex_lock(&registry->lock);
     entry->bodies--;
     entry->used_ns = clock_ns();
@@ -360,7 +361,7 @@ void mesh_unuse(registry *registry, mesh_entry *entry) {
 }
 
 uint64_t mesh_handle(const mesh_entry *entry) {
-    return entry->handle;
+    return entry ? entry->handle : 0;
 }
 
 void registry_free_meshes(registry *registry) {

@@ -95,16 +95,19 @@ static bool has_room_for_use(scene *scene) {
 
 static void run_add_body(scheduler *scheduler, command *command, const char *object) {
     scene *scene = command->target;
-    ct_mesh *mesh;
+    ct_mesh *mesh = NULL;
     ct_error cause = {0};
     if (!has_room_for_use(scene)) {
         server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory for another body");
         return;
     }
-    mesh_entry *entry = mesh_use(scheduler->registry, command->in.add_body.mesh, &mesh, &command->error);
-    if (!entry) return;
-    ct_mesh_info info;
-    ct_mesh_get_info(mesh, &info);
+    mesh_entry *entry = NULL;
+    ct_mesh_info info = {0}; /* a half-space has no mesh */
+    if (command->in.add_body.options.kind != CT_BODY_HALF_SPACE) {
+        entry = mesh_use(scheduler->registry, command->in.add_body.mesh, &mesh, &command->error);
+        if (!entry) return;
+        ct_mesh_get_info(mesh, &info);
+    }
     uint64_t bytes = info.vertices * 3 * sizeof(float);
     pthread_mutex_lock(&scheduler->lock);
     answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
@@ -165,8 +168,8 @@ static void run_list_bodies(command *command, const char *object) {
     for (size_t i = 0; i < n; i++) {
         ct_body_info info;
         if (ct_scene_body_at(scene->engine, i, &info) != CT_OK) continue;
-        ct_mesh_info mesh;
-        ct_mesh_get_info(info.mesh, &mesh);
+        ct_mesh_info mesh = {0};
+        if (info.mesh) ct_mesh_get_info(info.mesh, &mesh);
         const body_use *use = use_of(scene, info.body, i);
         body_record *item = &items[command->out.bodies.n++];
         item->body = info.body;

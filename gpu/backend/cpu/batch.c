@@ -62,17 +62,27 @@ static bool reserve_pairs(ct_workspace *workspace, size_t n) {
     return fits;
 }
 
+/* Half-spaces have no contact with each other. A method that takes none runs beside them only for a picture's samples,
+ * which are those of the other bodies. */
+static bool has_no_contact(const struct batch *batch, const ct_body *a, const ct_body *b) {
+    return batch->method->takes_half_spaces ? a->is_half_space && b->is_half_space
+                                            : a->is_half_space || b->is_half_space;
+}
+
 /* Lists the pairs of one step from pairs[0] on and returns how many there are. */
 static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_task *pairs) {
     const ct_step *step = &batch->steps[index];
     const ct_scene *scene = step->scene;
     const uint32_t n_directions = ct_directions_count(step->directions, step->n_directions);
+    size_t n = 0;
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
-        ct_pair_task *pair = &pairs[p];
+        const ct_body *a = scene->bodies[scene->broad.pairs[p].a], *b = scene->bodies[scene->broad.pairs[p].b];
+        if (has_no_contact(batch, a, b)) continue;
+        ct_pair_task *pair = &pairs[n++];
         memset(pair, 0, sizeof *pair);
         pair->step = index;
-        pair->body[0] = scene->bodies[scene->broad.pairs[p].a];
-        pair->body[1] = scene->bodies[scene->broad.pairs[p].b];
+        pair->body[0] = a;
+        pair->body[1] = b;
         pair->number = batch->workspace->next_pair++;
         pair->want = step->want;
         pair->stiffness = scene->settings.stiffness;
@@ -80,7 +90,7 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
         pair->n_directions = n_directions;
         pair->is_alone = scene->broad.n_pairs == 1;
     }
-    return scene->broad.n_pairs;
+    return n;
 }
 
 static void plan_pair(void *argument, uint32_t i, uint32_t worker) {

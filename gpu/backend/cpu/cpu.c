@@ -10,6 +10,7 @@
 #include "gpu/backend/rasterizer.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/scene/half_space.h"
 
 /* ---- device ---- */
 
@@ -112,7 +113,10 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
         return status;
     }
     body->resident = resident;
-    device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
+    if (body->is_half_space)
+        ct_half_space_box(body->pose, &body->box);
+    else
+        device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
     return CT_OK;
 }
 

@@ -219,6 +219,7 @@ typedef struct ct_pair_method {
     ct_compute_pair_fn compute;
     bool is_drawn;    /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
     bool needs_boxes; /* cluster boxes of all bodies in pairs are current */
+    bool takes_half_spaces;
 } ct_pair_method;
 
 /* batch.c: runs steps, pair by pair; see ct_method_run. */

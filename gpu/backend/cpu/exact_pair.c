@@ -11,6 +11,7 @@
 #include "gpu/exact/extents.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/scene/half_space.h"
 
 /* ---- planning ---- */
 
@@ -29,11 +30,39 @@ static double cost_of(const ct_pair_task *pair) {
     return 5000 + 20 * triangles;
 }
 
+/* A half-space takes part as a block that is out of reach but for its top. */
+struct placement {
+    ct_box box[2];
+    double block[2][12]; /* of a half-space: its pose, scaled */
+    double rounding[2];  /* m, of the block's place */
+};
+
+/* False: the bodies have no contact: one lies above the other one's plane, or both are half-spaces. */
+static bool place_bodies(const ct_pair_task *pair, struct placement *out) {
+    if (pair->body[0]->is_half_space && pair->body[1]->is_half_space) return false;
+    for (int b = 0; b < 2; b++) {
+        const ct_body *body = pair->body[b];
+        out->box[b] = body->box;
+        out->rounding[b] = 0;
+        if (!body->is_half_space) continue;
+        if (!ct_half_space_block(body->pose, &pair->body[1 - b]->box, out->block[b], &out->rounding[b])) return false;
+        for (int k = 0; k < 3; k++) {
+            const double *row = out->block[b] + 4 * k, across = fabs(row[0]) + fabs(row[1]);
+            out->box[b].lo[k] = row[3] - across - fmax(row[2], 0);
+            out->box[b].hi[k] = row[3] + across - fmin(row[2], 0);
+        }
+    }
+    return true;
+}
+
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     (void)device;
-    ct_status status = ct_check_extents(&pair->body[0]->box, &pair->body[1]->box, error);
-    if (status) return status;
+    struct placement placement;
+    if (place_bodies(pair, &placement)) {
+        const ct_status status = ct_check_extents(&placement.box[0], &placement.box[1], error);
+        if (status) return status;
+    }
     for (int b = 0; b < 2; b++) {
         if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
         if (settings->patches && !ct_mesh_adjacency(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
@@ -74,9 +103,10 @@ static double reach_of(const ct_mesh *mesh) {
     return reach;
 }
 
-static void begin_part(ct_exact_pair *exact, int b) {
+static void begin_part(ct_exact_pair *exact, int b, const struct placement *placement) {
     const ct_body *body = exact->pair->body[b];
     const bool is_rigid = body->kind == CT_BODY_RIGID;
+    const double *pose = body->is_half_space ? placement->block[b] : is_rigid ? body->pose : NULL;
     ct_exact_part *part = &exact->part[b];
     ct_exact_scratch *scratch = driver_of(exact);
     ct_budget *budget = &exact->device->budget;
@@ -86,11 +116,12 @@ static void begin_part(ct_exact_pair *exact, int b) {
         .topology = topology,
         .boxes = current_boxes(exact, body, topology->clusters),
         .positions = is_rigid ? body->mesh->positions : body->resident->positions,
-        .pose = ct_lattice_pose_of(&exact->lattice, is_rigid ? body->pose : NULL, reach_of(body->mesh)),
+        .pose = ct_lattice_pose_of(&exact->lattice, pose, reach_of(body->mesh)),
         .n_triangles = body->mesh->n_triangles,
         .placed = ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
         .placed_as = allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
     };
+    part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
         !ct_buffer_reserve(&scratch->touched[b], budget,
@@ -507,7 +538,19 @@ static void finish_pair(ct_exact_pair *exact) {
     ct_exact_finish(exact, pair->contacts);
 }
 
+/* False: out of memory. */
+static bool find_cluster_pairs(ct_exact_pair *exact, ct_buffer *pairs) {
+    ct_budget *budget = &exact->device->budget;
+    for (int b = 0; b < 2; b++)
+        if (exact->pair->body[b]->is_half_space)
+            return ct_find_clusters_at_top(&exact->part[1 - b].body, &exact->part[b].body, b == 0, pairs,
+                                           &exact->n_cluster_pairs, budget);
+    return ct_find_cluster_pairs(&exact->part[0].body, &exact->part[1].body, pairs, &exact->n_cluster_pairs, budget);
+}
+
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+    struct placement placement;
+    if (!place_bodies(pair, &placement)) return;
     ct_exact_pair exact = {.device = workspace->device,
                            .workspace = workspace,
                            .pair = pair,
@@ -515,13 +558,11 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
                            .is_spread = is_spread,
                            .first_worker = is_spread ? 0 : worker,
                            .end_worker = is_spread ? workspace->device->threads : worker + 1,
-                           .lattice = ct_plan_exact_lattice(&pair->body[0]->box, &pair->body[1]->box)};
+                           .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1])};
     const double start = ct_now();
-    for (int b = 0; b < 2; b++) begin_part(&exact, b);
+    for (int b = 0; b < 2; b++) begin_part(&exact, b, &placement);
     ct_exact_scratch *scratch = driver_of(&exact);
-    if (!exact.has_failed && !ct_find_cluster_pairs(&exact.part[0].body, &exact.part[1].body, &scratch->cluster_pairs,
-                                                    &exact.n_cluster_pairs, &exact.device->budget))
-        exact.has_failed = true;
+    if (!exact.has_failed && !find_cluster_pairs(&exact, &scratch->cluster_pairs)) exact.has_failed = true;
     exact.cluster_pairs = scratch->cluster_pairs.data;
     if (!exact.has_failed) place_pairs(&exact);
     pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
@@ -549,6 +590,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
 }
 
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
-    static const ct_pair_method method = {.plan = plan_pair, .compute = compute_pair, .needs_boxes = true};
+    static const ct_pair_method method = {
+        .plan = plan_pair, .compute = compute_pair, .needs_boxes = true, .takes_half_spaces = true};
     ct_cpu_run_pairs(device, steps, n_steps, &method);
 }

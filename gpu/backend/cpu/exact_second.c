@@ -329,6 +329,7 @@ struct vertex_products {
 /* Adds up a body's clusters at their vertices, and drops vertices whose products are all 0. */
 static void merge_clusters(const struct second *second, int b, struct vertex_products *out) {
     ct_exact_pair *exact = second->exact;
+    if (exact->pair->body[b]->is_half_space) return; /* it has no vertices for its users */
     const ct_exact_body *body = &exact->part[b].body;
     const size_t row = 3 * (size_t)second->n_directions;
     const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;

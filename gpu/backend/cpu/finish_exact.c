@@ -193,6 +193,7 @@ static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_pair_contact *out = exact->contact;
     const ct_entry_arrays *arrays = &out->entries;
     const double step = step_of(exact), pressure = -exact->pair->stiffness * out->contact.volume;
+    const bool is_hidden = exact->pair->body[chunk->body]->is_half_space; /* it has no vertices for its users */
     uint64_t at = chunk->first;
     uint32_t v;
     for (struct cursor c = first_touched_vertex(exact, chunk); next_touched_vertex(&c, &v);) {
@@ -202,7 +203,7 @@ static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
         for (int k = 0; k < 3; k++) g[k] = (double)sums[k] * step;
         const double weight = ct_frame_friction(&out->contact, g);
         chunk->weights += llrint(fabs(weight) * exact->weight_scale);
-        if (!arrays->vertices) continue;
+        if (!arrays->vertices || is_hidden) continue;
         arrays->vertices[at] = v;
         if (arrays->gradient) memcpy(arrays->gradient + 3 * at, g, sizeof g);
         if (arrays->weights) arrays->weights[at] = weight;
@@ -218,6 +219,7 @@ static bool make_entries(ct_exact_pair *exact) {
     const uint32_t n_chunks = count_all_chunks(exact);
     uint64_t n = 0;
     for (uint32_t i = 0; i < n_chunks; i++) {
+        if (pair->body[exact->chunks[i].body]->is_half_space) exact->chunks[i].count = 0;
         exact->chunks[i].first = n;
         n += exact->chunks[i].count;
         contact->count[exact->chunks[i].body] += exact->chunks[i].count;

@@ -7,6 +7,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/scene/half_space.h"
 #include "gpu/view/winding_k.h"
 
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error) {
@@ -75,7 +76,9 @@ void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box)
     enum { FEW_VERTICES = 2048 };
     const ct_clusters *clusters = body->resident->clusters;
     const ct_mesh *mesh = body->mesh;
-    if (clusters && clusters->has_all_vertices && mesh->n_vertices > FEW_VERTICES)
+    if (body->is_half_space)
+        ct_half_space_box(body->pose, box);
+    else if (clusters && clusters->has_all_vertices && mesh->n_vertices > FEW_VERTICES)
         ct_posed_box(clusters, mesh->positions, body->pose, box);
     else
         device->kernels->snap->box(mesh->positions, mesh->n_vertices, body->pose, box);

@@ -1,0 +1,131 @@
+"""Half-spaces: floors and walls without a mesh, through both clients and HTTP."""
+import json
+import math
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+import contactd
+from conftest import BUILD, SLOW
+from contactd import errors
+from geometry import UNIT_BOX
+from http_api import Api
+
+BOX = np.asarray(UNIT_BOX[0], float) - np.min(UNIT_BOX[0], axis=0), UNIT_BOX[1]  # from 0 0 0 to 1 1 1
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=30 * SLOW) as c:
+        yield c
+
+
+@pytest.fixture
+def api(server):
+    return Api(server.http)
+
+
+def test_python(client):
+    scene = client.open_scene()
+    floor = scene.add_half_space([0, 0, 2], 0.25)
+    box = scene.add_body(client.register_mesh(*BOX), pose=np.eye(4))
+    assert (floor.kind, box.kind) == ("half-space", "rigid")
+    (contact,) = scene.step(want="all").contacts
+    assert contact.bodies == (floor, box)
+    assert contact.volume == pytest.approx(0.25, abs=1e-9) and contact.error_bound < 1e-8
+    assert contact.normal == pytest.approx([0, 0, -1]) and contact.center == pytest.approx([0.5, 0.5, 0.125])
+    vertices, gradient = contact.gradient(floor)
+    assert len(vertices) == 0 and gradient.shape == (0, 3)
+    assert contact.gradient(box)[1].sum(0) == pytest.approx([0, 0, -1])
+    assert contact.generalized_gradient(floor) == pytest.approx([0, 0, 1, 0.5, -0.5, 0], abs=1e-9)
+    # Moved by a pose: a wall at x = 0.5, tilted.
+    normal, offset = [1, 0, 1], 0.5 / math.sqrt(2)
+    (contact,) = scene.step(poses={floor: contactd.plane_pose(normal, offset)}, want="all").contacts
+    assert contact.volume == pytest.approx(0.125, abs=1e-9)
+    h, volumes = 1e-3, []
+    for by in (-h, h):
+        volumes.append(scene.step(poses={floor: contactd.plane_pose(normal, offset + by)}).contacts[0].volume)
+    along = np.asarray(normal) / math.sqrt(2)
+    assert contact.generalized_gradient(floor)[:3] @ along == pytest.approx((volumes[1] - volumes[0]) / (2 * h), abs=1e-4)
+    with pytest.raises(errors.ContactdError, match="poses"):
+        scene.step(positions={floor: np.zeros((0, 3))})
+    scene.remove_body(floor)
+    assert not scene.step().contacts
+
+
+def test_refused_by_name(client):
+    with pytest.raises(errors.UnsupportedError, match='"ldi" takes no half-spaces'):
+        client.open_scene(resolution=16).add_half_space([0, 0, 1])
+    scene = client.open_scene()
+    scene.add_half_space([0, 0, 1])
+    with pytest.raises(errors.UnsupportedError, match="half-spaces") as refused:
+        scene.configure(method="ldi")
+    assert refused.value.field == "method"
+    for normal, code in (([0, 0, 0], "OUT_OF_RANGE"), ([0, math.nan, 1], "NON_FINITE"), ([1, 2], "WRONG_LENGTH")):
+        with pytest.raises(errors.ContactdError) as refused:
+            scene.add_half_space(normal)
+        assert (refused.value.code.name, refused.value.field) == (code, "normal")
+
+
+def test_a_restart_keeps_half_spaces(fresh_server):
+    with contactd.connect(fresh_server.stream, timeout=10 * SLOW) as client:
+        scene = client.open_scene()
+        floor = scene.add_half_space([0, 0, 1])
+        scene.add_body(client.register_mesh(*BOX), pose=np.eye(4))
+        scene.step(poses={floor: contactd.plane_pose([0, 0, 1], 0.5)})
+        for restarted in (False, True):
+            if restarted:
+                fresh_server.restart()
+            (contact,) = scene.step().contacts
+            assert contact.volume == pytest.approx(0.5, abs=1e-9)
+        assert client.reconnects == 1
+
+
+def test_http(api):
+    scene = api.scene()
+    mesh = api("POST", "/v1/meshes", {"vertices": BOX[0].tolist(), "triangles": np.asarray(BOX[1]).tolist()}).json["id"]
+    floor = api.post(f"{scene}/bodies", {"kind": "half_space", "normal": [0, 0, 3], "offset": 0.25})
+    assert (floor["kind"], floor["mesh"], floor["vertices"]) == ("half_space", None, 0)
+    assert floor["hi"][2] == 0.25 and floor["lo"] == [-1e30] * 3
+    api.post(f"{scene}/bodies", {"mesh": mesh, "pose": np.eye(4)[:3].flatten().tolist()})
+    (contact,) = api.post(f"{scene}/step", {}, 200)["contacts"]
+    assert contact["volume"] == pytest.approx(0.25, abs=1e-9)
+    pose = contactd.plane_pose([0, 0, 1], 0.75)[:3].flatten().tolist()
+    (contact,) = api.post(f"{scene}/step", {"updates": [{"body": floor["id"], "pose": pose}]}, 200)["contacts"]
+    assert contact["volume"] == pytest.approx(0.75, abs=1e-9)
+    for body, status, code, field in (
+            ({"kind": "half_space"}, 400, "INVALID_ARGUMENT", "normal"),
+            ({"kind": "half_space", "normal": [0, 0, 1], "mesh": mesh}, 400, "INVALID_ARGUMENT", "mesh"),
+            ({"kind": "half_space", "normal": [0, 0, 1], "pose": pose}, 400, "INVALID_ARGUMENT", "pose"),
+            ({"kind": "half_space", "normal": [0, 1]}, 422, "WRONG_LENGTH", "normal"),
+            ({"kind": "half_space", "normal": [0, 0, 0]}, 422, "OUT_OF_RANGE", "normal"),
+            ({"kind": "rigid", "mesh": mesh, "normal": [0, 0, 1]}, 400, "INVALID_ARGUMENT", "normal"),
+            ({"mesh": mesh, "offset": 1}, 400, "INVALID_ARGUMENT", "offset")):
+        api.refused("POST", f"{scene}/bodies", status, code, body, field=field)
+    assert len(api.get(f"{scene}/bodies")["bodies"]) == 2
+
+
+def test_contactctl(server, tmp_path):
+    vertices, triangles = BOX
+    box = tmp_path / "box.obj"
+    box.write_text("".join(f"v {x} {y} {z}\n" for x, y, z in np.asarray(vertices, float))
+                   + "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in triangles))
+
+    def run(*args, code=0):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")}
+        done = subprocess.run([BUILD / "contactctl", "--server", server.stream, *map(str, args)], capture_output=True,
+                              text=True, timeout=60 * SLOW, env=clean)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    answer = json.loads(run("contact", box, "--half-space", "0,0,-1,-0.75", "-o", "json"))
+    (contact,) = answer["contacts"]
+    assert contact["volume"] == pytest.approx(0.25, abs=1e-9) and contact["gradient_nonzeros"][1] == 0
+    assert contact["normal"] == pytest.approx([0, 0, -1]) and answer["bodies"][1]["half_space"] == [0, 0, -1, -0.75]
+    assert "half-space below 0.5 along 1 1 0" in run("contact", box, "--half-space", "1 1 0 0.5", "--patches")
+    assert "takes no half-spaces" in run("contact", box, "--half-space", "0,0,1,0", "--method", "ldi", code=3)
+    assert "expected four numbers" in run("contact", box, "--half-space", "0,0,1", code=2)
+    for words in ((box,), (box, box, "--half-space", "0,0,1,0"), (box, "--half-space", "0,0,1,0", "--pose-b", "1")):
+        assert "half-space" in run("contact", *words, code=2)
