@@ -124,12 +124,12 @@ static void note_lost_line(void) {
 }
 
 /* Bounded: numbers, codes and trace ids, no text of others. */
-static void format_fields(const log_fields *fields, bool json, char *out, size_t size) {
+static void format_fields(const log_fields *fields, bool json, char *to, size_t size) {
     size_t n = 0;
-    out[0] = 0;
+    to[0] = 0;
     if (!fields) return;
     const char *between = json ? "," : ", ";
-#define FIELD(...) n += (size_t)snprintf(out + n, n < size ? size - n : 0, __VA_ARGS__)
+#define FIELD(...) n += (size_t)snprintf(to + n, n < size ? size - n : 0, __VA_ARGS__)
     if (fields->session) FIELD(json ? "%s\"session\":%" PRIu64 : "%ssession %" PRIu64, between, fields->session);
     if (fields->scene) FIELD(json ? "%s\"scene\":%" PRIu64 : "%sscene %" PRIu64, between, fields->scene);
     if (fields->code) FIELD(json ? "%s\"code\":\"%.40s\"" : "%s%.40s", between, fields->code);
