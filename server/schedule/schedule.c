@@ -61,6 +61,7 @@ static void dismantle(scheduler *scheduler, uint32_t started) {
     for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_destroy(&scheduler->runners[i].wake);
     pthread_cond_destroy(&scheduler->idle);
     pthread_mutex_destroy(&scheduler->lock);
+    free(scheduler->principal_depth);
 }
 
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
@@ -127,6 +128,8 @@ void scheduler_uncount(scheduler *scheduler, command *command) {
     if (command->kind == COMMAND_STEP) atomic_fetch_sub(&asker->in_flight, 1);
     if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
     atomic_fetch_sub(&command->target->pending, 1);
+    uint32_t principal = command->who.principal;
+    if (principal && --scheduler->principal_depth[principal] == 0) scheduler->n_busy_principals--;
     scheduler->runners[command->runner].depth--;
     scheduler->depth--;
 }
@@ -362,6 +365,30 @@ static uint32_t fair_share(const scheduler *scheduler) {
     return scheduler->queue / n;
 }
 
+/* Room to count the principal's commands. */
+static bool knows_principal(scheduler *scheduler, command *command) {
+    uint32_t n = command->who.principal + 1;
+    if (n == 1 || n <= scheduler->n_principals) return true;
+    uint32_t *grown = realloc(scheduler->principal_depth, n * sizeof *grown);
+    if (!grown) return server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "queue", "", "no memory to count commands");
+    memset(grown + scheduler->n_principals, 0, (n - scheduler->n_principals) * sizeof *grown);
+    scheduler->principal_depth = grown;
+    scheduler->n_principals = n;
+    return true;
+}
+
+/* However many sessions a principal has: from half of the queue on it may have its share, of at least two's. */
+static bool has_principals_room(scheduler *scheduler, command *command) {
+    uint32_t principal = command->who.principal;
+    if (!principal) return true;
+    uint32_t depth = scheduler->principal_depth[principal], busy_principals = scheduler->n_busy_principals;
+    uint32_t share = scheduler->queue / (busy_principals > 2 ? busy_principals : 2);
+    if (scheduler->depth < scheduler->queue / 2 || depth < share) return true;
+    busy(scheduler, command, "%" PRIu32 " commands of %s wait, and the queue holds %" PRIu32 " of %" PRIu32, depth,
+         command->who.name, scheduler->depth, scheduler->queue);
+    return false;
+}
+
 static bool has_room(scheduler *scheduler, command *command) {
     session *asker = command->asker;
     bool step = command->kind == COMMAND_STEP;
@@ -370,7 +397,9 @@ static bool has_room(scheduler *scheduler, command *command) {
         busy(scheduler, command, "the queue holds %" PRIu32 " commands, which is its capacity", scheduler->depth);
         return false;
     }
-    if (scheduler->depth >= scheduler->queue - scheduler->queue / 4 && steps + others >= fair_share(scheduler)) {
+    /* With principals the shares are theirs: one that opens many sessions is not to make another's share smaller. */
+    bool is_last_quarter = scheduler->depth >= scheduler->queue - scheduler->queue / 4;
+    if (!command->who.principal && is_last_quarter && steps + others >= fair_share(scheduler)) {
         busy(scheduler, command,
              "%" PRIu32 " commands of this client wait, and the queue holds %" PRIu32 " of %" PRIu32, steps + others,
              scheduler->depth, scheduler->queue);
@@ -381,7 +410,7 @@ static bool has_room(scheduler *scheduler, command *command) {
              step ? steps : others, step ? "steps" : "commands");
         return false;
     }
-    return true;
+    return has_principals_room(scheduler, command);
 }
 
 /* What waits to be done to a scene that is being closed: nobody needs it any more, and others get its places. A scene
@@ -403,7 +432,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
             server_fail(&command->error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
             return SUBMIT_REFUSED;
         }
-        if (!may_touch(scheduler, command)) return SUBMIT_REFUSED;
+        if (!may_touch(scheduler, command) || !knows_principal(scheduler, command)) return SUBMIT_REFUSED;
         if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
         bool frees_room = command->kind == COMMAND_CLOSE;
         if (!command->is_repeat && !frees_room &&
@@ -429,6 +458,8 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     }
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
     if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
+    uint32_t principal = command->who.principal;
+    if (principal && scheduler->principal_depth[principal]++ == 0) scheduler->n_busy_principals++;
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
     if (scene->first) {

@@ -11,8 +11,10 @@
  * most, and on the CPU one of 400,000 triangles never. A scene belongs to one runner while its commands run. Batches
  * end at an estimated cost (BATCH_SECONDS in schedule.c), so what takes longer by itself runs alone.
  *
- * Bounds: the queue's capacity and each session's max_in_flight; a command beyond them is refused with BUSY and a hint
- * from the measured rate. A command with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
+ * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it, and
+ * where there are none the last quarter for such sessions, so that nobody fills it alone; and each session's
+ * max_in_flight; a command beyond them is refused with BUSY and a hint from the measured rate. A command with a
+ * deadline that has not begun by then is answered DEADLINE_EXCEEDED.
  *
  * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
  *   - A step that is admitted uses its number up, whatever comes of it: NaN positions, a passed deadline and a

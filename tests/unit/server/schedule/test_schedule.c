@@ -344,6 +344,92 @@ static void test_shares_of_the_queue(void **state) {
     forget(others, 4);
 }
 
+/* However many sessions a principal opens, the other half of the queue is for others. */
+static void test_shares_of_principals(void **state) {
+    enum { SESSIONS = 4 };
+    world *world = *state;
+    world_free(world);
+    world = *state = world_new();
+    world_start(world, 16, 16, 0);
+    settle(world);
+    uint64_t sessions[SESSIONS + 1], scenes[SESSIONS + 1];
+    for (int i = 0; i <= SESSIONS; i++) {
+        sessions[i] = open_session(world);
+        command open = {.kind = COMMAND_OPEN, .session = sessions[i]};
+        open.who = (identity){i < SESSIONS ? 1 : 2, ROLE_SIMULATOR, "someone"};
+        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
+        assert_true(scheduler_execute(world->scheduler, &open));
+        scenes[i] = open.out.scene.handle;
+    }
+    command steps[16];
+    for (int i = 0; i < 16; i++) {
+        int who = i < 8 ? i % SESSIONS : SESSIONS;
+        uint64_t number = i < 8 ? i / SESSIONS + 1 : i - 8 + 1;
+        steps[i] = (command){.kind = COMMAND_STEP, .session = sessions[who], .scene = scenes[who], .done = note_done};
+        steps[i].who = (identity){who < SESSIONS ? 1 : 2, ROLE_SIMULATOR, "someone"};
+        steps[i].in.step.sequence = number;
+        if (i == 8) { /* the flood goes on, and finds its half full */
+            for (int k = 0; k < SESSIONS; k++) {
+                command extra = steps[k];
+                extra.in.step.sequence = 3;
+                assert_int_equal(scheduler_submit(world->scheduler, &extra), SUBMIT_REFUSED);
+                assert_int_equal(extra.error.code, CONTACTD_BUSY);
+                assert_non_null(strstr(extra.error.message, "commands of someone wait"));
+            }
+        }
+        assert_int_equal(scheduler_submit(world->scheduler, &steps[i]), SUBMIT_QUEUED);
+    }
+    scheduler_kick(world->scheduler);
+    wait_for(world, 16);
+    assert_int_equal(world->scheduler->n_busy_principals, 0);
+    assert_int_equal(world->scheduler->principal_depth[1], 0);
+    for (int i = 0; i < 16; i++) assert_int_equal(steps[i].error.code, CONTACTD_OK);
+    forget(steps, 16);
+}
+
+/* A simulator uses its principal's own scenes and meshes, an operator looks and configures. */
+static void test_roles(void **state) {
+    world *world = *state;
+    const identity mine = {1, ROLE_SIMULATOR, "mine"}, other = {2, ROLE_SIMULATOR, "other"},
+                   looker = {3, ROLE_OPERATOR, "looker"}, admin = {4, ROLE_ADMIN, "admin"};
+    server_error error = {0};
+    assert_true(registry_own_mesh(world->registry, world->box, 1, &error));
+    command open = {.kind = COMMAND_OPEN, .who = mine};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    uint64_t scene = open.out.scene.handle;
+    static const command_kind kinds[] = {COMMAND_CONFIGURE,   COMMAND_LIST_BODIES, COMMAND_ADD_BODY, COMMAND_STEP,
+                                         COMMAND_REMOVE_BODY, COMMAND_OPEN,        COMMAND_CLOSE};
+    const struct {
+        const identity *who;
+        const char *may; /* of each kind, + or - */
+    } rows[] = {{&other, "-----+-"}, {&looker, "++-----"}, {&admin, "+++++++"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            command command = {.kind = kinds[k], .scene = scene, .who = *rows[r].who};
+            if (kinds[k] == COMMAND_ADD_BODY) {
+                command.in.add_body.mesh = world->box;
+                ct_body_options_init(&command.in.add_body.options);
+            }
+            scheduler_execute(world->scheduler, &command);
+            bool forbidden = command.error.code == CONTACTD_FORBIDDEN;
+            if (forbidden != (rows[r].may[k] == '-'))
+                fail_msg("%s, command %d: %s", rows[r].who->name, kinds[k], command.error.message);
+            if (kinds[k] == COMMAND_STEP) step_answer_release(&command.out.step.answer);
+            if (kinds[k] == COMMAND_LIST_BODIES) free(command.out.bodies.items);
+        }
+    }
+    /* In a scene of its own, another's mesh is not there for a simulator. */
+    command second = {.kind = COMMAND_OPEN, .who = other};
+    assert_true(scheduler_execute(world->scheduler, &second));
+    command add = {.kind = COMMAND_ADD_BODY, .scene = second.out.scene.handle, .who = other};
+    add.in.add_body.mesh = world->box;
+    ct_body_options_init(&add.in.add_body.options);
+    assert_false(scheduler_execute(world->scheduler, &add));
+    assert_int_equal(add.error.code, CONTACTD_FORBIDDEN);
+    assert_true(registry_own_mesh(world->registry, world->box, 2, &error));
+    assert_true(scheduler_execute(world->scheduler, &add));
+}
+
 /* Closing a scene is never BUSY, and frees the places of what waits for the scene. */
 static void test_closing_frees_places(void **state) {
     world *world = *state;
@@ -703,6 +789,8 @@ int main(void) {
         WITH_WORLD(test_repeats_wait_their_turn),
         WITH_WORLD(test_answers_that_have_no_room),
         WITH_WORLD(test_shares_of_the_queue),
+        WITH_WORLD(test_shares_of_principals),
+        WITH_WORLD(test_roles),
         WITH_WORLD(test_closing_frees_places),
         WITH_WORLD(test_deadline_before_submission),
         WITH_WORLD(test_snapshots),
