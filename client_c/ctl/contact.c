@@ -126,8 +126,8 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
         const bool is_self = c->bodies[0] == c->bodies[1];
         if (is_self)
             printf("itself     body %u overlaps itself; part 1 and part 2 are the surfaces that do\n", c->bodies[0]);
-        else if (result->n_contacts > 1)
-            printf("patch %u of bodies %u and %u\n", c->index, c->bodies[0], c->bodies[1]);
+        else if (c->index > 0 || (i + 1 < result->n_contacts && c[1].index > 0))
+            printf("patch %u\n", c->index);
         print_volume(c);
         printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
         printf("normal     %.6f %.6f %.6f (pushes %s %u out)\n", c->normal[0], c->normal[1], c->normal[2],
