@@ -119,7 +119,7 @@ def test_contactctl(server, client, tmp_path):
     assert [c["index"] for c in contacts] == [0, 1, 2]
     assert [c["volume"] for c in contacts] == pytest.approx(VOLUMES, abs=1e-9)
     text = run("contact", *files, "--patches")
-    assert all(f"patch {i} of bodies " in text for i in range(3))
+    assert all(f"patch {i}\n" in text for i in range(3))
     assert "patch" not in run("contact", *files)
     assert "gives no patches" in run("contact", *files, "--method", "ldi", "--patches", code=3)
     scene = client.open_scene(name="patches by contactctl")
