@@ -237,7 +237,8 @@ typedef struct contactd_body_options {
 void contactd_body_options_init(
     contactd_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
 /* The pose of the half-space of all points p with n . p <= offset, where n is the normal scaled to length 1: its z axis
- * is n, its origin n * offset. False: the numbers are not finite, or the normal has no length from 1e-150 to 1e150. */
+ * is n, its origin n * offset. False: a pointer is NULL, the numbers are not finite, or the normal has no length from
+ * 1e-150 to 1e150. */
 bool contactd_plane_pose(const double normal[3], double offset, double pose[12]);
 /* Adds that half-space: a floor or wall without a mesh. Steps move it by a pose, as a rigid body; contactd_plane_pose
  * makes one. It has no vertices: its part of a contact's gradient is empty, but its generalized_gradient is complete.

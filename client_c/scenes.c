@@ -410,6 +410,7 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
 bool contactd_plane_pose(const double normal[3], double offset, double pose[12]) {
     double largest = 0, n[3], u[3], v[3];
     int least = 0;
+    if (!normal || !pose) return false;
     for (int k = 0; k < 3; k++) largest = fmax(largest, fabs(normal[k]));
     if (!isfinite(normal[0] + normal[1] + normal[2] + offset) || !(largest >= 1e-150 && largest <= 1e150)) return false;
     const double length = sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2]);

@@ -95,10 +95,12 @@ static void test_no_client(void **state) {
         contactd_list_scenes(NULL, &scene_infos, &n),
         contactd_configure_by_id(NULL, 1, NULL, &scene_info),
         contactd_add_body(NULL, 1, 1, NULL, &handle),
+        contactd_add_half_space(NULL, 1, (const double[3]){0, 0, 1}, 0, NULL, &handle),
         contactd_remove_body(NULL, 1, 1),
         contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),
         contactd_step_wait(NULL, 1, &result),
         contactd_step(NULL, 1, NULL, 0, NULL, &result),
+        contactd_stiffness_products(NULL, NULL, 1, NULL, 0, 0),
         contactd_snapshot(NULL, 1, NULL, &png, &n),
         contactd_snapshot_by_id(NULL, 1, NULL, &png, &n),
     };
@@ -263,6 +265,30 @@ static void test_bodies(void **state) {
     blames(contactd_remove_body(client, 0, soft), CONTACTD_NOT_FOUND, "scene");
 }
 
+static void test_half_spaces(void **state) {
+    (void)state;
+    const double up[3] = {0, 0, 2}, none[3] = {0, 0, 0}, broken[3] = {0, NAN, 1};
+    contactd_body out = 7;
+    double pose[12];
+    assert_true(contactd_plane_pose(up, 3, pose));
+    assert_true(fabs(pose[11] - 3) < 1e-12);
+    assert_false(contactd_plane_pose(NULL, 3, pose));
+    assert_false(contactd_plane_pose(up, 3, NULL));
+    assert_false(contactd_plane_pose(up, INFINITY, pose));
+    assert_false(contactd_plane_pose(broken, 3, pose));
+    NULL_IS_REFUSED(contactd_add_half_space(client, scene, up, 0, NULL, NULL), "out");
+    NULL_IS_REFUSED(contactd_add_half_space(client, scene, NULL, 0, NULL, &out), "normal");
+    blames(contactd_add_half_space(client, 0, up, 0, NULL, &out), CONTACTD_NOT_FOUND, "scene");
+    blames(contactd_add_half_space(client, scene, none, 0, NULL, &out), CONTACTD_OUT_OF_RANGE, "normal");
+    blames(contactd_add_half_space(client, scene, broken, 0, NULL, &out), CONTACTD_OUT_OF_RANGE, "normal");
+    blames(contactd_add_half_space(client, scene, up, NAN, NULL, &out), CONTACTD_OUT_OF_RANGE, "normal");
+    contactd_body_options options;
+    contactd_body_options_init(&options);
+    options.cookie = 0;
+    NULL_IS_REFUSED(contactd_add_half_space(client, scene, up, 0, &options, &out), "options");
+    assert_int_equal(out, 0);
+}
+
 static void refuses_update(contactd_update update, contactd_code code, const char *field) {
     const contactd_result *result;
     contactd_ticket ticket;
@@ -368,6 +394,8 @@ static void test_names_and_products(void **state) {
     contactd_stiffness_product(&contact, 1, in, NULL);
     contactd_stiffness_product(&contact, 1, in, out);
     const contactd_result empty = {0};
+    NULL_IS_REFUSED(contactd_stiffness_products(client, NULL, 1, NULL, 0, 1), "result");
+    NULL_IS_REFUSED(contactd_stiffness_products(client, &empty, 1, NULL, 1, 1), "bodies");
     contactd_hessian_product(NULL, &contact, 0, out);
     contactd_hessian_product(&empty, NULL, 0, out);
     contactd_hessian_product(&empty, &contact, 0, NULL);
@@ -401,6 +429,7 @@ int main(void) {
         cmocka_unit_test(test_meshes),
         cmocka_unit_test(test_scenes),
         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_half_spaces),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_snapshots),
         cmocka_unit_test(test_names_and_products),
