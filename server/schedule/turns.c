@@ -176,6 +176,14 @@ static void fail_late(scheduler *scheduler, command *command, uint64_t now) {
     metrics_add(scheduler->metrics, METRICS_DEADLINES, 1);
 }
 
+/* A command that came while its scene ran was counted in that lane, and may run in another. */
+static void count_where_it_runs(runner *runner, command *command) {
+    struct runner *runners = runner->scheduler->runners;
+    runners[command->runner].depth--;
+    command->runner = runner->index;
+    runners[command->runner].depth++;
+}
+
 /* Moves the scene's next commands to those taken. */
 static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
     scene->running = true;
@@ -185,6 +193,7 @@ static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
         scene->first = command->next;
         if (!scene->first) scene->last = NULL;
         command->next = NULL;
+        count_where_it_runs(runner, command);
         if (command->kind == COMMAND_STEP && !command->is_repeat) scene->stepping = command;
         if (command->deadline_ns && !command->is_repeat && now > command->deadline_ns)
             fail_late(runner->scheduler, command, now);

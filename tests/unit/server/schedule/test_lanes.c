@@ -277,6 +277,30 @@ static void test_costs_tell_the_lane(void **state) {
     assert_int_equal(lane_after(world, SMALL, endless, 2), SCHEDULE_SMALL); /* two boxes cannot take that long */
 }
 
+static void ask_configure(world *world, asked *asked, uint64_t session, uint64_t scene, uint32_t n) {
+    memset(asked, 0, sizeof *asked);
+    asked->command = (command){.kind = COMMAND_CONFIGURE, .session = session, .scene = scene, .done = note_done};
+    asked->command.context = &asked->place;
+    asked->command.in.configure.settings = (scene_patch){.has_resolution = true, .resolution = {n, n, n}};
+    assert_int_equal(scheduler_submit(world->scheduler, &asked->command), SUBMIT_QUEUED);
+}
+
+/* A step that came when its scene was still in the small lane is counted where it runs. */
+static void test_depth_is_where_commands_run(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    asked change, step;
+    ask_configure(world, &change, session, scene, LARGE);
+    hold_large(world, &step, session, scene);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_int_equal(facts.lanes[SCHEDULE_LARGE].depth, 1);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].depth, 0);
+    atomic_store(&shut, false);
+    wait_until(&n_done, 2, "the step's answer");
+    check_and_forget(&step, 1);
+}
+
 /* Scenes go from one lane to the other and back as they change, answers in order. */
 static void test_lanes_alternate(void **state) {
     enum { ROUNDS = 6 };
@@ -284,13 +308,7 @@ static void test_lanes_alternate(void **state) {
     uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
     asked steps[ROUNDS], changes[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
-        uint32_t n = i % 2 ? LARGE : SMALL;
-        memset(&changes[i], 0, sizeof changes[i]);
-        changes[i].command =
-            (command){.kind = COMMAND_CONFIGURE, .session = session, .scene = scene, .done = note_done};
-        changes[i].command.context = &changes[i].place;
-        changes[i].command.in.configure.settings = (scene_patch){.has_resolution = true, .resolution = {n, n, n}};
-        assert_int_equal(scheduler_submit(world->scheduler, &changes[i].command), SUBMIT_QUEUED);
+        ask_configure(world, &changes[i], session, scene, i % 2 ? LARGE : SMALL);
         ask(world, &steps[i], session, scene, (uint64_t)i + 1);
     }
     scheduler_kick(world->scheduler);
@@ -407,6 +425,7 @@ int main(void) {
         WITH_WORLD(test_large_steps_wait_for_each_other),
         WITH_WORLD(test_change_before_a_step),
         WITH_WORLD(test_costs_tell_the_lane),
+        WITH_WORLD(test_depth_is_where_commands_run),
         WITH_WORLD(test_lanes_alternate),
         WITH_WORLD(test_end_in_the_middle),
         cmocka_unit_test_setup_teardown(test_devices_side_by_side, setup_two_devices, teardown),
