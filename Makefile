@@ -155,8 +155,8 @@ find = $(sort $(shell find $(1) -name '$(2)' 2>/dev/null))
 objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 
 # gpu/**/X.simd.c is compiled once per instruction set, each with CT_SIMD set to its name; the engine picks one at run time.
-# Instrumented at -O3 they would take most of a sanitizer's build. There is no set for AVX-512: compiled for it the same
-# sources were up to 6 % slower than with AVX2 on an EPYC that has both.
+# Instrumented at -O3 they would take most of a sanitizer's build. There is no set for AVX-512: compiled for it,
+# the same sources were no faster than with AVX2.
 SIMD_base   := $(if $(filter -O0,$(OPT)),,$(if $(SANITIZE),-O1,-O3))
 SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
 SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)

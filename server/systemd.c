@@ -97,7 +97,7 @@ bool systemd_take_sockets(passed_sockets *out, server_error *error) {
     return good;
 }
 
-/* ---- what is told */
+/* ---- notifications */
 
 static void say(const char *text) {
     if (manager.fd < 0) return;

@@ -1,6 +1,6 @@
-/* recross_k.h - finds again the segment in which two triangles cross, for what is asked for besides volume and
- * gradient. The pass that finds crossings keeps no segments, so that it is fast; its predicates are exact, so the same
- * two triangles cross again, with the same ends. */
+/* recross_k.h - recomputes the segment in which two triangles cross, for second derivatives and inertia. The pass that
+ * finds crossings stores no segments, so that it is fast. Its predicates are exact, so the same two triangles cross
+ * again, with the same ends. */
 #ifndef CT_EXACT_RECROSS_K_H
 #define CT_EXACT_RECROSS_K_H
 

@@ -525,7 +525,7 @@ typedef struct ct_result {
                                     direction, whose arms start at the moving origin of a rigid body. For rigid bodies
                                     it is the Jacobian of force and torque that Newton's method needs: symmetric but
                                     for the rotation's own part, half of (rotation x torque) */
-    uint32_t want;               /* what was asked for */
+    uint32_t want;               /* the step's CT_WANT_* bits */
     ct_method method;
     ct_ended ended;
     double quality; /* 0..1: how much of its work the method did; 1 if it completed */

@@ -33,7 +33,7 @@ void guard_close(guard **guard); /* NULL inside is allowed */
 bool guard_has_keys(const guard *guard);
 bool guard_has_uids(const guard *guard);
 bool guard_has_tokens(const guard *guard);
-/* Rises each time the list is read again: who was let in before must be looked up anew. */
+/* Incremented each time the list is read. A peer that was admitted under an older number must be looked up again. */
 uint32_t guard_generation(const guard *guard);
 
 /* Empty for PRINCIPAL_NONE. */

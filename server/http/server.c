@@ -481,7 +481,7 @@ static bool start_daemon(http_server *server) {
     return server->daemon != NULL;
 }
 
-/* Opens the certificate, and refuses what other machines could use without being asked who they are. */
+/* Loads the certificate. Refuses an address that other machines reach without TLS and tokens, unless --insecure. */
 static bool secure(http_server *server, server_error *error) {
     const config *config = server->service->config;
     bool cert = config->http_cert[0], key = config->http_key[0];

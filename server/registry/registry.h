@@ -114,7 +114,7 @@ typedef struct scene_record {
     uint64_t device_bytes; /* of them, memory of a device that has its own */
     uint64_t owner;        /* session token; SESSION_NONE: opened over HTTP and not yet used by a client */
     char owner_name[REGISTRY_NAME];
-    uint32_t principal; /* who opened it */
+    uint32_t principal; /* that opened it */
     uint64_t version;   /* from 1, rises with every change of settings and bodies */
     uint32_t ttl_s;     /* opened over HTTP: closed when no command came for so long; 0: not */
     uint32_t pending;   /* commands waiting or running */

@@ -73,7 +73,8 @@ static void finds_who_is_listed(void **state) {
     assert_false(guard_find_token(guard, "hello", 4, &who));
     assert_false(guard_find_token(guard, "hello\n", 6, &who));
     assert_false(guard_find_token(guard, "", 0, &who));
-    assert_false(guard_find_token(guard, HELLO, strlen(HELLO), &who)); /* the hash is no token */
+    assert_false(
+        guard_find_token(guard, HELLO, strlen(HELLO), &who)); /* a hash is not accepted in place of its token */
     guard_close(&guard);
     assert_null(guard);
 }
