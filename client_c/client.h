@@ -12,9 +12,9 @@
 
 #include "client_c/contactd.h"
 #include "proto/codec.h"
-#include "proto/courier.h"
 #include "proto/spin.h"
 #include "proto/trace.h"
+#include "proto/zmq_thread.h"
 
 /* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
 #define CTC_AGAIN ((contactd_code)0x10000)
@@ -114,8 +114,8 @@ struct contactd_client {
     bool keep_meshes;
     uint64_t deadline_ns; /* of the call that runs */
     wire_spin spin;
-    wire_courier courier;
-    uint64_t waiting_ns, spin_ns; /* since when for a message, 0: not; until when awake */
+    wire_zmq_thread zmq_thread;
+    uint64_t waiting_ns, spin_ns; /* when the wait for a message began, 0: none runs; until when it may spin */
     uint64_t left_ns;             /* when the last submit or wait returned */
     contactd_error error;
     uint64_t random;

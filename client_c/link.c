@@ -141,9 +141,9 @@ contactd_code ctc_timed_out(contactd_client *client, const char *object, const c
 /* ---- sending
  * ---------------------------------------------------------------------------------------------------------- */
 
-static void hello_sent(void *data, void *hint) { /* on the courier */
+static void hello_sent(void *data, void *hint) { /* on the ZeroMQ thread */
     contactd_client *client = hint;
-    wire_courier_is_here(&client->courier);
+    wire_zmq_thread_register(&client->zmq_thread);
     free(data);
 }
 
@@ -253,7 +253,7 @@ static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
     if (!client->waiting_ns) {
         client->waiting_ns = now;
         client->spin_ns = now + wire_spin_begin(&client->spin);
-        if (client->spin.spins) wire_courier_give_way(&client->courier, true);
+        if (client->spin.spins) wire_zmq_thread_set_batch(&client->zmq_thread, true);
     }
     if (until_ns > client->spin_ns) until_ns = client->spin_ns;
     for (; now < until_ns; now = ctc_now()) {
@@ -265,7 +265,7 @@ static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
 
 static bool sleep_for_message(contactd_client *client, uint64_t until_ns) {
     uint64_t now = ctc_now();
-    wire_courier_give_way(&client->courier, false);
+    wire_zmq_thread_set_batch(&client->zmq_thread, false);
     bool brief = until_ns < now + SLICE_MS * 1000000u;
     if (brief) set_int(client->socket, ZMQ_RCVTIMEO, until_ns > now ? (int)((until_ns - now) / 1000000u) + 1 : 0);
     bool got = receive(client, 0);

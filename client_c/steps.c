@@ -408,8 +408,9 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "step", out);
-    /* Whoever was away since the last call computes, and will go on: the step is to be sent meanwhile. */
-    if (ctc_now() - client->left_ns > AWAY_NS) wire_courier_give_way(&client->courier, false);
+    /* A caller that was away since the last call computes, and will go on: the step must be sent meanwhile, not at the
+     * next sched_yield. */
+    if (ctc_now() - client->left_ns > AWAY_NS) wire_zmq_thread_set_batch(&client->zmq_thread, false);
     const ctc_step *step = submit(client, scene, updates, n_updates, options);
     *out = step ? step->ticket : 0;
     client->left_ns = ctc_now();

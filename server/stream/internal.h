@@ -10,10 +10,10 @@
 #include <zmq.h>
 
 #include "proto/codec.h"
-#include "proto/courier.h"
 #include "proto/keyfile.h"
 #include "proto/spin.h"
 #include "proto/trace.h"
+#include "proto/zmq_thread.h"
 #include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
@@ -30,10 +30,10 @@ typedef struct frame_owner {
     uint64_t charged_bytes; /* 0: not yet */
     step_answer *answer;
     ct_mesh *mesh;
-    void *block;            /* spans, or a picture */
-    wire_encoder *encoder;  /* the header lies in it; NULL: in `header` */
-    wire_courier *courier;  /* learns which thread sends, or NULL */
-    unsigned char header[]; /* a copy of what the stream's encoder made */
+    void *block;                 /* spans, or a picture */
+    wire_encoder *encoder;       /* the header lies in it; NULL: in `header` */
+    wire_zmq_thread *zmq_thread; /* registered when it sends; NULL: not */
+    unsigned char header[];      /* a copy of what the stream's encoder made */
 } frame_owner;
 
 /* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
@@ -79,7 +79,7 @@ struct stream {
     uint32_t linger_ms;
     int wake_fd; /* eventfd: something was finished by another thread while the I/O thread slept, or the end */
     wire_spin spin;
-    wire_courier courier;
+    wire_zmq_thread zmq_thread;
     bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
     jobs *jobs;
     peers *peers;

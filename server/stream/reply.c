@@ -42,7 +42,7 @@ void frame_owner_charge(frame_owner *owner, const wire_encoded *encoded) {
 static void frame_sent(void *data, void *hint) { /* on ZeroMQ's thread */
     frame_owner *owner = hint;
     (void)data;
-    if (owner->courier) wire_courier_is_here(owner->courier);
+    if (owner->zmq_thread) wire_zmq_thread_register(owner->zmq_thread);
     frame_owner_release(owner);
 }
 
@@ -197,7 +197,7 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
     wire_encoded encoded;
     if (owner && (owner->encoder = wire_encoder_new()) &&
         encode_with(owner->encoder, request, WIRE_WELCOME, &message, &encoded)) {
-        owner->courier = &stream->courier;
+        owner->zmq_thread = &stream->zmq_thread;
         send_encoded(stream, request, &encoded, owner);
     } else {
         frame_owner_release(owner);

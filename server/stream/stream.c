@@ -293,7 +293,7 @@ static void *io_thread(void *argument) {
             wire_spin_end(&stream->spin, clock_ns() - quiet_ns);
             quiet_ns = 0;
         }
-        if (received) scheduler_help(stream->service->scheduler);
+        if (received) scheduler_run_inline(stream->service->scheduler);
         bool answered = answer_finished(stream);
         now = clock_ns();
         if (stream->service->io_seen_ns) atomic_store_explicit(stream->service->io_seen_ns, now, memory_order_relaxed);
@@ -308,7 +308,7 @@ static void *io_thread(void *argument) {
             spin_ns = now + wire_spin_begin(&stream->spin);
         }
         const bool spins = now < spin_ns && !(stream->out && stream->shares_cores);
-        wire_courier_give_way(&stream->courier, spins);
+        wire_zmq_thread_set_batch(&stream->zmq_thread, spins);
         if (spins) {
             wire_spin_pause();
         } else {

@@ -24,7 +24,7 @@ struct bench_echo {
     char bytes[MOST_BYTES];
 };
 
-/* ZeroMQ's thread gives way as those of client and server of contactd do (proto/courier.h), but always. */
+/* The ZeroMQ thread has the policy SCHED_BATCH, as in contactd's client and server (proto/zmq_thread.h), but always. */
 static void *context_new(void) {
     void *context = zmq_ctx_new();
     zmq_ctx_set(context, ZMQ_THREAD_SCHED_POLICY, SCHED_BATCH);

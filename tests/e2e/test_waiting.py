@@ -69,8 +69,8 @@ def zmq_io_thread(pid: int) -> int:
     return thread
 
 
-def test_its_courier_gives_way_to_brisk_clients(make_server):
-    """See proto/courier.h: while the server is awake for the next message, and no longer."""
+def test_its_zmq_thread_is_batch_while_clients_are_brisk(make_server):
+    """See proto/zmq_thread.h: while the server busy-polls for the next message, and no longer."""
     server = make_server("--spin-us", "100000")
     io_thread = zmq_io_thread(server.pid)
     with contactd.connect(server.stream) as client:
@@ -84,7 +84,7 @@ def test_its_courier_gives_way_to_brisk_clients(make_server):
             conftest.wait_until(has_policy, f"the scheduling policy {policy}", 60 * conftest.SLOW)
 
 
-def test_its_courier_does_not_where_it_never_is_awake(make_server):
+def test_its_zmq_thread_is_not_batch_where_the_server_never_spins(make_server):
     server = make_server("--spin-us", "0")
     io_thread = zmq_io_thread(server.pid)
     with contactd.connect(server.stream) as client:

@@ -159,11 +159,11 @@ static void a_call_ends_in_time_awake_or_asleep(void **state) {
     }
 }
 
-static void its_courier_gives_way_while_it_is_awake(void **state) {
+static void the_zmq_thread_is_batch_while_the_client_spins(void **state) {
     contactd_client *client = connect_to(*state, UINT32_MAX);
-    const int32_t courier = client->courier.thread; /* its greeting told */
+    const int32_t thread = client->zmq_thread.id; /* registered when the Hello was sent */
     char path[64], name[32] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)courier);
+    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)thread);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     assert_non_null(fgets(name, sizeof name, file));
@@ -172,22 +172,22 @@ static void its_courier_gives_way_while_it_is_awake(void **state) {
     for (int i = 0; i < 3; i++) {
         wire_spin_init(&client->spin, UINT32_MAX);
         ping_held(client, *state, 3, 0);
-        assert_int_equal(sched_getscheduler(courier), SCHED_BATCH);
+        assert_int_equal(sched_getscheduler(thread), SCHED_BATCH);
         wire_spin_init(&client->spin, 0);
         ping_held(client, *state, 0, 1);
-        assert_int_equal(sched_getscheduler(courier), SCHED_OTHER);
+        assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
     }
     contactd_close(&client);
     client = connect_to(*state, 0);
     for (int i = 0; i < 3; i++) ping_held(client, *state, 0, 1);
-    assert_int_equal(sched_getscheduler(client->courier.thread), SCHED_OTHER);
+    assert_int_equal(sched_getscheduler(client->zmq_thread.id), SCHED_OTHER);
     contactd_close(&client);
 }
 
 /* The caller's own time stands still but for what he takes. */
 static void nor_does_it_for_a_caller_who_computes(void **state) {
     contactd_client *client = connect_to(*state, UINT32_MAX);
-    const int32_t courier = client->courier.thread;
+    const int32_t thread = client->zmq_thread.id;
     contactd_ticket ticket;
     for (int i = 0; i < 3; i++) {
         ping_held(client, *state, 3, 0);
@@ -195,10 +195,10 @@ static void nor_does_it_for_a_caller_who_computes(void **state) {
         client->left_ns = seen.now_ns;
         seen.now_ns += 50000;                                    /* as long as it takes to hand over steps */
         contactd_step_submit(client, 0, NULL, 0, NULL, &ticket); /* refused, but submitted in earnest */
-        assert_int_equal(sched_getscheduler(courier), SCHED_BATCH);
+        assert_int_equal(sched_getscheduler(thread), SCHED_BATCH);
         seen.now_ns += 1000000;
         contactd_step_submit(client, 0, NULL, 0, NULL, &ticket);
-        assert_int_equal(sched_getscheduler(courier), SCHED_OTHER);
+        assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
         seen.own_time = false;
     }
     contactd_close(&client);
@@ -237,7 +237,7 @@ int main(void) {
         TEST(longer_answers_are_slept_for),
         TEST(told_to_it_sleeps_at_once),
         TEST(a_call_ends_in_time_awake_or_asleep),
-        TEST(its_courier_gives_way_while_it_is_awake),
+        TEST(the_zmq_thread_is_batch_while_the_client_spins),
         TEST(nor_does_it_for_a_caller_who_computes),
         TEST(between_calls_nothing_runs),
     };

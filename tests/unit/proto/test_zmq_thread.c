@@ -1,4 +1,4 @@
-/* test_courier.c - the thread that carries messages: when it gives way, and whom it is left alone for. */
+/* test_zmq_thread.c - when the policy of the ZeroMQ thread changes, and when it is not changed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,17 +10,17 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "proto/courier.h"
+#include "proto/zmq_thread.h"
 
 struct fixture {
-    wire_courier courier;
+    wire_zmq_thread zmq_thread;
     pthread_t thread;
     sem_t here, end;
 };
 
 static void *carry(void *argument) {
     struct fixture *f = argument;
-    wire_courier_is_here(&f->courier);
+    wire_zmq_thread_register(&f->zmq_thread);
     sem_post(&f->here);
     while (sem_wait(&f->end)) {
     }
@@ -52,83 +52,83 @@ static void set_policy(int32_t thread, int policy) {
     assert_int_equal(sched_setscheduler(thread, policy, &(struct sched_param){0}), 0);
 }
 
-static void it_gives_way_and_no_longer(void **state) {
+static void the_policy_is_set_and_reset(void **state) {
     struct fixture *f = *state;
-    const int32_t thread = f->courier.thread;
+    const int32_t thread = f->zmq_thread.id;
     assert_int_not_equal(thread, gettid());
     const int own = getpriority(PRIO_PROCESS, (id_t)thread), priority = own < 19 ? own + 1 : own;
     assert_int_equal(setpriority(PRIO_PROCESS, (id_t)thread, priority), 0); /* one may only go down */
     for (int i = 0; i < 3; i++) {
-        wire_courier_give_way(&f->courier, true);
+        wire_zmq_thread_set_batch(&f->zmq_thread, true);
         assert_int_equal(sched_getscheduler(thread), SCHED_BATCH);
         assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), priority);
-        wire_courier_give_way(&f->courier, false);
+        wire_zmq_thread_set_batch(&f->zmq_thread, false);
         assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
         assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), priority);
     }
 }
 
-/* Only a change costs a call of the kernel: what another one changes in between stays. */
-static void to_ask_again_does_nothing(void **state) {
+/* A repeated request makes no system call, so a policy that someone else set in between stays. */
+static void a_repeated_request_does_nothing(void **state) {
     struct fixture *f = *state;
-    const int32_t thread = f->courier.thread;
-    wire_courier_give_way(&f->courier, true);
+    const int32_t thread = f->zmq_thread.id;
+    wire_zmq_thread_set_batch(&f->zmq_thread, true);
     set_policy(thread, SCHED_OTHER);
-    wire_courier_give_way(&f->courier, true);
+    wire_zmq_thread_set_batch(&f->zmq_thread, true);
     assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
 }
 
-static void another_policy_is_left_alone(void **state) {
+static void another_policy_is_not_changed(void **state) {
     struct fixture *f = *state;
-    const int32_t thread = f->courier.thread;
+    const int32_t thread = f->zmq_thread.id;
     set_policy(thread, SCHED_BATCH); /* by someone else, so it is not taken back */
-    wire_courier_give_way(&f->courier, true);
-    assert_int_equal(f->courier.thread, 0);
-    wire_courier_give_way(&f->courier, false);
+    wire_zmq_thread_set_batch(&f->zmq_thread, true);
+    assert_int_equal(f->zmq_thread.id, 0);
+    wire_zmq_thread_set_batch(&f->zmq_thread, false);
     assert_int_equal(sched_getscheduler(thread), SCHED_BATCH);
     set_policy(thread, SCHED_OTHER);
-    wire_courier_give_way(&f->courier, true); /* and from then on none is set */
+    wire_zmq_thread_set_batch(&f->zmq_thread, true); /* and from then on none is set */
     assert_int_equal(sched_getscheduler(thread), SCHED_OTHER);
 }
 
-static void so_is_one_that_was_given_meanwhile(void **state) {
+static void nor_one_that_was_set_in_between(void **state) {
     struct fixture *f = *state;
-    const int32_t thread = f->courier.thread;
-    wire_courier_give_way(&f->courier, true);
+    const int32_t thread = f->zmq_thread.id;
+    wire_zmq_thread_set_batch(&f->zmq_thread, true);
     set_policy(thread, SCHED_IDLE);
-    wire_courier_give_way(&f->courier, false);
+    wire_zmq_thread_set_batch(&f->zmq_thread, false);
     assert_int_equal(sched_getscheduler(thread), SCHED_IDLE);
-    assert_false(f->courier.gives_way);
-    assert_int_equal(f->courier.thread, 0);
+    assert_false(f->zmq_thread.is_batch);
+    assert_int_equal(f->zmq_thread.id, 0);
 }
 
-static void the_caller_itself_is_none(void **state) {
+static void the_callers_own_thread_is_not_changed(void **state) {
     (void)state;
-    wire_courier courier = {0};
-    wire_courier_is_here(&courier);
-    wire_courier_give_way(&courier, true);
+    wire_zmq_thread zmq = {0};
+    wire_zmq_thread_register(&zmq);
+    wire_zmq_thread_set_batch(&zmq, true);
     assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
-    assert_int_equal(courier.thread, 0);
+    assert_int_equal(zmq.id, 0);
 }
 
-static void unknown_or_gone_it_is_no_matter(void **state) {
+static void an_unknown_or_ended_thread_is_ignored(void **state) {
     (void)state;
-    wire_courier courier = {0};
-    wire_courier_give_way(&courier, true);
-    assert_false(courier.gives_way); /* so that it will be asked to when it is known */
-    courier.thread = INT32_MAX;
-    wire_courier_give_way(&courier, true);
-    assert_false(courier.gives_way);
-    assert_int_equal(courier.thread, 0);
+    wire_zmq_thread zmq = {0};
+    wire_zmq_thread_set_batch(&zmq, true);
+    assert_false(zmq.is_batch); /* so the next call tries again */
+    zmq.id = INT32_MAX;
+    wire_zmq_thread_set_batch(&zmq, true);
+    assert_false(zmq.is_batch);
+    assert_int_equal(zmq.id, 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(it_gives_way_and_no_longer),   TEST(to_ask_again_does_nothing),
-        TEST(another_policy_is_left_alone), TEST(so_is_one_that_was_given_meanwhile),
-        TEST(the_caller_itself_is_none),    TEST(unknown_or_gone_it_is_no_matter),
+        TEST(the_policy_is_set_and_reset),           TEST(a_repeated_request_does_nothing),
+        TEST(another_policy_is_not_changed),         TEST(nor_one_that_was_set_in_between),
+        TEST(the_callers_own_thread_is_not_changed), TEST(an_unknown_or_ended_thread_is_ignored),
     };
-    return cmocka_run_group_tests_name("courier", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("zmq_thread", tests, NULL, NULL);
 }
