@@ -10,7 +10,7 @@
 struct registry {
     registry_limits limits; /* [fixed] */
     ct_engine *engine;      /* [fixed] or NULL */
-    uint32_t runners;       /* [fixed] once there is a session: turns of each */
+    uint32_t runners;       /* [fixed] once there is a session: runner queues of each */
     metrics *metrics;       /* [fixed] */
     pthread_mutex_t lock;   /* guards all that follows */
     slots meshes;           /* of mesh_entry */

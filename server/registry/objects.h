@@ -18,12 +18,12 @@ typedef struct scene scene;
 typedef struct session session;
 typedef struct mesh_entry mesh_entry;
 
-/* A session's place in the queue of a runner. */
-typedef struct turn {
-    scene *first, *last; /* its scenes that have commands to run there */
-    session *next;       /* behind it in the ring of sessions to serve */
-    bool waiting;        /* it is in the ring */
-} turn;
+/* A session's part of one runner's queue. */
+typedef struct runner_queue {
+    scene *first, *last; /* the session's scenes that have commands to run there */
+    session *next;       /* of the runner's list of sessions, which are served round robin */
+    bool is_listed;      /* the session is in that list */
+} runner_queue;
 
 struct session {
     atomic_uint references;
@@ -33,11 +33,11 @@ struct session {
     uint32_t principal;         /* [fixed] */
     uint64_t number;            /* [fixed] */
     atomic_uint_fast64_t heard_ns;
-    uint32_t scenes;       /* [registry] that it owns */
-    atomic_uint in_flight; /* steps; changed under [scheduler] */
-    atomic_uint pending;   /* commands of any kind; changed under [scheduler] */
-    answer_window window;  /* [scheduler] */
-    turn turns[];          /* [scheduler] one for each of the scheduler's runners */
+    uint32_t scenes;              /* [registry] that it owns */
+    atomic_uint in_flight;        /* steps; changed under [scheduler] */
+    atomic_uint pending;          /* commands of any kind; changed under [scheduler] */
+    answer_window window;         /* [scheduler] */
+    runner_queue runner_queues[]; /* [scheduler] one for each of the scheduler's runners */
 };
 
 typedef struct body_use {
@@ -82,9 +82,9 @@ struct scene {
 
 session *session_acquire(registry *registry, uint64_t token, server_error *error); /* STATE_LOST; a new reference */
 void session_release(session **session);
-/* How many turns a session has; by the scheduler, before there is any. */
+/* How many runner queues a session has; by the scheduler, before there is any session. */
 void registry_set_runners(registry *registry, uint32_t runners);
-/* A session that nobody knows by token, for what comes without one. NULL: out of memory. */
+/* A session without a token, for commands that come without a session. NULL: out of memory. */
 session *session_new(registry *registry);
 /* Takes the sessions that were not heard for their lease, and wait for nothing, out of the registry. At most `room`;
  * the caller gets their references. */

@@ -44,7 +44,7 @@ void registry_set_runners(registry *registry, uint32_t runners) {
 }
 
 session *session_new(registry *registry) {
-    session *session = calloc(1, sizeof *session + registry->runners * sizeof session->turns[0]);
+    session *session = calloc(1, sizeof *session + registry->runners * sizeof session->runner_queues[0]);
     if (!session) return NULL;
     atomic_init(&session->references, 1);
     answer_window_init(&session->window, registry->limits.max_in_flight,

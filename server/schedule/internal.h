@@ -1,5 +1,5 @@
-/* internal.h - the scheduler itself, for its own files: schedule.c (the door), turns.c (what runs next), worker.c (what
- * runs), commands.c (what a command does), warn.c (warnings of steps), probe.c (readiness). */
+/* internal.h - the scheduler itself, for its own files: schedule.c (admission), runner_queue.c (what runs next),
+ * worker.c (runs batches), commands.c (carries commands out), warn.c (warnings of steps), probe.c (readiness). */
 #ifndef SERVER_SCHEDULE_INTERNAL_H
 #define SERVER_SCHEDULE_INTERNAL_H
 
@@ -10,10 +10,11 @@
 
 enum { BATCH_STEPS = 512 }; /* at most so many scenes are taken at once */
 
-/* One lane of one device: a queue, and what runs of it. Its thread serves it, or for a moment the I/O thread. */
+/* One lane of one device: a queue of sessions, and the batch that runs. Batches run on the runner's thread, or on the
+ * I/O thread (scheduler_run_inline), one at a time. */
 typedef struct runner {
     scheduler *scheduler; /* [fixed] */
-    uint32_t index;       /* [fixed] among the scheduler's, and of its turn in each session */
+    uint32_t index;       /* [fixed] among the scheduler's runners; also of its queue in each session */
     size_t device;        /* [fixed] */
     schedule_lane lane;   /* [fixed] */
     double batch_s;       /* [fixed] processor time after which a batch is full */
@@ -23,19 +24,19 @@ typedef struct runner {
     /* Guarded by the scheduler's lock: */
     pthread_cond_t wake;   /* its thread: something is ready, or the end */
     uint64_t asleep_until; /* when its thread will look by itself; UINT64_MAX: never; 0: it is awake or was woken */
-    bool busy;             /* somebody runs a batch of it */
-    session *first_turn, *last_turn;
-    uint64_t since_ns; /* when the steps that wait for others began to; 0: they need not */
-    double queued_s;   /* processor time of what was queued since a batch was last taken */
-    uint32_t depth;    /* commands counted to it that wait or run */
-    double rate;       /* commands per second of running time, smoothed; 0: unknown */
+    bool busy;             /* a thread runs a batch of it */
+    session *first_session, *last_session;
+    uint64_t waiting_since_ns; /* when the steps that wait for a fuller batch began to wait; 0: they do not */
+    double queued_s;           /* processor time of what was queued since a batch was last taken */
+    uint32_t depth;            /* commands counted to it that wait or run */
+    double rate;               /* commands per second of running time, smoothed; 0: unknown */
     uint64_t batches, steps;
     /* In the device's small lane only, for the device: */
     bool ready;
     char ready_reason[256];
     uint64_t probed_ns; /* when readiness was last told */
 
-    /* The batch: of whoever set busy. */
+    /* The batch. Belongs to the thread that set busy. */
     scene *scenes[BATCH_STEPS];
     size_t n_scenes;
     command *first_taken, *last_taken;
@@ -54,7 +55,7 @@ typedef struct warning_log {
 struct scheduler {
     ct_engine *engine;              /* [fixed] */
     const char *backend;            /* [fixed] as requested */
-    uint32_t queue;                 /* [fixed] */
+    uint32_t capacity;              /* [fixed] of the queues together, in commands */
     uint32_t max_in_flight;         /* [fixed] */
     uint64_t scratch_bytes;         /* [fixed] the engine's limit, 0: none */
     uint64_t window_ns;             /* [fixed] that small steps wait for others to come */
@@ -62,7 +63,7 @@ struct scheduler {
     void *context;                  /* [fixed] */
     registry *registry;             /* [fixed] */
     metrics *metrics;               /* [fixed] */
-    session *nobody;                /* [fixed] stands for what comes without a session */
+    session *anonymous_session;     /* [fixed] of commands that come without a session */
     warning_log warning_log;        /* any thread */
 
     pthread_mutex_t lock; /* guards all that follows */
@@ -78,23 +79,23 @@ struct scheduler {
     runner runners[];   /* a device's stand together, in the order of schedule_lane */
 };
 
-/* turns.c; with the lock held */
+/* runner_queue.c; with the lock held */
 /* The scene has commands and runs nothing: it is put into the queue that suits them, whose runner is returned. */
 runner *scheduler_make_ready(scheduler *scheduler, scene *scene);
-/* Fills the runner's batch; it may come out empty. */
-void scheduler_take(runner *runner);
-/* Everything in the queue is so little that the I/O thread may do it. */
-bool scheduler_is_little(const runner *runner);
-/* Notes what a command tells of the cost of the scene's steps. */
+/* Fills the runner's batch from its queue. It may stay empty. */
+void scheduler_fill_batch(runner *runner);
+/* Whether all that is queued is short enough for the I/O thread. */
+bool scheduler_may_run_inline(const runner *runner);
+/* Updates the expected cost of the scene's steps after a command. */
 void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *command);
-/* Takes all that waits out of all queues; the commands in a list. */
+/* Removes all waiting commands from all queues, and returns them as a list. */
 command *scheduler_empty_queues(scheduler *scheduler);
 
 /* worker.c */
 void *scheduler_worker(void *runner);
-void scheduler_wake(runner *runner);                /* with the lock held: if something is ready and nobody runs it */
-bool scheduler_is_idle(const scheduler *scheduler); /* with the lock held: nobody runs anything */
-void command_let_go(command *command);              /* drops what an admitted command held */
+void scheduler_wake(runner *runner);                /* with the lock held: if a batch is due and none runs */
+bool scheduler_is_idle(const scheduler *scheduler); /* with the lock held: no batch runs */
+void command_release_objects(command *command);     /* its references to scene, session and answer */
 /* schedule.c; with the lock held: an admitted command no longer counts anywhere */
 void scheduler_uncount(scheduler *scheduler, command *command);
 

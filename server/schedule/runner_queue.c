@@ -1,24 +1,25 @@
-/* turns.c - what runs next: what a command will cost, in which lane that belongs, and whose turn it is there. For the
- * scheduler; all with its lock held. */
+/* runner_queue.c - the runners' queues: what a command is expected to cost, in which lane it belongs, and which scenes
+ * the next batch takes. For the scheduler; all with its lock held. */
 #include <inttypes.h>
 
 #include "server/clock.h"
 #include "server/schedule/internal.h"
 
 enum {
-    CONTROLS_AT_ONCE = 16, /* commands before a step that one scene gets done in one batch */
-    HELP_SCENES = 4,
+    CONTROLS_AT_ONCE = 16, /* commands before a step that one batch runs of one scene */
+    INLINE_SCENES = 4,
 };
 
 /* A step of more processor time than this is large. */
 #define SMALL_SECONDS 4e-3
-/* More than this the I/O thread does not do itself: it could not receive meanwhile. Two small boxes waited 4 us when it
- * ran them, 20 to 50 us when the worker had to be woken (two cores, busy). */
-#define HELP_SECONDS 300e-6
+/* Batches of more processor time are not run on the I/O thread, which cannot receive meanwhile. A step of two boxes
+ * waited 4 us when the I/O thread ran it, 20 to 50 us when the worker was woken (two cores, busy). */
+#define INLINE_SECONDS 300e-6
 
 /* ---- cost: processor time ---- */
 
-/* At most, roughly, in a pair of bodies: no window is larger than the smaller body. 0 for a method without samples. */
+/* Rough upper bound for one pair of bodies: no window is larger than the smaller body. 0 for a method without samples.
+ */
 static double rays_of(const scene *scene) {
     const ct_scene_settings *settings = &scene->record.running;
     if (settings->pixel_size > 0) {
@@ -29,17 +30,17 @@ static double rays_of(const scene *scene) {
     return (double)n[0] * n[1] + (double)n[1] * n[2] + (double)n[2] * n[0];
 }
 
-/* On the high side. */
-static double guess(const scene *scene, double speed) {
+/* An overestimate. */
+static double estimate_by_size(const scene *scene, double speed) {
     double pairs = scene->n_uses > 2 ? (double)scene->n_uses - 1 : 1;
     return 30e-6 + (100e-9 * (double)scene->triangles + 5e-9 * rays_of(scene) * pairs) / speed;
 }
 
-/* A scene that was not stepped since its bodies or settings changed is thought slow, so that no huge step slips in
- * among the small ones; one that was is never thought much faster than its size suggests, as its bodies may come close
- * in the next step. */
+/* Overestimated while the scene has not been stepped since its bodies or settings changed, so that no huge step runs
+ * among small ones. Afterwards it is what was measured, but not much less than the scene's size suggests, as its bodies
+ * may come close in the next step. */
 static double cost_of_step(const scene *scene, double speed) {
-    if (!(scene->cost_s > 0)) return guess(scene, speed);
+    if (!(scene->cost_s > 0)) return estimate_by_size(scene, speed);
     double least = (10e-9 * (double)scene->triangles + 1e-9 * rays_of(scene)) / speed;
     return scene->cost_s > least ? scene->cost_s : least;
 }
@@ -48,9 +49,9 @@ static double cost_of_control(const scene *scene, const command *command, double
     if (command->kind == COMMAND_ADD_BODY) return 1e-6 + 5e-9 * (double)command->triangles;
     if (command->kind == COMMAND_CLOSE) return 1e-6 + 5e-9 * (double)scene->triangles;
     if (command->is_repeat) return 1e-6 + 1e-9 * (double)command->answer->bytes; /* to encode it */
-    if (command->kind == COMMAND_SNAPSHOT) { /* a step and a copy; never for the I/O thread */
+    if (command->kind == COMMAND_SNAPSHOT) { /* a step and a copy; INLINE_SECONDS keeps it off the I/O thread */
         double resolution = command->in.snapshot.options.resolution;
-        return HELP_SECONDS + cost_of_step(scene, speed) + 5e-9 * (double)scene->triangles +
+        return INLINE_SECONDS + cost_of_step(scene, speed) + 5e-9 * (double)scene->triangles +
                15e-9 * resolution * resolution / speed;
     }
     return 1e-6;
@@ -66,8 +67,8 @@ typedef struct portion {
     double cost_s;
 } portion;
 
-/* What of the scene runs next: its commands up to and with the first step. But a step behind a change of bodies or
- * settings waits for another turn, as what it costs cannot be told before. */
+/* The scene's commands that run next: up to and including the first step. A step behind a change of bodies or settings
+ * runs in a later batch, as its cost is not known before the change. */
 static portion next_portion(const scene *scene, double speed) {
     portion portion = {0, false, 0};
     bool changed = false;
@@ -83,18 +84,18 @@ static portion next_portion(const scene *scene, double speed) {
     return portion;
 }
 
-/* A step that others kept from its core looks costly too: what counts is what two in a row came to, and no more than
- * the scene can possibly cost. */
-static double believable(const scene *scene, double cost, double speed) {
-    double most = 10 * guess(scene, speed), least = scene->last_cost_s > 0 ? scene->last_cost_s : most;
+/* A preempted step looks expensive. So the smaller of the last two measurements is used, and at most ten times the
+ * estimate by the scene's size. */
+static double clamped_cost(const scene *scene, double cost, double speed) {
+    double most = 10 * estimate_by_size(scene, speed), previous = scene->last_cost_s > 0 ? scene->last_cost_s : most;
     if (cost > most) cost = most;
-    return cost < least ? cost : least;
+    return cost < previous ? cost : previous;
 }
 
 void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *command) {
     double cost = command->kind == COMMAND_STEP && !command->is_repeat ? command->answer->cost_s : 0;
     if (cost > 0) {
-        double now = believable(scene, cost, scheduler->runners[command->runner].speed);
+        double now = clamped_cost(scene, cost, scheduler->runners[command->runner].speed);
         scene->cost_s = now > scene->cost_s ? now : 0.9 * scene->cost_s + 0.1 * now;
         scene->last_cost_s = cost;
     } else if (changes_cost(command)) {
@@ -102,27 +103,27 @@ void scheduler_note_cost(scheduler *scheduler, scene *scene, const command *comm
     }
 }
 
-/* ---- turns ---- */
+/* ---- queues ---- */
 
-static turn *turn_of(const runner *runner, session *session) {
-    return &session->turns[runner->index];
+static runner_queue *queue_of(const runner *runner, session *session) {
+    return &session->runner_queues[runner->index];
 }
 
 static session *session_of(const scheduler *scheduler, const scene *scene) {
-    return scene->owner ? scene->owner : scheduler->nobody;
+    return scene->owner ? scene->owner : scheduler->anonymous_session;
 }
 
-static void append_turn(runner *runner, session *session) {
-    turn *turn = turn_of(runner, session);
-    turn->next = NULL;
-    turn->waiting = true;
-    if (runner->first_turn) {
-        turn_of(runner, runner->last_turn)->next = session;
+static void append_session(runner *runner, session *session) {
+    runner_queue *queue = queue_of(runner, session);
+    queue->next = NULL;
+    queue->is_listed = true;
+    if (runner->first_session) {
+        queue_of(runner, runner->last_session)->next = session;
     } else {
-        runner->first_turn = session;
-        runner->since_ns = clock_ns();
+        runner->first_session = session;
+        runner->waiting_since_ns = clock_ns();
     }
-    runner->last_turn = session;
+    runner->last_session = session;
 }
 
 runner *scheduler_make_ready(scheduler *scheduler, scene *scene) {
@@ -130,33 +131,34 @@ runner *scheduler_make_ready(scheduler *scheduler, scene *scene) {
     portion portion = next_portion(scene, of_device->speed);
     runner *runner = &of_device[portion.cost_s > SMALL_SECONDS ? SCHEDULE_LARGE : SCHEDULE_SMALL];
     session *session = session_of(scheduler, scene);
-    turn *turn = turn_of(runner, session);
+    runner_queue *queue = queue_of(runner, session);
     scene->runner = runner->index;
     scene->next_ready = NULL;
     scene->ready = true;
-    if (turn->first) {
-        turn->last->next_ready = scene;
+    if (queue->first) {
+        queue->last->next_ready = scene;
     } else {
-        turn->first = scene;
+        queue->first = scene;
     }
-    turn->last = scene;
-    if (!turn->waiting) append_turn(runner, session);
+    queue->last = scene;
+    if (!queue->is_listed) append_session(runner, session);
     runner->queued_s += portion.cost_s;
-    if (!portion.has_step || runner->queued_s > runner->batch_s) runner->since_ns = 0; /* it need not wait for more */
+    if (!portion.has_step || runner->queued_s > runner->batch_s)
+        runner->waiting_since_ns = 0; /* run now: nothing to batch it with, or the batch is full */
     return runner;
 }
 
-static void drop_first_turn(runner *runner) {
-    turn *turn = turn_of(runner, runner->first_turn);
-    runner->first_turn = turn->next;
-    if (!runner->first_turn) runner->last_turn = NULL;
-    turn->waiting = false;
+static void drop_first_session(runner *runner) {
+    runner_queue *queue = queue_of(runner, runner->first_session);
+    runner->first_session = queue->next;
+    if (!runner->first_session) runner->last_session = NULL;
+    queue->is_listed = false;
 }
 
-static scene *drop_first_scene(turn *turn) {
-    scene *scene = turn->first;
-    turn->first = scene->next_ready;
-    if (!turn->first) turn->last = NULL;
+static scene *drop_first_scene(runner_queue *queue) {
+    scene *scene = queue->first;
+    queue->first = scene->next_ready;
+    if (!queue->first) queue->last = NULL;
     scene->ready = false;
     return scene;
 }
@@ -176,7 +178,7 @@ static void fail_late(scheduler *scheduler, command *command, uint64_t now) {
     metrics_add(scheduler->metrics, METRICS_DEADLINES, 1);
 }
 
-/* A command that came while its scene ran was counted in that lane, and may run in another. */
+/* A command that came while its scene ran was counted to that runner, and may run on another. */
 static void count_where_it_runs(runner *runner, command *command) {
     struct runner *runners = runner->scheduler->runners;
     runners[command->runner].depth--;
@@ -184,7 +186,7 @@ static void count_where_it_runs(runner *runner, command *command) {
     runners[command->runner].depth++;
 }
 
-/* Moves the scene's next commands to those taken. */
+/* Moves the scene's next n commands into the batch. */
 static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
     scene->running = true;
     runner->scenes[runner->n_scenes++] = scene;
@@ -206,55 +208,56 @@ static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
     }
 }
 
-/* The small lane has a device's threads to itself while the large one rests. */
-static double room_of(const runner *runner) {
+/* Processor time of the next batch. Small batches are shorter while a large one runs beside them on the same threads.
+ */
+static double batch_limit_s(const runner *runner) {
     const scheduler *scheduler = runner->scheduler;
     bool shared =
         runner->lane == SCHEDULE_SMALL && scheduler->runners[runner->device * SCHEDULE_LANES + SCHEDULE_LARGE].busy;
     return shared && SMALL_SECONDS < runner->batch_s ? SMALL_SECONDS : runner->batch_s;
 }
 
-/* Sessions in turn, one scene each time, until the batch is full. What would make it too long is the first of the next
- * one, so that what takes longer than a batch by itself runs alone. */
-void scheduler_take(runner *runner) {
+/* Round robin over the sessions, one scene each time, until the batch is full. A scene that would make it too long is
+ * the first of the next batch, so a step longer than a batch runs alone. */
+void scheduler_fill_batch(runner *runner) {
     scheduler *scheduler = runner->scheduler;
-    double cost = 0, room = room_of(runner);
+    double cost = 0, limit = batch_limit_s(runner);
     uint64_t now = clock_ns();
     runner->n_scenes = 0;
     runner->queued_s = 0;
     runner->first_taken = runner->last_taken = NULL;
-    while (runner->n_scenes < BATCH_STEPS && runner->first_turn) {
-        session *session = runner->first_turn;
-        turn *turn = turn_of(runner, session);
-        scene *scene = turn->first;
+    while (runner->n_scenes < BATCH_STEPS && runner->first_session) {
+        session *session = runner->first_session;
+        runner_queue *queue = queue_of(runner, session);
+        scene *scene = queue->first;
         portion portion = next_portion(scene, runner->speed);
         if (runner->lane == SCHEDULE_SMALL && portion.cost_s > SMALL_SECONDS) {
-            /* A large step came behind what it was put here for. */
-            drop_first_scene(turn);
+            /* It was queued here for small commands, and a large step came behind them. */
+            drop_first_scene(queue);
             scheduler_wake(scheduler_make_ready(scheduler, scene));
-        } else if (runner->n_scenes > 0 && cost + portion.cost_s > room) {
+        } else if (runner->n_scenes > 0 && cost + portion.cost_s > limit) {
             break;
         } else {
-            drop_first_scene(turn);
+            drop_first_scene(queue);
             take_scene(runner, scene, portion.n, now);
             cost += portion.cost_s;
         }
-        drop_first_turn(runner);
-        if (turn->first) append_turn(runner, session);
+        drop_first_session(runner);
+        if (queue->first) append_session(runner, session);
     }
-    if (runner->first_turn) runner->since_ns = 0; /* it has waited */
+    if (runner->first_session) runner->waiting_since_ns = 0; /* what is left has waited */
 }
 
-bool scheduler_is_little(const runner *runner) {
+bool scheduler_may_run_inline(const runner *runner) {
     double cost = 0;
     int n = 0;
-    for (session *session = runner->first_turn; session; session = turn_of(runner, session)->next) {
-        for (const scene *scene = turn_of(runner, session)->first; scene; scene = scene->next_ready) {
-            if (++n > HELP_SCENES || scene->first->kind == COMMAND_ADD_BODY || scene->first->kind == COMMAND_CLOSE) {
+    for (session *session = runner->first_session; session; session = queue_of(runner, session)->next) {
+        for (const scene *scene = queue_of(runner, session)->first; scene; scene = scene->next_ready) {
+            if (++n > INLINE_SCENES || scene->first->kind == COMMAND_ADD_BODY || scene->first->kind == COMMAND_CLOSE) {
                 return false;
             }
             cost += next_portion(scene, runner->speed).cost_s;
-            if (cost > HELP_SECONDS) return false;
+            if (cost > INLINE_SECONDS) return false;
         }
     }
     return true;
@@ -264,15 +267,15 @@ command *scheduler_empty_queues(scheduler *scheduler) {
     command *first = NULL, **last = &first;
     for (uint32_t i = 0; i < scheduler->n_runners; i++) {
         runner *runner = &scheduler->runners[i];
-        while (runner->first_turn) {
-            turn *turn = turn_of(runner, runner->first_turn);
-            while (turn->first) {
-                scene *scene = drop_first_scene(turn);
+        while (runner->first_session) {
+            runner_queue *queue = queue_of(runner, runner->first_session);
+            while (queue->first) {
+                scene *scene = drop_first_scene(queue);
                 *last = scene->first;
                 last = &scene->last->next;
                 scene->first = scene->last = NULL;
             }
-            drop_first_turn(runner);
+            drop_first_session(runner);
         }
     }
     return first;

@@ -1,4 +1,4 @@
-/* schedule.c - the scheduler's door: what is admitted, refused, or answered at once. */
+/* schedule.c - which commands are admitted, refused, or answered at once; start, drain and stop. */
 #include "server/schedule/schedule.h"
 
 #include <assert.h>
@@ -14,13 +14,13 @@
 #include "server/log.h"
 #include "server/schedule/internal.h"
 
-/* After the end of a drain, for the batches that run. */
+/* That running batches get after the end of a drain. */
 #define LAST_BATCH_MS UINT64_C(1000)
 /* A year: the threads must have ended before what they use is freed. */
 #define FOREVER_MS UINT64_C(31536000000)
 /* Wall time that a batch is meant to end in, where it holds more than one step. */
 #define BATCH_SECONDS 4e-3
-/* What a device with memory of its own does in the time of one core, roughly: only guesses of costs hang on it. */
+/* Rough speed of a device with memory of its own, in cores. Used only to estimate costs. */
 #define ACCELERATOR 50.0
 
 /* ---- start ---- */
@@ -76,7 +76,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     }
     scheduler->engine = options->engine;
     scheduler->backend = options->backend;
-    scheduler->queue = options->queue;
+    scheduler->capacity = options->queue;
     scheduler->max_in_flight = options->max_in_flight;
     scheduler->scratch_bytes = options->scratch_bytes;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
@@ -89,9 +89,9 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     init_condition(&scheduler->idle);
     for (uint32_t i = 0; i < n_runners; i++) init_runner(scheduler, i);
     registry_set_runners(registry, n_runners);
-    scheduler->nobody = session_new(registry);
+    scheduler->anonymous_session = session_new(registry);
     uint32_t started = 0;
-    while (scheduler->nobody && started < n_runners &&
+    while (scheduler->anonymous_session && started < n_runners &&
            pthread_create(&scheduler->runners[started].thread, NULL, scheduler_worker, &scheduler->runners[started]) ==
                0) {
         started++;
@@ -100,7 +100,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "",
                 "worker thread %" PRIu32 " of %" PRIu32 " cannot be started", started + 1, n_runners);
     dismantle(scheduler, started);
-    session_release(&scheduler->nobody);
+    session_release(&scheduler->anonymous_session);
     free(scheduler);
     return NULL;
 }
@@ -108,10 +108,10 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
 static void refuse_command(command *command, const server_error *error) {
     struct command *follower = command->follower, *asker = follower ? follower : command;
     asker->error = *error;
-    command_let_go(command);
+    command_release_objects(command);
     command->done(command);
     if (!follower) return;
-    command_let_go(follower);
+    command_release_objects(follower);
     follower->done(follower);
 }
 
@@ -147,7 +147,7 @@ static struct timespec time_in(uint64_t ms) {
  * the lock held, draining set. */
 static void refuse_queued(scheduler *scheduler, uint64_t timeout_ms) {
     struct timespec until = time_in(timeout_ms);
-    scheduler->ending = true; /* nobody takes another batch */
+    scheduler->ending = true; /* no runner begins another batch */
     for (int rc = 0; rc == 0 && !scheduler_is_idle(scheduler);)
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     command *first = scheduler_empty_queues(scheduler);
@@ -195,14 +195,14 @@ void scheduler_stop(scheduler **scheduler) {
         }
         free(handles);
     }
-    session_release(&ending->nobody);
+    session_release(&ending->anonymous_session);
     free(ending);
     *scheduler = NULL;
 }
 
 /* ---- admission; with the lock held ---- */
 
-/* When the queue that the scene was in last will have drained, at its measured rate. */
+/* When the scene's last queue will be empty, at its measured rate. */
 static uint32_t retry_hint_ms(const scheduler *scheduler, const scene *scene) {
     const runner *runner = &scheduler->runners[scene->runner];
     if (!(runner->rate > 0)) return 10;
@@ -260,7 +260,8 @@ static bool may_touch(const scheduler *scheduler, command *command) {
     }
     bool owners_only =
         command->kind != COMMAND_CONFIGURE && command->kind != COMMAND_LIST_BODIES && command->kind != COMMAND_SNAPSHOT;
-    if (owners_only && scene->owner && command->asker != scene->owner && command->asker != scheduler->nobody) {
+    if (owners_only && scene->owner && command->asker != scene->owner &&
+        command->asker != scheduler->anonymous_session) {
         return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
                            "the scene belongs to another client (\"%s\"): open a scene of your own",
                            scene->owner->client);
@@ -277,7 +278,7 @@ static command *in_flight_step(const scene *scene, uint64_t number) {
     return NULL;
 }
 
-/* Takes the place of the step, or repeat, of the same number. Always false: it is not to be queued by itself. */
+/* Replaces the step, or repeat, of the same number. Always false: the command is not queued by itself. */
 static bool supersede(command *command, submit_outcome *outcome, struct command **displaced) {
     struct command *first = in_flight_step(command->target, command->in.step.sequence);
     *displaced = first->follower;
@@ -302,7 +303,7 @@ static uint64_t expected_answer_bytes(const scene *scene, const command *command
     return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0) + products;
 }
 
-/* Whether the client can take the answer of a new step. */
+/* Whether the client's unread answers leave room for the answer of a new step. */
 static bool has_answer_room(scheduler *scheduler, command *command) {
     uint64_t room = command->in.step.answer_room;
     command->expected_bytes = expected_answer_bytes(command->target, command);
@@ -359,10 +360,10 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
                        number);
 }
 
-/* Of the queue's last quarter, for sessions that have few commands in it. */
+/* Commands that a session may have when the queue is in its last quarter. */
 static uint32_t fair_share(const scheduler *scheduler) {
-    uint32_t n = scheduler->n_busy_sessions > 2 ? scheduler->n_busy_sessions : 2; /* one may come */
-    return scheduler->queue / n;
+    uint32_t n = scheduler->n_busy_sessions > 2 ? scheduler->n_busy_sessions : 2; /* room for one that may come */
+    return scheduler->capacity / n;
 }
 
 /* Room to count the principal's commands. */
@@ -377,15 +378,15 @@ static bool knows_principal(scheduler *scheduler, command *command) {
     return true;
 }
 
-/* However many sessions a principal has: from half of the queue on it may have its share, of at least two's. */
+/* From a queue half full on, a principal may have its share, however many sessions it has; a share is at most half. */
 static bool has_principals_room(scheduler *scheduler, command *command) {
     uint32_t principal = command->who.principal;
     if (!principal) return true;
     uint32_t depth = scheduler->principal_depth[principal], busy_principals = scheduler->n_busy_principals;
-    uint32_t share = scheduler->queue / (busy_principals > 2 ? busy_principals : 2);
-    if (scheduler->depth < scheduler->queue / 2 || depth < share) return true;
+    uint32_t share = scheduler->capacity / (busy_principals > 2 ? busy_principals : 2);
+    if (scheduler->depth < scheduler->capacity / 2 || depth < share) return true;
     busy(scheduler, command, "%" PRIu32 " commands of %s wait, and the queue holds %" PRIu32 " of %" PRIu32, depth,
-         command->who.name, scheduler->depth, scheduler->queue);
+         command->who.name, scheduler->depth, scheduler->capacity);
     return false;
 }
 
@@ -393,19 +394,19 @@ static bool has_room(scheduler *scheduler, command *command) {
     session *asker = command->asker;
     bool step = command->kind == COMMAND_STEP;
     uint32_t steps = atomic_load(&asker->in_flight), others = atomic_load(&asker->pending) - steps;
-    if (scheduler->depth >= scheduler->queue) {
+    if (scheduler->depth >= scheduler->capacity) {
         busy(scheduler, command, "the queue holds %" PRIu32 " commands, which is its capacity", scheduler->depth);
         return false;
     }
-    /* With principals the shares are theirs: one that opens many sessions is not to make another's share smaller. */
-    bool is_last_quarter = scheduler->depth >= scheduler->queue - scheduler->queue / 4;
+    /* With principals the shares are by principal: opening many sessions must not make another's share smaller. */
+    bool is_last_quarter = scheduler->depth >= scheduler->capacity - scheduler->capacity / 4;
     if (!command->who.principal && is_last_quarter && steps + others >= fair_share(scheduler)) {
         busy(scheduler, command,
              "%" PRIu32 " commands of this client wait, and the queue holds %" PRIu32 " of %" PRIu32, steps + others,
-             scheduler->depth, scheduler->queue);
+             scheduler->depth, scheduler->capacity);
         return false;
     }
-    if (asker != scheduler->nobody && (step ? steps : others) >= scheduler->max_in_flight) {
+    if (asker != scheduler->anonymous_session && (step ? steps : others) >= scheduler->max_in_flight) {
         busy(scheduler, command, "%" PRIu32 " %s of this client are in flight, which is the limit",
              step ? steps : others, step ? "steps" : "commands");
         return false;
@@ -413,8 +414,8 @@ static bool has_room(scheduler *scheduler, command *command) {
     return has_principals_room(scheduler, command);
 }
 
-/* What waits to be done to a scene that is being closed: nobody needs it any more, and others get its places. A scene
- * that is ready stays so, as the CLOSE takes their place. */
+/* The waiting commands of a scene that is being closed: they are dropped, which frees their places in the queue. A
+ * scene that is ready stays so, as the CLOSE follows. */
 static command *take_waiting(scheduler *scheduler, scene *scene) {
     command *first = scene->first;
     scene->first = scene->last = NULL;
@@ -425,7 +426,7 @@ static command *take_waiting(scheduler *scheduler, scene *scene) {
 static submit_outcome admit(scheduler *scheduler, command *command, struct command **displaced,
                             struct command **dropped) {
     scene *scene = command->target;
-    bool numbered = command->kind == COMMAND_STEP && command->asker != scheduler->nobody;
+    bool numbered = command->kind == COMMAND_STEP && command->asker != scheduler->anonymous_session;
     submit_outcome outcome;
     if (!command->internal) {
         if (scheduler->draining) {
@@ -443,7 +444,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     } else if (scene->closing) {
         return SUBMIT_REFUSED;
     }
-    if (!scene->owner && command->asker != scheduler->nobody &&
+    if (!scene->owner && command->asker != scheduler->anonymous_session &&
         (command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_STEP)) {
         scene_adopt(scheduler->registry, scene, command->asker);
     }
@@ -474,7 +475,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     return SUBMIT_QUEUED;
 }
 
-/* ---- the door ---- */
+/* ---- submitting ---- */
 
 static bool is_draining(scheduler *scheduler, command *command) {
     pthread_mutex_lock(&scheduler->lock);
@@ -495,7 +496,7 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;
     if (!has_role(command)) return SUBMIT_REFUSED;
-    if (command->kind == COMMAND_ADD_BODY) { /* whether there is such a mesh is told when it runs */
+    if (command->kind == COMMAND_ADD_BODY) { /* an unknown mesh is an error when the command runs */
         mesh_record mesh;
         server_error unknown = {0};
         if (registry_find_mesh(scheduler->registry, command->in.add_body.mesh, NULL, &mesh, NULL, &unknown)) {
@@ -506,12 +507,12 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     if (command->kind == COMMAND_OPEN) {
         return !is_draining(scheduler, command) && command_open(scheduler, command) ? SUBMIT_DONE : SUBMIT_REFUSED;
     }
-    command->asker = scheduler->nobody;
+    command->asker = scheduler->anonymous_session;
     if (command->session != SESSION_NONE) {
         command->asker = session_acquire(scheduler->registry, command->session, &command->error);
         if (!command->asker) return SUBMIT_REFUSED;
     } else {
-        atomic_fetch_add(&scheduler->nobody->references, 1);
+        atomic_fetch_add(&scheduler->anonymous_session->references, 1);
     }
     command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
     submit_outcome outcome = SUBMIT_REFUSED;
@@ -528,7 +529,7 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
         }
     }
     if (displaced) {
-        command_let_go(displaced);
+        command_release_objects(displaced);
         displaced->done(displaced);
     }
     if (dropped) {
@@ -536,12 +537,12 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
         server_fail(&error, CONTACTD_STALE_HANDLE, "scene", "", "the scene was closed before this ran");
         refuse_commands(dropped, &error);
     }
-    /* A queued command may be done and gone by now: it is not looked at again. */
-    if (outcome != SUBMIT_QUEUED) command_let_go(command);
+    /* A queued command may be done and freed by now: it must not be read again. */
+    if (outcome != SUBMIT_QUEUED) command_release_objects(command);
     return outcome;
 }
 
-void command_let_go(command *command) {
+void command_release_objects(command *command) {
     step_answer_release(&command->answer);
     if (command->target) scene_release(&command->target);
     session_release(&command->asker);
@@ -564,7 +565,7 @@ static void wake_waiter(command *command) {
     pthread_mutex_lock(&waiter->lock);
     waiter->is_done = true;
     pthread_cond_signal(&waiter->done);
-    pthread_mutex_unlock(&waiter->lock); /* after this the waiter may be gone */
+    pthread_mutex_unlock(&waiter->lock); /* after this the waiter may be freed */
 }
 
 bool scheduler_execute(scheduler *scheduler, command *command) {
@@ -611,7 +612,7 @@ bool scheduler_ready(scheduler *scheduler, char *reason, size_t size) {
 void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out) {
     pthread_mutex_lock(&scheduler->lock);
     out->queue_depth = scheduler->depth;
-    out->queue_capacity = scheduler->queue;
+    out->queue_capacity = scheduler->capacity;
     out->draining = scheduler->draining;
     double rate = 0;
     memset(out->lanes, 0, sizeof out->lanes);
@@ -632,7 +633,7 @@ static void free_command(command *command) {
     free(command);
 }
 
-/* Closes a scene whose client is gone, in turn with what else is queued. */
+/* Closes a scene whose client is gone, behind its queued commands. */
 static void close_orphan(scheduler *scheduler, uint64_t handle) {
     command *command = calloc(1, sizeof *command);
     if (!command) {
@@ -653,7 +654,7 @@ void scheduler_reap(scheduler *scheduler) {
         uint64_t *handles;
         size_t n;
         if (registry_scenes_of(scheduler->registry, gone[i], &handles, &n)) {
-            if (n) { /* one that closed its scenes and went leaves nothing worth a line */
+            if (n) { /* a client that closed its scenes before it left is not logged */
                 log_info("schedule", "client \"%s\" was silent for its lease of %" PRIu32 " ms: %zu scenes closed",
                          gone[i]->client, gone[i]->lease_ms, n);
             }

@@ -1,15 +1,15 @@
-/* schedule.h - the queue before the engine: commands on scenes go in here and are answered from here.
+/* schedule.h - the queue of commands on scenes: admits them, runs them on the engine and answers them.
  *
  * Commands of one scene run in the order in which they were submitted; scenes are independent. What is ready runs as
- * one batch of the engine: at most one step of each scene, the sessions in turn. Nothing waits for a batch to fill,
- * unless batch_window_us says so.
+ * one batch of the engine: at most one step of each scene, sessions round robin. Nothing waits for a batch to fill,
+ * unless batch_window_us asks for it.
  *
  * Lanes. Each device has two runners, each with a queue of its own and one batch at a time: small steps, and large ones
- * (4 ms of processor time and more). Both run side by side, so a small step waits for other small ones, at most one
- * batch of them, and not for a large one. Steps are told apart by what the scene's last ones took, or where it is new
- * or was changed by what is in it; so a scene whose steps take much longer all of a sudden passes for small twice at
- * most, and on the CPU one of 400,000 triangles never. A scene belongs to one runner while its commands run. Batches
- * end at an estimated cost (BATCH_SECONDS in schedule.c), so what takes longer by itself runs alone.
+ * (4 ms of processor time and more). Both run side by side, so a small step waits for at most one batch of other small
+ * ones, and never for a large one. A step's size is judged by what the scene's last ones took, or, where the scene is
+ * new or was changed, by what is in it. So a scene whose steps suddenly take much longer counts as small twice at most,
+ * and on the CPU one of 400,000 triangles never. A scene belongs to one runner while its commands run. Batches end at
+ * an estimated cost (BATCH_SECONDS in schedule.c), so a step that takes longer runs alone.
  *
  * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it, and
  * where there are none the last quarter for such sessions, so that nobody fills it alone; and each session's
@@ -17,23 +17,24 @@
  * deadline that has not begun by then is answered DEADLINE_EXCEEDED.
  *
  * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
- *   - A step that is admitted uses its number up, whatever comes of it: NaN positions, a passed deadline and a
+ *   - A step that is admitted uses its number up, whatever its outcome: NaN positions, a passed deadline and a
  *     device error are answers too, and a repeat gets the same answer. The steps behind it run; a failed step has
  *     changed nothing.
- *   - A step refused at the door (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
+ *   - A step that is not admitted (BUSY, SHUTTING_DOWN, CONFLICT, FORBIDDEN, NOT_FOUND, a message that cannot be
  *     decoded) uses no number: send it again with the same one. The steps pipelined behind one refused as BUSY are
  *     refused as BUSY too.
  *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. It waits in
- *     the scene's queue like a step, as to encode a large answer takes long, but is never BUSY: clients take that for a
- *     number that was not used. A second repeat takes the place of the first. Kept are each scene's newest
- * answer and the newest max_in_flight answers of the session; an older number is a CONFLICT. Kept answers share the
- * memory limit of scenes, and a session's may take a quarter of it; where there is no room the oldest go first.
- *   - A repeat of a number in flight takes the first request's place: one answer, to the newest requester. The older
+ *     the scene's queue like a step, as encoding a large answer takes long. It is never BUSY, which to clients means
+ * that the number was not used. A second repeat replaces the first. Kept are each scene's newest answer and the newest
+ * max_in_flight answers of the session; an older number is a CONFLICT. Kept answers share the memory limit of scenes,
+ * and a session's may take a quarter of it; where there is no room the oldest go first.
+ *   - A repeat of a number in flight replaces the first request: one answer, to the newest requester. The older
  *     command ends with `superseded` set and must not be answered.
  *   - Any other number is a CONFLICT that names the expected one.
  *
  * A scene opened over HTTP has no owner until a session adds a body or steps it. Only the owner may add or remove
- * bodies, step and close; everyone may configure and look (an operator's tools do); HTTP (SESSION_NONE) may do all.
+ * bodies, step and close; every session may configure and look (as an operator's tools do); HTTP (SESSION_NONE) may do
+ * all.
  *
  * On top of that, a command's identity must have the right (guard/identity.h): a simulator touches its principal's own
  * scenes and meshes alone, an operator configures, looks and takes pictures, but neither opens nor steps nor closes.
@@ -77,11 +78,11 @@ void scheduler_stop(scheduler **scheduler);
 
 /* ---- answers ---- */
 
-/* What came of a step: immutable and counted, because the scene keeps it for repeats while it is being sent. */
+/* A step's outcome: immutable and reference-counted, as the scene keeps it for repeats while it is being sent. */
 typedef struct step_answer step_answer;
 
-const ct_result *step_answer_result(const step_answer *answer);   /* NULL: it failed */
-const server_error *step_answer_error(const step_answer *answer); /* NULL: it did not */
+const ct_result *step_answer_result(const step_answer *answer);   /* NULL: the step failed */
+const server_error *step_answer_error(const step_answer *answer); /* NULL: the step succeeded */
 uint64_t step_answer_bytes(const step_answer *answer);            /* of memory */
 double step_answer_queue_seconds(const step_answer *answer);
 step_answer *step_answer_retain(step_answer *answer);
@@ -89,9 +90,9 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 
 /* ---- commands ---- */
 
-/* Settings. What has_* does not tell keeps its value, with two exceptions. A patch that names a resolution or a pixel
- * size, but no method, makes the method LDI. A patch that names a method other than LDI drops the resolution and the
- * pixel size of before: EXACT refuses them, and AUTO would take them for a wish for LDI. */
+/* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
+ * pixel size, but no method, makes the method LDI. A patch that names a method other than LDI drops the resolution and
+ * the pixel size of before: EXACT refuses them, and with them AUTO would choose LDI. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     ct_method method;
@@ -127,7 +128,7 @@ typedef struct command command;
 struct command { /* zero it, fill the first part and the kind's `in`; it and what it points at must live until it is
                     done */
     command_kind kind;
-    uint64_t session;     /* who asks, or SESSION_NONE */
+    uint64_t session;     /* that sent it, or SESSION_NONE */
     identity who;         /* on whose behalf */
     uint64_t scene;       /* but for OPEN */
     uint64_t received_ns; /* of clock_ns(), when its message came; 0: when it is submitted */
@@ -162,7 +163,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         } step;
         struct {
             ct_snapshot_options options;
-        } snapshot; /* taken, not drawn: that is slow, and needs neither the scene nor the runner (server/picture.h) */
+        } snapshot; /* taken, not drawn: drawing is slow, and needs neither the scene nor the runner (server/picture.h)
+                     */
     } in;
     void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */
     void *context;                  /* the caller's */
@@ -182,19 +184,19 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             bool cached;
         } step;
     } out;
-    bool superseded;         /* a repeat took its place: do not answer */
+    bool superseded;         /* a repeat replaced it: do not answer */
     uint64_t expected_bytes; /* STEP that was queued: of its answer, by its scene's last one or its scene's size */
 
     /* The scheduler's own. */
     command *next;
     struct scene *target;
     struct session *asker;
-    command *follower;   /* a repeat that takes its place */
-    step_answer *answer; /* made at the door, so that nothing can fail to be answered later */
+    command *follower;   /* a repeat that replaces it */
+    step_answer *answer; /* allocated on admission, so that answering cannot fail later */
     uint64_t submitted_ns;
     uint64_t triangles; /* of the mesh, ADD_BODY */
-    uint32_t runner;    /* to whose depth it counts */
-    bool internal;      /* from the scheduler itself: no bound applies */
+    uint32_t runner;    /* whose depth counts it */
+    bool internal;      /* from the scheduler itself: no limit applies */
     bool is_repeat;     /* STEP: `answer` is a kept one */
 };
 
@@ -204,13 +206,13 @@ typedef enum submit_outcome {
     SUBMIT_QUEUED,  /* done will be called, or has been */
 } submit_outcome;
 
-/* Hands a command in; never waits. No worker is woken by this: scheduler_kick does that. */
+/* Queues a command without waiting. Wakes no worker: scheduler_kick does. */
 submit_outcome scheduler_submit(scheduler *scheduler, command *command);
 void scheduler_kick(scheduler *scheduler);
 
-/* For the I/O thread when it has nothing left to receive: runs the small steps that are queued itself if they are few
- * and their lane is free, which spares two thread switches; else wakes the worker. */
-void scheduler_help(scheduler *scheduler);
+/* For the I/O thread when it has nothing left to receive: runs the queued small steps on the calling thread if they are
+ * few and no batch of their lane runs, which saves two thread switches; else wakes the worker. */
+void scheduler_run_inline(scheduler *scheduler);
 
 /* For threads that may wait (HTTP): submit, wake, wait. True: it went well; else command->error. */
 bool scheduler_execute(scheduler *scheduler, command *command);

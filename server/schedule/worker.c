@@ -1,5 +1,5 @@
-/* worker.c - runs what was taken as one batch of the engine, and answers. A runner's batches are run by its thread, or
- * by the I/O thread where that is quicker (scheduler_help); runner->busy sees to it that there is one at a time. */
+/* worker.c - runs a batch on the engine and completes its commands. A runner's batches run on its own thread, or on the
+ * I/O thread where that is quicker (scheduler_run_inline); runner->busy allows one at a time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static double count_step(metrics *metrics, const step_answer *answer) {
     return sum;
 }
 
-/* The engine knows what a step needs and has, but not what the server's options are called. */
+/* Appends the server's option to the engine's message, which names only the need and the limit. */
 static void name_limit(const scheduler *scheduler, size_t device, server_error *error) {
     if (error->code != CONTACTD_OUT_OF_MEMORY) return;
     ct_engine_facts facts;
@@ -69,7 +69,7 @@ static void name_limit(const scheduler *scheduler, size_t device, server_error *
              limit, facts.memory_budget ? "--gpu-memory" : "--scratch-memory");
 }
 
-/* Turns what the engine left into the step's answer. */
+/* Makes the step's answer of the engine's result or error. */
 static void take_answer(scheduler *scheduler, command *command, const ct_step *step) {
     step_answer *answer = command->answer;
     if (step) {
@@ -96,7 +96,7 @@ static void run_taken(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     runner->n_steps = 0;
     for (command *command = runner->first_taken; command; command = command->next) {
-        if (command->is_repeat) continue; /* its answer is there */
+        if (command->is_repeat) continue; /* its answer is kept already */
         if (command->error.code != CONTACTD_OK) {
             if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
@@ -118,8 +118,8 @@ static void run_taken(runner *runner) {
     metrics_count_batch(scheduler->metrics, runner->lane == SCHEDULE_LARGE, runner->n_steps);
 }
 
-/* Not ready from now on if the device failed for good. Before anybody is told of an error, so that who then asks for
- * readiness finds none. */
+/* Marks the device as not ready if it failed for good. Runs before any answer with the error goes out, so that a client
+ * that then asks for readiness is told the truth. */
 static void note_loss(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     char reason[sizeof runner->ready_reason];
@@ -128,10 +128,10 @@ static void note_loss(runner *runner) {
     struct runner *small = &scheduler->runners[runner->device * SCHEDULE_LANES + SCHEDULE_SMALL];
     small->ready = false;
     memcpy(small->ready_reason, reason, sizeof reason);
-    bool told = scheduler->lost;
+    bool was_reported = scheduler->lost;
     scheduler->lost = true;
     pthread_mutex_unlock(&scheduler->lock);
-    if (told) return;
+    if (was_reported) return;
     log_error("schedule", "%s", reason);
     if (scheduler->on_lost) scheduler->on_lost(scheduler->context);
 }
@@ -147,14 +147,14 @@ static void end_command(scheduler *scheduler, command *command) {
         asker->out.step.answer = step_answer_retain(command->answer);
         asker->out.step.cached = command->is_repeat;
         asker->error = command->answer->error;
-        if (command->asker != scheduler->nobody && !command->is_repeat) {
+        if (command->asker != scheduler->anonymous_session && !command->is_repeat) {
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
         }
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
             sequence_clear(&scene->sequence, registry_kept_answers(scheduler->registry));
         } else {
-            scene->closing = false; /* its deadline had passed */
+            scene->closing = false; /* its deadline passed: the scene stays */
         }
     }
     scheduler_note_cost(scheduler, scene, command);
@@ -162,23 +162,24 @@ static void end_command(scheduler *scheduler, command *command) {
 }
 
 /* Without the lock. The command may be gone afterwards. */
-static void tell(scheduler *scheduler, command *command) {
+static void complete_command(scheduler *scheduler, command *command) {
     struct command *follower = command->follower;
     if (command->kind == COMMAND_CLOSE && command->error.code == CONTACTD_OK) command_run(scheduler, command);
-    command_let_go(command);
+    command_release_objects(command);
     command->done(command);
     if (follower) {
-        command_let_go(follower);
+        command_release_objects(follower);
         follower->done(follower);
     }
 }
 
-/* When what is queued may run. */
+/* When a batch of what is queued may run. */
 static uint64_t batch_due_ns(const runner *runner) {
     const scheduler *scheduler = runner->scheduler;
-    if (!runner->first_turn) return UINT64_MAX;
-    bool waits = runner->since_ns && scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
-    return waits ? runner->since_ns + scheduler->window_ns : 0;
+    if (!runner->first_session) return UINT64_MAX;
+    bool waits =
+        runner->waiting_since_ns && scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
+    return waits ? runner->waiting_since_ns + scheduler->window_ns : 0;
 }
 
 void scheduler_wake(runner *runner) {
@@ -187,9 +188,9 @@ void scheduler_wake(runner *runner) {
     pthread_cond_signal(&runner->wake);
 }
 
-/* The scenes run on (running is cleared) only after their answers are out, so that these keep their order. With the
- * lock held; lets go of the references taken in run_batch. */
-static void let_scenes_go(runner *runner) {
+/* Clears `running` of the batch's scenes, only after their answers were handed over, so that answers keep their order.
+ * Releases the references taken in run_batch. With the lock held. */
+static void release_scenes(runner *runner) {
     for (size_t i = 0; i < runner->n_scenes; i++) {
         scene *scene = runner->scenes[i];
         scene->running = false;
@@ -212,7 +213,7 @@ bool scheduler_is_idle(const scheduler *scheduler) {
 static void run_batch(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     runner->busy = true;
-    scheduler_take(runner);
+    scheduler_fill_batch(runner);
     pthread_mutex_unlock(&scheduler->lock);
 
     uint64_t begin = clock_ns();
@@ -233,24 +234,24 @@ static void run_batch(runner *runner) {
     if (n) runner->rate = runner->rate > 0 ? 0.9 * runner->rate + 0.1 * rate : rate;
     if (runner->n_steps) runner->batches++;
     runner->steps += runner->n_steps;
-    /* The lists hold references to the scenes through these commands' own, so one more is taken of each. */
+    /* complete_command releases the commands' references to the scenes, which release_scenes still needs. */
     for (size_t i = 0; i < runner->n_scenes; i++) atomic_fetch_add(&runner->scenes[i]->references, 1);
     pthread_mutex_unlock(&scheduler->lock);
 
     for (command *command = runner->first_taken, *next; command; command = next) {
         next = command->next;
-        tell(scheduler, command);
+        complete_command(scheduler, command);
     }
 
     pthread_mutex_lock(&scheduler->lock);
-    let_scenes_go(runner);
+    release_scenes(runner);
     runner->busy = false;
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
 
-/* ---- those that run ---- */
+/* ---- threads ---- */
 
-/* In the place of a batch of the runner's, which is its device's small one. With the lock held. */
+/* Runs a readiness step instead of a batch, on the device's small lane. With the lock held. */
 static void probe(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     char reason[sizeof runner->ready_reason];
@@ -274,7 +275,7 @@ static struct timespec timespec_of(uint64_t ns) {
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 
-/* A device's small lane sees to it, so that a huge step does not keep it from it. */
+/* Only small lanes probe, so that a huge step does not delay it. */
 static uint64_t probe_due_ns(const runner *runner) {
     return runner->lane == SCHEDULE_SMALL ? runner->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000) : UINT64_MAX;
 }
@@ -305,13 +306,13 @@ void *scheduler_worker(void *argument) {
     return NULL;
 }
 
-void scheduler_help(scheduler *scheduler) {
+void scheduler_run_inline(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
     for (uint32_t i = 0; i < scheduler->n_runners && !scheduler->ending; i++) {
         runner *runner = &scheduler->runners[i];
-        if (!runner->first_turn || runner->busy) continue;
+        if (!runner->first_session || runner->busy) continue;
         bool due = batch_due_ns(runner) <= clock_ns();
-        if (due && runner->lane == SCHEDULE_SMALL && scheduler_is_little(runner)) run_batch(runner);
+        if (due && runner->lane == SCHEDULE_SMALL && scheduler_may_run_inline(runner)) run_batch(runner);
         scheduler_wake(runner);
     }
     pthread_mutex_unlock(&scheduler->lock);

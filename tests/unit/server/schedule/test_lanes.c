@@ -149,7 +149,7 @@ static void test_small_steps_pass_a_large_one(void **state) {
     wait_until(&n_done, 4, "four small steps beside a large one");
     for (int i = 4; i < 8; i++) {
         ask(world, &small[i], i % 2 ? one : other, i % 2 ? mine : theirs, 1 + i / 2);
-        scheduler_help(world->scheduler);
+        scheduler_run_inline(world->scheduler);
         wait_until(&n_done, i + 1, "a small step beside a large one");
     }
     assert_int_equal(held.place, 0); /* it is still in the engine */
@@ -180,7 +180,7 @@ static void test_large_steps_wait_for_each_other(void **state) {
     ask(world, &waiting[0], one, scenes[1], 1);
     ask(world, &waiting[1], other, scenes[2], 1);
     scheduler_kick(world->scheduler);
-    scheduler_help(world->scheduler);
+    scheduler_run_inline(world->scheduler);
     asked small;
     ask(world, &small, other, open_boxes(world, other, SMALL), 1);
     scheduler_kick(world->scheduler);
@@ -204,7 +204,7 @@ static void test_change_before_a_step(void **state) {
     uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
     asked before, after, small, configured;
     ask(world, &before, session, scene, 1);
-    scheduler_help(world->scheduler);
+    scheduler_run_inline(world->scheduler);
     wait_until(&n_done, 1, "the first step");
     check_and_forget(&before, 1);
     assert_int_equal(steps_in(world, SCHEDULE_SMALL), 1);
@@ -220,7 +220,7 @@ static void test_change_before_a_step(void **state) {
     scheduler_kick(world->scheduler);
     wait_until(&inside, 1, "the step that became large");
     ask(world, &small, session, open_boxes(world, session, SMALL), 1);
-    scheduler_help(world->scheduler);
+    scheduler_run_inline(world->scheduler);
     wait_until(&small.place, 1, "the small step beside it");
     assert_int_equal(configured.place, 1);
     assert_int_equal(after.place, 0);
@@ -367,7 +367,7 @@ static void test_window(void **state) {
     }
     for (int i = 0; i < 3; i++) {
         ask(world, &steps[i], sessions[i], scenes[i], 1);
-        scheduler_help(world->scheduler);
+        scheduler_run_inline(world->scheduler);
         scheduler_kick(world->scheduler);
     }
     usleep(20 * NAP_US);

@@ -131,7 +131,7 @@ static void test_steps_and_numbers(void **state) {
     assert_non_null(strstr(odd.error.message, "expected 6, got 8"));
     for (int i = 0; i < IN_FLIGHT; i++) {
         assert_int_equal(step(world, &odd, session, scene, 6 + i), SUBMIT_QUEUED);
-        scheduler_help(world->scheduler);
+        scheduler_run_inline(world->scheduler);
         wait_for(world, i + 1);
         step_answer_release(&odd.out.step.answer);
     }
@@ -180,7 +180,7 @@ static void test_repeat_in_flight_takes_over(void **state) {
     assert_int_equal(step(world, &third, session, scene, 1), SUBMIT_QUEUED);
     assert_int_equal(n_done, 1); /* the second is out at once: the third took its place */
     assert_true(second.superseded);
-    scheduler_help(world->scheduler);
+    scheduler_run_inline(world->scheduler);
     wait_for(world, 3);
     assert_true(first.superseded);
     assert_null(first.out.step.answer);
@@ -479,7 +479,7 @@ static void test_deadline_before_submission(void **state) {
     forget(&late, 1);
 }
 
-/* Everyone may look, in turn with what else is asked of the scene; but the I/O thread does not do it. */
+/* Every session may take a snapshot, in the order of the scene's commands; but the I/O thread does not run it. */
 static void test_snapshots(void **state) {
     world *world = *state;
     uint64_t mine = open_session(world), scene = open_scene(world, mine, 8);
@@ -492,7 +492,7 @@ static void test_snapshots(void **state) {
     second.in.snapshot.options.contact[0] = moved;
     second.in.snapshot.options.contact[1] = 999;
     assert_int_equal(scheduler_submit(world->scheduler, &first), SUBMIT_QUEUED);
-    scheduler_help(world->scheduler);
+    scheduler_run_inline(world->scheduler);
     wait_for(world, 1);
     assert_false(pthread_equal(done_by, pthread_self()));
     assert_ptr_equal(done[0], &first);
@@ -720,7 +720,7 @@ static void test_many_threads(void **state) {
     world *world = *state;
     for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, execute, world);
     for (int i = 0; i < 300; i++) {
-        scheduler_help(world->scheduler);
+        scheduler_run_inline(world->scheduler);
         scene_record *records;
         size_t n;
         assert_true(registry_list_scenes(world->registry, &records, &n, NULL));
