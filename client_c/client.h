@@ -92,7 +92,7 @@ typedef struct ctc_step {
     size_t n_large, cap_large;
     uint64_t submitted_ns, sent_ns, retry_ns, answered_ns; /* retry_ns: not to be sent before */
     uint64_t breaks;                                       /* of the connection, when it was sent */
-    bool abandoned;                                        /* nobody waits for it, but it may still change the state */
+    bool abandoned;                                        /* no call waits for it, but it may still change the state */
     contactd_error error;                                  /* its answer, or why it was refused last */
     /* The answer: */
     ctc_received *received;
@@ -190,8 +190,8 @@ void ctc_link_close(contactd_client *client);
 /* Sends m with the session's numbers and a new request number, waiting for a connection until the deadline, but not at
  * all where `wait` is false: then BUSY means that nothing was sent. */
 contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step, bool wait);
-/* Waits for one message until until_ns at most (a little: the link is looked after) and gives it to whom it concerns:
- * a step in flight, or, if its request is `request`, the caller, who finds it in client->message. */
+/* Waits for one message until until_ns at most, or 20 ms, after which it reads the socket monitor. A step's answer goes
+ * to the step; the answer to `request` is left in client->message. */
 typedef enum ctc_event { CTC_NOTHING, CTC_ANSWER, CTC_OTHER } ctc_event;
 ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns);
 /* Sends a request and waits for its answer of the type expected, which is then in client->message. CTC_AGAIN: the

@@ -94,8 +94,7 @@ static const struct verb {
 enum { VERBS = sizeof verbs / sizeof *verbs, EVERY_COMMAND = OPT_VERSION + 1 };
 static_assert((int)OPT_COUNT <= 64, "verb.allowed has a bit per option");
 
-/* ---- help
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- help ---- */
 
 static void print_options(FILE *to, uint64_t which) {
     for (int o = 0; o < OPT_COUNT; o++) {
@@ -127,8 +126,7 @@ static void usage(FILE *to, const char *noun) {
     fputs("\nexit codes: 0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error\n", to);
 }
 
-/* ---- the line
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the line ---- */
 
 static int find_option(const char *arg, size_t length) {
     if (length == 2 && strncmp(arg, "-o", 2) == 0) return OPT_OUTPUT;

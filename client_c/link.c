@@ -9,7 +9,7 @@
 #define HANDSHAKE_FAILED                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 
-enum { SLICE_MS = 20 }; /* how often the link is looked after while nothing comes */
+enum { SLICE_MS = 20 }; /* how often the socket monitor is read while no message comes */
 
 static void set_int(void *socket, int option, int value) {
     zmq_setsockopt(socket, option, &value, sizeof value);
@@ -88,7 +88,8 @@ static contactd_code fail_unauthenticated(contactd_client *client) {
                     "%s refuses the connection: %s", client->address, why);
 }
 
-static void look_after(contactd_client *client) {
+/* Reads the socket monitor's events: connections made, lost, refused. */
+static void drain_monitor(contactd_client *client) {
     for (;;) {
         zmq_msg_t event, address;
         zmq_msg_init(&event);
@@ -138,8 +139,7 @@ contactd_code ctc_timed_out(contactd_client *client, const char *object, const c
                     waiting_for, client->address, client->timeout_ms);
 }
 
-/* ---- sending
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static void hello_sent(void *data, void *hint) { /* on the ZeroMQ thread */
     contactd_client *client = hint;
@@ -147,7 +147,7 @@ static void hello_sent(void *data, void *hint) { /* on the ZeroMQ thread */
     free(data);
 }
 
-/* A frame that is let go by whoever has sent it. */
+/* A frame that the ZeroMQ thread frees, which registers that thread. */
 static bool make_hello(contactd_client *client, zmq_msg_t *to, const wire_frame *from) {
     void *data = malloc(from->size);
     if (!data) return false;
@@ -201,7 +201,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
             return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "sending failed: %s", zmq_strerror(why));
         if (!wait) return CONTACTD_BUSY;
         uint64_t now = ctc_now();
-        look_after(client);
+        drain_monitor(client);
         if (client->unauthenticated) return fail_unauthenticated(client);
         if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
         uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
@@ -211,8 +211,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
     return CONTACTD_OK;
 }
 
-/* ---- receiving
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 /* One whole message into client->incoming, decoded into client->message. False: nothing came, or nothing of use. */
 static bool receive(contactd_client *client, int flags) {
@@ -239,7 +238,7 @@ static bool receive(contactd_client *client, int flags) {
     if (wire_decode(frames, r->n, client->scratch, &client->message, &fault)) return true;
     client->strangers++;
     if (fault.request == 0) return false;
-    /* Someone waits for this: let him know at once what was wrong with it. */
+    /* A request waits for this answer: end it at once with an error. */
     client->message = (wire_message){.request = fault.request, .type = WIRE_ERROR};
     client->message.u.error = (wire_error){.code = CONTACTD_INTERNAL,
                                            .object = "server",
@@ -248,7 +247,7 @@ static bool receive(contactd_client *client, int flags) {
     return true;
 }
 
-/* Waits awake for a message, as long as this wait may spin. False: it did not come. */
+/* Busy-polls for a message while this wait may spin. False: none came. */
 static bool spin(contactd_client *client, uint64_t now, uint64_t until_ns) {
     if (!client->waiting_ns) {
         client->waiting_ns = now;
@@ -280,18 +279,17 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
         client->waiting_ns = 0;
     }
     if (!got) {
-        look_after(client);
+        drain_monitor(client);
         return CTC_NOTHING;
     }
-    if (!client->connected) look_after(client);
+    if (!client->connected) drain_monitor(client);
     if (request && client->message.request == request) return CTC_ANSWER;
     ctc_step *step = ctc_step_of_request(client, client->message.request);
     if (step) ctc_step_answered(client, step);
     return CTC_OTHER;
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to) {
     *to = (contactd_error){.code = from->code, .retry = from->retry, .retry_after_ms = from->retry_after_ms};
@@ -305,7 +303,7 @@ static bool repeatable(wire_type type) {
     return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY;
 }
 
-/* What an earlier, unanswered sending of the same request may have done already counts as done. */
+/* The object is gone: an earlier, unanswered sending of the same request removed it, so the request succeeded. */
 static bool done_before(wire_type type, contactd_code code) {
     return (type == WIRE_CLOSE_SCENE || type == WIRE_REMOVE_BODY || type == WIRE_REMOVE_MESH) &&
            (code == CONTACTD_NOT_FOUND || code == CONTACTD_STALE_HANDLE);
@@ -326,7 +324,7 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
             contactd_code code = ctc_recover(client);
             return code == CONTACTD_OK ? CTC_AGAIN : code;
         }
-        look_after(client);
+        drain_monitor(client);
         uint64_t breaks = client->breaks;
         contactd_code code = ctc_send(client, m, NULL, true);
         if (code != CONTACTD_OK) return code;
@@ -367,8 +365,7 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
     }
 }
 
-/* ---- the session
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the session ---- */
 
 /* The strings of a Welcome outlive the message. */
 static bool keep_welcome(contactd_client *client) {

@@ -53,8 +53,7 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
     memcpy(to->hi, from->hi, sizeof to->hi);
 }
 
-/* ---- registering
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- registering ---- */
 
 contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source) {
     char object[CTC_OBJECT];
@@ -190,8 +189,7 @@ contactd_code contactd_register_mesh_file(contactd_client *client, const char *p
     return code;
 }
 
-/* ---- looking and removing
- * ----------------------------------------------------------------------------------------------- */
+/* ---- looking and removing ---- */
 
 static contactd_code get_mesh(contactd_client *client, contactd_mesh handle, bool with_geometry) {
     ctc_mesh *mesh = ctc_find_mesh(client, handle);

@@ -20,8 +20,7 @@ contactd_update contactd_deform(contactd_body body, const float *positions, size
     return (contactd_update){.body = body, .kind = CONTACTD_POSITIONS, .positions = positions, .count = n_vertices};
 }
 
-/* ---- checking
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- checking ---- */
 
 typedef unsigned long long ull;
 
@@ -91,8 +90,7 @@ static contactd_code check(contactd_client *client, ctc_scene *scene, const cont
     return indexed ? check_indexed(client, u, body, object) : CONTACTD_OK;
 }
 
-/* ---- copying
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- copying ---- */
 
 enum { LARGE = 1024 }; /* bytes from which an array is worth a message of its own, which sending then shares */
 
@@ -225,8 +223,7 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
     return CONTACTD_OK;
 }
 
-/* ---- keeping
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- keeping ---- */
 
 static void keep_vertices(ctc_body *body, const contactd_update *u, uint64_t from, uint64_t first, uint64_t n) {
     float *to = body->positions + 3 * first;

@@ -53,8 +53,7 @@ void ctc_scene_free(ctc_scene **scene) {
     *scene = NULL;
 }
 
-/* ---- settings
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 void contactd_settings_init(contactd_settings *settings) {
     if (!settings) return;
@@ -132,8 +131,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
     if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
 }
 
-/* ---- scenes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- scenes ---- */
 
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings) {
     char object[CTC_OBJECT];
@@ -273,8 +271,7 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
     return code;
 }
 
-/* ---- bodies
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 void contactd_body_options_init(contactd_body_options *options) {
     if (!options) return;

@@ -15,8 +15,7 @@ void contactd_step_options_init(contactd_step_options *options) {
     *options = (contactd_step_options){.cookie = STEP_COOKIE, .want = CONTACTD_WANT_ALL};
 }
 
-/* ---- records
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 void ctc_step_clear(contactd_client *client, ctc_step *step) {
     (void)client;
@@ -111,8 +110,7 @@ void ctc_drop_steps(contactd_client *client, uint32_t scene) {
     }
 }
 
-/* ---- answers
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void end_step(contactd_client *client, ctc_step *step) {
     step->state = STEP_ANSWERED;
@@ -185,8 +183,7 @@ void ctc_step_answered(contactd_client *client, ctc_step *step) {
     end_step(client, step);
 }
 
-/* ---- sending
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_step *step) {
     if (step->n_updates &&
@@ -301,8 +298,8 @@ contactd_code ctc_serve_steps(contactd_client *client) {
     return CONTACTD_OK;
 }
 
-/* One turn of waiting; the earliest retry is not slept through. */
-static contactd_code turn(contactd_client *client, const ctc_step *waiting) {
+/* Sends what may be sent and waits for one message, at most until the earliest retry is due. */
+static contactd_code wait_once(contactd_client *client, const ctc_step *waiting) {
     contactd_code code = ctc_serve_steps(client);
     if (code != CONTACTD_OK || (waiting && !in_flight(waiting))) return code;
     uint64_t until = client->deadline_ns, now = ctc_now();
@@ -328,13 +325,12 @@ contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below) {
         for (size_t i = 0; i < client->n_steps; i++)
             n += in_flight(client->steps[i]) && (!scene || client->steps[i]->scene == scene);
         if (n < below) return CONTACTD_OK;
-        contactd_code code = turn(client, NULL);
+        contactd_code code = wait_once(client, NULL);
         if (code != CONTACTD_OK) return code;
     }
 }
 
-/* ---- the calls
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 /* The step, in flight; or NULL, and the client's error says why. */
 static ctc_step *submit(contactd_client *client, contactd_scene handle, const contactd_update *updates, size_t n,
@@ -390,7 +386,7 @@ static contactd_code wait_for(contactd_client *client, ctc_step *step, const con
     if (client->current) put_spare(client, client->current);
     client->current = NULL;
     while (in_flight(step)) {
-        contactd_code code = turn(client, step);
+        contactd_code code = wait_once(client, step);
         if (code != CONTACTD_OK) return code;
     }
     remove_step(client, step);

@@ -52,8 +52,7 @@ int ctl_mistake(const char *format, ...) {
     return EXIT_USAGE;
 }
 
-/* ---- option values
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- option values ---- */
 
 static bool is_separator(char c) {
     return c == ' ' || c == ',' || c == '\t' || c == '\n';
@@ -149,8 +148,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     return ok;
 }
 
-/* ---- server
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- server ---- */
 
 static int exit_code_of(const contactd_error *error) {
     switch (error->code) {

@@ -15,8 +15,7 @@ static const char *size_text(uint64_t bytes, char buffer[32]) {
     return buffer;
 }
 
-/* ---- meshes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- meshes ---- */
 
 static void mesh_json(const contactd_mesh_info *m) {
     json_open(NULL, '{');
@@ -111,8 +110,7 @@ int ctl_mesh_rm(ctl *ctl) {
     return EXIT_OK;
 }
 
-/* ---- scenes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- scenes ---- */
 
 static void scene_json(const contactd_scene_info *s) {
     json_open(NULL, '{');
@@ -201,8 +199,7 @@ int ctl_scene_set(ctl *ctl) {
     return scene_by_id(ctl, &settings);
 }
 
-/* ---- status
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 static void device_json(size_t index, const contactd_device *d) {
     json_open(NULL, '{');

@@ -1,9 +1,9 @@
 """The connection: matches answers to requests, and restores what a server lost.
 
-For client and scene, which make Requests of their calls. Whoever has the *turn* owns the socket and the books. That is the
-connection's own thread; while calls that wait for their answers follow each other quickly, it stands aside and the
-callers take the turn themselves, which spares each call two changes of threads. The thread has the turn back when
-something is left to do, or nobody called for a while.
+For client and scene, which make Requests of their calls. The thread that holds the *I/O lock* owns the socket and the tables
+of requests. That is the connection's own thread. While calls that wait for their answers follow each other quickly, it
+stands aside and the calling threads take the I/O lock themselves, which saves each call two thread switches. The
+connection's thread takes the lock back when something is left to do, or no call came for a while.
 
 Every request ends by its deadline, whatever happens. When the connection drops, requests in flight are sent again: to the
 same server, which answers repeated steps from its cache, or, where it restarted or forgot the session, after meshes,
@@ -36,7 +36,7 @@ VERSION = "0.1.0"
 HEARTBEAT_MS = 2000
 ESTABLISH_S = 30.0  # for one answer while a session is set up
 GOODBYE_S = 1.0
-ASIDE_S = 0.05  # without a call, after which the thread has the turn again
+ASIDE_S = 0.05  # without a call, after which the connection's thread takes the I/O lock again
 
 _HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
                      | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -69,16 +69,16 @@ class Link:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._wake_lock = threading.RLock()  # a client that is collected wakes, wherever that happens
-        self._turn = threading.RLock()
-        self._holder = 0  # the thread that has it
+        self._io_lock = threading.RLock()
+        self._holder = 0  # the thread that holds it
         self._aside = False  # the connection's thread waits for `_back`
-        self._asked = False  # for the turn, by a call that did not get it
-        self._called = 0.0  # when a caller last had it
+        self._asked = False  # for the I/O lock, by a call that did not get it
+        self._called = 0.0  # when a caller last held it
         self._back = threading.Event()  # the thread is to take it
         self._spin = Spin(spin_s)
-        self._mid = False  # a caller is at work on the books
+        self._mid = False  # a caller is changing the tables
         self._torn = ""  # why one did not finish
-        self._sleeping = False  # whoever has the turn, or about to
+        self._sleeping = False  # the holder of the I/O lock sleeps, or is about to
         self._closing = False
         self._closed: ContactdError | None = None
         self._lock = threading.Lock()  # around closing and the inbox's end
@@ -132,7 +132,7 @@ class Link:
             self._inbox.append(request)
 
     def _call_for_help(self) -> None:
-        """Something is in the inbox. Who has the turn looks there before sleeping, and after giving the turn back."""
+        """Something is in the inbox. The holder of the I/O lock looks there before sleeping, and after releasing the lock."""
         if self._sleeping:
             self._wake()
         if self._aside:
@@ -154,7 +154,7 @@ class Link:
         self._put(request)
         try:
             try:
-                if self._turn.acquire(blocking=False):
+                if self._io_lock.acquire(blocking=False):
                     meanwhile = self._serve(request.future, meanwhile)
                 else:
                     self._asked = True
@@ -168,12 +168,12 @@ class Link:
         return request.future.result()
 
     def _leave(self) -> None:
-        """Gives the turn back, if this thread has it."""
+        """Releases the I/O lock, if this thread holds it."""
         if self._holder == threading.get_ident():
             self._called = time.monotonic()
             self._holder = 0
         try:
-            self._turn.release()
+            self._io_lock.release()
         except RuntimeError:  # it has not
             return
         if self._inbox or self._flying or self._steps or not self._ready or self._closing or self._torn:
@@ -240,7 +240,7 @@ class Link:
     def _loop(self) -> None:
         goodbye = 0.0
         while True:
-            with self._turn:
+            with self._io_lock:
                 self._holder = threading.get_ident()
                 try:
                     while not self._may_stand_aside():
@@ -259,7 +259,7 @@ class Link:
             self._aside = False
 
     def _may_stand_aside(self) -> bool:
-        """A call came while this thread had the turn, so more may follow; and nothing is left to do."""
+        """A call came while this thread held the I/O lock, so more may follow; and nothing is left to do."""
         if self._torn:
             self._mend()
         if not self._asked or self._flying or self._steps or self._queue or not self._ready or self._closing:
@@ -290,7 +290,7 @@ class Link:
             if not self._holder and time.monotonic() - self._called >= ASIDE_S:
                 return
 
-    # ---- with the turn ----
+    # ---- with the I/O lock ----
 
     def _sleep(self, goodbye: float) -> dict[Any, int]:
         """Until something comes or has to be done: what came, by socket."""

@@ -57,7 +57,7 @@ class Reply:
 class Request:
     """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
 
-    `done` runs on the thread that has the turn and makes the future's value; `undo` names a request that takes back what the
+    `done` runs on the thread that holds the I/O lock and makes the future's value; `undo` names a request that takes back what the
     server did although the caller had given up waiting.
     """
 

@@ -74,7 +74,7 @@ static bool may_register(const request *request, server_error *error) {
                        request->who.name, role_name(request->who.role));
 }
 
-/* Meshes of other principals are not there for a simulator. */
+/* A simulator may not use meshes of other principals. */
 static bool may_use_mesh(stream *stream, const request *request, uint64_t handle, server_error *error) {
     if (registry_may_use_mesh(stream->service->registry, handle, &request->who)) return true;
     char object[96];
@@ -97,7 +97,7 @@ static void register_mesh(void *argument) { /* on a helper thread */
     }
     if (request->error.code == CONTACTD_OK)
         registry_own_mesh(registry, request->mesh.handle, request->who.principal, &request->error);
-    stream_finished(request);
+    stream_finish(request);
 }
 
 static void handle_register_mesh(stream *stream, request *request) {
@@ -106,14 +106,14 @@ static void handle_register_mesh(stream *stream, request *request) {
     if (stream_is_draining(stream)) {
         server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
     } else if (!may_register(request, &error)) {
-        /* said */
+        /* the error says why */
     } else if (!jobs_add(stream->jobs, register_mesh, request)) {
         server_fail(&error, CONTACTD_BUSY, "mesh", "", "as many meshes as may wait are waiting to be read");
         error.retry_after_ms = 100;
         metrics_add(stream->service->metrics, METRICS_BUSY, 1);
     }
     if (error.code == CONTACTD_OK) {
-        stream->out++;
+        stream->n_outstanding++;
     } else {
         refuse(stream, request, &error);
     }
@@ -155,7 +155,7 @@ static bool list_meshes(stream *stream, request *request, server_error *error) {
     return true;
 }
 
-/* What changes the server or what is others'. Without principals everyone may, and everyone does. */
+/* Logs acts that change the server or others' objects. Without principals every client may, so none is logged. */
 static void audit(const identity *who, const char *act, uint64_t number) {
     if (who->principal) log_audit("%s (%s) %s %" PRIu64, who->name, role_name(who->role), act, number);
 }
@@ -338,10 +338,10 @@ static void draw_snapshot(void *argument) { /* on a helper thread */
     command *command = &request->command;
     picture_make(&command->out.snapshot, &command->in.snapshot.options, command->scene,
                  request->stream->service->metrics, &request->picture, &request->error);
-    stream_finished(request);
+    stream_finish(request);
 }
 
-/* A snapshot that was taken is drawn by a helper. On any thread. */
+/* Queues a snapshot for drawing. On any thread. */
 static void hand_over_snapshot(request *request) {
     command *command = &request->command;
     if (jobs_add(request->stream->jobs, draw_snapshot, request)) return;
@@ -349,7 +349,7 @@ static void hand_over_snapshot(request *request) {
     server_fail(&command->error, CONTACTD_BUSY, "snapshot", "", "as many meshes and pictures as may wait are waiting");
     command->error.retry_after_ms = 100;
     metrics_add(request->stream->service->metrics, METRICS_BUSY, 1);
-    stream_finished(request);
+    stream_finish(request);
 }
 
 static void command_done(command *command) {
@@ -357,11 +357,11 @@ static void command_done(command *command) {
         hand_over_snapshot(command->context);
         return;
     }
-    if (command->kind == COMMAND_STEP) reply_step_ahead(command->context);
-    stream_finished(command->context);
+    if (command->kind == COMMAND_STEP) reply_encode_step(command->context);
+    stream_finish(command->context);
 }
 
-/* Turns the message into a command. False: it is none, or *error says what is wrong. */
+/* Makes a command of the message. False: the message is no command, or *error says what is wrong. */
 static bool fill_command(request *request, server_error *error) {
     const wire_message *message = &request->message;
     command *command = &request->command;
@@ -424,15 +424,15 @@ static void submit(stream *stream, request *request) {
         uint64_t room = peer_answer_room(request->peer);
         request->command.in.step.answer_room = room ? room : 1;
     }
-    stream->out++;
+    stream->n_outstanding++;
     switch (submit_counted(stream, request)) {
     case SUBMIT_REFUSED:
-        stream->out--;
+        stream->n_outstanding--;
         if (request->command.error.code == CONTACTD_BUSY) peer_note_refusal(request->peer);
         refuse(stream, request, &request->command.error);
         break;
     case SUBMIT_DONE:
-        stream->out--;
+        stream->n_outstanding--;
         stream_answer(stream, request);
         stream_free_request(request);
         break;
@@ -441,7 +441,7 @@ static void submit(stream *stream, request *request) {
     }
 }
 
-/* ---- the door ---- */
+/* ---- dispatch ---- */
 
 static bool answer_at_once(stream *stream, request *request, server_error *error) {
     switch (request->message.type) {
@@ -469,15 +469,15 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
     }
 }
 
-/* What a client sends without a session: to begin one, and questions that need no state. */
+/* Messages that are valid without a session: the one that begins it, and questions that need no state. */
 static bool needs_session(wire_type type) {
     return type != WIRE_HELLO && type != WIRE_PING && type != WIRE_GET_STATUS;
 }
 
-/* A client that has much waits first: from half of the limit on, one that has a quarter of it. */
+/* From half of the limit on, a client that has a quarter of it is refused. */
 static bool has_too_much(const stream *stream, const request *request) {
     uint64_t limit = UNANSWERED_MESSAGES * stream->service->config->max_message, all = stream->unanswered_bytes;
-    return all > limit || (all > limit / 2 && peer_held_bytes(request->peer) > limit / 4 + request->bytes);
+    return all > limit || (all > limit / 2 && peer_unanswered_bytes(request->peer) > limit / 4 + request->bytes);
 }
 
 static bool check_unanswered(stream *stream, const request *request, server_error *error) {
@@ -492,7 +492,7 @@ static bool check_unanswered(stream *stream, const request *request, server_erro
         server_fail(error, CONTACTD_BUSY, "message", "",
                     "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
                     " of them this client's, which is too much",
-                    stream->unanswered_bytes, peer_held_bytes(request->peer));
+                    stream->unanswered_bytes, peer_unanswered_bytes(request->peer));
     } else {
         return true;
     }
@@ -552,7 +552,7 @@ static void answer_step(stream *stream, request *request) {
     if (answer && step_answer_result(answer)) {
         reply_step(stream, request);
     } else {
-        /* An answer uses the number up, so that a repeat would only get it again. */
+        /* With an answer the number is used up, and a repeat would get the same answer: no retry. */
         reply_error(stream, request, request->message.request, &command->error,
                     !answer && server_error_may_retry(&command->error));
     }
@@ -589,7 +589,7 @@ static void answer_command(stream *stream, request *request) {
 void stream_answer(stream *stream, request *request) {
     if (request->message.type != WIRE_REGISTER_MESH) {
         if (request->command.superseded) {
-            reply_drop_ahead(request);
+            reply_drop_encoded(request);
             step_answer_release(&request->command.out.step.answer);
         } else {
             answer_command(stream, request);

@@ -1,5 +1,5 @@
 /* internal.h - the stream itself, for its own files: stream.c (socket and loop), handle.c (what each request does),
- * reply.c and reply_step.c (answers on their way out). All of it belongs to the I/O thread but where a field says
+ * reply.c and reply_step.c (sending answers). All of it belongs to the I/O thread except where a field says
  * otherwise. */
 #ifndef SERVER_STREAM_INTERNAL_H
 #define SERVER_STREAM_INTERNAL_H
@@ -36,14 +36,14 @@ typedef struct frame_owner {
     unsigned char header[];      /* a copy of what the stream's encoder made */
 } frame_owner;
 
-/* One received message and what becomes of it. The frames live until it is answered: the engine reads positions right
- * from them. */
+/* One received message, its command and its answer. The frames live until it is answered, as the engine reads positions
+ * from them without a copy. */
 typedef struct request {
     stream *stream;
     zmq_msg_t client; /* the routing id */
     peer *peer;       /* the connection that it came from */
     identity who;
-    uint64_t scene;           /* that it is about; 0: none */
+    uint64_t scene;           /* it concerns; 0: none */
     contactd_code code;       /* of its answer */
     char trace[TRACE_ID + 1]; /* empty: none */
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
@@ -58,12 +58,12 @@ typedef struct request {
     size_t room_updates;
     ct_direction *directions;
     size_t room_directions;
-    mesh_record mesh;   /* RegisterMesh */
-    picture picture;    /* GetSnapshot */
-    server_error error; /* RegisterMesh, GetSnapshot: code OK if it went well */
-    frame_owner *ahead; /* Step: the answer was encoded before it came to the I/O thread, or NULL */
+    mesh_record mesh;           /* RegisterMesh */
+    picture picture;            /* GetSnapshot */
+    server_error error;         /* RegisterMesh, GetSnapshot: code OK if it succeeded */
+    frame_owner *encoded_owner; /* Step: of `encoded`, if a worker encoded the answer, else NULL */
     wire_encoded encoded;
-    bool is_overfull;        /* Step: the client has far too many unread answers for this one to be encoded */
+    bool is_overfull;        /* Step: not encoded, as the client has far too many unread answers */
     uint64_t expected_bytes; /* Step: of its answer, counted at the peer */
     struct request *next;
 } request;
@@ -77,27 +77,27 @@ struct stream {
     pthread_t thread;
     atomic_bool ending;
     uint32_t linger_ms;
-    int wake_fd; /* eventfd: something was finished by another thread while the I/O thread slept, or the end */
+    int wake_fd; /* eventfd: another thread finished a request while the I/O thread slept, or ends it */
     wire_spin spin;
     wire_zmq_thread zmq_thread;
-    bool shares_cores; /* the engine computes on this machine's processor: what it needs is not spun away */
+    bool shares_cores; /* the engine computes on this machine's processor, and spinning would slow it down */
     jobs *jobs;
     peers *peers;
     bool has_key; /* tcp endpoints speak CURVE */
     char secret_key[KEYFILE_KEY + 1];
-    zap *zap;                  /* NULL: nobody is asked who he is */
+    zap *zap;                  /* NULL: clients are not authenticated */
     uint32_t guard_generation; /* of the list by which the connections were last identified */
     memory_trimmer trimmer;
     bool is_drained; /* the socket had no message left at the last look */
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
-    bool asleep;                             /* [lock] or about to: whoever finishes something wakes it */
+    bool asleep;                             /* [lock] or about to be: a thread that finishes a request wakes it */
 
     request *spare; /* requests to use again */
     unsigned n_spare;
     uint64_t spare_bytes;      /* allocated by them */
-    unsigned out;              /* requests in the scheduler or at the helpers */
+    unsigned n_outstanding;    /* requests that the scheduler or the workers have */
     uint64_t unanswered_bytes; /* of all requests not yet answered, decoded or not */
     wire_encoder *encoder;
     wire_contact *contacts; /* of the answer being encoded */
@@ -105,15 +105,15 @@ struct stream {
 };
 
 /* stream.c */
-void stream_finished(request *request);     /* from any thread: its answer can be sent */
+void stream_finish(request *request);       /* from any thread: its answer can be sent */
 void stream_free_request(request *request); /* its frames are dropped */
 bool stream_is_draining(const stream *stream);
-void stream_charge_request(request *request, size_t bytes); /* it holds so many bytes more until it is answered */
+void stream_charge_request(request *request, size_t bytes); /* adds bytes, until it is answered */
 
 /* bind.c: listens on all endpoints and notes them. False: *error names the one that cannot be had, and why. */
 bool stream_bind(stream *stream, server_error *error);
 
-/* handle.c: decodes and carries out. Answers at once, or later through stream_finished. */
+/* handle.c: decodes and carries out. Answers at once, or later through stream_finish. */
 void stream_handle(stream *stream, request *request);
 /* Sends the answer of a finished request. */
 void stream_answer(stream *stream, request *request);
@@ -134,7 +134,7 @@ void reply_no_memory(stream *stream, request *request);
 /* Encodes with any encoder, on any thread. */
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
                  wire_encoded *encoded);
-/* For answers that the client can ask for again as if it had not: BUSY if this one of `bytes` has no room. */
+/* For answers to requests that can be repeated: answers BUSY instead if unread answers leave no room for `bytes`. */
 bool reply_has_room(stream *stream, request *request, uint64_t bytes);
 /* Hands the frames to ZeroMQ without waiting; cuts the connection if it is overfull. Releases the owner. */
 void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner);
@@ -146,9 +146,10 @@ void frame_owner_charge(frame_owner *owner, const wire_encoded *encoded);
 void frame_owner_release(frame_owner *owner); /* NULL is allowed */
 
 /* reply_step.c */
-void reply_step_ahead(request *request); /* on the thread that computed it: encodes what would hold the I/O thread up */
+void reply_encode_step(
+    request *request); /* on the thread that computed it: encodes answers that would delay the I/O thread */
 void reply_step(stream *stream, request *request);
-void reply_drop_ahead(request *request); /* it will not be sent */
+void reply_drop_encoded(request *request); /* frees an answer that will not be sent */
 
 /* The wire's methods have the engine's numbers. */
 #define SAME_METHOD(name, number, text) static_assert(CT_METHOD_##name == (number), "method " text);

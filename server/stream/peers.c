@@ -23,22 +23,24 @@
 enum {
     UNFINISHED_MESSAGES = 4, /* unfinished bytes of all connections, in --max-message */
     LOG_LINES_PER_S = 10,
-    OVERFULL = 2,         /* times its limit that a client's unread answers may be where they were underestimated */
-    OVERFULL_READING = 8, /* the same of one that reads */
+    OVERFULL = 2,         /* times its limit that a client's unread answers may reach when they were underestimated */
+    OVERFULL_READING = 8, /* the same for a client that reads */
 };
 #define MILLISECOND_NS UINT64_C(1000000)
-/* Two looks at the process's memory. A sender on the same machine moves some 2 GB/s, so 40 MB pass unseen. */
+/* Interval of checks of the process's memory. A sender on the same machine moves about 2 GB/s, so up to 40 MB arrive
+ * between two checks. */
 #define LOOK_EVERY_NS (20 * MILLISECOND_NS)
-/* Two looks at all connections, where the process has not grown by GROWTH_BYTES. One costs 1 us a connection. */
+/* Interval of scans of all connections while the process has not grown by GROWTH_BYTES. A scan costs 1 us a connection.
+ */
 #define SCAN_EVERY_NS (250 * MILLISECOND_NS)
 #define GROWTH_BYTES  (UINT64_C(8) << 20)
-/* A reader is slow but alive if it takes so much in so long. */
+/* A client counts as reading if it reads READ_BYTES within PATIENCE_NS. */
 #define READ_BYTES           65536
 #define PATIENCE_NS          (10000 * MILLISECOND_NS)
 #define PATIENCE_AT_LIMIT_NS (1000 * MILLISECOND_NS)
-/* Of ZeroMQ for each answer that waits: message, content, this server's owner of the frames. */
+/* Per queued answer: ZeroMQ's message and content, and the frame owner. */
 #define OVERHEAD_BYTES 512
-/* Any answer up to this size may wait: an error must be able to say why others may not. */
+/* Answers up to this size may always be queued, so that an error can say why others are refused. */
 #define SMALL_ANSWER 65536
 /* Bytes that a connection sends outside of messages: the handshake, then heartbeats. */
 #define HANDSHAKE_BYTES       4096
@@ -65,10 +67,10 @@ struct peer {
     atomic_uint_fast64_t unread; /* bytes */
     uint64_t received;           /* wire bytes of complete messages */
     uint64_t received_at_scan;
-    uint64_t held;          /* bytes of its requests that are not answered */
-    uint64_t unfinished;    /* bytes, at the last scan */
-    uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
-    uint64_t expected;      /* bytes of answers to steps that are queued or running */
+    uint64_t unanswered_bytes; /* of its requests that are not answered */
+    uint64_t unfinished;       /* bytes, at the last scan */
+    uint64_t resident_then;    /* bytes of the process when the connection last completed a message; 0: not yet known */
+    uint64_t expected;         /* bytes of answers to steps that are queued or running */
     atomic_uint_fast64_t read_ns; /* when it had last read READ_BYTES, or had nothing left to read */
     uint64_t acked_then, unread_then;
 };
@@ -138,7 +140,7 @@ void peer_release(peer **peer) {
 
 /* False: the connection is gone. */
 static bool shut_down(const peer *peer) {
-    int copy = dup(peer->fd); /* keeps the socket's identity while it is compared */
+    int copy = dup(peer->fd); /* so that the descriptor cannot be reused during the comparison */
     if (copy < 0) return false;
     bool is_same = peer->cookie && socket_cookie(copy) == peer->cookie;
     if (is_same) shutdown(copy, SHUT_RDWR);
@@ -246,7 +248,7 @@ static bool has_entry_for(peers *peers, int fd) {
     return true;
 }
 
-/* The place is taken from the connection that has been without a session the longest, else from the newest. */
+/* Cuts the connection that has been without a session the longest, else the newest. */
 static void make_room(peers *peers, peer *newest) {
     peer *victim = newest;
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
@@ -300,7 +302,8 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
         peers_note_changes(peers); /* a new connection is announced before its first message */
         peer = fd >= 0 && (size_t)fd < peers->n_fd ? peers->by_fd[fd] : NULL;
     }
-    if (!peer || (peer->id_hash && peer->id_hash != hash)) return peer_new(peers, -1); /* a late message: it is gone */
+    if (!peer || (peer->id_hash && peer->id_hash != hash))
+        return peer_new(peers, -1); /* a late message of a closed connection */
     peer->id_hash = hash;
     return peer_retain(peer);
 }
@@ -328,21 +331,21 @@ void peers_identify_again(peers *peers, guard *guard) {
     }
 }
 
-void peer_note_frame(peer *peer, size_t bytes) {
+void peer_count_frame(peer *peer, size_t bytes) {
     if (peer->is_tcp && peer->peers->limits.is_encrypted) bytes += CURVE_BYTES;
     peer->received += bytes + (bytes > 255 ? 9 : 2); /* ZMTP: a flag, and a length of 8 bytes or of 1 */
 }
 
-void peer_hold(peer *peer, uint64_t bytes) {
-    peer->held += bytes;
+void peer_add_unanswered(peer *peer, uint64_t bytes) {
+    peer->unanswered_bytes += bytes;
 }
 
-void peer_unhold(peer *peer, uint64_t bytes) {
-    peer->held -= bytes;
+void peer_subtract_unanswered(peer *peer, uint64_t bytes) {
+    peer->unanswered_bytes -= bytes;
 }
 
-uint64_t peer_held_bytes(const peer *peer) {
-    return peer->held;
+uint64_t peer_unanswered_bytes(const peer *peer) {
+    return peer->unanswered_bytes;
 }
 
 void peer_note_session(peer *peer) {
@@ -364,7 +367,7 @@ uint64_t peer_answer_room(const peer *peer) {
     uint64_t bytes = peer_unread_bytes(peer) + peer->expected;
     uint64_t all = peers_unread_bytes(peer->peers) + peer->peers->expected;
     if (bytes == 0) return all > limits->unread ? SMALL_ANSWER : UINT64_MAX;
-    /* A client that reads has less than its part of the total waiting, and need not stop for those that do not. */
+    /* A client that reads keeps little unread, and must not be refused for those that do not read. */
     if (all > limits->unread && bytes > limits->unread / 64) return 0;
     return bytes < limits->unread_per_client ? limits->unread_per_client - bytes : 0;
 }
@@ -442,7 +445,7 @@ static void cut_largest_unread(peers *peers, peer *largest, uint64_t now) {
 
 /* ---- unfinished messages ---- */
 
-/* What libzmq holds of the connection: all that it has read, less the complete messages that it has handed over. */
+/* Bytes that libzmq buffers: all that it has read, less the complete messages that it has handed over. */
 static uint64_t unfinished_bytes(const peer *peer, const struct tcp_info *info, uint64_t now) {
     uint64_t age_s = (now - peer->accepted_ns) / (1000 * MILLISECOND_NS);
     uint64_t other = HANDSHAKE_BYTES + HEARTBEAT_BYTES_PER_S * age_s;
@@ -477,7 +480,7 @@ static void cut_largest_unfinished(peers *peers, peer *largest) {
         peers->unfinished, limit, UNFINISHED_MESSAGES, largest->unfinished);
 }
 
-/* The kernel does not count what comes over ipc://. There the process's growth stands for it. */
+/* The kernel does not count bytes of ipc:// connections. There the process's growth is used instead. */
 static void cut_if_silent(peers *peers, peer *peer, uint64_t resident) {
     uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
     bool begins = peer->resident_then == 0 || resident < peer->resident_then || !is_stuck(peer);

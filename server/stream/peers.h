@@ -1,5 +1,5 @@
-/* peers.h - the connections to the stream's socket: what each has not read yet, what each has sent of a message that is
- * not complete, and how one is cut.
+/* peers.h - the connections to the stream's socket: the bytes of answers that each has not read, the bytes of
+ * incomplete messages that each has sent, and how one is cut.
  *
  * libzmq queues answers by number, whatever their size, and queues the parts of an incomplete message without any
  * bound. So bytes are counted here:
@@ -12,7 +12,7 @@
  * libzmq sees as the end of the stream. The socket's cookie, a number that Linux never reuses, makes sure that the
  * descriptor is still the same connection's.
  *
- * All functions are for the I/O thread unless they say otherwise.
+ * All functions are for the I/O thread unless stated otherwise.
  */
 #ifndef SERVER_PEERS_H
 #define SERVER_PEERS_H
@@ -25,10 +25,10 @@
 #include "server/metrics/metrics.h"
 
 typedef struct peers peers;
-typedef struct peer peer; /* one connection; counted, as answers outlive it */
+typedef struct peer peer; /* one connection; reference-counted, as answers outlive it */
 
 typedef struct peers_limits {
-    uint64_t unread_per_client; /* bytes; one answer of any size may always wait */
+    uint64_t unread_per_client; /* bytes; one answer of any size may always be queued */
     uint64_t unread;            /* bytes of all together */
     uint64_t max_message; /* a connection may have twice this unfinished, all together UNFINISHED_MESSAGES times */
     uint32_t connections;
@@ -58,12 +58,12 @@ const identity *peer_identify(peer *peer, guard *guard, const char *credential);
 void peers_identify_again(peers *peers, guard *guard);
 
 /* A frame of a complete message was received. */
-void peer_note_frame(peer *peer, size_t bytes);
-/* Its requests that are not answered take so many bytes more, or less. */
-void peer_hold(peer *peer, uint64_t bytes);
-void peer_unhold(peer *peer, uint64_t bytes);
-uint64_t peer_held_bytes(const peer *peer);
-/* It belongs to a session: where connections become too many, those without one are cut first. */
+void peer_count_frame(peer *peer, size_t bytes);
+/* The bytes of its requests that are not answered grow, or shrink. */
+void peer_add_unanswered(peer *peer, uint64_t bytes);
+void peer_subtract_unanswered(peer *peer, uint64_t bytes);
+uint64_t peer_unanswered_bytes(const peer *peer);
+/* A session uses it: connections without one are cut first when they become too many. */
 void peer_note_session(peer *peer);
 
 /* Bytes that the answer to a new request may have, as unread answers and those expected leave room. UINT64_MAX where
@@ -82,7 +82,7 @@ uint64_t peer_unread_bytes(const peer *peer);        /* any thread */
 uint64_t peers_unread_bytes(const peers *peers);     /* any thread */
 uint64_t peers_unfinished_bytes(const peers *peers); /* at the last look */
 
-/* It got BUSY because of what it has not read. */
+/* It was answered BUSY because of unread answers. */
 void peer_note_refusal(peer *peer);
 
 /* libzmq's queue of answers to the connection is full. Cuts it. */

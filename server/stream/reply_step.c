@@ -5,8 +5,8 @@
 
 #include "server/stream/internal.h"
 
-/* From so many on an answer is encoded ahead: about 150 us of work. Gradients and forces are sent from where they lie.
- */
+/* An answer with so many is encoded on the thread that computed it: about 150 us of work. Gradients and forces are sent
+ * without a copy. */
 enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
 static void copy_contact(wire_contact *to, const ct_contact *from, bool has_inertia) {
@@ -69,8 +69,7 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
-/* With the contacts, which *room holds room for, and the spans, which are the caller's to free: both grow or are made
- * here. */
+/* *contacts has room for *room contacts and grows if needed. *spans is allocated here, and the caller frees it. */
 static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **spans,
                         wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
@@ -126,7 +125,7 @@ static bool is_slow_to_encode(const ct_result *result) {
     return result->n_contacts >= MANY_CONTACTS || result->n_spans >= MANY_SPANS || result->n_warnings >= MANY_WARNINGS;
 }
 
-void reply_step_ahead(request *request) {
+void reply_encode_step(request *request) {
     const command *command = &request->command;
     const step_answer *answer = command->superseded ? NULL : command->out.step.answer;
     const ct_result *result = answer ? step_answer_result(answer) : NULL;
@@ -141,9 +140,9 @@ void reply_step_ahead(request *request) {
     if (owner->encoder &&
         encode_step(request, owner->encoder, &contacts, &(size_t){0}, &owner->block, &request->encoded)) {
         frame_owner_charge(owner, &request->encoded);
-        request->ahead = owner;
+        request->encoded_owner = owner;
     } else {
-        frame_owner_release(owner); /* the I/O thread tries once more, and says so if it cannot */
+        frame_owner_release(owner); /* the I/O thread tries again, and answers with an error if it fails too */
     }
     free(contacts);
 }
@@ -154,9 +153,9 @@ void reply_step(stream *stream, request *request) {
         metrics_add(stream->service->metrics, METRICS_REPLIES_SLOW, 1);
         return;
     }
-    if (request->ahead) {
-        send_encoded(stream, request, &request->encoded, request->ahead);
-        request->ahead = NULL;
+    if (request->encoded_owner) {
+        send_encoded(stream, request, &request->encoded, request->encoded_owner);
+        request->encoded_owner = NULL;
         return;
     }
     void *spans = NULL;
@@ -177,7 +176,7 @@ void reply_step(stream *stream, request *request) {
     send_encoded(stream, request, &encoded, owner);
 }
 
-void reply_drop_ahead(request *request) {
-    frame_owner_release(request->ahead);
-    request->ahead = NULL;
+void reply_drop_encoded(request *request) {
+    frame_owner_release(request->encoded_owner);
+    request->encoded_owner = NULL;
 }

@@ -15,7 +15,7 @@
 #include "server/stream/internal.h"
 
 enum {
-    RECEIVE_AT_ONCE = 64, /* messages taken before what they asked for is run and answered */
+    RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
     REAP_EVERY_MS = 250,
     LAST_WORDS_MS = 100,
     HELPERS = 2,
@@ -76,7 +76,7 @@ void stream_free_request(request *request) {
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
-    if (request->peer) peer_unhold(request->peer, request->bytes);
+    if (request->peer) peer_subtract_unanswered(request->peer, request->bytes);
     peer_release(&request->peer);
     stream->unanswered_bytes -= request->bytes;
     if (stream->n_spare >= KEEP_SPARE || stream->spare_bytes + allocated > KEEP_SPARE_BYTES) {
@@ -92,7 +92,7 @@ void stream_free_request(request *request) {
 void stream_charge_request(request *request, size_t bytes) {
     request->bytes += bytes;
     request->stream->unanswered_bytes += bytes;
-    if (request->peer) peer_hold(request->peer, bytes);
+    if (request->peer) peer_add_unanswered(request->peer, bytes);
 }
 
 bool stream_is_draining(const stream *stream) {
@@ -101,14 +101,14 @@ bool stream_is_draining(const stream *stream) {
     return facts.draining;
 }
 
-/* ---- finished requests come home ---- */
+/* ---- finished requests ---- */
 
 static void wake_stream(stream *stream) {
     uint64_t one = 1;
     if (write(stream->wake_fd, &one, sizeof one) < 0) log_error("stream", "eventfd: %s", strerror(errno));
 }
 
-void stream_finished(request *request) {
+void stream_finish(request *request) {
     stream *stream = request->stream;
     request->next = NULL;
     pthread_mutex_lock(&stream->lock);
@@ -134,7 +134,7 @@ static bool answer_finished(stream *stream) {
         if (!first) return any;
         for (request *request = first, *next; request; request = next) {
             next = request->next;
-            stream->out--;
+            stream->n_outstanding--;
             stream_answer(stream, request);
             stream_free_request(request);
         }
@@ -170,7 +170,7 @@ static peer *find_peer(stream *stream, request *request, zmq_msg_t *part) {
     return peers_find(stream->peers, fd, zmq_msg_data(&request->client), zmq_msg_size(&request->client));
 }
 
-/* By the message's first part. False: it is not to be answered. */
+/* By the message's first part. False: the request is not answered. */
 static bool identify(stream *stream, request *request, zmq_msg_t *part) {
     request->peer = find_peer(stream, request, part);
     if (!request->peer) return false;
@@ -184,7 +184,7 @@ static bool identify(stream *stream, request *request, zmq_msg_t *part) {
 static bool receive(stream *stream) {
     const config *config = stream->service->config;
     request *request = new_request(stream);
-    if (!request) return false; /* out of memory: leave it in the socket for now */
+    if (!request) return false; /* out of memory: it stays in the socket */
     if (zmq_msg_recv(&request->client, stream->socket, ZMQ_DONTWAIT) < 0) {
         stream_free_request(request);
         return false;
@@ -195,14 +195,14 @@ static bool receive(stream *stream) {
     while (more(stream)) {
         zmq_msg_t part;
         zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, stream->socket, 0) < 0) { /* the parts of a message come together: no wait */
+        if (zmq_msg_recv(&part, stream->socket, 0) < 0) { /* ZeroMQ hands over whole messages: this does not wait */
             zmq_msg_close(&part);
             break;
         }
         if (frames == 0) is_known = identify(stream, request, &part);
         frames++;
         bytes += zmq_msg_size(&part);
-        if (request->peer) peer_note_frame(request->peer, zmq_msg_size(&part));
+        if (request->peer) peer_count_frame(request->peer, zmq_msg_size(&part));
         too_large = too_large || frames > 1 + WIRE_MAX_FRAMES || bytes > config->max_message;
         if (too_large) {
             zmq_msg_close(&part);
@@ -217,7 +217,7 @@ static bool receive(stream *stream) {
     stream_charge_request(request, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_IN, bytes);
     metrics_add(stream->service->metrics, METRICS_STREAM_REQUESTS, 1);
-    if (!is_known) { /* no memory, nothing came with the routing id, or its key is not listed any more */
+    if (!is_known) { /* no memory, a routing id alone, or its key is no longer listed */
         stream_free_request(request);
     } else if (too_large) {
         refuse_size(stream, request, frames, bytes);
@@ -230,7 +230,7 @@ static bool receive(stream *stream) {
 
 /* ---- the loop ---- */
 
-/* Returns memory to the system when what clients made the server hold has gone. */
+/* Returns memory to the system after clients' bytes were freed. */
 static void trim_memory(stream *stream, uint64_t now) {
     registry_totals totals;
     registry_get_totals(stream->service->registry, &totals);
@@ -239,8 +239,8 @@ static void trim_memory(stream *stream, uint64_t now) {
     if (memory_should_trim(&stream->trimmer, in_use, now)) jobs_add(stream->jobs, memory_trim, NULL);
 }
 
-/* What is due a few times a second. Returns when to come back, of clock_ns(). */
-static uint64_t tend(stream *stream, uint64_t now, uint64_t *reap_at) {
+/* Work that is due a few times a second. Returns when it is due next, of clock_ns(). */
+static uint64_t run_periodic_work(stream *stream, uint64_t now, uint64_t *reap_at) {
     systemd_say_alive(now);
     if (now >= *reap_at) {
         scheduler_reap(stream->service->scheduler);
@@ -284,7 +284,7 @@ static void sleep_for_events(stream *stream, uint64_t until_ns) {
 static void *io_thread(void *argument) {
     stream *stream = argument;
     uint64_t now = clock_ns(), reap_at = now;
-    uint64_t quiet_ns = 0, spin_ns = 0; /* since when there was nothing to do, 0: there was; until when to look */
+    uint64_t quiet_ns = 0, spin_ns = 0; /* since when nothing was to do, 0: something was; until when to spin */
     while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
         int received = 0;
         while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
@@ -297,7 +297,7 @@ static void *io_thread(void *argument) {
         bool answered = answer_finished(stream);
         now = clock_ns();
         if (stream->service->io_seen_ns) atomic_store_explicit(stream->service->io_seen_ns, now, memory_order_relaxed);
-        uint64_t tend_at = tend(stream, now, &reap_at);
+        uint64_t due_ns = run_periodic_work(stream, now, &reap_at);
         if (received || answered) {
             if (quiet_ns) wire_spin_end(&stream->spin, now - quiet_ns);
             quiet_ns = 0;
@@ -307,20 +307,21 @@ static void *io_thread(void *argument) {
             quiet_ns = now;
             spin_ns = now + wire_spin_begin(&stream->spin);
         }
-        const bool spins = now < spin_ns && !(stream->out && stream->shares_cores);
+        const bool spins = now < spin_ns && !(stream->n_outstanding && stream->shares_cores);
         wire_zmq_thread_set_batch(&stream->zmq_thread, spins);
         if (spins) {
             wire_spin_pause();
         } else {
-            sleep_for_events(stream, tend_at);
+            sleep_for_events(stream, due_ns);
         }
     }
-    /* The end: nothing more is received, what is under way is answered. */
-    while (answer_finished(stream), stream->out) {
+    /* Nothing more is received; outstanding requests are answered. */
+    while (answer_finished(stream), stream->n_outstanding) {
         sleep_for_events(stream, UINT64_MAX);
         systemd_say_alive(clock_ns());
     }
-    /* A client's ZeroMQ drops answers that the client has not read yet when the connection ends: they get a moment. */
+    /* When a connection ends, the client's ZeroMQ drops answers that the client has not read: give it time to read
+     * them. */
     poll(NULL, 0, (int)(stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS));
     zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
     zmq_close(stream->socket);

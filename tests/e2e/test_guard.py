@@ -433,22 +433,22 @@ def test_roles_over_http(make_server, keys):
 def test_tokens(make_server, keys):
     token = keys.make("tokens", "alice", "admin")
     server = make_server("--principals", str(keys.list))
-    alice, nobody, wrong = Door(server, token), Door(server), Door(server, token[:-1] + "x")
+    alice, anonymous, wrong = Door(server, token), Door(server), Door(server, token[:-1] + "x")
     assert alice("GET", "/v1/status")[0] == 200
     assert alice("GET", "/v1/status", Authorization=f"bearer {token}")[0] == 200
-    for door, part in ((nobody, "no token"), (wrong, "not one of those")):
+    for door, part in ((anonymous, "no token"), (wrong, "not one of those")):
         status, problem = door("GET", "/v1/status")
         assert status == 401 and problem["code"] == "UNAUTHENTICATED" and part in problem["detail"]
         assert door.answered["WWW-Authenticate"].startswith("Bearer")
     for scheme in (f"Basic {token}", token, f"Bearer {token} {token}", "Bearer"):
-        assert nobody("GET", "/v1/status", Authorization=scheme)[0] == 401
-    assert nobody("GET", "/metrics")[0] == 401
+        assert anonymous("GET", "/v1/status", Authorization=scheme)[0] == 401
+    assert anonymous("GET", "/metrics")[0] == 401
     for path in ("/healthz", "/readyz", "/openapi.json", "/", "/page.js", "/page.css"):
-        assert nobody("GET", path)[0] == 200, path
+        assert anonymous("GET", path)[0] == 200, path
     for method, path in (("GET", "/v1/devices"), ("GET", "/v1/meshes"), ("POST", "/v1/meshes"), ("GET", "/v1/scenes"),
                          ("POST", "/v1/scenes"), ("GET", "/v1/scenes/1"), ("DELETE", "/v1/scenes/1"),
                          ("POST", "/v1/scenes/1/step"), ("GET", "/v1/scenes/1/snapshot.png")):
-        assert nobody(method, path, {} if method == "POST" else None)[0] == 401, (method, path)
+        assert anonymous(method, path, {} if method == "POST" else None)[0] == 401, (method, path)
     bob = keys.make("tokens", "bob", "operator")
     assert Door(server, bob)("GET", "/v1/status")[0] == 401
     keys.drop("alice")
@@ -458,7 +458,7 @@ def test_tokens(make_server, keys):
     keys.drop("bob")  # no token is left: the door stays shut
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: Door(server, bob)("GET", "/v1/status")[0] == 401, "bob refused")
-    assert nobody("GET", "/v1/status")[0] == 401
+    assert anonymous("GET", "/v1/status")[0] == 401
 
 
 def test_open_metrics(make_server, keys):
