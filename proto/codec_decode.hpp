@@ -35,7 +35,7 @@ struct Decoder {
 
     bool text(const flatbuffers::String *in, const char *field, const char **out) {
         *out = in ? in->c_str() : "";
-        if (in && !is_utf8(in->Data(), in->size()))
+        if (in && !wire_is_utf8(in->c_str(), in->size()))
             return fail(CONTACTD_MALFORMED, field, "%s is not UTF-8 text without NUL", field);
         return true;
     }

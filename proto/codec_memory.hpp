@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/codec.h"
+#include "proto/utf8.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -77,24 +78,6 @@ template <class E> void set_number(E *e, unsigned n) {
 }
 
 const double identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
-
-bool is_utf8(const unsigned char *s, size_t n) {
-    for (size_t i = 0; i < n;) {
-        unsigned c = s[i++];
-        if (c == 0) return false;
-        if (c < 0x80) continue;
-        size_t more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-        if (c < 0xc2 || c > 0xf4 || more > n - i) return false;
-        unsigned point = c & (0x3fu >> more);
-        for (; more; more--, i++) {
-            if ((s[i] & 0xc0) != 0x80) return false;
-            point = point << 6 | (s[i] & 0x3f);
-        }
-        bool overlong = (c == 0xe0 && point < 0x800) || (c == 0xf0 && point < 0x10000);
-        if (overlong || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
-    }
-    return true;
-}
 
 } // namespace
 

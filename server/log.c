@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/json_out.h"
+
 #define LINE_BYTES 2048
 #define CUT_MARK   " [cut]"
 
@@ -89,15 +91,11 @@ static size_t append(char *line, size_t length, size_t limit, const char *text) 
     return length + n;
 }
 
-/* Appends text as the inside of a JSON string, or with control characters made visible. */
-static size_t append_escaped(char *line, size_t length, size_t limit, const char *text, bool json) {
+/* Appends text with control characters made visible. */
+static size_t append_visible(char *line, size_t length, size_t limit, const char *text) {
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
         char piece[8] = {(char)*c, 0};
-        if (json && (*c == '"' || *c == '\\')) {
-            snprintf(piece, sizeof piece, "\\%c", *c);
-        } else if (*c < 0x20 || *c == 0x7f) {
-            snprintf(piece, sizeof piece, json ? "\\u%04x" : "\\x%02x", *c);
-        }
+        if (*c < 0x20 || *c == 0x7f) snprintf(piece, sizeof piece, "\\x%02x", *c);
         if (strlen(piece) > limit - length) break;
         length = append(line, length, limit, piece);
     }
@@ -123,48 +121,79 @@ static void note_lost_line(void) {
     atomic_fetch_add(&out.lost_unsaid, 1);
 }
 
-/* Bounded: numbers, codes and trace ids, no text of others. */
-static void format_fields(const log_fields *fields, bool json, char *to, size_t size) {
+static void make_stamp(char *stamp, size_t size) {
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    size_t n = strftime(stamp, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(stamp + n, size - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
+/* " (session 7, scene 9, ...)", or nothing. Bounded: numbers, codes and trace ids, no text of clients. */
+static void format_fields(const log_fields *fields, char *to, size_t size) {
     size_t n = 0;
     to[0] = 0;
     if (!fields) return;
-    const char *between = json ? "," : ", ";
 #define FIELD(...) n += (size_t)snprintf(to + n, n < size ? size - n : 0, __VA_ARGS__)
-    if (fields->session) FIELD(json ? "%s\"session\":%" PRIu64 : "%ssession %" PRIu64, between, fields->session);
-    if (fields->scene) FIELD(json ? "%s\"scene\":%" PRIu64 : "%sscene %" PRIu64, between, fields->scene);
-    if (fields->code) FIELD(json ? "%s\"code\":\"%.40s\"" : "%s%.40s", between, fields->code);
-    if (fields->duration_s >= 0) FIELD(json ? "%s\"duration_s\":%.6f" : "%s%.6f s", between, fields->duration_s);
-    if (fields->trace && fields->trace[0])
-        FIELD(json ? "%s\"trace_id\":\"%.32s\"" : "%strace %.32s", between, fields->trace);
+#define BETWEEN    (n ? ", " : " (")
+    if (fields->session) FIELD("%ssession %" PRIu64, BETWEEN, fields->session);
+    if (fields->scene) FIELD("%sscene %" PRIu64, BETWEEN, fields->scene);
+    if (fields->code) FIELD("%s%.40s", BETWEEN, fields->code);
+    if (fields->duration_s >= 0) FIELD("%s%.6f s", BETWEEN, fields->duration_s);
+    if (fields->trace && fields->trace[0]) FIELD("%strace %.32s", BETWEEN, fields->trace);
+    if (n) FIELD(")");
+#undef BETWEEN
 #undef FIELD
 }
 
-static size_t format_line(char line[LINE_BYTES], log_level level, const char *part, const log_fields *fields,
+static size_t format_text(char line[LINE_BYTES], log_level level, const char *part, const log_fields *fields,
                           const char *text) {
-    bool json = atomic_load_explicit(&out.json, memory_order_relaxed);
-
-    struct timespec now;
-    struct tm utc;
-    char stamp[64];
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(stamp + n, sizeof stamp - n, ".%03dZ", (int)(now.tv_nsec / 1000000));
-
-    char head[160];
-    char about[256], tail[sizeof about + 8];
-    format_fields(fields, json, about, sizeof about);
-    if (json)
-        snprintf(tail, sizeof tail, "\"%s}\n", about);
-    else
-        snprintf(tail, sizeof tail, about[0] ? " (%s)\n" : "%s\n", about[0] ? about + 2 : "");
-    size_t limit = LINE_BYTES - strlen(tail);
-    snprintf(head, sizeof head,
-             json ? "{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"message\":\"" : "%s %-5s %s: ", stamp,
-             level_names[level], part);
-    size_t length = append(line, 0, limit, head);
-    length = append_escaped(line, length, limit, text, json);
+    char stamp[64], head[160], tail[256];
+    make_stamp(stamp, sizeof stamp);
+    format_fields(fields, tail, sizeof tail - 1);
+    strcat(tail, "\n");
+    snprintf(head, sizeof head, "%s %-5s %s: ", stamp, level_names[level], part);
+    size_t length = append(line, 0, LINE_BYTES, head);
+    length = append_visible(line, length, LINE_BYTES - strlen(tail), text);
     return append(line, length, LINE_BYTES, tail);
+}
+
+static void write_json(json_out *to, log_level level, const char *part, const log_fields *fields, const char *text) {
+    char stamp[64];
+    make_stamp(stamp, sizeof stamp);
+    json_out_object(to, NULL);
+    json_out_string(to, "time", stamp);
+    json_out_string(to, "level", level_names[level]);
+    json_out_string(to, "part", part);
+    json_out_string(to, "message", text);
+    if (fields && fields->session) json_out_integer(to, "session", fields->session);
+    if (fields && fields->scene) json_out_integer(to, "scene", fields->scene);
+    if (fields && fields->code) json_out_string(to, "code", fields->code);
+    if (fields && fields->duration_s >= 0) json_out_number(to, "duration_s", fields->duration_s);
+    if (fields && fields->trace && fields->trace[0]) json_out_string(to, "trace_id", fields->trace);
+    json_out_object_end(to);
+}
+
+/* Escapes may make the text too long for the line: it is halved until it fits, so that the line stays valid JSON. */
+static size_t format_json(char line[LINE_BYTES], log_level level, const char *part, const log_fields *fields,
+                          char *text) {
+    json_out to;
+    for (size_t n = strlen(text) / 2;; n /= 2) {
+        json_out_init_fixed(&to, line, LINE_BYTES - 1);
+        write_json(&to, level, part, fields, text);
+        if (to.state == JSON_OUT_OK || n < sizeof CUT_MARK) break;
+        memcpy(text + n, CUT_MARK, sizeof CUT_MARK);
+    }
+    line[to.size] = '\n';
+    return to.size + 1;
+}
+
+/* The text may be cut. */
+static size_t format_line(char line[LINE_BYTES], log_level level, const char *part, const log_fields *fields,
+                          char *text) {
+    bool json = atomic_load_explicit(&out.json, memory_order_relaxed);
+    return json ? format_json(line, level, part, fields, text) : format_text(line, level, part, fields, text);
 }
 
 /* Says how many lines were lost, if the log can be written again. False: it cannot. */

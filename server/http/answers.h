@@ -3,7 +3,7 @@
 #ifndef CONTACTD_HTTP_ANSWERS_H
 #define CONTACTD_HTTP_ANSWERS_H
 
-#include "server/http/json_out.h"
+#include "server/json_out.h"
 #include "server/service.h"
 
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes);

@@ -2,11 +2,11 @@
 #ifndef CONTACTD_HTTP_HANDLERS_H
 #define CONTACTD_HTTP_HANDLERS_H
 
-#include "server/http/json_out.h"
 #include "server/http/media.h"
 #include "server/http/repeats.h"
 #include "server/http/requests.h"
 #include "server/http/router.h"
+#include "server/json_out.h"
 #include "server/service.h"
 
 typedef struct http_request {

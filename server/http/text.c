@@ -4,22 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-size_t text_utf8_length(const char *text, size_t n) {
-    const unsigned char *s = (const unsigned char *)text;
-    if (n == 0) return 0;
-    if (s[0] < 0x80) return 1;
-    size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || length > n) return 0;
-    unsigned low = 0x80, high = 0xbf;
-    if (s[0] == 0xe0) low = 0xa0;
-    if (s[0] == 0xed) high = 0x9f;
-    if (s[0] == 0xf0) low = 0x90;
-    if (s[0] == 0xf4) high = 0x8f;
-    if (s[1] < low || s[1] > high) return 0;
-    for (size_t i = 2; i < length; i++)
-        if (s[i] < 0x80 || s[i] > 0xbf) return 0;
-    return length;
-}
+#include "proto/utf8.h"
 
 static bool is_control(const char *s) {
     return (unsigned char)*s < 0x20 || *s == 0x7f;
@@ -28,7 +13,7 @@ static bool is_control(const char *s) {
 const char *text_clean(const char *s, char *out, size_t size) {
     size_t n = strlen(s), at = 0;
     while (n) {
-        size_t length = text_utf8_length(s, n);
+        size_t length = wire_utf8_length(s, n);
         const char *piece = length == 0 ? "\xef\xbf\xbd" : length == 1 && is_control(s) ? " " : s;
         size_t piece_size = length == 0 ? 3 : length;
         if (length == 0) length = 1;
@@ -44,7 +29,7 @@ const char *text_clean(const char *s, char *out, size_t size) {
 
 bool text_is_utf8(const char *s, size_t n) {
     while (n) {
-        size_t length = text_utf8_length(s, n);
+        size_t length = wire_utf8_length(s, n);
         if (length == 0 || (length == 1 && is_control(s))) return false;
         s += length;
         n -= length;

@@ -9,10 +9,6 @@
  * by a space, cut at a character where it is too long. Returns out. */
 const char *text_clean(const char *s, char *out, size_t size);
 
-/* Length of the valid UTF-8 character at s, 0 if there is none: no overlong forms, no surrogates, none above U+10FFFF.
- */
-size_t text_utf8_length(const char *s, size_t n);
-
 bool text_is_utf8(const char *s, size_t n); /* also: no U+0000 and no other control characters */
 
 /* Decodes %XX (and + as a space where plus) of n bytes into out, NUL-terminated. False: an escape that is none, a NUL,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/utf8.h"
+
 registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics) {
     registry *registry = calloc(1, sizeof *registry);
     if (!registry) return NULL;
@@ -29,30 +31,11 @@ void registry_free(registry **registry) {
     *registry = NULL;
 }
 
-/* Length of the UTF-8 character at text, 0 if it is none. */
-static size_t utf8_length(const unsigned char *text) {
-    size_t n = text[0] < 0x80   ? 1
-               : text[0] < 0xc2 ? 0
-               : text[0] < 0xe0 ? 2
-               : text[0] < 0xf0 ? 3
-               : text[0] < 0xf5 ? 4
-                                : 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    }
-    /* Neither longer than needed, nor half of a UTF-16 pair, nor beyond the last code point. */
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) {
-        return 0;
-    }
-    return n;
-}
-
 void registry_copy_name(char to[REGISTRY_NAME], const char *from) {
-    const unsigned char *text = (const unsigned char *)(from ? from : "");
+    const char *text = from ? from : "";
     size_t length = 0;
     while (*text) {
-        size_t n = utf8_length(text);
+        size_t n = wire_utf8_length(text, strlen(text));
         if (length + (n ? n : 1) >= REGISTRY_NAME) break;
         if (n) {
             memcpy(to + length, text, n);

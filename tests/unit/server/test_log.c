@@ -64,7 +64,7 @@ static void test_fields(void **state) {
     log_event(LOG_LEVEL_DEBUG, "stream", &all, "not logged");
     char *text = close_log();
     assert_non_null(strstr(text, "\"message\":\"answered Step\",\"session\":7,\"scene\":9,\"code\":\"NOT_FOUND\","
-                                 "\"duration_s\":0.012500,\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"}\n"));
+                                 "\"duration_s\":0.0125,\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"}\n"));
     assert_non_null(strstr(text, "\"message\":\"nothing\"}\n"));
     assert_null(strstr(text, "not logged"));
     open_log("text", "info");

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "server/http/json_in.h"
-#include "server/http/json_out.h"
+#include "server/json_out.h"
 
 static const char *where(const char *text, const char *mark) {
     static char out[96];
@@ -208,7 +208,7 @@ static void writes_json(void **state) {
     json_out_string(&out, "s", "q\"\\\n\xff\xc3\xa9");
     json_out_object_end(&out);
     static const char expected[] = "{\"a\":[0.1,-1e-300,null,null,0.1],\"b\":{},\"n\":18446744073709551615,\"t\":true,"
-                                   "\"s\":\"q\\\"\\\\ \xef\xbf\xbd\xc3\xa9\"}";
+                                   "\"s\":\"q\\\"\\\\\\u000a\xef\xbf\xbd\xc3\xa9\"}";
     assert_int_equal(out.state, JSON_OUT_OK);
     assert_int_equal(out.size, sizeof expected - 1);
     assert_memory_equal(out.data, expected, out.size);

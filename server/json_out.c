@@ -1,19 +1,23 @@
 /* json_out.c - see json_out.h. */
-#include "server/http/json_out.h"
+#include "server/json_out.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/http/text.h"
+#include "proto/utf8.h"
 
 void json_out_init(json_out *out, size_t limit) {
     *out = (json_out){.limit = limit};
 }
 
+void json_out_init_fixed(json_out *out, char *buffer, size_t size) {
+    *out = (json_out){.data = buffer, .capacity = size, .limit = size, .is_fixed = true};
+}
+
 void json_out_free(json_out *out) {
-    free(out->data);
+    if (!out->is_fixed) free(out->data);
     *out = (json_out){0};
 }
 
@@ -74,18 +78,23 @@ void json_out_array_end(json_out *out) {
     close_bracket(out, "]");
 }
 
+static void put_escape(json_out *out, char c) {
+    char text[8];
+    put(out, text, (size_t)snprintf(text, sizeof text, "\\u%04x", (unsigned char)c));
+}
+
 void json_out_string(json_out *out, const char *key, const char *value) {
     begin(out, key);
     put(out, "\"", 1);
     size_t n = strlen(value);
     while (n) {
-        size_t length = text_utf8_length(value, n);
+        size_t length = wire_utf8_length(value, n);
         if (length == 0)
             put(out, "\xef\xbf\xbd", 3);
         else if (length == 1 && (*value == '"' || *value == '\\'))
             put(out, (char[]){'\\', *value}, 2);
         else if (length == 1 && ((unsigned char)*value < 0x20 || *value == 0x7f))
-            put(out, " ", 1);
+            put_escape(out, *value);
         else
             put(out, value, length);
         value += length ? length : 1;
