@@ -57,7 +57,7 @@ def _vectors(displacements: Mapping["Body", ArrayLike],
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({body.vertices}, 3) or (m, {body.vertices}, 3), got "
                             f"{d.shape}", object=str(body), field="displacements")
         shapes.add(d.shape[:-2])
-        vectors[body] = d.reshape(-1, body.vertices, 3)
+        vectors[body] = d if d.ndim == 3 else d[None]
     if len(shapes) > 1:
         raise error_for(ErrorCode.WRONG_LENGTH, "expected as many vectors for each body, got "
                         + ", ".join(str(len(v)) for v in vectors.values()), field="displacements")

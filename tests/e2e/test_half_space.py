@@ -129,3 +129,18 @@ def test_contactctl(server, tmp_path):
     assert "expected four numbers" in run("contact", box, "--half-space", "0,0,1", code=2)
     for words in ((box,), (box, box, "--half-space", "0,0,1,0"), (box, "--half-space", "0,0,1,0", "--pose-b", "1")):
         assert "half-space" in run("contact", *words, code=2)
+
+
+def test_stiffness_products_take_half_spaces(client):
+    """A half-space has no vertices, so its displacements have shape (0, 3)."""
+    box = client.register_mesh(*BOX)
+    with client.open_scene(stiffness=2.0) as scene:
+        floor = scene.add_half_space((0, 0, 1), 0.25)
+        a = scene.add_body(box, pose=np.eye(4))
+        result = scene.step()
+        lift = np.tile([0.0, 0.0, 1.0], (8, 1))
+        for product in (result.stiffness_product, result.contacts[0].stiffness_product):
+            out = product({floor: np.zeros((0, 3)), a: lift})
+            assert out[floor].shape == (0, 3)
+            assert out[a].sum(0) == pytest.approx([0, 0, -2.0], abs=1e-6)  # -k area^2 of a lift by 1
+            assert product({floor: np.zeros((2, 0, 3)), a: np.stack([lift, -lift])})[a][1] == pytest.approx(-out[a])
