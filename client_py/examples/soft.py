@@ -58,7 +58,7 @@ class SoftBody:
     def to_nodes(self, which: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Forces on some vertices as forces on nodes: the transpose of `at`."""
         where = self.bind[which].ravel()
-        spread = (self.weights[which][:, :, None] * values[:, None, :]).reshape(-1, 3)
+        spread = (self.weights[which][:, :, None] * values[:, None, :]).reshape(-1, values.shape[1])
         return _add_up(where, spread, len(self.nodes))
 
     def lumped(self, which: np.ndarray, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,16 +72,29 @@ class SoftBody:
 
     # ---- elasticity ----
 
-    def _rotations(self) -> np.ndarray:
+    def rotations(self) -> np.ndarray:
+        """(e, 3, 3): how the elements are turned."""
         f = np.einsum("ejc,jd->ecd", self.nodes[self.elements], self.center_gradient)
         r = np.where((np.linalg.det(f) > 0.05)[:, None, None], f, np.eye(3))
         for _ in range(5):  # Newton's iteration for the polar factor
             r = 0.5 * (r + np.linalg.inv(r).transpose(0, 2, 1))
         return r
 
-    def _apply(self, r: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Sum over elements of R K (R^T x)."""
+    def elastic_forces(self, r: np.ndarray) -> np.ndarray:
+        """(nodes, 3) N."""
+        # Where a cell is does not matter to its forces, so positions need not be made relative to it.
+        return -self._forces(r, _turn(self.nodes[self.elements], r) - self.rest[self.elements])
+
+    def apply_stiffness(self, r: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """(nodes, 3): sum over elements of R K (R^T x)."""
         return self._forces(r, _turn(x[self.elements], r))
+
+    def stiffness_matrix(self, r: np.ndarray) -> np.ndarray:
+        """(3 nodes, 3 nodes), dense: what apply_stiffness multiplies with."""
+        turned = np.einsum("eca,iajb,edb->eicjd", r, self.stiffness.reshape(8, 3, 8, 3), r, optimize=True)
+        at = (3 * self.elements[:, :, None] + np.arange(3)).reshape(-1, 24)
+        n = 3 * len(self.nodes)
+        return np.bincount((n * at[:, :, None] + at[:, None, :]).ravel(), turned.ravel(), n * n).reshape(n, n)
 
     def _forces(self, r: np.ndarray, local: np.ndarray) -> np.ndarray:
         force = (local.reshape(-1, 24) @ self.stiffness).reshape(-1, 8, 3)
@@ -98,14 +111,13 @@ class SoftBody:
             damping: s, of the elements, proportional to their stiffness (Rayleigh).
         Returns: iterations of the solver.
         """
-        r = self._rotations()
-        # Where a cell is does not matter to its forces, so positions need not be made relative to it.
-        elastic = -self._forces(r, _turn(self.nodes[self.elements], r) - self.rest[self.elements])
+        r = self.rotations()
+        elastic = self.elastic_forces(r)
         mass, implicit = self.mass[:, None], h * h + h * damping
         right = mass * self.velocity + h * (force + elastic)
         diagonal = mass + implicit * self._diagonal[:, None] + contact_diagonal
         self.velocity, iterations = _conjugate_gradients(
-            lambda v: mass * v + implicit * self._apply(r, v) + contact(v), right, self.velocity, 1 / diagonal)
+            lambda v: mass * v + implicit * self.apply_stiffness(r, v) + contact(v), right, self.velocity, 1 / diagonal)
         self.nodes = self.nodes + h * self.velocity
         return iterations
 
@@ -116,7 +128,7 @@ def _turn(x: np.ndarray, r: np.ndarray) -> np.ndarray:
 
 
 def _add_up(where: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
-    return np.stack([np.bincount(where, values[:, c], n) for c in range(3)], -1)
+    return np.stack([np.bincount(where, values[:, c], n) for c in range(values.shape[1])], -1)
 
 
 def _conjugate_gradients(operator: Callable[[np.ndarray], np.ndarray], b: np.ndarray, x: np.ndarray,
