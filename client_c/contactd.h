@@ -242,7 +242,7 @@ void contactd_body_options_init(
 bool contactd_plane_pose(const double normal[3], double offset, double pose[12]);
 /* Adds that half-space: a floor or wall without a mesh. Steps move it by a pose, as a rigid body; contactd_plane_pose
  * makes one. It has no vertices: its part of a contact's gradient is empty, but its generalized_gradient is complete.
- * Method "exact" on the CPU only. options: for group, mask and ignore; may be NULL. */
+ * Method "exact" only. options: for group, mask and ignore; may be NULL. */
 contactd_code contactd_add_half_space(contactd_client *client, contactd_scene scene, const double normal[3],
                                       double offset, const contactd_body_options *options, contactd_body *out);
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,

@@ -51,8 +51,8 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 /* clang-format off */
 static const ct_method_row rows[] = {
     /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, half-spaces, self, second  cpu          cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  NULL,  "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", "cpu", NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
+    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  false, "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
 };
 /* clang-format on */
 
@@ -156,14 +156,10 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                    row->name, backend, names);
 }
 
-ct_status ct_method_check_half_spaces(const ct_engine *engine, const ct_method_row *row, const char *field,
-                                      ct_error *error) {
-    const char *backend = engine->backend->name;
-    if (row->half_spaces_on && !strcmp(row->half_spaces_on, backend)) return CT_OK;
-    return ct_fail(error, CT_UNSUPPORTED, field,
-                   "method \"%s\" takes no half-spaces on backend \"%s\": use a mesh, or method \"exact\" on backend "
-                   "\"cpu\"",
-                   row->name, backend);
+ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error) {
+    if (row->takes_half_spaces) return CT_OK;
+    return ct_fail(error, CT_UNSUPPORTED, field, "method \"%s\" takes no half-spaces: use a mesh, or method \"exact\"",
+                   row->name);
 }
 
 /* ---- checks ---- */

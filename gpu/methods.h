@@ -20,7 +20,7 @@ typedef struct ct_method_row {
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
-    const char *half_spaces_on;                   /* the backend that takes half-spaces; NULL: none does */
+    bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
     const char *self_on; /* the backend that finds contacts of a body with itself; NULL: none */
     bool gives_second; /* INERTIA and products with the second derivative, on the CPU; false: such steps are refused */
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
@@ -53,9 +53,8 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
 /* UNSUPPORTED: the method finds no contacts of a body with itself on the engine's backend. */
 ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error);
 
-/* UNSUPPORTED: the method takes no half-spaces on this engine's backend. field: what is to blame. */
-ct_status ct_method_check_half_spaces(const ct_engine *engine, const ct_method_row *row, const char *field,
-                                      ct_error *error);
+/* UNSUPPORTED: the method takes no half-spaces. field: what is to blame. */
+ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error);
 
 /* Checks the limits and wishes of a step: INVALID_ARGUMENT (the method does not take the limit, or gives no spans),
  * NON_FINITE, OUT_OF_RANGE. */

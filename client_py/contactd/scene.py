@@ -233,7 +233,7 @@ class Scene:
         """Adds a floor or wall without a mesh: all points p with n . p <= offset, n the normal scaled to length 1.
 
         Steps move it by `poses`, as a rigid body: plane_pose(normal, offset) makes one. It has no vertices, so its part of
-        a contact's gradient is empty, but its generalized_gradient is complete. For "exact" on the CPU only.
+        a contact's gradient is empty, but its generalized_gradient is complete. For "exact" only.
 
         Args:
             normal: (3,) out of the half-space, towards free space; of any length.

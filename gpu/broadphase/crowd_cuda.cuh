@@ -36,8 +36,7 @@ CT_DEVICE bool ct_nodes_meet(const ct_gpu_node *a, const ct_gpu_node *b) {
     return true;
 }
 
-/* i < j: bodies of the step. */
-CT_DEVICE bool ct_is_ignored(const ct_gpu_step *step, uint64_t i, uint64_t j) {
+CT_DEVICE bool ct_is_listed_as_ignored(const ct_gpu_step *step, uint64_t i, uint64_t j) {
     const uint64_t key = i << 32 | j, *keys = ct_gpu_ignored(step);
     uint64_t lo = 0, hi = step->n_ignored;
     while (lo < hi) {
@@ -48,6 +47,14 @@ CT_DEVICE bool ct_is_ignored(const ct_gpu_step *step, uint64_t i, uint64_t j) {
             hi = middle;
     }
     return lo < step->n_ignored && keys[lo] == key;
+}
+
+/* i < j: bodies of the step. True: they have no contact, whether or not their boxes meet. */
+CT_DEVICE bool ct_is_ignored(const ct_gpu_step *step, uint64_t i, uint64_t j) {
+    if (step->n_ignored && ct_is_listed_as_ignored(step, i, j)) return true;
+    if (!step->n_half_spaces) return false;
+    const uint32_t n = step->bodies[i]->is_half_space + step->bodies[j]->is_half_space;
+    return step->takes_half_spaces ? n == 2 : n > 0;
 }
 
 /* Tests the body at position `index` of a crowd's sorted list against the bodies under one root that come after it, and

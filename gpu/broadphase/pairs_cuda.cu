@@ -33,7 +33,7 @@ template <bool WRITE> CT_DEVICE void test_small_scenes(const ct_pair_tables &b) 
                 if (to > base + CT_BLOCK) to = base + CT_BLOCK;
                 for (uint64_t other = from; other < to; other++) {
                     if (!ct_nodes_meet(&first_nodes[t], &second_nodes[other - base])) continue;
-                    if (s->n_ignored && ct_is_ignored(s, row - s->first_body, other - s->first_body)) continue;
+                    if (ct_is_ignored(s, row - s->first_body, other - s->first_body)) continue;
                     if (WRITE) {
                         ct_gpu_pair *pair = &b.pairs[b.row_offset[row] + found[t]];
                         pair->step = step[t];
@@ -69,7 +69,7 @@ template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
             const uint32_t body = b.nodes[crowd->first_node[0] + index].body;
             tests = ct_traverse_crowd(b, crowd, index, root, [&](uint32_t other) {
                 const uint32_t i = body < other ? body : other, j = body < other ? other : body;
-                if (step->n_ignored && ct_is_ignored(step, i - step->first_body, j - step->first_body)) return;
+                if (ct_is_ignored(step, i - step->first_body, j - step->first_body)) return;
                 const uint32_t left = atomicAdd(&b.row_count[i], WRITE ? ~(uint32_t)0 : (uint32_t)1);
                 if (!WRITE) return;
                 const uint64_t to = b.row_offset[i] + left - 1;

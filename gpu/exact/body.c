@@ -96,25 +96,12 @@ bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_bu
 struct top_search {
     struct pair_search pairs;
     const ct_exact_body *body;
-    double normal[3], point[3]; /* of the plane, units; the normal's length is about 1 */
+    ct_top_plane top;
     bool block_first;
 };
 
-static bool meets_top(const struct top_search *search, const struct node *node) {
-    double distance = 0, reach = 0, size = 0;
-    for (int k = 0; k < 3; k++) {
-        const double lo = node->box.lo[k], hi = node->box.hi[k];
-        distance += search->normal[k] * (0.5 * (lo + hi) - search->point[k]);
-        reach += fabs(search->normal[k]) * 0.5 * (hi - lo);
-        size += fabs(lo) + fabs(hi) + fabs(search->point[k]);
-    }
-    /* The block's corners are rounded to the lattice, triangles within two units count as near, and sums are rounded.
-     */
-    return fabs(distance) <= reach + 32 + 0x1p-44 * size;
-}
-
 static void search_top(struct top_search *search, const struct node *node) {
-    if (search->pairs.is_full || !meets_top(search, node)) return;
+    if (search->pairs.is_full || ct_find_side_of_top(&search->top, &node->box, node->level ? CT_NODE_SLACK : 0)) return;
     if (node->level == 0) {
         add_pair(&search->pairs, search->block_first ? 0 : node->index, search->block_first ? node->index : 0);
         return;
@@ -129,19 +116,11 @@ static void search_top(struct top_search *search, const struct node *node) {
 
 bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
                              size_t *n_pairs, ct_budget *budget) {
-    struct top_search search = {.pairs = {.pairs = pairs, .budget = budget}, .body = body, .block_first = block_first};
+    struct top_search search = {.pairs = {.pairs = pairs, .budget = budget},
+                                .body = body,
+                                .top = ct_find_top_plane(&block->pose),
+                                .block_first = block_first};
     const struct node root = root_of(body);
-    double length = 0, u[3], v[3];
-    for (int k = 0; k < 3; k++) {
-        u[k] = block->pose.row[k][0];
-        v[k] = block->pose.row[k][1];
-        search.point[k] = block->pose.row[k][3];
-    }
-    for (int k = 0; k < 3; k++) {
-        search.normal[k] = u[(k + 1) % 3] * v[(k + 2) % 3] - u[(k + 2) % 3] * v[(k + 1) % 3];
-        length += search.normal[k] * search.normal[k];
-    }
-    for (int k = 0; k < 3; k++) search.normal[k] /= sqrt(length);
     search_top(&search, &root);
     *n_pairs = search.pairs.n;
     return !search.pairs.is_full;

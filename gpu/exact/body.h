@@ -27,7 +27,7 @@ typedef struct ct_cluster_pair {
 bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs, size_t *n_pairs,
                            ct_budget *budget);
 
-/* The same for a body and a block that stands for a half-space (scene/half_space.h): pairs of the block's only cluster
+/* The same for a body and a block that stands for a half-space (view/half_space_k.h): pairs of the block's only cluster
  * with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is `a` of
  * the pairs. */
 bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,

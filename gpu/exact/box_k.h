@@ -136,4 +136,44 @@ CT_FN int ct_boxes_may_meet(const ct_node_box *a, const ct_node_box *b, const ct
     return 1;
 }
 
+/* ---- the top of a half-space's block ---- */
+
+/* The plane of the top of a block that stands for a half-space (view/half_space_k.h): z = 0 in its own axes. */
+typedef struct ct_top_plane {
+    double normal[3], point[3]; /* units; the normal's length is about 1 */
+} ct_top_plane;
+
+CT_FN ct_top_plane ct_find_top_plane(const ct_lattice_pose *block) {
+    ct_top_plane top;
+    double length = 0, u[3], v[3];
+    for (int k = 0; k < 3; k++) {
+        u[k] = block->row[k][0];
+        v[k] = block->row[k][1];
+        top.point[k] = block->row[k][3];
+    }
+    for (int k = 0; k < 3; k++) {
+        top.normal[k] = u[(k + 1) % 3] * v[(k + 2) % 3] - u[(k + 2) % 3] * v[(k + 1) % 3];
+        length += top.normal[k] * top.normal[k];
+    }
+    for (int k = 0; k < 3; k++) top.normal[k] /= sqrt(length);
+    return top;
+}
+
+/* Where a box lies. The block's corners are rounded to the lattice, triangles within two units count as near, and sums
+ * are rounded: those are the 32 units. A box around others gets slack, so that it never lies further away than they do.
+ */
+enum { CT_BELOW_TOP = -1, CT_AT_TOP = 0, CT_ABOVE_TOP = 1 };
+
+CT_FN int ct_find_side_of_top(const ct_top_plane *top, const ct_node_box *box, double slack) {
+    double distance = 0, reach = 0, size = 0;
+    for (int k = 0; k < 3; k++) {
+        const double lo = box->lo[k], hi = box->hi[k];
+        distance += top->normal[k] * (0.5 * (lo + hi) - top->point[k]);
+        reach += fabs(top->normal[k]) * 0.5 * (hi - lo);
+        size += fabs(lo) + fabs(hi) + fabs(top->point[k]);
+    }
+    if (fabs(distance) <= reach + 32 + 0x1p-44 * size + 4 * slack) return CT_AT_TOP;
+    return distance < 0 ? CT_BELOW_TOP : CT_ABOVE_TOP;
+}
+
 #endif

@@ -59,7 +59,7 @@ struct ct_exact_plan {
     ct_node_box window[2];                                   /* the same on the lattice */
     uint64_t first_slot[2], first_cluster[2], first_unit[2]; /* among those of all sides */
     uint32_t n_slots[2];
-    uint32_t is_refused; /* the bodies do not fit the lattice: nothing is computed */
+    uint32_t is_skipped; /* the bodies do not fit the lattice, or cannot meet: nothing is computed */
     uint32_t has_ties;
     uint64_t found[2]; /* pairs of triangles that cross or are near, per pass */
     int32_t exponent;  /* a step of the gradient's fixed point is 2^exponent units^2 */

@@ -216,13 +216,14 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
     ct_exact_center(totals, &plan->lattice, n_passes, boxes, contact);
 }
 
-/* Entries of the chunk, if its pair is a contact and its step wants them. */
+/* Entries of the chunk, if its pair is a contact and its step wants them. A half-space has no vertices for its users.
+ */
 CT_DEVICE uint64_t wanted_entries(const ct_exact_tables &b, uint64_t chunk) {
     if (!b.entry_count[chunk]) return 0;
     const uint64_t part =
         ct_find_owner(2 * b.counts->pairs, chunk, [&](uint64_t i) { return b.vertex_chunk_offset[i]; });
     const bool is_wanted = b.exact[part / 2].is_contact && (b.steps[b.pairs[part / 2].step].want & CT_WANT_ENTRIES);
-    return is_wanted ? b.entry_count[chunk] : 0;
+    return is_wanted && !ct_body_of_side(b, part)->is_half_space ? b.entry_count[chunk] : 0;
 }
 
 /* Entries before the pairs of body `row` of the batch. */
@@ -244,7 +245,7 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
     const uint64_t n_pairs = b.counts->pairs;
     CT_EACH_BLOCK(p, n_pairs) {
         const ct_exact_plan *plan = &b.exact[p];
-        if (plan->is_refused) continue;
+        if (plan->is_skipped) continue;
         ct_exact_best best[3] = {no_entry(), no_entry(), no_entry()};
         CT_THREADS(t) {
             for (uint64_t c = b.vertex_chunk_offset[2 * p] + t; c < b.vertex_chunk_offset[2 * p + 2]; c += CT_BLOCK)
@@ -297,6 +298,7 @@ CT_KERNEL write_entries(const ct_exact_tables b) {
         const vertex_range at = range_of_chunk(b, chunk);
         const ct_exact_plan *plan = &b.exact[at.part / 2];
         const bool any = b.entry_offset[chunk] < b.entry_offset[chunk + 1];
+        const bool is_weighed = any || (at.body->is_half_space && plan->is_contact && at.step->want & CT_WANT_ENTRIES);
         const ct_gpu_step_entries *step_entries = &b.step_entries[at.step - b.steps];
         const ct_entry_pointers to = ct_arrays_of_step(b, at.step, step_entries);
         const double pressure = -at.step->stiffness * plan->contact.volume;
@@ -314,12 +316,12 @@ CT_KERNEL write_entries(const ct_exact_tables b) {
                  v++) {
                 int64_t *sums = nonzero_sums(b, at.page_slots, v);
                 if (!sums) continue;
-                if (any) {
+                if (is_weighed) {
                     double g[3];
                     for (int k = 0; k < 3; k++) g[k] = (double)sums[k] * plan->step;
                     const double weight = ct_frame_friction(&plan->contact, g);
                     weights += llrint(fabs(weight) * plan->weight_scale);
-                    ct_write_entry(&to, entry++, (uint32_t)v, g, weight, pressure);
+                    if (any) ct_write_entry(&to, entry++, (uint32_t)v, g, weight, pressure);
                 }
                 sums[0] = sums[1] = sums[2] = 0;
             }
@@ -328,7 +330,7 @@ CT_KERNEL write_entries(const ct_exact_tables b) {
         CT_THREADS(t) {
             if (at.first + t * CT_PAGE < at.last) at.page_slots[at.first / CT_PAGE + t] = CT_NO_PAGE;
         }
-        if (any) ct_add_wide_sum(weights, &b.part_sums[at.part], SUM_WEIGHTS);
+        if (is_weighed) ct_add_wide_sum(weights, &b.part_sums[at.part], SUM_WEIGHTS);
     }
 }
 

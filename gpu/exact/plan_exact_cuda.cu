@@ -2,6 +2,7 @@
  * finds the pairs of clusters whose triangles have to be crossed. */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/exact/exact_cuda.cuh"
+#include "gpu/view/half_space_k.h"
 
 /* ---- a pair's lattice ---- */
 
@@ -28,17 +29,25 @@ CT_DEVICE ct_cluster_box find_root(const ct_gpu_body *body) {
 CT_DEVICE void plan_lattice(const ct_exact_tables &b, uint64_t p, const ct_cluster_box roots[2], ct_exact_plan *plan) {
     const ct_gpu_pair *pair = &b.pairs[p];
     const ct_gpu_body *bodies[2] = {b.bodies[pair->body[0]], b.bodies[pair->body[1]]};
-    const ct_box boxes[2] = {ct_gpu_box(bodies[0]), ct_gpu_box(bodies[1])};
-    plan->is_refused = !ct_extents_fit(&boxes[0], &boxes[1]);
-    if (plan->is_refused) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
-    plan->lattice = ct_plan_exact_lattice(&boxes[0], &boxes[1]);
+    const ct_box boxes[2] = {ct_gpu_box(bodies[0]), ct_gpu_box(bodies[1])}, *box[2] = {&boxes[0], &boxes[1]};
+    const double *const pose[2] = {bodies[0]->pose, bodies[1]->pose};
+    const int is_half_space[2] = {(int)bodies[0]->is_half_space, (int)bodies[1]->is_half_space};
+    ct_pair_placement placement;
     for (int k = 0; k < 2; k++) {
-        plan->pose[k] =
-            ct_lattice_pose_of(&plan->lattice, bodies[k]->rigid ? bodies[k]->pose : NULL, bodies[k]->topology->reach);
-        plan->root[k] = roots[k];
-        plan->window[k] = ct_place_box(&roots[k], &plan->pose[k]);
         plan->n_slots[k] = 0;
         plan->first_slot[k] = plan->first_cluster[k] = plan->first_unit[k] = plan->found[k] = 0;
+    }
+    plan->is_skipped = !ct_place_pair(pose, box, is_half_space, &placement);
+    if (plan->is_skipped) return;
+    plan->is_skipped = !ct_extents_fit(&placement.box[0], &placement.box[1]);
+    if (plan->is_skipped) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
+    plan->lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1]);
+    for (int k = 0; k < 2; k++) {
+        const double *placed = is_half_space[k] ? placement.block[k] : bodies[k]->rigid ? bodies[k]->pose : NULL;
+        plan->pose[k] = ct_lattice_pose_of(&plan->lattice, placed, bodies[k]->topology->reach);
+        plan->pose[k].rounding += placement.rounding[k] * plan->lattice.inverse;
+        plan->root[k] = roots[k];
+        plan->window[k] = ct_place_box(&roots[k], &plan->pose[k]);
     }
     for (int k = 0; k < 2; k++)
         plan->axes[k] = ct_find_own_axes(&plan->pose[k], &roots[k], &plan->pose[1 - k], &roots[1 - k]);
@@ -46,10 +55,23 @@ CT_DEVICE void plan_lattice(const ct_exact_tables &b, uint64_t p, const ct_clust
 
 /* ---- near clusters ---- */
 
+/* The side of a pair that is a half-space; 2: none is. */
+CT_DEVICE int find_half_space(const ct_exact_tables &b, uint64_t p) {
+    for (uint64_t k = 0; k < 2; k++)
+        if (ct_body_of_side(b, 2 * p + k)->is_half_space) return (int)k;
+    return 2;
+}
+
 /* Whether cluster c of body k may meet the other body; fills its slot. */
-CT_DEVICE bool is_near(const ct_exact_plan *plan, const ct_gpu_body *body, int k, uint32_t c, ct_exact_slot *slot) {
+CT_DEVICE bool is_near(const ct_exact_plan *plan, const ct_gpu_body *body, int k, int half_space, uint32_t c,
+                       ct_exact_slot *slot) {
     slot->rest = ct_box_of_cluster(body, c);
     slot->box = ct_place_box(&slot->rest, &plan->pose[k]);
+    if (half_space == k) return true;
+    if (half_space == 1 - k) {
+        const ct_top_plane top = ct_find_top_plane(&plan->pose[half_space]);
+        return ct_find_side_of_top(&top, &slot->box, 0) != CT_ABOVE_TOP;
+    }
     const ct_cluster_box *boxes[2] = {&plan->root[0], &plan->root[1]};
     const ct_node_box *placed[2] = {&plan->window[0], &plan->window[1]};
     boxes[k] = &slot->rest;
@@ -61,6 +83,7 @@ CT_DEVICE bool is_near(const ct_exact_plan *plan, const ct_gpu_body *body, int k
 CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, ct_exact_plan *plan) {
     const ct_gpu_body *body = ct_body_of_side(b, 2 * p + (uint64_t)k);
     const uint32_t n = body->topology->n_clusters;
+    const int half_space = find_half_space(b, p);
     CT_THREADS(t) {
         if (t > 0) continue;
         plan->first_cluster[k] = ct_atomic_add(&b.counts->side_clusters, n);
@@ -73,7 +96,7 @@ CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, c
         n,
         [&](uint64_t c) {
             ct_exact_slot slot;
-            const bool near = is_near(plan, body, k, (uint32_t)c, &slot);
+            const bool near = is_near(plan, body, k, half_space, (uint32_t)c, &slot);
             if (has_table) slot_of_cluster[c] = near;
             return (uint64_t)near;
         },
@@ -91,7 +114,7 @@ CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, c
         [&](uint64_t c, uint64_t before) {
             if (!slot_of_cluster[c]) return;
             ct_exact_slot slot;
-            is_near(plan, body, k, (uint32_t)c, &slot);
+            is_near(plan, body, k, half_space, (uint32_t)c, &slot);
             slot.side = (uint32_t)(2 * p) + (uint32_t)k;
             slot.cluster = (uint32_t)c;
             slot.n_crossings = slot.n_scattered = slot.crossed = slot.is_added = 0;
@@ -121,11 +144,11 @@ CT_FN exact_totals operator+(const exact_totals &x, const exact_totals &y) {
 }
 
 CT_DEVICE uint64_t components_of(const ct_exact_tables &b, uint64_t p, uint64_t k) {
-    return b.exact[p].is_refused ? 0 : ct_body_of_side(b, 2 * p + k)->topology->n_components;
+    return b.exact[p].is_skipped ? 0 : ct_body_of_side(b, 2 * p + k)->topology->n_components;
 }
 
 CT_DEVICE uint64_t vertex_chunks_of(const ct_exact_tables &b, uint64_t p, uint64_t k) {
-    return b.exact[p].is_refused ? 0
+    return b.exact[p].is_skipped ? 0
                                  : (ct_body_of_side(b, 2 * p + k)->n_vertices + CT_VERTEX_CHUNK - 1) / CT_VERTEX_CHUNK;
 }
 
@@ -140,7 +163,7 @@ CT_DEVICE void write_plan(const ct_exact_plan &from, int k, ct_exact_plan *to) {
             to->window[i] = from.window[i];
             to->found[i] = 0;
         }
-        to->is_refused = from.is_refused;
+        to->is_skipped = from.is_skipped;
         to->has_ties = to->is_contact = 0;
         to->exponent = 0;
     }
@@ -166,7 +189,7 @@ CT_KERNEL plan_exact(const ct_exact_tables b) {
             if (t == 0) plan_lattice(b, p, roots, &planned);
         }
         CT_BARRIER();
-        if (!planned.is_refused) list_near_clusters(b, p, k, &planned);
+        if (!planned.is_skipped) list_near_clusters(b, p, k, &planned);
         CT_THREADS(t) {
             if (t == 0) write_plan(planned, k, &b.exact[p]);
         }
@@ -210,6 +233,8 @@ CT_KERNEL pair_clusters(const ct_exact_tables b) {
         const ct_exact_plan *plan = &b.exact[p];
         const uint64_t tile = i - b.cluster_tile_offset[p], n = tile_count(plan->n_slots[1]);
         const uint64_t row = tile / n * TILE, column = tile % n * TILE;
+        const int half_space = find_half_space(b, p);
+        const ct_top_plane top = ct_find_top_plane(&plan->pose[half_space < 2 ? half_space : 0]);
         CT_THREADS(t) {
             for (uint64_t k = t; k < TILE * TILE; k += CT_BLOCK) {
                 const uint64_t first = row + k / TILE, second = column + k % TILE;
@@ -217,7 +242,9 @@ CT_KERNEL pair_clusters(const ct_exact_tables b) {
                 const ct_exact_slot *x = &b.slots[plan->first_slot[0] + first],
                                     *y = &b.slots[plan->first_slot[1] + second];
                 const ct_cluster_box *boxes[2] = {&x->rest, &y->rest};
-                if (!ct_boxes_may_meet(&x->box, &y->box, boxes, plan->axes, 0)) continue;
+                if (half_space < 2 ? ct_find_side_of_top(&top, half_space ? &x->box : &y->box, 0) != CT_AT_TOP
+                                   : !ct_boxes_may_meet(&x->box, &y->box, boxes, plan->axes, 0))
+                    continue;
                 const uint64_t at = ct_append_index(&b.counts->cluster_pairs);
                 if (at >= b.capacity.cluster_pairs) continue;
                 b.cluster_pairs[at][0] = (uint32_t)(plan->first_slot[0] + first);

@@ -263,7 +263,7 @@ typedef enum ct_body_kind {
     CT_BODY_RIGID = 2,      /* moved by a pose in double precision, applied to the rest positions */
     CT_BODY_HALF_SPACE = 3, /* all points below a plane: z <= 0 in its own axes, which a pose places in the world. A
                                floor or wall without a mesh: it has no vertices, so its part of a gradient is empty, but
-                               its 6-vector is complete. EXACT on the CPU only. Two half-spaces have no contact */
+                               its 6-vector is complete. EXACT only. Two half-spaces have no contact */
 } ct_body_kind;
 
 typedef struct ct_body_options {
@@ -293,7 +293,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
  * is n and its origin n * offset. NON_FINITE, or OUT_OF_RANGE: the normal has no length. */
 ct_status ct_plane_pose(const double normal[3], double offset, double pose[12], ct_error *error);
 /* Adds that half-space. options: for group, mask and ignore; NULL: the defaults. Fails as ct_scene_add_body and
- * ct_plane_pose do; UNSUPPORTED: the scene's method, or its backend, takes no half-spaces. A scene with half-spaces
+ * ct_plane_pose do; UNSUPPORTED: the scene's method takes no half-spaces. A scene with half-spaces
  * cannot be configured to such a method. */
 ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], double offset,
                                   const ct_body_options *options, uint32_t *body, ct_error *error);

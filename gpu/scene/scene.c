@@ -117,7 +117,7 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     if (status) return status;
     if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
     if (!status && scene->n_half_spaces)
-        status = ct_method_check_half_spaces(scene->engine, ct_method_row_of(running.method, NULL), "method", error);
+        status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -211,8 +211,7 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
         if (status) return status;
     }
     if (o->kind == CT_BODY_HALF_SPACE) {
-        ct_status status =
-            ct_method_check_half_spaces(scene->engine, ct_method_row_of(scene->settings.method, NULL), "kind", error);
+        ct_status status = ct_method_check_half_spaces(ct_method_row_of(scene->settings.method, NULL), "kind", error);
         if (status) return status;
     }
     for (size_t i = 0; i < o->n_ignore; i++)

@@ -2,6 +2,7 @@
  * that moved. */
 #include "gpu/backend/cuda/resident.cuh"
 #include "gpu/backend/cuda/scan.cuh"
+#include "gpu/view/half_space_k.h"
 #include "gpu/view/near_k.h"
 
 /* Copies the rows of one chunk to their vertices. The chunk's first row belongs to write number `write`; each row is
@@ -132,7 +133,14 @@ CT_KERNEL compute_boxes(const ct_resident_tables b) {
         ct_gpu_body *body = update->body;
         const uint64_t index = chunk - update->first_chunk, first = index * CT_BOX_CHUNK;
         key_box box = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, {0, 0, 0}};
-        if (body->searches_box) {
+        if (body->is_half_space) {
+            ct_box of_plane;
+            ct_half_space_box(body->pose, &of_plane);
+            for (int k = 0; k < 3; k++) {
+                box.lo[k] = ct_order_key(of_plane.lo[k]);
+                box.hi[k] = ct_order_key(of_plane.hi[k]);
+            }
+        } else if (body->searches_box) {
             box = search_clusters(body, index * CT_BOX_CLUSTERS, box);
         } else {
             CT_THREADS(t) {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "gpu/picture/picture.h"
 #include "tests/consistency/twin.h"
 
 static const uint32_t all_wants[] = {CT_WANT_ALL, 0, CT_WANT_FRAME, CT_WANT_GRADIENT, CT_WANT_FRICTION, CT_WANT_FORCES};
@@ -21,6 +22,25 @@ static uint64_t compare_pair(const char *name, const struct shape *a, const doub
                              const double *pose_b, ct_body_kind kind, uint32_t want) {
     const ct_scene_settings settings = stage_exact();
     return compare_once(name, &settings, (struct placed[]){{a, pose_a, kind}, {b, pose_b, CT_BODY_RIGID}}, 2, want);
+}
+
+/* More bodies than a stage has room for; only the first ones' handles are kept. */
+static struct twin open_crowd(const ct_scene_settings *settings, const struct placed *bodies, int n) {
+    struct twin twin = twin_open(settings, bodies, STAGE_MAX);
+    for (int e = 0; e < 2; e++)
+        for (int i = STAGE_MAX; i < n; i++) {
+            ct_body_options options;
+            ct_error error = {0};
+            uint32_t body;
+            ct_body_options_init(&options);
+            options.kind = CT_BODY_RIGID;
+            memcpy(options.pose, bodies[i].pose, sizeof options.pose);
+            if (!bodies[i].shape) options.kind = CT_BODY_HALF_SPACE;
+            ct_mesh *mesh = bodies[i].shape ? shape_to_mesh(bodies[i].shape, &error) : NULL;
+            assert_int_equal(ct_scene_add_body(twin.of[e].scene, mesh, &options, &body, &error), CT_OK);
+            ct_mesh_release(&mesh);
+        }
+    return twin;
 }
 
 /* A mesh of one cluster, or of hundreds. */
@@ -248,6 +268,111 @@ static void test_deformable(void **state) {
     }
 }
 
+/* ---- half-spaces ---- */
+
+/* Planes along the axes and tilted ones, grazing a body, through it and far below it; with the half-space first or
+ * second. */
+static void test_half_spaces(void **state) {
+    (void)state;
+    const ct_scene_settings settings = stage_exact();
+    uint64_t rng = 17, contacts = 0;
+    for (int round = 0; round < 60; round++) {
+        struct shape shape = random_shape(&rng, round % 5 == 0);
+        double pose[12], plane[12], normal[3];
+        for (int k = 0; k < 3; k++) normal[k] = round % 3 ? shape_uniform(&rng, -1, 1) : (k == round / 3 % 3) - 0.0;
+        assert_int_equal(ct_plane_pose(normal, round % 10 == 9 ? 1e5 : shape_uniform(&rng, -0.8, 0.8), plane, NULL),
+                         CT_OK);
+        shape_pose_random(&rng, 0.5, pose);
+        const struct placed body = {&shape, round % 4 ? pose : NULL,
+                                    round % 5 == 2 ? CT_BODY_DEFORMABLE : CT_BODY_RIGID},
+                            below = {.pose = plane};
+        const struct placed bodies[2] = {round % 2 ? below : body, round % 2 ? body : below};
+        contacts += compare_once("half-space", &settings, bodies, 2, all_wants[round % 4 ? 0 : round % 6]);
+        shape_free(&shape);
+    }
+    assert_true(contacts > 35);
+}
+
+/* A face in the plane, from either side: both perturbations, and their mean. */
+static void test_half_space_ties(void **state) {
+    (void)state;
+    struct shape fine = shape_cube(1, 5), box = shape_box(1, 1, 1);
+    const ct_scene_settings settings = stage_exact();
+    uint64_t contacts = 0;
+    for (int i = 0; i < 12; i++) {
+        double plane[12], normal[3] = {0, 0, 0};
+        normal[i % 3] = i % 2 ? 1 : -1;
+        assert_int_equal(ct_plane_pose(normal, 0.5 * (i / 3 - 1), plane, NULL), CT_OK);
+        contacts += compare_once("face in a plane", &settings,
+                                 (struct placed[]){{.shape = i % 4 ? &fine : &box}, {.pose = plane}}, 2, CT_WANT_ALL);
+    }
+    assert_true(contacts >= 6);
+    shape_free(&fine);
+    shape_free(&box);
+}
+
+/* The rays of a picture, which are those of LDI, leave half-spaces out. */
+static void test_half_space_in_a_picture(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    double pose[12];
+    shift(pose, 0.5, 0.25, 0);
+    const ct_scene_settings settings = stage_exact();
+    struct twin twin = twin_open(&settings, (struct placed[]){{&box, NULL, 0}, {&box, pose, 0}, {0}}, 3);
+    ct_snapshot *snapshots[2];
+    ct_snapshot_options options;
+    ct_error error = {0};
+    ct_snapshot_options_init(&options);
+    for (int e = 0; e < 2; e++)
+        assert_int_equal(ct_snapshot_take(twin.of[e].scene, &options, &snapshots[e], &error), CT_OK);
+    assert_int_equal(snapshots[0]->n_contacts, 1);
+    assert_int_equal(snapshots[1]->n_contacts, 1);
+    assert_true(snapshots[0]->n_spans > 0 && snapshots[0]->n_spans == snapshots[1]->n_spans);
+    for (int e = 0; e < 2; e++) ct_snapshot_free(&snapshots[e]);
+    twin_close(&twin);
+    shape_free(&box);
+}
+
+/* Two floors and a wall, which have no contact with each other, in small scenes and in a crowd; then they move. */
+static void test_half_spaces_and_bodies(void **state) {
+    (void)state;
+    uint64_t rng = 23;
+    for (int n = 4; n <= 160; n += 156) {
+        struct shape ball = shape_icosphere(0.5, 1), cube = shape_cube(0.8, 2);
+        double(*poses)[12] = calloc((size_t)n, sizeof *poses);
+        struct placed *bodies = calloc((size_t)n, sizeof *bodies);
+        assert_true(poses && bodies);
+        const double normals[3][3] = {{0, 0, 1}, {0.1, 0, 1}, {1, 0.2, 0}};
+        for (int i = 0; i < n; i++) {
+            if (i % 40 < 3 && i < 80) {
+                assert_int_equal(ct_plane_pose(normals[i % 40], 0.1 * i, poses[i], NULL), CT_OK);
+                bodies[i] = (struct placed){.pose = poses[i]};
+                continue;
+            }
+            shape_pose_random(&rng, n > 100 ? 4 : 0.5, poses[i]);
+            bodies[i] = (struct placed){i % 2 ? &ball : &cube, poses[i], i % 9 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE};
+        }
+        const ct_scene_settings settings = stage_exact();
+        struct twin twin = n <= STAGE_MAX ? twin_open(&settings, bodies, n) : (struct twin){0};
+        if (n > STAGE_MAX) twin = open_crowd(&settings, bodies, n);
+        uint64_t contacts = compare("floors", &twin, NULL, NULL, 1, CT_WANT_ALL);
+        for (int round = 0; round < 3; round++) {
+            ct_update update = {.body = twin.of[0].body[0], .kind = CT_UPDATE_POSE};
+            assert_int_equal(ct_plane_pose((const double[]){0.1 * round, 0.2, 1}, 0.3 - round, update.pose, NULL),
+                             CT_OK);
+            const ct_update *list = &update;
+            const size_t n_updates = 1;
+            contacts += compare("moved floor", &twin, &list, &n_updates, 1, CT_WANT_ALL);
+        }
+        assert_true(contacts > 3 + (uint64_t)n);
+        twin_close(&twin);
+        shape_free(&ball);
+        shape_free(&cube);
+        free(poses);
+        free(bodies);
+    }
+}
+
 /* Extents that 40 bits cannot hold: the same error. Beside it a pair that fits. */
 static void test_extents(void **state) {
     (void)state;
@@ -292,6 +417,10 @@ int main(void) {
         cmocka_unit_test(test_many_bodies),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deformable),
+        cmocka_unit_test(test_half_spaces),
+        cmocka_unit_test(test_half_space_ties),
+        cmocka_unit_test(test_half_spaces_and_bodies),
+        cmocka_unit_test(test_half_space_in_a_picture),
         cmocka_unit_test(test_extents),
         cmocka_unit_test(test_changed_method),
     };

@@ -94,8 +94,10 @@ struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, co
         ct_body_options_init(&options);
         options.kind = bodies[i].kind ? bodies[i].kind : CT_BODY_RIGID;
         options.self_contact = bodies[i].self_contact;
-        if (bodies[i].pose && options.kind == CT_BODY_RIGID) memcpy(options.pose, bodies[i].pose, sizeof options.pose);
-        ct_mesh *mesh = shape_to_mesh(bodies[i].shape, &error);
+        if (!bodies[i].shape) options.kind = CT_BODY_HALF_SPACE;
+        if (bodies[i].pose && options.kind != CT_BODY_DEFORMABLE)
+            memcpy(options.pose, bodies[i].pose, sizeof options.pose);
+        ct_mesh *mesh = bodies[i].shape ? shape_to_mesh(bodies[i].shape, &error) : NULL;
         demand(error.status, "mesh", &error);
         demand(ct_scene_add_body(stage.scene, mesh, &options, &stage.body[i], &error), "body", &error);
         ct_mesh_release(&mesh);

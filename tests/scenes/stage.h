@@ -9,10 +9,10 @@
 enum { STAGE_MAX = 64 };
 
 struct placed {
-    const struct shape *shape;
-    const double *pose; /* 3x4; NULL: as it is */
-    ct_body_kind kind;  /* deformable: R p + t is rounded to float32; 0: rigid */
-    int self_contact;   /* ct_body_options.self_contact */
+    const struct shape *shape; /* NULL: a half-space */
+    const double *pose;        /* 3x4; NULL: as it is */
+    ct_body_kind kind;         /* deformable: R p + t is rounded to float32; 0: rigid */
+    int self_contact;          /* ct_body_options.self_contact */
 };
 
 struct stage {

@@ -30,35 +30,18 @@ static double cost_of(const ct_pair_task *pair) {
     return 5000 + 20 * triangles;
 }
 
-/* A half-space takes part as a block that is out of reach but for its top. */
-struct placement {
-    ct_box box[2];
-    double block[2][12]; /* of a half-space: its pose, scaled */
-    double rounding[2];  /* m, of the block's place */
-};
-
-/* False: the bodies have no contact: one lies above the other one's plane, or both are half-spaces. */
-static bool place_bodies(const ct_pair_task *pair, struct placement *out) {
-    if (pair->body[0]->is_half_space && pair->body[1]->is_half_space) return false;
-    for (int b = 0; b < 2; b++) {
-        const ct_body *body = pair->body[b];
-        out->box[b] = body->box;
-        out->rounding[b] = 0;
-        if (!body->is_half_space) continue;
-        if (!ct_half_space_block(body->pose, &pair->body[1 - b]->box, out->block[b], &out->rounding[b])) return false;
-        for (int k = 0; k < 3; k++) {
-            const double *row = out->block[b] + 4 * k, across = fabs(row[0]) + fabs(row[1]);
-            out->box[b].lo[k] = row[3] - across - fmax(row[2], 0);
-            out->box[b].hi[k] = row[3] + across - fmin(row[2], 0);
-        }
-    }
-    return true;
+/* A half-space takes part as a block that is out of reach but for its top. False: the bodies have no contact. */
+static bool place_bodies(const ct_pair_task *pair, ct_pair_placement *out) {
+    const ct_body *const *body = pair->body;
+    return ct_place_pair((const double *const[2]){body[0]->pose, body[1]->pose},
+                         (const ct_box *const[2]){&body[0]->box, &body[1]->box},
+                         (const int[2]){body[0]->is_half_space, body[1]->is_half_space}, out);
 }
 
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     (void)device;
-    struct placement placement;
+    ct_pair_placement placement;
     if (place_bodies(pair, &placement)) {
         const ct_status status = ct_check_extents(&placement.box[0], &placement.box[1], error);
         if (status) return status;
@@ -103,7 +86,7 @@ static double reach_of(const ct_mesh *mesh) {
     return reach;
 }
 
-static void begin_part(ct_exact_pair *exact, int b, const struct placement *placement) {
+static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *placement) {
     const ct_body *body = exact->pair->body[b];
     const bool is_rigid = body->kind == CT_BODY_RIGID;
     const double *pose = body->is_half_space ? placement->block[b] : is_rigid ? body->pose : NULL;
@@ -549,7 +532,7 @@ static bool find_cluster_pairs(ct_exact_pair *exact, ct_buffer *pairs) {
 }
 
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
-    struct placement placement;
+    ct_pair_placement placement;
     if (!place_bodies(pair, &placement)) return;
     ct_exact_pair exact = {.device = workspace->device,
                            .workspace = workspace,

@@ -1,6 +1,7 @@
 /* body.cu - what stays on the device between steps: meshes, one copy for all bodies that share it; each body's own
  * state; and the tables of scenes. */
 #include "gpu/backend/cuda/device.cuh"
+#include "gpu/view/half_space_k.h"
 
 static void free_mesh(ct_device *device, ct_mesh_copy **link) {
     ct_mesh_copy *copy = *link;
@@ -196,6 +197,7 @@ static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float
     state.n_triangles = (uint32_t)info->triangles;
     state.group = body->group;
     state.mask = body->mask;
+    state.is_half_space = body->is_half_space;
     state.is_inverted = !state.rigid && body->volume < 0;
     memcpy(state.pose, body->pose, sizeof state.pose);
     for (int k = 0; k < 3; k++) {
@@ -223,7 +225,10 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
     resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, CT_MEMORY_BODIES, NULL);
     if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);
-    body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
+    if (body->is_half_space)
+        ct_half_space_box(body->pose, &body->box);
+    else
+        body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
     float *positions = (float *)(resident->body + 1);
     ct_gpu_body state = state_of(body, resident->mesh, positions, info);
     state.searches_box = is_rigid && clusters && clusters->has_all_vertices && clusters->n >= CT_SEARCHED_CLUSTERS;

@@ -23,7 +23,7 @@ struct ct_gpu_body {
     /* Of the mesh, for the method `exact`; NULL before a scene with that method has the body. */
     const ct_gpu_topology *topology;
     uint32_t is_inverted; /* a deformable body whose volume was negative when it was measured last */
-    uint32_t unused;
+    uint32_t is_half_space;
     double pose[12];
     uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
     int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */
@@ -69,6 +69,8 @@ struct ct_gpu_step {
     uint32_t n_ignored, want;
     uint32_t resolution[3];
     uint32_t n_candidates; /* contacts that a pair may yield */
+    uint32_t n_half_spaces;
+    uint32_t takes_half_spaces; /* 0: they have no contacts; else none with each other */
     double pixel_size, stiffness;
 };
 

@@ -246,6 +246,8 @@ static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step)
     s.n_candidates = 1; /* LDI */
     s.pixel_size = scene->settings.pixel_size;
     s.stiffness = scene->settings.stiffness;
+    s.n_half_spaces = scene->n_half_spaces;
+    s.takes_half_spaces = workspace->is_exact;
     if (!add_scene_table(device, workspace, scene)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
     if (ct_gpu_is_crowd(&s) && !add_crowd(workspace, s.n_bodies)) return false;
