@@ -248,6 +248,13 @@ contactd_code contactd_add_half_space(contactd_client *client, contactd_scene sc
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);
+/* Gives a body another mesh, after cutting or remeshing; the next step sees it. Waits for the scene's steps in flight.
+ * The body keeps its handle, kind and filters, a rigid one its pose; a deformable one starts at the new mesh's
+ * positions. From now on its updates and directions have the new mesh's vertices: those of the old size are
+ * WRONG_LENGTH. After a timeout it is unknown whether it was done: calling it again is safe. UNSUPPORTED: the server is
+ * too old for it. */
+contactd_code contactd_replace_mesh(contactd_client *client, contactd_scene scene, contactd_body body,
+                                    contactd_mesh mesh);
 
 /* ---- steps ---- */
 

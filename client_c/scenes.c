@@ -288,6 +288,11 @@ static contactd_code refuse_body(contactd_client *client, ctc_scene *scene, uint
                     "the server is too old to compute the contact of a body with itself: leave self_contact out");
 }
 
+/* Whether a request failed because its mesh, being unused, made room for others. */
+static bool is_mesh_stale(const contactd_client *client, contactd_code code) {
+    return code == CONTACTD_STALE_HANDLE && strncmp(client->message.u.error.object, "scene", 5) != 0;
+}
+
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body) {
     char object[CTC_OBJECT];
     ctc_mesh *mesh = body->mesh ? client->meshes[body->mesh - 1] : NULL;
@@ -315,9 +320,8 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
         memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
         code = ctc_exchange(client, &m, WIRE_BODY_ADDED, ctc_scene_object(scene, object));
         free(ignore);
-        if (mesh && code == CONTACTD_STALE_HANDLE && attempt == 0 &&
-            strncmp(client->message.u.error.object, "scene", 5) != 0) {
-            mesh->server = 0; /* unused, it made room for others: bring it back, once */
+        if (mesh && attempt == 0 && is_mesh_stale(client, code)) {
+            mesh->server = 0; /* bring it back, once */
             continue;
         }
         if (code != CONTACTD_OK) return code;
@@ -466,6 +470,48 @@ contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene
     if (body->mesh) client->meshes[body->mesh - 1]->bodies--;
     body_free(&scene->bodies[handle - 1]);
     scene->n_ids = 0;
+    return CONTACTD_OK;
+}
+
+static contactd_code send_replace_mesh(contactd_client *client, ctc_scene *scene, ctc_body *body, ctc_mesh *mesh) {
+    char object[CTC_OBJECT];
+    for (int attempt = 0;; attempt++) {
+        contactd_code code = ctc_ensure_mesh(client, mesh);
+        if (code != CONTACTD_OK) return code;
+        wire_message m = {.type = WIRE_REPLACE_MESH, .u.replace_mesh = {scene->server, body->server, mesh->server}};
+        code = ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
+        if (attempt || !is_mesh_stale(client, code)) return code;
+        mesh->server = 0;
+    }
+}
+
+contactd_code contactd_replace_mesh(contactd_client *client, contactd_scene scene_handle, contactd_body handle,
+                                    contactd_mesh mesh_handle) {
+    CTC_BEGIN(client);
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    ctc_body *body = scene ? ctc_find_body(client, scene, handle) : NULL;
+    ctc_mesh *mesh = body ? ctc_find_mesh(client, mesh_handle) : NULL;
+    char object[CTC_OBJECT];
+    if (!mesh) return client->error.code;
+    if (!body->mesh)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, ctc_scene_object(scene, object), "body",
+                        "body %u is a half-space, which has no mesh to replace", handle);
+    contactd_code code = ctc_flush(client, scene_handle, 1);
+    if (code != CONTACTD_OK) return code;
+    do {
+        code = ctc_ensure_scene(client, scene);
+        if (code == CONTACTD_OK) code = send_replace_mesh(client, scene, body, mesh);
+    } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    client->meshes[body->mesh - 1]->bodies--;
+    mesh->bodies++;
+    body->mesh = mesh_handle;
+    body->vertices = mesh->vertices;
+    body->n_known = 0;
+    free(body->positions);
+    free(body->known);
+    body->positions = NULL;
+    body->known = NULL;
     return CONTACTD_OK;
 }
 

@@ -20,11 +20,11 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
     X(CONFIGURE, Configure) X(GET_SCENE, GetScene) X(LIST_SCENES, ListScenes) X(SCENE_LIST, SceneList)                 \
     X(CLOSE_SCENE, CloseScene) X(ADD_BODY, AddBody) X(BODY_ADDED, BodyAdded) X(REMOVE_BODY, RemoveBody) X(DONE, Done)  \
     X(STEP, Step) X(STEP_RESULT, StepResult) X(GET_STATUS, GetStatus) X(STATUS, Status)                    \
-    X(GET_SNAPSHOT, GetSnapshot) X(SNAPSHOT, Snapshot)
+    X(GET_SNAPSHOT, GetSnapshot) X(SNAPSHOT, Snapshot) X(REPLACE_MESH, ReplaceMesh)
 // clang-format on
 #define CHECK_TYPE(c, f) static_assert(int(WIRE_##c) == int(fb::Body_##f), "codec.h and the union differ in " #f);
 WIRE_TYPE_MAP(CHECK_TYPE)
-static_assert(int(WIRE_SNAPSHOT) == int(fb::Body_MAX), "codec.h lacks a message of the union");
+static_assert(int(WIRE_TYPE_END) == int(fb::Body_MAX) + 1, "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
                   int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX),
               "codec.h and contactd.fbs differ in an enum");
@@ -111,9 +111,9 @@ extern "C" size_t wire_dtype_size(wire_dtype dtype) {
 }
 
 extern "C" const char *wire_type_name(wire_type type) {
-    return unsigned(type) > WIRE_SNAPSHOT ? "unknown"
-           : type == WIRE_NO_BODY         ? "none"
-                                          : fb::EnumNameBody(fb::Body(type));
+    return unsigned(type) >= WIRE_TYPE_END ? "unknown"
+           : type == WIRE_NO_BODY          ? "none"
+                                           : fb::EnumNameBody(fb::Body(type));
 }
 
 extern "C" const char *const wire_timing_names[WIRE_TIMINGS] = {"queue", "upload",  "broadphase", "raster",

@@ -54,6 +54,8 @@ typedef enum wire_type {
     WIRE_STEP, WIRE_STEP_RESULT,
     WIRE_GET_STATUS, WIRE_STATUS,
     WIRE_GET_SNAPSHOT, WIRE_SNAPSHOT,
+    WIRE_REPLACE_MESH,
+    WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
 
@@ -146,6 +148,7 @@ typedef struct wire_add_body {
 } wire_add_body;
 typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
 typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
+typedef struct wire_replace_mesh { uint64_t scene; uint32_t body; uint64_t mesh; } wire_replace_mesh;
 
 typedef enum wire_update_kind {
     WIRE_UPDATE_NONE = 0, WIRE_UPDATE_POSITIONS, WIRE_UPDATE_RANGES, WIRE_UPDATE_INDEXED, WIRE_UPDATE_POSE,
@@ -258,6 +261,7 @@ typedef struct wire_message {
         wire_add_body add_body;
         wire_body_added body_added;
         wire_body_ref remove_body;
+        wire_replace_mesh replace_mesh;
         wire_step step;
         wire_step_result step_result;
         wire_status status;

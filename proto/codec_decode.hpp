@@ -547,12 +547,18 @@ struct Decoder {
             return get_snapshot(m->body_as_GetSnapshot(), &u.get_snapshot);
         case WIRE_SNAPSHOT:
             return snapshot(m->body_as_Snapshot(), &u.snapshot);
+        case WIRE_REPLACE_MESH:
+            u.replace_mesh.scene = m->body_as_ReplaceMesh()->scene();
+            u.replace_mesh.body = m->body_as_ReplaceMesh()->body();
+            u.replace_mesh.mesh = m->body_as_ReplaceMesh()->mesh();
+            return true;
         case WIRE_LIST_MESHES:
         case WIRE_LIST_SCENES:
         case WIRE_DONE:
         case WIRE_GET_STATUS:
             return true;
         case WIRE_NO_BODY:
+        case WIRE_TYPE_END:
             break;
         }
         return fail(CONTACTD_MALFORMED, "body", "the message has no body");

@@ -394,7 +394,10 @@ struct Encoder {
             auto png = array(u.snapshot.png);
             return fb::CreateSnapshot(*fbb, u.snapshot.scene, u.snapshot.width, u.snapshot.height, png).Union();
         }
+        case WIRE_REPLACE_MESH:
+            return fb::CreateReplaceMesh(*fbb, u.replace_mesh.scene, u.replace_mesh.body, u.replace_mesh.mesh).Union();
         case WIRE_NO_BODY:
+        case WIRE_TYPE_END:
             break;
         }
         return 0;

@@ -341,7 +341,9 @@ class Link:
 
     def _accept(self, request: Request) -> None:
         heapq.heappush(self._deadlines, (request.deadline, id(request), request))
-        if request.scene is None:
+        if request.after is not None:
+            request.after.pending.append(request)
+        elif request.scene is None:
             self._queue.append(request)
         elif request.scene.closed:
             self._fail(request, error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=_scene(request.scene)))
@@ -370,6 +372,8 @@ class Link:
                     request.scene.pending.remove(request)
             elif request in self._queue:
                 self._queue.remove(request)
+            elif request.after is not None and request in request.after.pending:
+                request.after.pending.remove(request)
             self._fail(request, error)
 
     # ---- the socket ----
@@ -599,11 +603,27 @@ class Link:
             if scene.hold_until > now:
                 continue
             scene.hold_until = 0.0
-            while scene.pending and self._ready and not scene.gap:
+            while scene.pending and self._ready and not scene.gap and not self._is_changing(scene):
+                if scene.pending[0].after is not None:
+                    if scene.flying:
+                        break
+                    scene.changing = scene.pending.popleft()
+                    self._send(scene.changing)
+                    continue
                 limit = 1 if not scene.synced else 1 << 30
                 if len(scene.flying) >= limit or len(self._steps) >= (self.welcome["max_in_flight"] or 1 << 30):
                     break
                 self._send_step(scene, scene.pending.popleft(), now)
+
+    def _is_changing(self, scene: SceneState) -> bool:
+        """Whether a request that steps must not overtake has no answer yet; its caller may have given up waiting."""
+        request = scene.changing
+        if request is None:
+            return False
+        if request.future.done() and request not in self._queue and request not in self._flying.values():
+            scene.changing = None
+            return False
+        return True
 
     def _send(self, request: Request) -> None:
         try:

@@ -62,7 +62,7 @@ class Request:
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh")
+                 "sent", "whole", "not_before", "mesh", "after")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
@@ -82,6 +82,7 @@ class Request:
         self.sent = False
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
+        self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
         self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
 
 

@@ -150,6 +150,11 @@ class BodyState:
             self.moved[at] = update.positions
             self.known[at] = True
 
+    def replace_mesh(self, mesh: MeshState, vertices: int) -> None:
+        """The server has given it this mesh; a deformable body is at the mesh's own positions."""
+        self.mesh, self.vertices = mesh, vertices
+        self.latest = self.moved = self.known = None
+
     def _unfold(self) -> None:
         if self.moved is None:
             self.moved = np.zeros((self.vertices, 3), "<f4")
@@ -189,11 +194,12 @@ class SceneState:
     by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
     sequence: int = 0  # of the last step sent
     number: int = 0  # of steps answered, for the caller
-    pending: deque["Request"] = field(default_factory=deque)  # steps to send
+    pending: deque["Request"] = field(default_factory=deque)  # steps to send, and what waits for them
     flying: dict[int, "Request"] = field(default_factory=dict)  # steps sent, by request number, in order
     refused: list["Request"] = field(default_factory=list)  # of those: refused, to be sent again
     gap: int = 0  # the first number that the server refused and did not use up; 0: none
     hold_until: float = 0.0  # no step is sent before
+    changing: "Request | None" = None  # no step is sent before this has been answered
     synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
     closed: bool = False
     error: ContactdError | None = None  # why it could not be rebuilt

@@ -62,7 +62,7 @@ class Body:
 
     @property
     def kind(self) -> str:
-        """"rigid" or "deformable"."""
+        """"rigid", "deformable" or "half-space"."""
         return {_state.RIGID: "rigid", _state.HALF_SPACE: "half-space"}.get(self._state.kind, "deformable")
 
     @property
@@ -251,6 +251,33 @@ class Scene:
         self.client._link.call(Request(
             "RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
             lambda _: self._state.remove(state), timeout=self.client._timeout(timeout)))
+
+    def replace_mesh(self, body: Body, mesh: "Mesh", timeout: float | None = None) -> None:
+        """Gives a body another mesh, after cutting or remeshing; the next step sees it.
+
+        It waits for the steps submitted before. The body stays the same key of dictionaries, and keeps its kind and
+        filters, a rigid one its pose; a deformable one starts at the new mesh's positions. From now on `positions` and
+        directions have the new mesh's vertices: arrays of the old size are a WrongLengthError. A step already submitted by
+        another thread meets whichever mesh it comes to. After a timeout it is unknown whether it was done: calling it
+        again is safe.
+        """
+        state = self._own(body, "body")
+        self._check_open()
+        self.client._own(mesh)
+        if state.mesh is None:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no mesh to replace", object=str(body),
+                            field="body")
+        new, vertices = mesh._state, mesh.vertex_count
+
+        def message() -> tuple[dict[str, Any], None]:
+            if new.error is not None:
+                raise new.error
+            return {"scene": self._state.id, "body": state.id, "mesh": new.id}, None
+
+        request = Request("ReplaceMesh", message, lambda _: state.replace_mesh(new, vertices),
+                          timeout=self.client._timeout(timeout))
+        request.after, request.mesh = self._state, new
+        self.client._link.call(request)
 
     # ---- steps ----
 

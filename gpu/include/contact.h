@@ -298,6 +298,12 @@ ct_status ct_plane_pose(const double normal[3], double offset, double pose[12], 
 ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], double offset,
                                   const ct_body_options *options, uint32_t *body, ct_error *error);
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
+/* Gives a body another mesh, after cutting or remeshing; the next step sees it. The body keeps its handle, its kind,
+ * its filters and self_contact. A rigid body keeps its pose, a deformable one starts at the new mesh's rest positions.
+ * From now on updates and directions have the new mesh's vertices: those of the old size are WRONG_LENGTH. The scene
+ * takes its own reference to the mesh and drops that to the old one. NOT_FOUND, INVALID_ARGUMENT (a half-space has no
+ * mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
+ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
 
 typedef struct ct_body_info {
     uint32_t body;

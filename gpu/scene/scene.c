@@ -313,6 +313,35 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
+ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_error *error) {
+    ct_body *body = ct_scene_find(scene, id, error);
+    if (!body) return CT_NOT_FOUND;
+    if (body->is_half_space)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
+    if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
+    ct_engine_device *device = &scene->engine->devices[scene->device];
+    ct_body next = *body;
+    next.mesh = ct_mesh_retain(mesh);
+    next.volume = mesh->volume;
+    next.condition = CT_WARNING_NONE;
+    next.resident = NULL;
+    next.device_bytes = 0;
+    next.updates_since_volume = 0;
+    ct_status status = scene->engine->backend->body_create(device->device, &next, error);
+    if (status) {
+        ct_mesh_release(&next.mesh);
+        return status;
+    }
+    scene->engine->backend->body_destroy(device->device, body);
+    atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);
+    atomic_fetch_add(&device->triangles, mesh->n_triangles);
+    ct_mesh_release(&body->mesh);
+    scene->n_warnings -= body->condition != CT_WARNING_NONE;
+    scene->version++;
+    *body = next;
+    return CT_OK;
+}
+
 static uint32_t index_of_body(const ct_scene *scene, uint32_t id) {
     uint32_t lo = 0, hi = scene->n_bodies;
     while (lo < hi) {

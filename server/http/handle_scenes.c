@@ -201,6 +201,19 @@ static bool add_body(const service *service, uint64_t scene, const http_request 
     return true;
 }
 
+/* A PATCH of a body gives it another mesh. */
+static bool patch_body(const service *service, uint64_t scene, uint32_t body, const http_request *request,
+                       http_answer *answer, problem *p) {
+    body_request wanted;
+    mesh_record mesh = {0};
+    if (!request_body_patch(request->body, request->size, &wanted, p)) return false;
+    if (!wanted.mesh && !handler_find_mesh(service, &request->who, wanted.mesh_hash, &mesh, p)) return false;
+    command command = {.kind = COMMAND_REPLACE_MESH, .scene = scene};
+    command.in.replace_mesh.body = body;
+    command.in.replace_mesh.mesh = wanted.mesh ? wanted.mesh : mesh.handle;
+    return execute(service, request, &command, p) && get_body(service, request, scene, body, 200, answer, p);
+}
+
 static bool remove_body(const service *service, const http_request *request, uint64_t scene, uint32_t body,
                         http_answer *answer, problem *p) {
     command command = {.kind = COMMAND_REMOVE_BODY, .scene = scene};
@@ -227,6 +240,7 @@ bool handle_scene_routes(const service *service, const http_request *request, ht
         return reads ? get_bodies(service, request, scene, answer, p) : add_body(service, scene, request, answer, p);
     case ROUTE_BODY:
         if (!route_body(match, &body, p)) return false;
+        if (match->method == HTTP_PATCH) return patch_body(service, scene, body, request, answer, p);
         return reads ? get_body(service, request, scene, body, 200, answer, p)
                      : remove_body(service, request, scene, body, answer, p);
     default:

@@ -211,6 +211,16 @@ bool request_body(const char *bytes, size_t size, body_request *out, problem *p)
     return ok;
 }
 
+bool request_body_patch(const char *bytes, size_t size, body_request *out, problem *p) {
+    static const char *const known[] = {"mesh", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_mesh(&fields, out);
+    json_decref(root);
+    return ok;
+}
+
 void request_body_free(body_request *request) {
     free((void *)(uintptr_t)request->options.ignore);
     request->options.ignore = NULL;

@@ -38,6 +38,8 @@ typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "igno
 } body_request;
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p);
+/* Of a PATCH: the body's new mesh. Nothing to free. */
+bool request_body_patch(const char *bytes, size_t size, body_request *out, problem *p);
 void request_body_free(body_request *request);
 
 typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "indices", "pose"}], "want",

@@ -29,7 +29,7 @@ enum { HTTP_GET = 1, HTTP_POST = 2, HTTP_PATCH = 4, HTTP_DELETE = 8 }; /* HEAD g
     X(SCENES, "/v1/scenes", HTTP_GET | HTTP_POST)                                                                      \
     X(SCENE, "/v1/scenes/{scene}", HTTP_GET | HTTP_PATCH | HTTP_DELETE)                                                \
     X(BODIES, "/v1/scenes/{scene}/bodies", HTTP_GET | HTTP_POST)                                                       \
-    X(BODY, "/v1/scenes/{scene}/bodies/{body}", HTTP_GET | HTTP_DELETE)                                                \
+    X(BODY, "/v1/scenes/{scene}/bodies/{body}", HTTP_GET | HTTP_PATCH | HTTP_DELETE)                                   \
     X(STEP, "/v1/scenes/{scene}/step", HTTP_POST)                                                                      \
     X(STATS, "/v1/scenes/{scene}/stats", HTTP_GET)                                                                     \
     X(SNAPSHOT, "/v1/scenes/{scene}/snapshot.png", HTTP_GET)

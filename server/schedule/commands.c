@@ -93,6 +93,26 @@ static bool has_room_for_use(scene *scene) {
     return true;
 }
 
+/* Makes room among the kept answers for the positions of a body. False: *error says that scenes hold too much. */
+static bool make_room_for_body(scheduler *scheduler, const ct_mesh_info *info, const char *object,
+                               server_error *error) {
+    uint64_t bytes = info->vertices * 3 * sizeof(float);
+    pthread_mutex_lock(&scheduler->lock);
+    answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
+    pthread_mutex_unlock(&scheduler->lock);
+    return registry_has_scene_room(scheduler->registry, bytes, object, error);
+}
+
+static void note_size(scene *scene, const ct_mesh_info *info) {
+    double size = hypot(hypot(info->hi[0] - info->lo[0], info->hi[1] - info->lo[1]), info->hi[2] - info->lo[2]);
+    if (size > scene->size_m[0]) {
+        scene->size_m[1] = scene->size_m[0];
+        scene->size_m[0] = size;
+    } else if (size > scene->size_m[1]) {
+        scene->size_m[1] = size;
+    }
+}
+
 static void run_add_body(scheduler *scheduler, command *command, const char *object) {
     scene *scene = command->target;
     ct_mesh *mesh = NULL;
@@ -108,11 +128,7 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
         if (!entry) return;
         ct_mesh_get_info(mesh, &info);
     }
-    uint64_t bytes = info.vertices * 3 * sizeof(float);
-    pthread_mutex_lock(&scheduler->lock);
-    answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
-    pthread_mutex_unlock(&scheduler->lock);
-    if (registry_has_scene_room(scheduler->registry, bytes, object, &command->error) &&
+    if (make_room_for_body(scheduler, &info, object, &command->error) &&
         ct_scene_add_body(scene->engine, mesh, &command->in.add_body.options, &command->out.body, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
     }
@@ -122,13 +138,7 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
     }
     scene->uses[scene->n_uses++] = (body_use){command->out.body, info.triangles, entry};
     scene->triangles += info.triangles;
-    double size = hypot(hypot(info.hi[0] - info.lo[0], info.hi[1] - info.lo[1]), info.hi[2] - info.lo[2]);
-    if (size > scene->size_m[0]) {
-        scene->size_m[1] = scene->size_m[0];
-        scene->size_m[0] = size;
-    } else if (size > scene->size_m[1]) {
-        scene->size_m[1] = size;
-    }
+    note_size(scene, &info);
     scene_note_change(scheduler->registry, scene);
 }
 
@@ -146,6 +156,32 @@ static void run_remove_body(scheduler *scheduler, command *command, const char *
         mesh_unuse(scheduler->registry, scene->uses[i].mesh);
         scene->uses[i] = scene->uses[--scene->n_uses];
     }
+    scene_note_change(scheduler->registry, scene);
+}
+
+static void run_replace_mesh(scheduler *scheduler, command *command, const char *object) {
+    scene *scene = command->target;
+    const uint32_t body = command->in.replace_mesh.body;
+    ct_mesh *mesh = NULL;
+    ct_error cause = {0};
+    ct_mesh_info info;
+    mesh_entry *entry = mesh_use(scheduler->registry, command->in.replace_mesh.mesh, &mesh, &command->error);
+    if (!entry) return;
+    ct_mesh_get_info(mesh, &info);
+    if (make_room_for_body(scheduler, &info, object, &command->error) &&
+        ct_scene_replace_mesh(scene->engine, body, mesh, &cause) != CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+    }
+    if (command->error.code != CONTACTD_OK) {
+        mesh_unuse(scheduler->registry, entry);
+        return;
+    }
+    size_t i = 0;
+    while (scene->uses[i].body != body) i++; /* each body has one */
+    scene->triangles += info.triangles - scene->uses[i].triangles;
+    mesh_unuse(scheduler->registry, scene->uses[i].mesh);
+    scene->uses[i] = (body_use){body, info.triangles, entry};
+    note_size(scene, &info);
     scene_note_change(scheduler->registry, scene);
 }
 
@@ -212,6 +248,9 @@ void command_run(scheduler *scheduler, command *command) {
         break;
     case COMMAND_REMOVE_BODY:
         run_remove_body(scheduler, command, object);
+        break;
+    case COMMAND_REPLACE_MESH:
+        run_replace_mesh(scheduler, command, object);
         break;
     case COMMAND_LIST_BODIES:
         run_list_bodies(command, object);

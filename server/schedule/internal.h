@@ -105,6 +105,10 @@ bool command_open(scheduler *scheduler, command *command);
 void command_run(scheduler *scheduler, command *command);
 /* Drops the scene's bodies and engine state, and its place in the registry. By the runner, after sequence_clear. */
 void command_close_scene(scheduler *scheduler, scene *scene);
+/* Whether it gives the scene a body's mesh. */
+static inline bool command_brings_mesh(const command *command) {
+    return command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_REPLACE_MESH;
+}
 void command_object(const command *command, char object[96]);
 
 /* warn.c; by the runner */

@@ -46,7 +46,7 @@ static double cost_of_step(const scene *scene, double speed) {
 }
 
 static double cost_of_control(const scene *scene, const command *command, double speed) {
-    if (command->kind == COMMAND_ADD_BODY) return 1e-6 + 5e-9 * (double)command->triangles;
+    if (command_brings_mesh(command)) return 1e-6 + 5e-9 * (double)command->triangles;
     if (command->kind == COMMAND_CLOSE) return 1e-6 + 5e-9 * (double)scene->triangles;
     if (command->is_repeat) return 1e-6 + 1e-9 * (double)command->answer->bytes; /* to encode it */
     if (command->kind == COMMAND_SNAPSHOT) { /* a step and a copy; INLINE_SECONDS keeps it off the I/O thread */
@@ -58,7 +58,7 @@ static double cost_of_control(const scene *scene, const command *command, double
 }
 
 static bool changes_cost(const command *command) {
-    return command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_CONFIGURE;
+    return command_brings_mesh(command) || command->kind == COMMAND_CONFIGURE;
 }
 
 typedef struct portion {
@@ -253,7 +253,7 @@ bool scheduler_may_run_inline(const runner *runner) {
     int n = 0;
     for (session *session = runner->first_session; session; session = queue_of(runner, session)->next) {
         for (const scene *scene = queue_of(runner, session)->first; scene; scene = scene->next_ready) {
-            if (++n > INLINE_SCENES || scene->first->kind == COMMAND_ADD_BODY || scene->first->kind == COMMAND_CLOSE) {
+            if (++n > INLINE_SCENES || command_brings_mesh(scene->first) || scene->first->kind == COMMAND_CLOSE) {
                 return false;
             }
             cost += next_portion(scene, runner->speed).cost_s;

@@ -445,7 +445,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         return SUBMIT_REFUSED;
     }
     if (!scene->owner && command->asker != scheduler->anonymous_session &&
-        (command->kind == COMMAND_ADD_BODY || command->kind == COMMAND_STEP)) {
+        (command_brings_mesh(command) || command->kind == COMMAND_STEP)) {
         scene_adopt(scheduler->registry, scene, command->asker);
     }
     if (command->is_repeat) {
@@ -496,10 +496,12 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     if (!command->received_ns) command->received_ns = command->submitted_ns;
     command->triangles = 0;
     if (!has_role(command)) return SUBMIT_REFUSED;
-    if (command->kind == COMMAND_ADD_BODY) { /* an unknown mesh is an error when the command runs */
+    if (command_brings_mesh(command)) { /* an unknown mesh is an error when the command runs */
         mesh_record mesh;
         server_error unknown = {0};
-        if (registry_find_mesh(scheduler->registry, command->in.add_body.mesh, NULL, &mesh, NULL, &unknown)) {
+        const uint64_t handle =
+            command->kind == COMMAND_ADD_BODY ? command->in.add_body.mesh : command->in.replace_mesh.mesh;
+        if (registry_find_mesh(scheduler->registry, handle, NULL, &mesh, NULL, &unknown)) {
             if (!may_use_mesh(scheduler, command, &mesh)) return SUBMIT_REFUSED;
             command->triangles = mesh.info.triangles;
         }

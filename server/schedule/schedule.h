@@ -118,6 +118,7 @@ typedef enum command_kind {
     COMMAND_CONFIGURE,
     COMMAND_ADD_BODY,
     COMMAND_REMOVE_BODY,
+    COMMAND_REPLACE_MESH,
     COMMAND_LIST_BODIES,
     COMMAND_STEP,
     COMMAND_SNAPSHOT,
@@ -150,6 +151,10 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         struct {
             uint32_t body;
         } remove_body;
+        struct {
+            uint32_t body;
+            uint64_t mesh;
+        } replace_mesh;
         struct {
             uint64_t sequence; /* 0: not numbered, not kept (only with SESSION_NONE) */
             uint32_t want;
@@ -194,7 +199,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     command *follower;   /* a repeat that replaces it */
     step_answer *answer; /* allocated on admission, so that answering cannot fail later */
     uint64_t submitted_ns;
-    uint64_t triangles; /* of the mesh, ADD_BODY */
+    uint64_t triangles; /* of the mesh, ADD_BODY and REPLACE_MESH */
     uint32_t runner;    /* whose depth counts it */
     bool internal;      /* from the scheduler itself: no limit applies */
     bool is_repeat;     /* STEP: `answer` is a kept one */

@@ -389,6 +389,12 @@ static bool fill_command(request *request, server_error *error) {
         command->scene = message->u.remove_body.scene;
         command->in.remove_body.body = message->u.remove_body.body;
         return true;
+    case WIRE_REPLACE_MESH:
+        command->kind = COMMAND_REPLACE_MESH;
+        command->scene = message->u.replace_mesh.scene;
+        command->in.replace_mesh.body = message->u.replace_mesh.body;
+        command->in.replace_mesh.mesh = message->u.replace_mesh.mesh;
+        return true;
     case WIRE_CLOSE_SCENE:
         command->kind = COMMAND_CLOSE;
         command->scene = message->u.close_scene.scene;

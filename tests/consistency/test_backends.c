@@ -242,6 +242,47 @@ static void jitter(struct shape *shape, uint64_t *rng) {
     for (uint32_t v = 0; v < 3 * shape->n_vertices; v++) shape->positions[v] *= (float)shape_uniform(rng, 0.98, 1.02);
 }
 
+/* A deformable body gets another mesh after each step, moves, and meets a rigid one that gets others too. */
+static void test_other_meshes(void **state) {
+    (void)state;
+    struct shape shapes[] = {shape_blob(1, 3, 0.2, 3), shape_cube(1, 1), shape_torus(0.7, 0.3, 20, 10),
+                             shape_icosphere(0.9, 4)};
+    ct_mesh *meshes[4];
+    for (int i = 0; i < 4; i++) meshes[i] = shape_to_mesh(&shapes[i], NULL);
+    const struct placed first[] = {{&shapes[0], NULL, CT_BODY_DEFORMABLE}, {&shapes[0], NULL, 0}};
+    ct_scene_settings settings[] = {stage_resolution(20), stage_exact()};
+    for (int m = 0; m < 2; m++) {
+        struct twin twin = twin_open(&settings[m], first, 2);
+        const uint32_t want = m ? CT_WANT_ALL : everything;
+        uint64_t contacts = 0;
+        for (int step = 0; step < 8; step++) {
+            const struct shape *shape = &shapes[step % 4];
+            for (int e = 0; e < 2; e++)
+                for (int b = 0; b < 2; b++)
+                    assert_int_equal(ct_scene_replace_mesh(twin.of[e].scene, twin.of[e].body[b],
+                                                           meshes[(step + (b ? step / 4 : 0)) % 4], NULL),
+                                     CT_OK);
+            contacts += compare("other meshes, at rest", &twin, NULL, NULL, 1, want);
+            double *moved = calloc(shape->n_vertices, 3 * sizeof *moved);
+            assert_non_null(moved);
+            for (uint32_t i = 0; i < 3 * shape->n_vertices; i++) moved[i] = shape->positions[i] + 0.11 * step;
+            const ct_update update = {.body = twin.of[0].body[0],
+                                      .kind = CT_UPDATE_POSITIONS,
+                                      .positions = moved,
+                                      .dtype = CT_F64,
+                                      .count = shape->n_vertices};
+            contacts += compare("other meshes", &twin, (const ct_update *const[]){&update}, (size_t[]){1}, 1, want);
+            free(moved);
+        }
+        assert_true(contacts >= 14);
+        twin_close(&twin);
+    }
+    for (int i = 0; i < 4; i++) {
+        ct_mesh_release(&meshes[i]);
+        shape_free(&shapes[i]);
+    }
+}
+
 /* All kinds of updates, repeated and overlapping ones, unsorted indices, float64, several of a body in one step. */
 static void test_updates(void **state) {
     (void)state;
@@ -404,8 +445,9 @@ int main(void) {
         cmocka_unit_test(test_ties),          cmocka_unit_test(test_nested_and_apart),
         cmocka_unit_test(test_deep_rays),     cmocka_unit_test(test_ground_plane),
         cmocka_unit_test(test_many_bodies),   cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_updates),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_batches),       cmocka_unit_test(test_real_meshes),
+        cmocka_unit_test(test_other_meshes),  cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_real_meshes),
     };
     static const char *const rasterizers[] = {"native", "egl"};
     return twin_run_on_backends(tests, sizeof tests / sizeof *tests, rasterizers, 2);

@@ -216,7 +216,9 @@ def test_unknown_and_stale_handles(setup):
                        ("GetScene", {"scene": 0}), ("CloseScene", {"scene": 2**63}),
                        ("AddBody", {"scene": setup.scene, "mesh": 10**9, "kind": 1}),
                        ("GetMesh", {"mesh": 10**9}), ("RemoveMesh", {"hash": "0123456789abcdef"}),
-                       ("RemoveBody", {"scene": setup.scene, "body": 10**9})):
+                       ("RemoveBody", {"scene": setup.scene, "body": 10**9}),
+                       ("ReplaceMesh", {"scene": setup.scene, "body": 10**9, "mesh": setup.mesh}),
+                       ("ReplaceMesh", {"scene": setup.scene, "body": setup.soft, "mesh": 10**9})):
         code, where, field, message = raw.refused(kind, body)
         assert code == "NOT_FOUND" and (where or field) and message, (kind, code, where, field, message)
 
@@ -236,7 +238,8 @@ def test_another_clients_scene(server, setup):
     other = Raw(server.stream)
     for kind, body in (("Step", {"scene": setup.scene, "sequence": 1}), ("CloseScene", {"scene": setup.scene}),
                        ("AddBody", {"scene": setup.scene, "mesh": setup.mesh, "kind": 1}),
-                       ("RemoveBody", {"scene": setup.scene, "body": setup.soft})):
+                       ("RemoveBody", {"scene": setup.scene, "body": setup.soft}),
+                       ("ReplaceMesh", {"scene": setup.scene, "body": setup.soft, "mesh": setup.mesh})):
         code, where, _, message = other.refused(kind, body)
         assert code == "FORBIDDEN" and str(setup.scene) in where and "another client" in message
     other.close()

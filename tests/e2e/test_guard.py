@@ -352,6 +352,7 @@ def test_roles_over_the_stream(make_server, keys):
     for kind, body in (("OpenScene", {}), ("CloseScene", {"scene": number}), ("RemoveMesh", {"mesh": mesh_id}),
                        ("AddBody", {"scene": number, "mesh": mesh_id, "kind": 2}),
                        ("RemoveBody", {"scene": number, "body": 1}),
+                       ("ReplaceMesh", {"scene": number, "body": 1, "mesh": mesh_id}),
                        ("Step", {"scene": number, "sequence": 1, "want": 7})):
         forbidden(watch, kind, body, "watch has the role operator")
     with pytest.raises(errors.ForbiddenError, match="watch has the role operator"):

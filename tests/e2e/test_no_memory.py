@@ -92,7 +92,7 @@ class Session:
         self.ask("Step", {"scene": scene, "sequence": 2, "want": 7})
         for kind, body in (("GetScene", {"scene": scene}), ("ListScenes", {}), ("ListMeshes", {}), ("GetStatus", {}),
                            ("GetMesh", {"mesh": mesh_id, "with_geometry": True}), ("Ping", {"nonce": 1}),
-                           ("RemoveBody", {"scene": scene, "body": bodies[1]}), ("CloseScene", {"scene": scene}),
+                           ("ReplaceMesh", {"scene": scene, "body": bodies[0], "mesh": mesh_id}), ("RemoveBody", {"scene": scene, "body": bodies[1]}), ("CloseScene", {"scene": scene}),
                            ("RemoveMesh", {"mesh": mesh_id})):
             self.ask(kind, body)
 

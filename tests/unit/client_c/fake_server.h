@@ -317,6 +317,22 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
         (wire_body_added){m->u.add_body.scene, (1u << 20) + s->n_bodies, m->u.add_body.self_contact && !f->is_old};
 }
 
+static inline void fake_replace_mesh(fake_server *f, const wire_message *m, wire_message *r) {
+    fake_scene *s = fake_find(f, m, m->u.replace_mesh.scene);
+    if (!s) return;
+    struct fake_mesh *mesh = fake_mesh_of(f, m->u.replace_mesh.mesh, "");
+    if (!mesh) {
+        fake_error(f, m->request, CONTACTD_STALE_HANDLE, "mesh", "no such mesh");
+        return;
+    }
+    fake_body *b = &s->bodies[m->u.replace_mesh.body - (1u << 20) - 1];
+    free(b->positions);
+    b->vertices = mesh->vertices;
+    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f;
+    r->type = WIRE_DONE;
+}
+
 static inline void fake_handle(fake_server *f, const wire_message *m) {
     wire_message r = {.type = WIRE_NO_BODY};
     fake_scene *s;
@@ -408,6 +424,9 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         if (!s) return;
         s->bodies[m->u.remove_body.body - (1u << 20) - 1].live = false;
         r.type = WIRE_DONE;
+        break;
+    case WIRE_REPLACE_MESH:
+        fake_replace_mesh(f, m, &r);
         break;
     case WIRE_GET_SNAPSHOT: /* the picture is what was asked for */
         if (!fake_find(f, m, m->u.get_snapshot.scene)) return;

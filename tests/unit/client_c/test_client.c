@@ -390,6 +390,37 @@ static void self_contact_is_asked_for(void **state) {
     step_by_pose(w, 0.25);
 }
 
+/* A body's new mesh outlives restarts, with the positions sent since; arrays of the old size are refused. */
+static void a_mesh_is_replaced(void **state) {
+    world *w = *state;
+    static const float five[15] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1};
+    contactd_mesh mesh;
+    contactd_ticket ticket;
+    const contactd_result *result;
+    ok(w->client, contactd_register_mesh(w->client, "five", five, 5, triangles, 4, &mesh));
+    step_by_vertex(w, 1, 0.25);
+    contactd_update whole = contactd_deform(w->soft, positions, 4);
+    ok(w->client, contactd_step_submit(w->client, w->scene, &whole, 1, NULL, &ticket)); /* of the old size, before */
+    ok(w->client, contactd_replace_mesh(w->client, w->scene, w->soft, mesh));
+    ok(w->client, contactd_step_wait(w->client, ticket, &result));
+    w->soft_sum = 0.5 * 120;
+    step_by_pose(w, 0.5);
+    refused(w, CONTACTD_WRONG_LENGTH, contactd_step(w->client, w->scene, &whole, 1, NULL, &result), "body 1",
+            "positions");
+    step_by_vertex(w, 4, 0.25);
+    order(&w->server->restart);
+    step_by_pose(w, 1);
+    step_by_vertex(w, 3, 2);
+    assert_int_equal(recoveries(w->client), 1);
+    order(&w->server->restart);
+    ok(w->client, contactd_replace_mesh(w->client, w->scene, w->soft, w->mesh)); /* and back */
+    w->soft_sum = 0.5 * 78;
+    step_by_vertex(w, 2, 0.125);
+    refused(w, CONTACTD_NOT_FOUND, contactd_replace_mesh(w->client, w->scene, 77, mesh), "body 77", "body");
+    refused(w, CONTACTD_NOT_FOUND, contactd_replace_mesh(w->client, w->scene, w->soft, 77), "mesh 77", "mesh");
+    ok(w->client, contactd_forget_mesh(w->client, mesh)); /* nothing uses it any more */
+}
+
 static void a_restart_amid_pipelined_steps(void **state) {
     world *w = *state;
     step_by_vertex(w, 0, 0.125);
@@ -683,6 +714,7 @@ int main(void) {
         TEST(a_restart_is_not_seen),
         TEST(self_contact_is_asked_for),
         TEST(methods_asked_for_and_running),
+        TEST(a_mesh_is_replaced),
         TEST(a_restart_amid_pipelined_steps),
         TEST(a_lost_session_keeps_the_meshes),
         TEST(a_mesh_that_made_room_is_registered_again),

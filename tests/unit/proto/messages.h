@@ -210,6 +210,9 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
     case WIRE_REMOVE_BODY:
         m.u.remove_body = (wire_body_ref){24, 25};
         break;
+    case WIRE_REPLACE_MESH:
+        m.u.replace_mesh = (wire_replace_mesh){26, 27, UINT64_C(28) << 40};
+        break;
     case WIRE_STEP:
         m.u.step = (wire_step){.scene = 26,
                                .sequence = 27,
@@ -608,6 +611,11 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
     case WIRE_REMOVE_BODY:
         SAME(u.remove_body.scene);
         SAME(u.remove_body.body);
+        break;
+    case WIRE_REPLACE_MESH:
+        SAME(u.replace_mesh.scene);
+        SAME(u.replace_mesh.body);
+        SAME(u.replace_mesh.mesh);
         break;
     case WIRE_STEP:
         SAME(u.step.scene);

@@ -373,6 +373,97 @@ static void test_bytes(void **state) {
     shape_free(&ball);
 }
 
+/* ---- another mesh ---- */
+
+/* The scene answers as one whose body had the mesh from the start, whatever the kind. */
+static void test_another_mesh(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(0.7, 3), small = shape_cube(1, 1);
+    ct_mesh *mesh = shape_to_mesh(&ball, NULL), *old = shape_to_mesh(&small, NULL);
+    double away[12];
+    shape_pose_identity(away);
+    away[3] = 0.5;
+    for (int rigid = 0; rigid < 2; rigid++) {
+        const ct_body_kind kind = rigid ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        const struct placed bodies[] = {{&small, away, CT_BODY_RIGID, 0}, {&ball, rigid ? away : NULL, kind, 0}};
+        struct placed first[] = {bodies[0], bodies[1]};
+        first[1].shape = &small;
+        ct_scene_settings settings = stage_exact();
+        struct stage fresh = stage_open(engine, &settings, bodies, 2),
+                     changed = stage_open(engine, &settings, first, 2);
+        ct_result_free(&(ct_result *){stage_step(&changed, NULL, 0, CT_WANT_ALL)});
+        ct_error error = {0};
+        const uint64_t bytes = ct_scene_bytes(changed.scene);
+        assert_int_equal(ct_scene_replace_mesh(changed.scene, changed.body[1], mesh, &error), CT_OK);
+        assert_int_equal(ct_scene_bytes(changed.scene) - bytes,
+                         rigid ? 0 : 12ull * (ball.n_vertices - small.n_vertices));
+        ct_body_info info;
+        assert_int_equal(ct_scene_body_info(changed.scene, changed.body[1], &info, NULL), CT_OK);
+        assert_ptr_equal(info.mesh, mesh);
+        assert_int_equal(info.kind, kind);
+        assert_int_equal(info.vertices, ball.n_vertices);
+        assert_true(info.pose[3] == (rigid ? 0.5 : 0));
+        char hashes[2][33];
+        ct_result *results[2] = {stage_step(&fresh, NULL, 0, CT_WANT_ALL), stage_step(&changed, NULL, 0, CT_WANT_ALL)};
+        assert_int_equal(results[0]->n_contacts, 1);
+        for (int i = 0; i < 2; i++) {
+            stage_hash(results[i], hashes[i]);
+            ct_result_free(&results[i]);
+        }
+        assert_string_equal(hashes[0], hashes[1]);
+        if (!rigid) { /* positions of the old size */
+            const ct_update stale = {
+                changed.body[1], CT_UPDATE_POSITIONS, small.positions, CT_F32, small.n_vertices, NULL, 0, {0}};
+            ct_step step = {.scene = changed.scene, .updates = &stale, .n_updates = 1};
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_WRONG_LENGTH);
+            expect_error(&step.error, CT_WRONG_LENGTH, "positions", "positions of 8 vertices, expected 642");
+            /* An inverted body's warning ends with its mesh. */
+            float *mirrored = malloc(ball.n_vertices * 12);
+            assert_non_null(mirrored);
+            for (uint32_t i = 0; i < 3 * ball.n_vertices; i++)
+                mirrored[i] = i % 3 ? ball.positions[i] : -ball.positions[i];
+            const ct_update inverted = {
+                changed.body[1], CT_UPDATE_POSITIONS, mirrored, CT_F32, ball.n_vertices, NULL, 0, {0}};
+            ct_result *result = stage_step(&changed, &inverted, 1, 0);
+            assert_int_equal(result->n_warnings, 1);
+            ct_result_free(&result);
+            assert_int_equal(ct_scene_replace_mesh(changed.scene, changed.body[1], old, NULL), CT_OK);
+            result = stage_step(&changed, NULL, 0, 0);
+            assert_int_equal(result->n_warnings, 0);
+            assert_int_equal(result->n_contacts, 1);
+            ct_result_free(&result);
+            free(mirrored);
+        }
+        stage_close(&fresh);
+        stage_close(&changed);
+    }
+    ct_mesh_release(&mesh);
+    ct_mesh_release(&old);
+    shape_free(&ball);
+    shape_free(&small);
+}
+
+static void test_refused_meshes(void **state) {
+    (void)state;
+    ct_scene_settings settings = stage_exact();
+    ct_scene *scene;
+    ct_error error = {0};
+    uint32_t plane;
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+    const uint32_t body = add(scene, NULL);
+    assert_int_equal(ct_scene_add_half_space(scene, (const double[]){0, 0, 1}, 0, NULL, &plane, NULL), CT_OK);
+    assert_int_equal(ct_scene_replace_mesh(scene, plane, cube, &error), CT_INVALID_ARGUMENT);
+    expect_error(&error, CT_INVALID_ARGUMENT, "body", "half-space");
+    error = (ct_error){0};
+    assert_int_equal(ct_scene_replace_mesh(scene, body, NULL, &error), CT_INVALID_ARGUMENT);
+    expect_error(&error, CT_INVALID_ARGUMENT, "mesh", "no mesh was given");
+    error = (ct_error){0};
+    assert_int_equal(ct_scene_replace_mesh(scene, 77, cube, &error), CT_NOT_FOUND);
+    expect_error(&error, CT_NOT_FOUND, "body", "body 77");
+    assert_int_equal(pairs(scene), 1);
+    ct_scene_destroy(&scene);
+}
+
 int main(void) {
     engine = stage_engine(1, NULL);
     struct shape shape = shape_cube(1, 1);
@@ -382,7 +473,8 @@ int main(void) {
         cmocka_unit_test(test_generations),    cmocka_unit_test(test_many_come_and_go),
         cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_ignore_lists),
         cmocka_unit_test(test_groups),         cmocka_unit_test(test_info_and_references),
-        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_defaults)};
+        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_another_mesh),   cmocka_unit_test(test_refused_meshes)};
     int failed = cmocka_run_group_tests_name("scene", tests, NULL, NULL);
     ct_mesh_release(&cube);
     ct_engine_destroy(&engine);

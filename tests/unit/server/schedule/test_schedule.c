@@ -397,12 +397,12 @@ static void test_roles(void **state) {
     command open = {.kind = COMMAND_OPEN, .who = mine};
     assert_true(scheduler_execute(world->scheduler, &open));
     uint64_t scene = open.out.scene.handle;
-    static const command_kind kinds[] = {COMMAND_CONFIGURE,   COMMAND_LIST_BODIES, COMMAND_ADD_BODY, COMMAND_STEP,
-                                         COMMAND_REMOVE_BODY, COMMAND_OPEN,        COMMAND_CLOSE};
+    static const command_kind kinds[] = {COMMAND_CONFIGURE,   COMMAND_LIST_BODIES, COMMAND_ADD_BODY,     COMMAND_STEP,
+                                         COMMAND_REMOVE_BODY, COMMAND_OPEN,        COMMAND_REPLACE_MESH, COMMAND_CLOSE};
     const struct {
         const identity *who;
         const char *may; /* of each kind, + or - */
-    } rows[] = {{&other, "-----+-"}, {&looker, "++-----"}, {&admin, "+++++++"}};
+    } rows[] = {{&other, "-----+--"}, {&looker, "++------"}, {&admin, "++++++++"}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             command command = {.kind = kinds[k], .scene = scene, .who = *rows[r].who};
@@ -640,6 +640,16 @@ static void test_bodies(void **state) {
     server_error error = {0};
     assert_false(registry_remove_mesh(world->registry, world->box, NULL, &error));
     assert_int_equal(error.code, CONTACTD_CONFLICT);
+    command replace = {.kind = COMMAND_REPLACE_MESH, .scene = scene};
+    replace.in.replace_mesh.body = a;
+    replace.in.replace_mesh.mesh = world->box;
+    assert_true(scheduler_execute(world->scheduler, &replace)); /* by itself: it is still used twice */
+    replace.in.replace_mesh.body = 99;
+    assert_false(scheduler_execute(world->scheduler, &replace));
+    assert_int_equal(replace.error.code, CONTACTD_NOT_FOUND);
+    replace.in.replace_mesh.mesh = 0;
+    assert_false(scheduler_execute(world->scheduler, &replace));
+    assert_int_equal(replace.error.code, CONTACTD_INVALID_ARGUMENT);
     command remove = {.kind = COMMAND_REMOVE_BODY, .scene = scene};
     remove.in.remove_body.body = a;
     assert_true(scheduler_execute(world->scheduler, &remove));
