@@ -58,6 +58,7 @@ typedef struct ctc_scene {
     uint64_t orphan;        /* what it was on the server before, to be closed there; 0: none */
     uint64_t sequence;      /* the last one given to a step */
     wire_settings settings; /* complete, as the server last said */
+    uint64_t key, revision; /* the scene's name for all servers; of the settings */
     ctc_body **bodies;      /* by handle - 1; NULL: removed */
     uint32_t n_bodies, cap_bodies, live;
     struct ctc_body_id {
@@ -230,6 +231,8 @@ uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
                               wire_settings *to);
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to);
+/* Remembers settings that a server told, unless newer ones are known. */
+void ctc_adopt_settings(ctc_scene *scene, const wire_settings *settings, uint64_t revision);
 
 /* ---- steps.c, mirror.c ---- */
 

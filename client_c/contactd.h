@@ -213,6 +213,7 @@ typedef struct contactd_scene_info {
     bool mine;
     const char *running_method; /* what steps run: `method`, or what "auto" stands for */
     bool patches;
+    uint64_t revision; /* of the settings: rises with every change of them; 0: the server is older than this */
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);
@@ -389,6 +390,10 @@ typedef struct contactd_result {
     uint32_t n_warnings;                /* in rising order of their bodies on the server */
     const contactd_warning *warnings;
     uint32_t n_directions; /* 1 + the largest index of the step's directions; 0: it had none */
+    /* What the step ran with, complete but that a resolution of 0 0 0 is none. Whoever may configure the scene can have
+     * changed it. */
+    contactd_settings settings;
+    uint64_t revision; /* of the settings; 0: the server is older than this, and settings are those asked for */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

@@ -241,6 +241,8 @@ static void keep_vertices(ctc_body *body, const contactd_update *u, uint64_t fro
 }
 
 void ctc_mirror_step(ctc_scene *scene, const ctc_step *step) {
+    const wire_step_result *answer = &step->answer.u.step_result;
+    if (answer->revision) ctc_adopt_settings(scene, &answer->settings, answer->revision);
     for (size_t i = 0; i < step->n_updates; i++) {
         const contactd_update *u = &step->updates[i];
         ctc_body *body = scene->bodies[u->body - 1];

@@ -78,6 +78,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                               .forces = forces ? forces + 3 * first : NULL};
         }
     }
+    const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
     step->result = (contactd_result){.n_contacts = r->n_contacts,
                                      .contacts = step->contacts,
                                      .method = wire_method_name(r->method),
@@ -90,6 +91,13 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
+    contactd_settings_init(&step->result.settings);
+    step->result.settings.method = wire_method_name(settings->method);
+    memcpy(step->result.settings.resolution, settings->resolution, sizeof settings->resolution);
+    step->result.settings.pixel_size = settings->pixel_size;
+    step->result.settings.stiffness = settings->stiffness;
+    step->result.settings.patches = settings->patches;
+    step->result.revision = r->revision;
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "client_c/client.h"
 
@@ -127,19 +128,26 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .steps = from->steps,
         .mine = from->mine,
         .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method),
-        .patches = from->settings.patches};
+        .patches = from->settings.patches,
+        .revision = from->revision};
     if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
 }
 
 /* ---- scenes ---- */
 
+void ctc_adopt_settings(ctc_scene *scene, const wire_settings *settings, uint64_t revision) {
+    if (revision < scene->revision) return; /* of a step that was answered before they changed */
+    scene->settings = *settings;
+    scene->revision = revision;
+}
+
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings) {
     char object[CTC_OBJECT];
-    wire_message m = {.type = WIRE_OPEN_SCENE, .u.open_scene = {*settings, scene->name}};
+    wire_message m = {.type = WIRE_OPEN_SCENE, .u.open_scene = {*settings, scene->name, scene->key, scene->revision}};
     contactd_code code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
     if (code != CONTACTD_OK) return code;
     scene->server = client->message.u.scene_info.scene;
-    scene->settings = client->message.u.scene_info.settings;
+    ctc_adopt_settings(scene, &client->message.u.scene_info.settings, client->message.u.scene_info.revision);
     scene->sequence = 0;
     return CONTACTD_OK;
 }
@@ -158,6 +166,8 @@ contactd_code contactd_open_scene(contactd_client *client, const char *name, con
     scene->handle = client->n_scenes + 1;
     if (!scene->name || !ctc_grow32(&client->scenes, client->n_scenes, &client->cap_scenes, sizeof *client->scenes))
         code = ctc_no_memory(client, "scene");
+    else if (getrandom(&scene->key, sizeof scene->key, 0) != sizeof scene->key)
+        code = ctc_fail(client, CONTACTD_INTERNAL, "scene", "", "the system gives no random numbers");
     else
         do code = ctc_send_open(client, scene, &wire);
         while (code == CTC_AGAIN);
@@ -185,7 +195,8 @@ contactd_code contactd_configure(contactd_client *client, contactd_scene handle,
         wire_message m = {.type = WIRE_CONFIGURE, .u.configure = {scene->server, wire}};
         code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK) scene->settings = client->message.u.scene_info.settings;
+    const wire_scene_info *info = &client->message.u.scene_info;
+    if (code == CONTACTD_OK) ctc_adopt_settings(scene, &info->settings, info->revision);
     return code;
 }
 

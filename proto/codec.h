@@ -121,7 +121,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     double stiffness;  /* N/m^5 */
     bool patches;
 } wire_settings;
-typedef struct wire_open_scene { wire_settings settings; const char *name; } wire_open_scene;
+typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
 typedef struct wire_scene_info {
     uint64_t scene;
     const char *name;
@@ -132,6 +132,7 @@ typedef struct wire_scene_info {
     bool mine;
     const char *owner;
     wire_method running_method; /* NONE: the server is older than the field, and runs the method of the settings */
+    uint64_t revision;          /* 0: the server is older than the field */
 } wire_scene_info;
 typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_configure;
 typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene, close_scene */
@@ -201,6 +202,8 @@ typedef struct wire_step_result {
     const wire_warning *warnings; uint32_t n_warnings;
     uint32_t directions;
     wire_array product_vertices, products, generalized_products;
+    wire_settings settings; /* only where revision is not 0 */
+    uint64_t revision;      /* 0: the server is older than the field */
 } wire_step_result;
 
 typedef struct wire_device {

@@ -148,6 +148,7 @@ struct Decoder {
         out->steps = in->steps();
         out->contacts = in->contacts();
         out->mine = in->mine();
+        out->revision = in->revision();
         set_number(&out->running_method, in->running_method());
         return text(in->name(), "name", &out->name) && text(in->owner(), "owner", &out->owner) &&
                settings(in->settings(), &out->settings);
@@ -287,6 +288,8 @@ struct Decoder {
         out->rays = in->rays();
         out->fragments = in->fragments();
         out->cached = in->cached();
+        out->revision = in->revision();
+        if (!settings(in->settings(), &out->settings)) return false;
         if (!array(in->vertices(), "vertices", U32, 1, &out->vertices) ||
             !array(in->gradient(), "gradient", F64, 3, &out->gradient) ||
             !array(in->weights(), "weights", F64, 1, &out->weights) ||
@@ -510,6 +513,8 @@ struct Decoder {
             return text(m->body_as_RemoveMesh()->hash(), "hash", &u.remove_mesh.hash);
         }
         case WIRE_OPEN_SCENE:
+            u.open_scene.key = m->body_as_OpenScene()->key();
+            u.open_scene.revision = m->body_as_OpenScene()->revision();
             return settings(m->body_as_OpenScene()->settings(), &u.open_scene.settings) &&
                    text(m->body_as_OpenScene()->name(), "name", &u.open_scene.name);
         case WIRE_SCENE_INFO:

@@ -205,7 +205,7 @@ struct Encoder {
         auto name = text(s.name), owner = text(s.owner);
         auto set = settings(s.settings);
         return fb::CreateSceneInfo(*fbb, s.scene, name, set, s.bodies, s.bytes, s.steps, s.contacts, s.mine, owner,
-                                   fb::Method(number(s.running_method)));
+                                   fb::Method(number(s.running_method)), s.revision);
     }
 
     Offset<fb::BodyUpdate> update(const wire_update &u) {
@@ -254,10 +254,12 @@ struct Encoder {
         auto timings = numbers(r.timings_us, WIRE_TIMINGS);
         Offset<flatbuffers::Vector<Offset<fb::Warning>>> warnings;
         if (r.n_warnings) warnings = each(r.warnings, r.n_warnings, &Encoder::warning);
+        Offset<fb::Settings> set;
+        if (r.revision) set = settings(r.settings);
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
-                                    arrays[8])
+                                    arrays[8], set, r.revision)
             .Union();
     }
 
@@ -346,7 +348,8 @@ struct Encoder {
             return fb::CreateRemoveMesh(*fbb, u.remove_mesh.mesh, text(u.remove_mesh.hash)).Union();
         case WIRE_OPEN_SCENE: {
             auto set = settings(u.open_scene.settings);
-            return fb::CreateOpenScene(*fbb, set, text(u.open_scene.name)).Union();
+            return fb::CreateOpenScene(*fbb, set, text(u.open_scene.name), u.open_scene.key, u.open_scene.revision)
+                .Union();
         }
         case WIRE_SCENE_INFO:
             return scene_info(u.scene_info).Union();

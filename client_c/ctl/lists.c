@@ -126,6 +126,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_number("pixel_size", s->pixel_size);
     json_number("stiffness", s->stiffness);
     json_bool("patches", s->patches);
+    json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
     json_count("steps", s->steps);

@@ -28,7 +28,7 @@ import zmq.utils.monitor
 from . import _wire
 from ._keys import Keys
 from ._request import Request, Spin
-from ._state import BodyState, MeshState, SceneState, no_self_contact
+from ._state import BodyState, MeshState, SceneState, no_self_contact, settings_of
 from ._wire import Arrays, Decoded
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
@@ -562,9 +562,9 @@ class Link:
                 scene.synced, scene.error, scene.by_id = False, None, {}
                 for body in scene.bodies:
                     body.id = 0
-                settings = {name: value for name, value in scene.settings.items() if value is not None}
-                opened = yield "OpenScene", {"settings": settings, "name": scene.name}, None
-                scene.id, scene.running_method = opened.body["scene"], opened.body["running_method"]
+                opened = (yield "OpenScene", scene.open_message(), None).body
+                scene.id = opened["scene"]
+                scene.adopt(settings_of(opened["settings"]), opened["running_method"], opened["revision"])
                 for body in scene.bodies:
                     added = yield "AddBody", body.message(scene), None
                     if body.self_contact and not added.body["self_contact"]:
@@ -764,6 +764,9 @@ class Link:
                     update.body.apply(update)
                 scene.synced = scene.synced or request.whole
                 scene.number += 1
+                body = answer.body
+                if body.get("revision", 0) > scene.revision:  # somebody has configured the scene
+                    scene.adopt(settings_of(body["settings"]), body["method"], body["revision"])
             self._deliver_step(request, answer, error)
         if scene.gap and len(scene.refused) == len(scene.flying):
             again = [r for r in scene.flying.values() if not r.future.done()]

@@ -6,9 +6,10 @@ the server's of the moment and change when it restarts; the handles that callers
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
@@ -184,12 +185,20 @@ class BodyState:
         return Update(self, INDEXED, copy.moved[at], at)
 
 
+def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The wire's Settings of an answer."""
+    return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
+            "stiffness": table["stiffness"], "patches": table["patches"] == 1}
+
+
 @dataclass(slots=True, eq=False)
 class SceneState:
     name: str
     settings: dict[str, Any]
     id: int = 0
     running_method: int = 0  # 0: an older server, which runs the method of the settings
+    key: int = field(default_factory=lambda: secrets.randbits(63) | 1)  # the scene's name for all servers
+    revision: int = 0  # of the settings
     bodies: list[BodyState] = field(default_factory=list)
     by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
     sequence: int = 0  # of the last step sent
@@ -203,6 +212,15 @@ class SceneState:
     synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
     closed: bool = False
     error: ContactdError | None = None  # why it could not be rebuilt
+
+    def open_message(self) -> dict[str, Any]:
+        settings = {name: value for name, value in self.settings.items() if value is not None}
+        return {"settings": settings, "name": self.name, "key": self.key, "revision": self.revision}
+
+    def adopt(self, settings: dict[str, Any] | None, running_method: int, revision: int) -> None:
+        """Remembers settings that a server told, unless newer ones are known: those of a step answered before a change."""
+        if settings is not None and revision >= self.revision:
+            self.settings, self.running_method, self.revision = settings, running_method, revision
 
     def add(self, body: BodyState) -> None:
         self.bodies.append(body)

@@ -16,10 +16,10 @@ from ._keys import keys_of
 from ._link import VERSION, Link
 from ._request import Request
 from ._schema import ENUMS
-from ._state import MeshState, SceneState
+from ._state import MeshState, SceneState, settings_of
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
-from .scene import Scene, settings_message, settings_of
+from .scene import Scene, settings_message
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -195,13 +195,14 @@ class Client:
                    patches: bool | None = None, *, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
         resolution, pixel size 0, stiffness 1, no patches."""
-        settings = settings_message(method, resolution, pixel_size, stiffness, patches)
+        state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches))
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():
                 return None  # given up: `undo` closes it
-            state = SceneState(name, settings_of(answer.body["settings"]), answer.body["scene"],
-                               running_method=answer.body["running_method"])
+            body = answer.body
+            state.id = body["scene"]
+            state.adopt(settings_of(body["settings"]), body["running_method"], body["revision"])
             self._link.scenes.append(state)
             return Scene(self, state)
 
@@ -209,7 +210,7 @@ class Client:
             scene = answer.body["scene"]
             return Request("CloseScene", lambda: ({"scene": scene}, None), timeout=self.timeout)
 
-        request = Request("OpenScene", lambda: ({"settings": settings, "name": name}, None), done, undo=undo,
+        request = Request("OpenScene", lambda: (state.open_message(), None), done, undo=undo,
                           timeout=self._timeout(timeout))
         return self._link.call(request)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._schema import ENUMS
+from ._state import settings_of
 from ._wire import Decoded, Later
 from .errors import ErrorCode, error_for
 
@@ -373,6 +374,17 @@ class StepResult:
     def method(self) -> str:
         """The method that ran, such as "exact" or "ldi"; never "auto"."""
         return method_name(self._answer.body["method"])
+
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches and revision,
+        which rises with every change of them. Not only this client may change them: an operator may too. None: the server
+        is older than this."""
+        table = self._answer.body["settings"]
+        if table is None:
+            return None
+        settings = settings_of(table)
+        return settings | {"method": method_name(settings["method"]), "revision": self._answer.body["revision"]}
 
     @property
     def directions(self) -> int:

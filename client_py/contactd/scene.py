@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _arrays, _state
 from ._request import Request
 from ._schema import ENUMS
-from ._state import BodyState, Direction, SceneState, Update, no_self_contact
+from ._state import BodyState, Direction, SceneState, Update, no_self_contact, settings_of
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
 from .result import WANT, StepResult, method_name, want_bits
@@ -164,9 +164,9 @@ class Scene:
         return self.client._link.call(request)
 
     def _refresh(self, answer: Decoded) -> dict[str, Any]:
-        self._state.settings = settings_of(answer.body["settings"])
-        self._state.running_method = answer.body["running_method"]
-        return answer.body | {"settings": dict(self._state.settings)}
+        settings = settings_of(answer.body["settings"])
+        self._state.adopt(settings, answer.body["running_method"], answer.body["revision"])
+        return answer.body | {"settings": settings}
 
     # ---- bodies ----
 
@@ -546,11 +546,6 @@ def limits_message(time_budget: float | None, tolerance: float | None) -> dict[s
     if tolerance is not None:
         out["tolerance"] = _positive(tolerance, "tolerance")
     return out
-
-
-def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
-            "stiffness": table["stiffness"], "patches": table["patches"] == 1}
 
 
 def _not_negative(value: Any, field: str) -> float:

@@ -25,22 +25,28 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes) 
     json_out_object_end(out);
 }
 
+/* All but the method. */
+static void settings(json_out *out, const ct_scene_settings *settings, uint64_t revision) {
+    if (settings->resolution[0]) {
+        json_out_array(out, "resolution");
+        for (int i = 0; i < 3; i++) json_out_integer(out, NULL, settings->resolution[i]);
+        json_out_array_end(out);
+    } else {
+        json_out_number(out, "resolution", NAN); /* null: none is named */
+    }
+    json_out_number(out, "pixel_size", settings->pixel_size);
+    json_out_number(out, "stiffness", settings->stiffness);
+    json_out_bool(out, "patches", settings->patches);
+    json_out_integer(out, "revision", revision);
+}
+
 void answer_scene(json_out *out, const scene_record *scene) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", scene->handle);
     json_out_string(out, "name", scene->name);
     json_out_string(out, "method", ct_method_name(scene->settings.method));
     json_out_string(out, "running_method", ct_method_name(scene->running.method));
-    if (scene->settings.resolution[0]) {
-        json_out_array(out, "resolution");
-        for (int i = 0; i < 3; i++) json_out_integer(out, NULL, scene->settings.resolution[i]);
-        json_out_array_end(out);
-    } else {
-        json_out_number(out, "resolution", NAN); /* null: none is named */
-    }
-    json_out_number(out, "pixel_size", scene->settings.pixel_size);
-    json_out_number(out, "stiffness", scene->settings.stiffness);
-    json_out_bool(out, "patches", scene->settings.patches);
+    settings(out, &scene->settings, scene->revision);
     json_out_integer(out, "bodies", scene->bodies);
     json_out_integer(out, "bytes", scene->bytes);
     json_out_integer(out, "device_bytes", scene->device_bytes);
@@ -358,7 +364,10 @@ static void warnings(json_out *out, const ct_result *result) {
     json_out_array_end(out);
 }
 
-void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend) {
+void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend) {
+    const ct_result *result = step_answer_result(answer);
+    uint64_t revision;
+    const ct_scene_settings *in_force = step_answer_settings(answer, &revision);
     json_out_object(out, NULL);
     json_out_integer(out, "scene", scene);
     json_out_array(out, "contacts");
@@ -370,7 +379,11 @@ void answer_step(json_out *out, uint64_t scene, const ct_result *result, double 
     json_out_integer(out, "pairs", result->pairs);
     json_out_integer(out, "rays", result->rays);
     json_out_integer(out, "fragments", result->fragments);
+    json_out_object(out, "settings");
+    json_out_string(out, "method", ct_method_name(in_force->method));
+    settings(out, in_force, revision);
+    json_out_object_end(out);
     warnings(out, result);
-    timings(out, "timings_us", queue_seconds, result->seconds, 1);
+    timings(out, "timings_us", step_answer_queue_seconds(answer), result->seconds, 1);
     json_out_object_end(out);
 }

@@ -14,6 +14,6 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body);
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
 void answer_status(json_out *out, const service *service, const service_status *status);
 void answer_devices(json_out *out, const service_status *status);
-void answer_step(json_out *out, uint64_t scene, const ct_result *result, double queue_seconds, const char *backend);
+void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend);
 
 #endif

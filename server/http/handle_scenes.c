@@ -290,8 +290,7 @@ static bool run_step(const service *service, const http_request *request, http_a
         json_out out;
         service_get_status(service, &status);
         json_out_init(&out, service->config->max_message);
-        answer_step(&out, scene, step_answer_result(command.out.step.answer),
-                    step_answer_queue_seconds(command.out.step.answer), status.devices[0].backend);
+        answer_step(&out, scene, command.out.step.answer, status.devices[0].backend);
         ok = handler_finish(&out, 200, answer, p);
     }
     step_answer_release(&command.out.step.answer);

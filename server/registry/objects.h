@@ -98,6 +98,8 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
 void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);
+/* What it was opened with; revision 0 stands for 1. */
+void scene_set_key(registry *registry, scene *scene, uint64_t key, uint64_t revision);
 /* Handles of the scenes whose owner this is; of all scenes where owner is NULL. *out is freed with free(). */
 bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out, size_t *n);
 /* Handles of at most `room` scenes that have no owner, wait for nothing, and got no command for their ttl_s. */
@@ -109,6 +111,8 @@ void scene_forget(registry *registry, scene *scene);
 void scene_get_record(registry *registry, scene *scene, scene_record *out);
 /* Brings the record up to date with scene->engine after a change. By the runner. */
 void scene_note_change(registry *registry, scene *scene);
+/* The same after a change of settings, which have a new revision then. */
+void scene_note_settings(registry *registry, scene *scene);
 /* Notes what came of a step. result NULL: it failed. By the runner. */
 void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
                      uint64_t submitted_ns);

@@ -116,6 +116,8 @@ typedef struct scene_record {
     char owner_name[REGISTRY_NAME];
     uint32_t principal; /* that opened it */
     uint64_t version;   /* from 1, rises with every change of settings and bodies */
+    uint64_t revision;  /* of the settings: rises with every change of them, also from one server to the next */
+    uint64_t key;       /* the client's name for the scene, the same on every server; 0: none */
     uint32_t ttl_s;     /* opened over HTTP: closed when no command came for so long; 0: not */
     uint32_t pending;   /* commands waiting or running */
 

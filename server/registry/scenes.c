@@ -23,7 +23,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     scene->record.device_bytes = ct_scene_device_bytes(engine);
     scene->device = ct_scene_device(engine);
     scene->opened_ns = scene->stepped_ns = clock_ns();
-    scene->record.version = 1;
+    scene->record.version = scene->record.revision = 1;
     atomic_init(&scene->asked_ns, scene->opened_ns);
 
     pthread_mutex_lock(&registry->lock);
@@ -195,7 +195,14 @@ static void set_bytes(registry *registry, scene *scene, uint64_t bytes, uint64_t
     scene->record.device_bytes = device_bytes;
 }
 
-void scene_note_change(registry *registry, scene *scene) {
+void scene_set_key(registry *registry, scene *scene, uint64_t key, uint64_t revision) {
+    pthread_mutex_lock(&registry->lock);
+    scene->record.key = key;
+    if (revision) scene->record.revision = revision;
+    pthread_mutex_unlock(&registry->lock);
+}
+
+static void note_change(registry *registry, scene *scene, bool has_new_settings) {
     uint32_t bodies = (uint32_t)ct_scene_body_count(scene->engine);
     uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
@@ -205,8 +212,17 @@ void scene_note_change(registry *registry, scene *scene) {
     registry->bodies -= scene->record.bodies;
     scene->record.bodies = bodies;
     scene->record.version++;
+    scene->record.revision += has_new_settings;
     set_bytes(registry, scene, bytes, device_bytes);
     pthread_mutex_unlock(&registry->lock);
+}
+
+void scene_note_change(registry *registry, scene *scene) {
+    note_change(registry, scene, false);
+}
+
+void scene_note_settings(registry *registry, scene *scene) {
+    note_change(registry, scene, true);
 }
 
 void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,

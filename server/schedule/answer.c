@@ -36,6 +36,11 @@ uint64_t step_answer_bytes(const step_answer *answer) {
     return answer->bytes;
 }
 
+const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_t *revision) {
+    *revision = answer->revision;
+    return &answer->settings;
+}
+
 double step_answer_queue_seconds(const step_answer *answer) {
     return answer->queue_s;
 }

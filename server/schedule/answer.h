@@ -38,7 +38,9 @@ struct step_answer {
     atomic_uint references;
     uint64_t number;
     ct_result *result;
-    server_error error; /* code OK: result holds */
+    server_error error;         /* code OK: result holds */
+    ct_scene_settings settings; /* that it ran with */
+    uint64_t revision;          /* of these */
     double queue_s;
     double cost_s; /* processor time of the step */
     uint64_t bytes;

@@ -56,6 +56,7 @@ bool command_open(scheduler *scheduler, command *command) {
     }
     session_release(&owner);
     if (!scene) return false;
+    scene_set_key(scheduler->registry, scene, command->in.open.key, command->in.open.revision);
     if (command->in.open.ttl_s) scene_set_ttl(scheduler->registry, scene, command->in.open.ttl_s);
     scene_get_record(scheduler->registry, scene, &command->out.scene);
     scene_release(&scene);
@@ -79,7 +80,7 @@ static void run_configure(scheduler *scheduler, command *command, const char *ob
         server_fail_engine(&command->error, object, &cause);
         return;
     }
-    scene_note_change(scheduler->registry, command->target);
+    scene_note_settings(scheduler->registry, command->target);
     scene_get_record(scheduler->registry, command->target, &command->out.scene);
 }
 

@@ -85,6 +85,8 @@ const ct_result *step_answer_result(const step_answer *answer);   /* NULL: the s
 const server_error *step_answer_error(const step_answer *answer); /* NULL: the step succeeded */
 uint64_t step_answer_bytes(const step_answer *answer);            /* of memory */
 double step_answer_queue_seconds(const step_answer *answer);
+/* That the step ran with, as asked for, and their revision (scene_record). */
+const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_t *revision);
 step_answer *step_answer_retain(step_answer *answer);
 void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 
@@ -138,7 +140,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         struct {
             const char *name; /* may be NULL */
             scene_patch settings;
-            uint32_t ttl_s; /* of a scene without owner, see scene_record; 0: none */
+            uint32_t ttl_s;         /* of a scene without owner, see scene_record; 0: none */
+            uint64_t key, revision; /* see OpenScene of proto/contactd.fbs */
         } open;
         struct {
             scene_patch settings;

@@ -83,6 +83,9 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     } else {
         answer->error = command->error;
     }
+    const scene_record *record = &command->target->record; /* the settings are written by the runner alone */
+    answer->settings = record->settings;
+    answer->revision = record->revision;
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
     command->error = answer->error;
     double cost = answer->result ? count_step(scheduler->metrics, answer) : 0;

@@ -375,6 +375,8 @@ static bool fill_command(request *request, server_error *error) {
         command->kind = COMMAND_OPEN;
         command->in.open.name = message->u.open_scene.name;
         command->in.open.settings = patch_of(&message->u.open_scene.settings);
+        command->in.open.key = message->u.open_scene.key;
+        command->in.open.revision = message->u.open_scene.revision;
         return true;
     case WIRE_CONFIGURE:
         command->kind = COMMAND_CONFIGURE;

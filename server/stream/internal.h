@@ -126,6 +126,7 @@ void reply_geometry(stream *stream, request *request, const mesh_record *record,
 void reply_mesh(stream *stream, request *request, const mesh_record *record);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
 void reply_scene(stream *stream, request *request, const scene_record *record);
+wire_settings reply_settings(const ct_scene_settings *settings); /* complete */
 void reply_scenes(stream *stream, request *request, const scene_record *records, size_t n);
 void reply_picture(stream *stream, request *request); /* the picture is the answer's from now on */
 void reply_status(stream *stream, request *request);

@@ -262,24 +262,27 @@ void reply_meshes(stream *stream, request *request, const mesh_record *records, 
 
 /* ---- scenes ---- */
 
+wire_settings reply_settings(const ct_scene_settings *settings) {
+    return (wire_settings){
+        .has_method = true,
+        .has_resolution = settings->resolution[0] != 0,
+        .has_pixel_size = true,
+        .has_stiffness = true,
+        .has_patches = true,
+        .method = (wire_method)settings->method,
+        .resolution = {settings->resolution[0], settings->resolution[1], settings->resolution[2]},
+        .pixel_size = settings->pixel_size,
+        .stiffness = settings->stiffness,
+        .patches = settings->patches,
+    };
+}
+
 static wire_scene_info scene_of(const request *request, const scene_record *record) {
-    const ct_scene_settings *settings = &record->settings;
     return (wire_scene_info){
         .scene = record->handle,
         .name = record->name,
-        .settings =
-            {
-                .has_method = true,
-                .has_resolution = settings->resolution[0] != 0,
-                .has_pixel_size = true,
-                .has_stiffness = true,
-                .has_patches = true,
-                .method = (wire_method)settings->method,
-                .resolution = {settings->resolution[0], settings->resolution[1], settings->resolution[2]},
-                .pixel_size = settings->pixel_size,
-                .stiffness = settings->stiffness,
-                .patches = settings->patches,
-            },
+        .settings = reply_settings(&record->settings),
+        .revision = record->revision,
         .bodies = record->bodies,
         .bytes = record->bytes,
         .steps = record->steps,

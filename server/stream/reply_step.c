@@ -88,6 +88,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
                                   .cached = request->command.out.step.cached,
                               }};
     wire_step_result *out = &message->u.step_result;
+    out->settings = reply_settings(step_answer_settings(answer, &out->revision));
     if (result->vertices && (result->gradient || result->weights || result->forces)) {
         out->vertices = (wire_array){WIRE_U32, n, result->vertices};
     }

@@ -32,6 +32,7 @@ typedef struct fake_scene {
     bool live;
     uint64_t session, sequence;
     wire_settings settings;
+    uint64_t key, revision;
     fake_body bodies[FAKE_BODIES];
     uint32_t n_bodies;
     double kept[FAKE_KEPT];
@@ -56,13 +57,15 @@ typedef struct fake_server {
     atomic_int slow_ms;      /* before each answer */
     atomic_bool held;        /* no answer until this is taken back */
     atomic_bool skip_number; /* once: expect another sequence number than the client */
-    atomic_bool is_old;      /* knows nothing of self-contact */
+    atomic_bool is_old;      /* knows nothing of self-contact and of revisions */
+    atomic_bool configure;   /* before the next step: an operator changes the resolution to 7, 8, 9 */
     atomic_bool warn;        /* warn of body 2, and of body 1 by a code that nobody knows */
 
     /* For the test to look at. */
     atomic_int self_added; /* bodies with self-contact */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
     atomic_uint most_in_flight;
+    _Atomic uint64_t last_key; /* of the newest scene */
 
     void *socket;
     uint64_t epoch, next_session, first_session;
@@ -182,6 +185,8 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
                                         .method = WIRE_METHOD_LDI,
                                         .backend = "fake",
                                         .cached = cached,
+                                        .settings = s->settings,
+                                        .revision = atomic_load(&f->is_old) ? 0 : s->revision,
                                         .timings_us = {1, 2, 3, 4, 5, 6, 7}}};
     static wire_warning warnings[2] = {{.body = (1u << 20) + 1, .value = 0.5},
                                        {CONTACTD_WARNING_BODY_INVERTED, (1u << 20) + 2, -0.25}};
@@ -231,6 +236,12 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
     fake_scene *s = fake_find(f, m, m->u.step.scene);
     if (!s) return;
     uint64_t n = m->u.step.sequence;
+    if (atomic_exchange(&f->configure, false)) {
+        memcpy(s->settings.resolution, (uint32_t[3]){7, 8, 9}, sizeof s->settings.resolution);
+        s->settings.has_resolution = true;
+        s->settings.method = WIRE_METHOD_LDI;
+        s->revision++;
+    }
     if (atomic_exchange(&f->skip_number, false)) s->sequence += 5;
     if (n <= s->sequence && n + FAKE_KEPT > s->sequence && s->kept_sequence[n % FAKE_KEPT] == n) {
         atomic_fetch_add(&f->repeated, 1);
@@ -381,7 +392,12 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     }
     case WIRE_OPEN_SCENE:
         s = &f->scenes[f->n_scenes++];
-        *s = (fake_scene){.live = true, .session = m->session, .settings = m->u.open_scene.settings};
+        *s = (fake_scene){.live = true,
+                          .session = m->session,
+                          .settings = m->u.open_scene.settings,
+                          .key = m->u.open_scene.key,
+                          .revision = m->u.open_scene.revision ? m->u.open_scene.revision : 1};
+        atomic_store(&f->last_key, s->key);
         s->settings.method = s->settings.has_method       ? s->settings.method
                              : s->settings.has_resolution ? WIRE_METHOD_LDI
                                                           : WIRE_METHOD_AUTO;
@@ -390,6 +406,7 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         r.type = WIRE_SCENE_INFO;
         r.u.scene_info = (wire_scene_info){.scene = 99 + f->n_scenes,
                                            .settings = s->settings,
+                                           .revision = atomic_load(&f->is_old) ? 0 : s->revision,
                                            .mine = true,
                                            .running_method = fake_running_method(&s->settings)};
         break;
@@ -401,11 +418,13 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
             memcpy(s->settings.resolution, m->u.configure.settings.resolution, sizeof s->settings.resolution);
             s->settings.has_resolution = true;
             s->settings.method = WIRE_METHOD_LDI;
+            s->revision++;
             atomic_fetch_add(&f->configured, 1);
         }
         r.type = WIRE_SCENE_INFO;
         r.u.scene_info = (wire_scene_info){.scene = m->u.configure.scene,
                                            .settings = s->settings,
+                                           .revision = atomic_load(&f->is_old) ? 0 : s->revision,
                                            .mine = true,
                                            .bodies = s->n_bodies,
                                            .running_method = fake_running_method(&s->settings)};

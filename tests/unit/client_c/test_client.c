@@ -368,6 +368,42 @@ static void a_restart_is_not_seen(void **state) {
     assert_int_equal(contactd_remove_body(w->client, w->scene, gone), CONTACTD_STALE_HANDLE);
 }
 
+/* What an operator changes is told by the next step, and asked for again from a server that knows nothing. */
+static void settings_in_force_are_told_and_kept(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    const uint64_t key = atomic_load(&w->server->last_key);
+    assert_true(key != 0);
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
+    assert_string_equal(result->settings.method, "auto");
+    assert_int_equal(result->revision, 1);
+    atomic_store(&w->server->configure, true);
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
+    assert_int_equal(result->revision, 2);
+    for (int k = 0; k < 2; k++) {
+        assert_string_equal(result->settings.method, "ldi");
+        assert_int_equal(result->settings.resolution[0], 7);
+        assert_int_equal(result->settings.resolution[2], 9);
+        order(&w->server->restart);
+        ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
+        assert_int_equal(result->revision, 2);
+        assert_true(atomic_load(&w->server->last_key) == key);
+    }
+    assert_int_equal(recoveries(w->client), 2);
+    /* A server that tells nothing leaves what was known. */
+    atomic_store(&w->server->is_old, true);
+    order(&w->server->restart);
+    ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
+    assert_int_equal(result->revision, 0);
+    assert_int_equal(result->settings.resolution[1], 8);
+    contactd_scene_info info;
+    ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
+    assert_int_equal(info.resolution[0], 7);
+    contactd_scene other;
+    ok(w->client, contactd_open_scene(w->client, "other", NULL, &other));
+    assert_true(atomic_load(&w->server->last_key) != key);
+}
+
 /* A body's wish for self-contact outlives a restart; a server too old for it is found out, and rid of the body. */
 static void self_contact_is_asked_for(void **state) {
     world *w = *state;
@@ -712,6 +748,7 @@ int main(void) {
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
         TEST(a_restart_is_not_seen),
+        TEST(settings_in_force_are_told_and_kept),
         TEST(self_contact_is_asked_for),
         TEST(methods_asked_for_and_running),
         TEST(a_mesh_is_replaced),

@@ -177,7 +177,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.remove_mesh = (wire_remove_mesh){5, "0011223344"};
         break;
     case WIRE_OPEN_SCENE:
-        m.u.open_scene = (wire_open_scene){sample_settings(), "bolt"};
+        m.u.open_scene = (wire_open_scene){.settings = sample_settings(), .name = "bolt"};
         break;
     case WIRE_SCENE_INFO:
         m.u.scene_info = s->scenes[0];
@@ -364,6 +364,7 @@ static inline const char *differ_scene(const wire_scene_info *a, const wire_scen
     SAME(mine);
     SAME_TEXT(owner);
     SAME(running_method);
+    SAME(revision);
     return NULL;
 }
 static inline const char *differ_update(const wire_update *a, const wire_update *b) {
@@ -413,6 +414,8 @@ static inline const char *differ_warning(const wire_warning *a, const wire_warni
     return NULL;
 }
 static inline const char *differ_result(const wire_step_result *a, const wire_step_result *b) {
+    SAME_PART(differ_settings, settings);
+    SAME(revision);
     SAME(scene);
     SAME(sequence);
     SAME_ARRAY(vertices);
@@ -577,6 +580,8 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         break;
     case WIRE_OPEN_SCENE:
         SAME_TEXT(u.open_scene.name);
+        SAME(u.open_scene.key);
+        SAME(u.open_scene.revision);
         return differ_settings(&a->u.open_scene.settings, &b->u.open_scene.settings);
     case WIRE_SCENE_INFO:
         return differ_scene(&a->u.scene_info, &b->u.scene_info);

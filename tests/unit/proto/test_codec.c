@@ -192,7 +192,16 @@ static void later_fields_round_trip(void **state) {
     memset(m.u.scene_info.settings.resolution, 0, sizeof m.u.scene_info.settings.resolution);
     m.u.scene_info.running_method = WIRE_METHOD_EXACT;
     round_trip(&m, 0);
+    m.u.scene_info.revision = UINT64_MAX;
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.settings = sample_settings();
+    m.u.step_result.revision = 1ull << 60;
+    round_trip(&m, 0);
     m = sample_message(&store, WIRE_OPEN_SCENE);
+    m.u.open_scene.key = UINT64_MAX;
+    m.u.open_scene.revision = 7;
+    round_trip(&m, 0);
     m.u.open_scene.settings.has_patches = true;
     for (int patches = 0; patches < 2; patches++) {
         m.u.open_scene.settings.patches = patches;

@@ -5,12 +5,16 @@
 #include <string.h>
 
 #include "server/http/answers.h"
+#include "server/schedule/answer.h"
 #include "tests/unit/unit.h"
 
 static json_t *answer_of(const ct_result *result) {
     json_out out;
     json_out_init(&out, 1 << 20);
-    answer_step(&out, 9, result, 0, "cpu");
+    ct_result copy = *result;
+    const step_answer answer = {
+        .result = &copy, .settings = {.method = CT_METHOD_AUTO, .stiffness = 3, .patches = true}, .revision = 5};
+    answer_step(&out, 9, &answer, "cpu");
     assert_int_equal(out.state, JSON_OUT_OK);
     json_error_t error;
     json_t *root = json_loadb(out.data, out.size, 0, &error);
@@ -51,6 +55,12 @@ static void every_contact_and_every_part(void **state) {
                         .method = CT_METHOD_LDI};
     json_t *root = answer_of(&result), *list = json_object_get(root, "contacts");
     assert_string_equal(json_string_value(json_object_get(root, "method")), "ldi");
+    const json_t *settings = json_object_get(root, "settings");
+    assert_string_equal(json_string_value(json_object_get(settings, "method")), "auto");
+    assert_true(json_is_null(json_object_get(settings, "resolution")));
+    assert_true(json_number_value(json_object_get(settings, "stiffness")) == 3);
+    assert_true(json_is_true(json_object_get(settings, "patches")));
+    assert_int_equal(json_integer_value(json_object_get(settings, "revision")), 5);
     assert_int_equal(json_array_size(list), 3);
     for (size_t i = 0; i < 3; i++) {
         const json_t *contact = json_array_get(list, i), *sparse = json_object_get(contact, "sparse");

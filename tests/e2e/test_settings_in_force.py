@@ -1,0 +1,81 @@
+"""The settings that a step ran with are told by its answer; what an operator changed outlives the server."""
+
+from __future__ import annotations
+
+import contactd
+import numpy as np
+import pytest
+from conftest import SLOW
+from geometry import UNIT_BOX, moved
+from http_api import Api
+
+
+@pytest.fixture
+def world(make_server):
+    server = make_server()
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene = client.open_scene(resolution=32, name="lab")
+        scene.add_body(mesh)
+        b = scene.add_body(mesh, pose=moved(0.5))
+        yield server, client, scene, b
+
+
+def test_a_patch_is_told_and_outlives_the_server(world):
+    server, client, scene, b = world
+    api = Api(server.http)
+    result = scene.step()
+    assert result.settings == {"method": "ldi", "resolution": (32, 32, 32), "pixel_size": 0, "stiffness": 1,
+                               "patches": False, "revision": 1}
+    before = api.get(f"/v1/scenes/{scene.id}")
+    assert before["revision"] == 1
+    after = api("PATCH", f"/v1/scenes/{scene.id}", {"resolution": 64, "stiffness": 5}).json
+    assert (after["resolution"], after["revision"]) == ([64, 64, 64], 2)
+    assert scene.resolution == (32, 32, 32)  # the client was not told yet
+    result = scene.step()
+    assert (result.settings["resolution"], result.settings["stiffness"], result.settings["revision"]) == ((64,) * 3, 5, 2)
+    assert result.rays == 3 * 64 * 64
+    assert (scene.resolution, scene.stiffness) == ((64, 64, 64), 5)
+    for _ in range(2):
+        server.restart(hard=True)
+        result = scene.step()
+        assert result.rays == 3 * 64 * 64
+        assert (result.settings["stiffness"], result.settings["revision"]) == (5, 2)
+    assert client.reconnects == 2
+    scene.configure(resolution=16)  # whoever comes last is right, the client too
+    server.restart(hard=True)
+    result = scene.step()
+    assert result.rays == 3 * 16 * 16 and result.settings["revision"] == 3
+
+
+def test_a_patch_of_the_method(world):
+    server, client, scene, b = world
+    Api(server.http)("PATCH", f"/v1/scenes/{scene.id}", {"method": "exact"})
+    assert scene.step().settings["method"] == "exact"
+    assert (scene.method, scene.running_method, scene.resolution) == ("exact", "exact", None)
+    server.restart(hard=True)
+    result = scene.step()
+    assert result.method == result.settings["method"] == "exact" and result.settings["resolution"] is None
+
+
+def test_steps_in_flight_bring_no_old_settings_back(world):
+    server, client, scene, b = world
+    futures = [scene.submit(poses={b: moved(0.5 + i / 100)}) for i in range(20)]
+    scene.configure(resolution=8)
+    last = scene.submit()
+    revisions = [future.result(60 * SLOW).settings["revision"] for future in futures]
+    assert sorted(revisions) == revisions and set(revisions) <= {1, 2}
+    assert last.result(60 * SLOW).rays == 3 * 8 * 8 and scene.resolution == (8, 8, 8)
+
+
+def test_http_steps_tell_their_settings(world):
+    server, client, scene, b = world
+    api = Api(server.http)
+    opened = api("POST", "/v1/scenes", {"pixel_size": 0.125}).json
+    settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
+    assert settings == {"method": "ldi", "resolution": opened["resolution"], "pixel_size": 0.125, "stiffness": 1,
+                        "patches": False, "revision": 1}
+    api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "auto", "patches": True})
+    settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
+    assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": True,
+                        "revision": 2}
