@@ -91,8 +91,10 @@ def measure(client: contactd.Client, most: int = 4_000_000, level: int = 6, repe
             "depth": by_depth(client, level, repeats)}
 
 
+PANELS = 3
+
+
 def plot(axes, data: dict) -> None:
-    """Three axes."""
     for where, key, label in zip(axes, data, ("triangles of both bodies", "pairs of triangles that cross", "depth, m")):
         of = data[key]
         for name in METHODS:

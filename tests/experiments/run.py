@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the experiments against a contactd of its own, or the one named, and writes plots and numbers.
+"""Runs the experiments against a contactd of its own, or the one named, and writes a page with plots and numbers beside
+those of the papers.
 
     run.py --build build --out build/experiments [--server tcp://127.0.0.1:5555] [NAME...]
+
+Each experiment is a module: measure(client) gives its data, plot(axes, data) draws them on PANELS axes (1 if there is no
+PANELS), numbers(data) names what to quote, and PAPER has the paper's numbers, by the begin of these names.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ import contactd
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "client_py" / "examples"))  # shapes
+sys.path.insert(0, str(ROOT / "client_py" / "examples"))  # shapes, sim
 
-NAMES = ("smoothness", "rest", "shallow", "energy", "cost")
+NAMES = ("smoothness", "rest", "shallow", "energy", "cost",  # the method exact beside rays
+         "traverse", "edge", "rings", "phases",  # Faure 2008
+         "one_solve", "scenes", "deep_start", "momentum", "coulomb")  # Allard 2010
 
 
 @contextlib.contextmanager
@@ -45,8 +51,21 @@ def plain(value):
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
+def paper_of(experiment, what: str) -> str:
+    """What the paper says of one of the numbers; empty if nothing."""
+    return next((value for name, value in getattr(experiment, "PAPER", {}).items() if what.startswith(name)), "")
+
+
+def section(experiment, name: str, numbers: dict[str, float]) -> str:
+    """The experiment's part of the page, in Markdown."""
+    title, _, text = (experiment.__doc__ or "").partition("\n")
+    rows = [f"| {what} | {number:.3g} | {paper_of(experiment, what)} |" for what, number in numbers.items()]
+    return "\n".join([f"## {name}", "", title, text, "", f"![{name}]({name}.png)", "", "| | here | paper |",
+                      "| --- | --- | --- |", *rows, ""])
+
+
 def run(client: contactd.Client, name: str, out: pathlib.Path) -> dict[str, float]:
-    """Writes NAME.png and NAME.json; returns the numbers to quote."""
+    """Writes NAME.png, NAME.json and NAME.md; returns the numbers to quote."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -55,12 +74,22 @@ def run(client: contactd.Client, name: str, out: pathlib.Path) -> dict[str, floa
     experiment = __import__(name)
     data = experiment.measure(client)
     (out / f"{name}.json").write_text(json.dumps(plain(data)))
-    n = 3 if name == "cost" else 1
+    n = getattr(experiment, "PANELS", 1)
     figure, axes = plt.subplots(1, n, figsize=(7 * n, 5), constrained_layout=True)
     experiment.plot(axes, data)
     figure.savefig(out / f"{name}.png", dpi=120)
     plt.close(figure)
-    return experiment.numbers(data)
+    numbers = experiment.numbers(data)
+    (out / f"{name}.md").write_text(section(experiment, name, numbers))
+    return numbers
+
+
+def write_page(out: pathlib.Path) -> pathlib.Path:
+    """index.md: the parts of all experiments that have run, now or before."""
+    parts = [path.read_text() for name in NAMES if (path := out / f"{name}.md").exists()]
+    page = out / "index.md"
+    page.write_text("# Experiments\n\n" + "\n".join(parts))
+    return page
 
 
 def main() -> None:
@@ -80,8 +109,9 @@ def main() -> None:
         for name in options.names or NAMES:
             begin = time.monotonic()
             for what, number in run(client, name, options.out).items():
-                print(f"{what:55} {number:.3g}", flush=True)
+                print(f"{what:70} {number:.3g}", flush=True)
             print(f"  {options.out / name}.png, after {time.monotonic() - begin:.0f} s", flush=True)
+    print(write_page(options.out))
 
 
 if __name__ == "__main__":

@@ -77,9 +77,11 @@ class RigidBody:
         return self._inverse @ x
 
     def displace(self, dq: np.ndarray) -> None:
-        """Moves by dq (6,), m and rad; velocities stay."""
+        """Moves by dq (6,), m and rad. The spin turns with the body, so that its kinetic energy stays."""
         self.position = self.position + dq[:3]
         self.turn = quaternion.rotate(self.turn, dq[3:])
+        spin = quaternion.to_matrix(quaternion.exponential(dq[3:])) @ self.velocity[3:]
+        self.velocity = np.concatenate([self.velocity[:3], spin])
 
     def advance(self, h: float) -> None:
         """Moves by its velocity for h s. The angular momentum stays, to rounding; so does the energy, to h^2: the spin is

@@ -1,0 +1,135 @@
+"""Short forms of the papers' experiments in tests/experiments (make experiments), by the reference simulator."""
+
+from __future__ import annotations
+
+import sys
+
+import contactd
+import numpy as np
+import pytest
+from conftest import ROOT, SLOW
+
+sys.path.insert(0, str(ROOT / "tests" / "experiments"))
+
+import coulomb  # noqa: E402
+import deep_start  # noqa: E402
+import edge  # noqa: E402
+import momentum  # noqa: E402
+import one_solve  # noqa: E402
+import phases  # noqa: E402
+import rings  # noqa: E402
+import run  # noqa: E402
+import scenes  # noqa: E402
+import traverse  # noqa: E402
+
+METHODS = {"exact": {"method": "exact"}, "ldi": {"method": "ldi", "resolution": 64}}
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=20 * SLOW) as client:
+        yield client
+
+
+def test_forces_on_bodies_that_traverse_slabs(client):
+    data = traverse.measure(client, steps=57)
+    for case, of in data.items():
+        error = {name: of["error, " + name] for name in traverse.METHODS}
+        assert error["LDI 64²"] < 0.02 and error["exact"] < (2e-3 if "sphere" in case else 1e-6)
+        assert of["exact"].min() < 0 < of["exact"].max()
+    inside = (data["sphere, thick"]["way"] > 0.51) & (data["sphere, thick"]["way"] < 0.99)
+    assert inside.sum() > 5
+    for shape in ("sphere", "cube"):
+        assert not data[f"{shape}, thick"]["exact"][inside].any()
+        thin = data[f"{shape}, thin"]["exact"]
+        assert thin == pytest.approx(-thin[::-1], abs=2e-3 * thin.max())
+
+
+def test_a_cube_balances_on_an_edge(client):
+    for name, error in (("exact", 1e-3), ("LDI 256²", 1e-2)):
+        tilt, depth = edge.balance(client, edge.METHODS[name], 300)
+        assert len(tilt) == 300 and tilt.max() < 0.01
+        assert depth[-100:].mean() == pytest.approx(edge.DEPTH, rel=error)
+
+
+def test_linked_rings_do_not_diverge(client):
+    settings = {"2²": {"resolution": 2}, "32²": {"resolution": 32}, "exact": {"method": "exact"}}
+    energy = {name: rings.hang(client, of, 120, around=48) for name, of in settings.items()}
+    assert all(e.max() < 5.0 for e in energy.values())  # J; the ring weighs 200 N and swings by centimetres
+    assert np.abs(energy["32²"] - energy["exact"]).max() < 0.1 * energy["exact"].max()
+
+
+def test_phases_are_measured(client):
+    data = phases.measure(client, steps=30)
+    numbers = phases.numbers(data)
+    assert len(numbers) == 36 and all(ms > 0 for ms in numbers.values())
+    assert set(phases.PAPER) <= set(numbers)
+    assert all(of["total"] > of["simulation"] for of in data.values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_solve_leaves_what_the_closed_form_says(client, method):
+    data = one_solve.measure(client, solves=4, **METHODS[method])
+    assert data["balls"] == pytest.approx(data["balls, closed form"], abs=1e-3 if method == "exact" else 5e-3)
+    assert data["cube in a slab"][1] < 1e-6
+    assert (np.diff(data["bumpy bodies"]) < 0).all() and data["bumpy bodies"][4] < 0.02
+
+
+def test_the_closed_form_of_a_lens():
+    assert one_solve.lens(0.0) == pytest.approx((4 / 3 * np.pi, np.pi))
+    assert one_solve.lens(2.0) == (0, 0)
+    slope = (one_solve.lens(1.2 + 1e-6)[0] - one_solve.lens(1.2 - 1e-6)[0]) / 2e-6
+    assert slope == pytest.approx(-one_solve.lens(1.2)[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_deep_start_gains_no_energy(client, method):
+    data = deep_start.measure(client, steps=10, **METHODS[method])
+    for of in data.values():
+        assert of["contacts"] >= 6 and of["gained"] == 0
+        assert of["volume"][1] < 0.02 * of["volume"][0]
+    assert not data["rigid"]["energy"].any()
+
+
+@pytest.mark.parametrize("name", momentum.METHODS)
+def test_linear_momentum_is_kept(client, name):
+    linear, angular, exchanged, touching = momentum.rub(client, momentum.METHODS[name], 400)
+    assert exchanged > 1 and touching > 0.5
+    assert np.abs(linear).max() < 1e-14 * exchanged
+    assert np.abs(angular).max() < 0.05
+
+
+@pytest.mark.parametrize("name", coulomb.METHODS)
+def test_a_block_sticks_below_the_friction_angle_and_slides_above(client, name):
+    for friction, direction in ((0.5, 0.7), (1.0, 0.0)):
+        angle = np.arctan(friction)
+        settings = coulomb.METHODS[name]
+        assert abs(coulomb.slide(client, settings, friction, 0.98 * angle, direction, 60)[0]) < 1e-3
+        beyond = 1.02 * angle
+        speed, _ = coulomb.slide(client, settings, friction, beyond, direction, 60)
+        expected = coulomb.G * (np.sin(beyond) - friction * np.cos(beyond)) * 60 * coulomb.H
+        assert speed == pytest.approx(expected, rel=0.2)
+
+
+def test_a_soft_ball_is_lifted_by_friction(client):
+    bodies = scenes.grasp(level=2)
+    of = scenes.run(client, bodies, 60, {}, scenes.move_fingers)
+    assert of["contacts"] >= 2
+    assert bodies[1].soft.nodes[:, 2].mean() > 0.05 + 0.8 * 0.1 * 35 * scenes.H
+
+
+def test_a_stack_of_soft_bodies_holds(client):
+    bodies = scenes.stack(8, triangles=500)
+    of = scenes.run(client, bodies, 16, {})
+    assert of["contacts"] >= 8
+    lowest = [body.update()[:, 2].min() for body in bodies[5:]]
+    assert min(lowest[:4]) > -0.02 and min(lowest[4:]) > 0.2
+
+
+def test_the_page_has_what_an_experiment_says(tmp_path):
+    part = run.section(one_solve, "one_solve", {"left after 1 solve, balls": 0.243, "left after 2 solves, x": 0.1})
+    assert "| left after 1 solve, balls | 0.243 | some |" in part and "| left after 2 solves, x | 0.1 |  |" in part
+    (tmp_path / "one_solve.md").write_text(part)
+    assert "Allard 2010, Fig. 6" in run.write_page(tmp_path).read_text()
+    for name in run.NAMES:
+        assert (ROOT / "tests" / "experiments" / f"{name}.py").exists()
