@@ -117,6 +117,64 @@ static void time_deforming_bunny(void) {
     ct_mesh_release(&cube);
 }
 
+/* ---- scenes of the papers ---- */
+
+/* 20,000 triangles as Faure 2008's octopus (Fig. 7): a bumpy ball and eight rings as arms, in each other and in it. */
+static struct shape shape_octopus(void) {
+    struct shape all = shape_blob(0.3, 4, 0.1, 7); /* 5,120 */
+    for (int arm = 0; arm < 8; arm++) {
+        struct shape ring = shape_torus(0.3, 0.07, 31, 30); /* 1,860 */
+        double pose[12];
+        shape_pose_axis((double[3]){1, 0, 0}, 0.05, (double[3]){0.45, 0, 0.02 * (arm % 2)}, pose);
+        shape_transform(&ring, pose);
+        shape_pose_axis((double[3]){0, 0, 1}, arm / 8.0, (double[3]){0, 0, 0}, pose);
+        shape_transform(&ring, pose);
+        struct shape more = shape_merge(&all, &ring);
+        shape_free(&ring);
+        shape_free(&all);
+        all = more;
+    }
+    return all;
+}
+
+static void time_octopus(void) {
+    if (!is_wanted("octopus")) return;
+    ct_mesh *octopus = mesh_of(shape_octopus());
+    crowd crowd = crowd_begin("octopus", 1, 256);
+    crowd.kinds[0] = "ball and eight rings";
+    crowd.kinds[1] = "";
+    crowd.n_pairs = crowd.n_contacts = 1;
+    double pose[12];
+    shape_pose_identity(pose);
+    crowd_add(&crowd, octopus, pose, 0.01, true);
+    crowd.bodies[0].self_contact = true;
+    crowd_compare(&crowd, 1);
+    crowd_free(&crowd);
+    ct_mesh_release(&octopus);
+}
+
+/* The stack of Allard 2010, Table 1: 40 soft bodies of 18,120 triangles, in ten layers of two by two. Each touches its
+ * neighbours in the layer, and those above and below it, 2 cm deep. */
+static void time_stack(void) {
+    enum { LAYERS = 10, N_BODIES = 4 * LAYERS };
+    if (!is_wanted("exact_stack_40")) return;
+    const double major = 0.35, minor = 0.15, deep = 0.02;
+    ct_mesh *torus = mesh_of(shape_torus(major, minor, 151, 60));
+    crowd crowd = crowd_begin("exact_stack_40", N_BODIES, 0);
+    crowd.kinds[0] = crowd.kinds[1] = "tori of 18,120";
+    crowd.n_contacts = 4 * LAYERS + 4 * (LAYERS - 1);
+    crowd.n_pairs = 6 * LAYERS + 16 * (LAYERS - 1); /* boxes of diagonal neighbours overlap, too */
+    for (int i = 0; i < N_BODIES; i++) {
+        const double side = 2 * (major + minor) - deep, z = (i / 4) * (2 * minor - deep);
+        double pose[12];
+        shape_pose_axis((double[3]){0, 0, 1}, 0.05 * i, (double[3]){side * (i % 2), side * (i / 2 % 2), z}, pose);
+        crowd_add(&crowd, torus, pose, 0.001, true);
+    }
+    crowd_compare(&crowd, 1);
+    crowd_free(&crowd);
+    ct_mesh_release(&torus);
+}
+
 void time_crowds(void) {
     /* A device's figures are those of the other scenes; these run there only if asked for by name. */
     if (strcmp(backend, "cpu") != 0 && !only) return;
@@ -125,4 +183,6 @@ void time_crowds(void) {
     time_copies("armadillos_apart", "armadillo_346k.ply", (double[3]){0.98, 0, 0}, 0.002, 1);
     time_copies("bunnies_apart", "bunny_70k.ply", (double[3]){0.9, 0, 0}, 0.002, 0);
     time_deforming_bunny();
+    time_octopus();
+    time_stack();
 }
