@@ -1,4 +1,4 @@
-/* client.h - what is behind contactd_client, for the files of the library alone.
+/* client.h - the insides of contactd_client, for the library's own files.
  *
  * A request that the server can repeat without harm is sent again when the connection broke; a step always, since the
  * server knows it by its sequence number. What must not happen twice (opening a scene, adding a body) is not: when its

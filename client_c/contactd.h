@@ -52,10 +52,9 @@ typedef struct contactd_options {
     uint32_t resend_ms; /* a step without an answer for this long is sent again, which never computes it twice; 3,000 */
     uint32_t lease_ms;  /* the server closes the scenes of a client silent for longer; 0: the server's default */
     bool keep_meshes;   /* keep what was registered, for a server that lost it; true */
-    /* Whoever waits for an answer first looks for it so long, giving the core to others between two looks, and only
-     * then sleeps: to wake a sleeping core often costs more than a small step. Where that was in vain (answers take
-     * longer, or many want the cores) the next waits sleep at once. Never beyond timeout_ms. 0: always sleep at
-     * once; 2,000 */
+    /* A wait for an answer first busy-polls for so long, calling sched_yield between two looks, and then sleeps, as
+     * waking a sleeping core often costs more than a small step. Where answers take longer, or others want the cores,
+     * the next waits sleep at once. Never beyond timeout_ms. us; 0: always sleep at once; 2,000 */
     uint32_t spin_us;
     /* For a server started with --stream-key: its public key, and this client's secret key, which must be in the
      * server's list of principals. Each is a key of 40 characters, or the path of a file that contactctl keys new

@@ -37,7 +37,7 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
-/* For a method without samples. It would not read a sampling, so it refuses one: nobody waits for it to take effect. */
+/* For a method without samples. It would not read a sampling, so it refuses one: it could have no effect. */
 static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) {
     if (!names_sampling(s)) return CT_OK;
     const char *field = s->pixel_size != 0 ? "pixel_size" : "resolution";

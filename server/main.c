@@ -48,6 +48,7 @@ typedef struct parts {
     guard *guard;
     registry *registry;
     scheduler *scheduler;
+    workers *workers;
     stream *stream;
     http_server *http;
     service service;
@@ -134,6 +135,9 @@ static bool start_middle(parts *parts, server_error *error) {
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
+    parts->workers = workers_start();
+    if (!parts->workers)
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "its threads cannot be started");
     service *service = &parts->service;
     service->config = config;
     service->engine = parts->engine;
@@ -141,6 +145,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->registry = parts->registry;
     service->scheduler = parts->scheduler;
     service->guard = parts->guard;
+    service->workers = parts->workers;
     service->io_seen_ns = &parts->io_seen_ns;
     service->sockets = &parts->sockets;
     service->started_ns = clock_ns();
@@ -240,6 +245,7 @@ static void stop(parts *parts) {
     }
     http_server_stop(&parts->http);
     stream_stop(&parts->stream, drain < MAX_LINGER_MS ? (uint32_t)drain : MAX_LINGER_MS);
+    workers_stop(&parts->workers);
     scheduler_stop(&parts->scheduler);
     registry_free(&parts->registry);
     guard_close(&parts->guard);

@@ -33,7 +33,6 @@ bool memory_should_trim(memory_trimmer *trimmer, uint64_t bytes_in_use, uint64_t
     return true;
 }
 
-void memory_trim(void *unused) {
-    (void)unused;
+void memory_trim(void) {
     malloc_trim(0);
 }

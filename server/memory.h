@@ -18,6 +18,6 @@ typedef struct memory_trimmer {
 /* Called a few times a second with the bytes in use now. True: it is time to call memory_trim. */
 bool memory_should_trim(memory_trimmer *trimmer, uint64_t bytes_in_use, uint64_t now_ns);
 /* Returns freed memory to the system. Takes milliseconds: not for an I/O thread. */
-void memory_trim(void *unused);
+void memory_trim(void);
 
 #endif

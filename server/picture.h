@@ -1,5 +1,5 @@
-/* picture.h - a snapshot that the scheduler took, drawn and made a file of: for HTTP and stream, on threads of theirs
- * that may work long. */
+/* picture.h - draws a snapshot that the scheduler took, and makes a PNG file of it: for HTTP and stream, on the
+ * service's workers. */
 #ifndef SERVER_PICTURE_H
 #define SERVER_PICTURE_H
 

@@ -8,6 +8,7 @@
 #include "server/registry/registry.h"
 #include "server/schedule/schedule.h"
 #include "server/systemd.h"
+#include "server/workers.h"
 
 #define SERVER_NAME "contactd " CONTACTD_VERSION
 
@@ -18,6 +19,7 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     registry *registry;
     scheduler *scheduler;
     guard *guard;
+    workers *workers;
     const passed_sockets *sockets; /* replace --stream and --http */
     uint64_t epoch;                /* random, not 0; differs after every start */
     uint64_t started_ns;           /* of clock_ns() */

@@ -20,8 +20,8 @@ enum {
 };
 
 static struct {
-    int fd;                  /* -1: nobody listens */
-    uint64_t alive_every_ns; /* 0: nobody watches */
+    int fd;                  /* -1: no one listens */
+    uint64_t alive_every_ns; /* 0: not watched */
     uint64_t alive_at_ns;
 } manager = {.fd = -1};
 

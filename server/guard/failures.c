@@ -1,5 +1,5 @@
 /* failures.c - see failures.h. Each address has a leaky bucket: a failure pours in GUARD_FAILURE_MS of time, and the
- * bucket holds GUARD_FAILURES of them. Addresses are hashed with a random key, so that nobody can choose to share
+ * bucket holds GUARD_FAILURES of them. Addresses are hashed with a random key, so that no one can choose to share
  * another's place. */
 #include "server/guard/failures.h"
 
@@ -16,7 +16,7 @@ enum { PLACES = 4096, WAYS = 4 }; /* an address may stand in WAYS neighbouring p
 #define FAILURE_NS (GUARD_FAILURE_MS * UINT64_C(1000000))
 
 typedef struct bucket {
-    uint64_t address;  /* its hash; 0: nobody's */
+    uint64_t address;  /* its hash; 0: free */
     uint64_t empty_ns; /* of clock_ns(): when it will have run dry */
 } bucket;
 

@@ -21,7 +21,18 @@ typedef struct identity {
     uint32_t principal;
     role role;
     char name[IDENTITY_NAME]; /* empty for PRINCIPAL_NONE */
+    uint32_t weight;          /* of its shares (shares.h); 0 counts as 1 */
+    uint32_t others_weight;   /* of all other listed principals that have meshes and scenes together */
 } identity;
+
+static inline uint32_t identity_weight(const identity *who) {
+    return who->weight ? who->weight : 1;
+}
+
+/* Whether other principals are listed that must get their shares. */
+static inline bool identity_has_others(const identity *who) {
+    return who->principal != PRINCIPAL_NONE && who->others_weight > 0;
+}
 
 const char *role_name(role role); /* "simulator"; "unrestricted" */
 

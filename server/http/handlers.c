@@ -8,26 +8,34 @@
 #include "server/http/assets.h"
 #include "server/http/text.h"
 
-http_lane handler_lane(const route_match *match) {
+bool handler_is_slow(const route_match *match, work_kind *kind) {
     switch (match->route) {
     case ROUTE_MESHES:
-        return match->method == HTTP_POST ? LANE_MESHES : LANE_NOW;
+        *kind = WORK_MESHES;
+        return match->method == HTTP_POST;
+    case ROUTE_MESH:
+        *kind = WORK_SCENES; /* DELETE frees a mesh */
+        return match->method != HTTP_GET;
     case ROUTE_SCENES:
-        return match->method == HTTP_POST ? LANE_SCENES : LANE_NOW;
+        *kind = WORK_SCENES;
+        return match->method == HTTP_POST;
     case ROUTE_SCENE:
-        return match->method == HTTP_GET ? LANE_NOW : LANE_SCENES;
+        *kind = WORK_COMMANDS;
+        return match->method != HTTP_GET;
     case ROUTE_BODIES:
     case ROUTE_BODY:
     case ROUTE_STEP:
-        return LANE_SCENES;
+        *kind = WORK_COMMANDS;
+        return true;
     case ROUTE_SNAPSHOT:
-        return LANE_PICTURES;
+        *kind = WORK_PICTURES;
+        return true;
     default:
-        return LANE_NOW;
+        return false;
     }
 }
 
-http_door handler_door(const route_match *match) {
+http_auth handler_auth(const route_match *match) {
     switch (match->route) {
     case ROUTE_PAGE:
     case ROUTE_PAGE_SCRIPT:
@@ -35,16 +43,17 @@ http_door handler_door(const route_match *match) {
     case ROUTE_OPENAPI:
     case ROUTE_HEALTH:
     case ROUTE_READY:
-        return DOOR_OPEN;
+        return AUTH_NONE;
     case ROUTE_METRICS:
-        return DOOR_METRICS;
+        return AUTH_METRICS;
     default:
-        return DOOR_PRINCIPAL;
+        return AUTH_PRINCIPAL;
     }
 }
 
 bool handler_computes(const route_match *match) {
-    return handler_lane(match) != LANE_NOW;
+    work_kind kind;
+    return handler_is_slow(match, &kind);
 }
 
 bool handler_takes_body(const route_match *match) {

@@ -33,9 +33,9 @@ typedef struct http_answer {
     bool page;         /* for browsers: send the page's policies along */
 } http_answer;
 
-/* Who carries a request out: most are answered from memory at once; the others wait or compute. */
-typedef enum http_lane { LANE_NOW, LANE_MESHES, LANE_SCENES, LANE_PICTURES, LANE_COUNT } http_lane;
-http_lane handler_lane(const route_match *match);
+/* Most requests are answered from memory at once, on libmicrohttpd's threads. True: this one waits, computes or frees
+ * memory, and belongs to the service's workers. */
+bool handler_is_slow(const route_match *match, work_kind *kind);
 
 bool handler_takes_body(const route_match *match); /* POST, PATCH */
 
@@ -65,13 +65,13 @@ bool handler_finish(json_out *out, int status, http_answer *answer, problem *p);
 /* Finds a mesh by number or hash as a path or a body names it. out and mesh as in registry_find_mesh. */
 bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p);
 
-/* What a request needs before it is looked at: who asks. */
-typedef enum http_door {
-    DOOR_OPEN,      /* anyone: probes, and what is the same for all */
-    DOOR_METRICS,   /* as --http-metrics says */
-    DOOR_PRINCIPAL, /* a principal, whatever its role */
-} http_door;
-http_door handler_door(const route_match *match);
+/* The authentication that a request needs. */
+typedef enum http_auth {
+    AUTH_NONE,      /* probes, and documents that are the same for all */
+    AUTH_METRICS,   /* as --http-metrics says */
+    AUTH_PRINCIPAL, /* a principal, whatever its role */
+} http_auth;
+http_auth handler_auth(const route_match *match);
 bool handler_computes(const route_match *match); /* work that another site's page must not cause, also by GET */
 
 #endif

@@ -1,5 +1,5 @@
 /* server.c - the only file that knows libmicrohttpd: receives requests whole and bounded, has them carried out by
- * handlers.h (at once, or on a lane), and sends what comes of it. See http.h. */
+ * handlers.h (at once, or by the service's workers), and sends the answers. See http.h. */
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -17,7 +17,6 @@
 #include "server/http/access.h"
 #include "server/http/handlers.h"
 #include "server/http/http.h"
-#include "server/http/lanes.h"
 #include "server/http/listen.h"
 #include "server/http/text.h"
 #include "server/http/tls.h"
@@ -37,7 +36,6 @@ struct http_server {
     const char *routes[ROUTE_COUNT];
     listener listener;
     struct MHD_Daemon *daemon;
-    lanes *lanes;
     watch *watch;
     repeats *repeats;
     atomic_bool stopping;
@@ -46,7 +44,7 @@ struct http_server {
 };
 
 typedef struct exchange { /* one request and its answer */
-    lane_job job;         /* first, so that a job is its exchange */
+    work work;            /* first, so that a work is its exchange */
     http_server *server;
     struct MHD_Connection *connection;
     watched *watched;
@@ -199,7 +197,8 @@ static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
             x->discards = true;
         }
     }
-    /* A client that is refused reads the answer only after it has sent everything; there is an end to patience. */
+    /* A refused client reads the answer only after it has sent everything. One that sends far more than the limit is
+     * cut. */
     return x->received > 2 * x->limit + (1 << 20) ? MHD_NO : MHD_YES;
 }
 
@@ -257,13 +256,13 @@ static bool refuse_token(exchange *x, guard_verdict verdict, bool sent, const ch
                        "the token is not one of those in the list of principals (--principals)");
 }
 
-/* Finds out who asks, where that matters. */
+/* Finds the principal, where one is needed. */
 static bool check_principal(exchange *x) {
     const service *service = x->server->service;
     http_request *request = &x->request;
     request->who = (identity){.role = ROLE_UNRESTRICTED};
-    http_door door = handler_door(&request->match);
-    bool is_open = door == DOOR_OPEN || (door == DOOR_METRICS && strcmp(service->config->http_metrics, "open") == 0);
+    http_auth auth = handler_auth(&request->match);
+    bool is_open = auth == AUTH_NONE || (auth == AUTH_METRICS && strcmp(service->config->http_metrics, "open") == 0);
     if (is_open || !guard_has_tokens(service->guard)) return true;
     char address[64];
     size_t size;
@@ -329,7 +328,8 @@ static bool check_crowd(exchange *x) {
     return false;
 }
 
-/* The header is complete. Answers at once what would otherwise make the client send a body in vain. */
+/* The header is complete. A request that is refused is answered before its body is sent, where the client waits for
+ * that. */
 static enum MHD_Result begin(exchange *x, const char *method) {
     const char *length = request_header(x, "Content-Length");
     x->begun = true;
@@ -339,8 +339,8 @@ static enum MHD_Result begin(exchange *x, const char *method) {
     watch_begin(x->watched, WATCH_RECEIVING, WATCH_GRACE_NS);
     if (check(x, method) && check_crowd(x)) return MHD_YES;
     x->discards = true;
-    bool hopeless = length && strtoull(length, NULL, 10) > 2 * x->limit;
-    if (hopeless || request_header(x, "Expect")) return send_answer(x);
+    bool is_far_too_large = length && strtoull(length, NULL, 10) > 2 * x->limit;
+    if (is_far_too_large || request_header(x, "Expect")) return send_answer(x);
     return MHD_YES;
 }
 
@@ -351,31 +351,35 @@ static void carry_out(exchange *x) {
     drop_body(x);
 }
 
-static void carry_out_on_lane(lane_job *job) {
-    exchange *x = (exchange *)job;
+static void carry_out_work(work *work) {
+    exchange *x = (exchange *)work;
     carry_out(x);
-    MHD_resume_connection(x->connection); /* and x may be gone */
+    MHD_resume_connection(x->connection); /* after this x may be freed */
 }
 
 /* The request is complete. */
 static enum MHD_Result complete(exchange *x) {
     if (x->done || x->problem.code != CONTACTD_OK) return send_answer(x);
     watch_begin(x->watched, WATCH_ANSWERING, 0);
-    watch_clear(x->watched); /* from here on it is the client who waits */
+    watch_clear(x->watched); /* from here on the client waits */
     x->request.if_match = request_header(x, "If-Match");
     x->request.idempotency_key = request_header(x, "Idempotency-Key");
     x->request.repeats = x->server->repeats;
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
-    http_lane lane = handler_lane(&x->request.match);
-    if (lane == LANE_NOW) {
+    work_kind kind;
+    if (!handler_is_slow(&x->request.match, &kind)) {
         carry_out(x);
         return send_answer(x);
     }
-    x->job.run = carry_out_on_lane;
+    x->work.run = carry_out_work;
     MHD_suspend_connection(x->connection);
-    if (lanes_push(x->server->lanes, lane, &x->job)) return MHD_YES;
-    problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    workers_outcome outcome = workers_add(x->server->service->workers, kind, &x->request.who, &x->work);
+    if (outcome == WORKERS_QUEUED) return MHD_YES;
+    if (outcome == WORKERS_CLOSED)
+        problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    else
+        problem_set(&x->problem, CONTACTD_BUSY, NULL, "as many requests of this kind as may wait are waiting");
     MHD_resume_connection(x->connection); /* this function is then called again */
     return MHD_YES;
 }
@@ -531,12 +535,10 @@ bool http_server_start(const service *service, http_server **out, server_error *
     }
     for (int route = 0; route < ROUTE_COUNT; route++) server->routes[route] = route_path((http_route)route);
     metrics_name_routes(service->metrics, server->routes, ROUTE_COUNT);
-    server->lanes = lanes_start();
     /* A quarter is left for probes, which come when all others wait for answers. */
     server->watch = watch_start(service->http_connections - service->http_connections / 4);
     server->repeats = repeats_new();
-    if (!server->lanes || !server->watch || !server->repeats || !start_daemon(server)) {
-        lanes_stop(&server->lanes);
+    if (!server->watch || !server->repeats || !start_daemon(server)) {
         watch_stop(&server->watch);
         repeats_free(&server->repeats);
         tls_close(&server->tls);
@@ -558,11 +560,10 @@ void http_server_stop(http_server **where) {
     if (!server) return;
     MHD_socket listening = MHD_quiesce_daemon(server->daemon);
     atomic_store(&server->stopping, true);
-    lanes_drain(server->lanes);
+    workers_drain(server->service->workers);
     for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);
     MHD_stop_daemon(server->daemon);
     if (listening != MHD_INVALID_SOCKET) close(listening); /* ours again, once no thread polls it any more */
-    lanes_stop(&server->lanes);
     watch_stop(&server->watch);
     repeats_free(&server->repeats);
     tls_close(&server->tls);

@@ -1,4 +1,4 @@
-/* answer.h - what came of a step, and which answers are kept for repeats. For the scheduler; locked by its caller. */
+/* answer.h - a step's outcome, and which answers are kept for repeats. For the scheduler; locked by its caller. */
 #ifndef SERVER_ANSWER_H
 #define SERVER_ANSWER_H
 

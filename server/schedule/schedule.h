@@ -12,7 +12,7 @@
  * an estimated cost (BATCH_SECONDS in schedule.c), so a step that takes longer runs alone.
  *
  * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it, and
- * where there are none the last quarter for such sessions, so that nobody fills it alone; and each session's
+ * where there are none the last quarter for such sessions, so that no client fills it alone; and each session's
  * max_in_flight; a command beyond them is refused with BUSY and a hint from the measured rate. A command with a
  * deadline that has not begun by then is answered DEADLINE_EXCEEDED.
  *

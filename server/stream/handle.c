@@ -20,6 +20,33 @@ static bool refuse(stream *stream, request *request, const server_error *error) 
     return false;
 }
 
+/* ---- workers ---- */
+
+/* Why the workers did not take a work. */
+static void fail_workers(const service *service, workers_outcome outcome, server_error *error) {
+    if (outcome == WORKERS_CLOSED) {
+        server_fail(error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+        return;
+    }
+    server_fail(error, CONTACTD_BUSY, "server", "",
+                "as many requests of this kind as may wait are waiting: send it again later");
+    error->retry_after_ms = 100;
+    metrics_add(service->metrics, METRICS_BUSY, 1);
+}
+
+/* Hands the request to the service's workers, or answers why not. */
+static void hand_to_workers(stream *stream, request *request, work_kind kind, void (*run)(work *work)) {
+    server_error error = {0};
+    request->work.run = run;
+    request->error = error;
+    stream->n_outstanding++;
+    workers_outcome outcome = workers_add(stream->service->workers, kind, &request->who, &request->work);
+    if (outcome == WORKERS_QUEUED) return;
+    stream->n_outstanding--;
+    fail_workers(stream->service, outcome, &error);
+    refuse(stream, request, &error);
+}
+
 /* ---- session ---- */
 
 static void handle_hello(stream *stream, request *request) {
@@ -83,8 +110,8 @@ static bool may_use_mesh(stream *stream, const request *request, uint64_t handle
                        "the mesh was registered by other principals only: register it as %s too", request->who.name);
 }
 
-static void register_mesh(void *argument) { /* on a helper thread */
-    request *request = argument;
+static void register_mesh(work *work) { /* on a worker */
+    request *request = (struct request *)work;
     const wire_register_mesh *in = &request->message.u.register_mesh;
     registry *registry = request->stream->service->registry;
     if (in->file.dtype != WIRE_NONE) {
@@ -102,18 +129,10 @@ static void register_mesh(void *argument) { /* on a helper thread */
 
 static void handle_register_mesh(stream *stream, request *request) {
     server_error error = {0};
-    request->error = error;
-    if (stream_is_draining(stream)) {
-        server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
-    } else if (!may_register(request, &error)) {
-        /* the error says why */
-    } else if (!jobs_add(stream->jobs, register_mesh, request)) {
-        server_fail(&error, CONTACTD_BUSY, "mesh", "", "as many meshes as may wait are waiting to be read");
-        error.retry_after_ms = 100;
-        metrics_add(stream->service->metrics, METRICS_BUSY, 1);
-    }
-    if (error.code == CONTACTD_OK) {
-        stream->n_outstanding++;
+    bool is_draining = stream_is_draining(stream);
+    if (is_draining) server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    if (!is_draining && may_register(request, &error)) {
+        hand_to_workers(stream, request, WORK_MESHES, register_mesh);
     } else {
         refuse(stream, request, &error);
     }
@@ -160,11 +179,12 @@ static void audit(const identity *who, const char *act, uint64_t number) {
     if (who->principal) log_audit("%s (%s) %s %" PRIu64, who->name, role_name(who->role), act, number);
 }
 
-static bool remove_mesh(stream *stream, request *request, server_error *error) {
+static bool remove_mesh_of(request *request, server_error *error) {
     const wire_remove_mesh *in = &request->message.u.remove_mesh;
+    stream *stream = request->stream;
     registry *registry = stream->service->registry;
     mesh_record record;
-    if (!may_register(request, error) || !registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error) ||
+    if (!registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error) ||
         !may_use_mesh(stream, request, record.handle, error))
         return false;
     bool others = false;
@@ -172,8 +192,13 @@ static bool remove_mesh(stream *stream, request *request, server_error *error) {
         registry_disown_mesh(registry, record.handle, request->who.principal, &others);
     if (!others && !registry_remove_mesh(registry, record.handle, NULL, error)) return false;
     if (role_administers(request->who.role)) audit(&request->who, "removed mesh", record.handle);
-    reply(stream, request, WIRE_DONE, &(wire_message){0});
     return true;
+}
+
+static void remove_mesh(work *work) { /* on a worker: a large mesh takes long to free */
+    request *request = (struct request *)work;
+    remove_mesh_of(request, &request->error);
+    stream_finish(request);
 }
 
 /* ---- scenes ---- */
@@ -333,8 +358,8 @@ static void fill_snapshot(command *command, const wire_get_snapshot *in) {
     memcpy(options->target, in->target, sizeof options->target);
 }
 
-static void draw_snapshot(void *argument) { /* on a helper thread */
-    request *request = argument;
+static void draw_snapshot(work *work) { /* on a worker */
+    request *request = (struct request *)work;
     command *command = &request->command;
     picture_make(&command->out.snapshot, &command->in.snapshot.options, command->scene,
                  request->stream->service->metrics, &request->picture, &request->error);
@@ -344,11 +369,12 @@ static void draw_snapshot(void *argument) { /* on a helper thread */
 /* Queues a snapshot for drawing. On any thread. */
 static void hand_over_snapshot(request *request) {
     command *command = &request->command;
-    if (jobs_add(request->stream->jobs, draw_snapshot, request)) return;
+    const service *service = request->stream->service;
+    request->work.run = draw_snapshot;
+    workers_outcome outcome = workers_add(service->workers, WORK_PICTURES, &request->who, &request->work);
+    if (outcome == WORKERS_QUEUED) return;
     ct_snapshot_free(&command->out.snapshot);
-    server_fail(&command->error, CONTACTD_BUSY, "snapshot", "", "as many meshes and pictures as may wait are waiting");
-    command->error.retry_after_ms = 100;
-    metrics_add(request->stream->service->metrics, METRICS_BUSY, 1);
+    fail_workers(service, outcome, &command->error);
     stream_finish(request);
 }
 
@@ -422,9 +448,19 @@ static submit_outcome submit_counted(stream *stream, request *request) {
     return outcome;
 }
 
+static void open_scene(work *work) { /* on a worker: on a device it allocates, and waits for the device's work */
+    request *request = (struct request *)work;
+    scheduler_submit(request->stream->service->scheduler, &request->command);
+    stream_finish(request);
+}
+
 static void submit(stream *stream, request *request) {
     const wire_message *message = &request->message;
     request->command.received_ns = request->received_ns;
+    if (message->type == WIRE_OPEN_SCENE) {
+        hand_to_workers(stream, request, WORK_SCENES, open_scene);
+        return;
+    }
     if (message->type == WIRE_STEP && message->u.step.deadline_us) {
         request->command.deadline_ns = request->received_ns + message->u.step.deadline_us * UINT64_C(1000);
     }
@@ -439,11 +475,7 @@ static void submit(stream *stream, request *request) {
         if (request->command.error.code == CONTACTD_BUSY) peer_note_refusal(request->peer);
         refuse(stream, request, &request->command.error);
         break;
-    case SUBMIT_DONE:
-        stream->n_outstanding--;
-        stream_answer(stream, request);
-        stream_free_request(request);
-        break;
+    case SUBMIT_DONE: /* OPEN alone, see open_scene */
     case SUBMIT_QUEUED:
         break;
     }
@@ -462,8 +494,6 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
         return get_mesh(stream, request, error);
     case WIRE_LIST_MESHES:
         return list_meshes(stream, request, error);
-    case WIRE_REMOVE_MESH:
-        return remove_mesh(stream, request, error);
     case WIRE_GET_SCENE:
         return get_scene(stream, request, error);
     case WIRE_LIST_SCENES:
@@ -542,6 +572,10 @@ void stream_handle(stream *stream, request *request) {
         handle_hello(stream, request);
     } else if (type == WIRE_REGISTER_MESH) {
         handle_register_mesh(stream, request);
+    } else if (type == WIRE_REMOVE_MESH && may_register(request, &error)) {
+        hand_to_workers(stream, request, WORK_SCENES, remove_mesh);
+    } else if (type == WIRE_REMOVE_MESH) {
+        refuse(stream, request, &error);
     } else if (fill_command(request, &error)) {
         request->scene = request->command.scene;
         submit(stream, request);
@@ -594,18 +628,26 @@ static void answer_command(stream *stream, request *request) {
     }
 }
 
-void stream_answer(stream *stream, request *request) {
-    if (request->message.type != WIRE_REGISTER_MESH) {
-        if (request->command.superseded) {
-            reply_drop_encoded(request);
-            step_answer_release(&request->command.out.step.answer);
-        } else {
-            answer_command(stream, request);
-        }
-    } else if (request->error.code == CONTACTD_OK) {
-        reply_mesh(stream, request, &request->mesh);
-    } else {
+/* Work that was done without a command. */
+static void answer_work(stream *stream, request *request) {
+    if (request->error.code != CONTACTD_OK) {
         reply_error(stream, request, request->message.request, &request->error,
                     server_error_may_retry(&request->error));
+    } else if (request->message.type == WIRE_REGISTER_MESH) {
+        reply_mesh(stream, request, &request->mesh);
+    } else {
+        reply(stream, request, WIRE_DONE, &(wire_message){0});
+    }
+}
+
+void stream_answer(stream *stream, request *request) {
+    wire_type type = request->message.type;
+    if (type == WIRE_REGISTER_MESH || type == WIRE_REMOVE_MESH) {
+        answer_work(stream, request);
+    } else if (request->command.superseded) {
+        reply_drop_encoded(request);
+        step_answer_release(&request->command.out.step.answer);
+    } else {
+        answer_command(stream, request);
     }
 }

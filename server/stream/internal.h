@@ -17,7 +17,6 @@
 #include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
-#include "server/stream/jobs.h"
 #include "server/stream/peers.h"
 #include "server/stream/stream.h"
 #include "server/stream/zap.h"
@@ -39,6 +38,7 @@ typedef struct frame_owner {
 /* One received message, its command and its answer. The frames live until it is answered, as the engine reads positions
  * from them without a copy. */
 typedef struct request {
+    work work; /* first, so that a work is its request */
     stream *stream;
     zmq_msg_t client; /* the routing id */
     peer *peer;       /* the connection that it came from */
@@ -60,7 +60,7 @@ typedef struct request {
     size_t room_directions;
     mesh_record mesh;           /* RegisterMesh */
     picture picture;            /* GetSnapshot */
-    server_error error;         /* RegisterMesh, GetSnapshot: code OK if it succeeded */
+    server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot: code OK if it succeeded */
     frame_owner *encoded_owner; /* Step: of `encoded`, if a worker encoded the answer, else NULL */
     wire_encoded encoded;
     bool is_overfull;        /* Step: not encoded, as the client has far too many unread answers */
@@ -81,14 +81,15 @@ struct stream {
     wire_spin spin;
     wire_zmq_thread zmq_thread;
     bool shares_cores; /* the engine computes on this machine's processor, and spinning would slow it down */
-    jobs *jobs;
     peers *peers;
     bool has_key; /* tcp endpoints speak CURVE */
     char secret_key[KEYFILE_KEY + 1];
     zap *zap;                  /* NULL: clients are not authenticated */
     uint32_t guard_generation; /* of the list by which the connections were last identified */
     memory_trimmer trimmer;
-    bool is_drained; /* the socket had no message left at the last look */
+    work trim;
+    atomic_bool is_trimming; /* `trim` waits or runs */
+    bool is_drained;         /* the socket had no message left at the last look */
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */

@@ -77,7 +77,7 @@ static void send_frames(stream *stream, request *request, const wire_encoded *en
     metrics_add(stream->service->metrics, METRICS_STREAM_OUT, bytes_of(encoded));
 }
 
-/* A line for each answer, where somebody wants so many. */
+/* A line for each answer, at level debug. */
 static void log_answer(const request *request) {
     if (!log_enabled(LOG_LEVEL_DEBUG)) return;
     const wire_message *message = &request->message;

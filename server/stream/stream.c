@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,6 @@ enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
     REAP_EVERY_MS = 250,
     LAST_WORDS_MS = 100,
-    HELPERS = 2,
-    HELPER_QUEUE = 64,
     HEARTBEAT_MS = 5000,
     HEARTBEAT_TIMEOUT_MS = 15000,
     BACKLOG = 1024,
@@ -230,13 +229,22 @@ static bool receive(stream *stream) {
 
 /* ---- the loop ---- */
 
+static void run_trim(work *work) { /* on a worker */
+    stream *stream = (struct stream *)((char *)work - offsetof(struct stream, trim));
+    memory_trim();
+    atomic_store(&stream->is_trimming, false);
+}
+
 /* Returns memory to the system after clients' bytes were freed. */
 static void trim_memory(stream *stream, uint64_t now) {
     registry_totals totals;
     registry_get_totals(stream->service->registry, &totals);
     uint64_t in_use = stream->unanswered_bytes + peers_unread_bytes(stream->peers) +
                       peers_unfinished_bytes(stream->peers) + totals.scene_bytes + totals.mesh_bytes;
-    if (memory_should_trim(&stream->trimmer, in_use, now)) jobs_add(stream->jobs, memory_trim, NULL);
+    if (!memory_should_trim(&stream->trimmer, in_use, now) || atomic_exchange(&stream->is_trimming, true)) return;
+    stream->trim.run = run_trim;
+    if (workers_add(stream->service->workers, WORK_SCENES, &(identity){0}, &stream->trim) != WORKERS_QUEUED)
+        atomic_store(&stream->is_trimming, false);
 }
 
 /* Work that is due a few times a second. Returns when it is due next, of clock_ns(). */
@@ -396,7 +404,7 @@ static bool start_zap(stream *stream, server_error *error) {
     stream->has_key = path[0] != 0;
     if (stream->has_key && !guard_has_keys(service->guard))
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, "--stream-key", "stream-key",
-                           "nobody could connect: --principals names no client's key (NAME ROLE key=PUBLIC_KEY)");
+                           "no client could connect: --principals names no client's key (NAME ROLE key=PUBLIC_KEY)");
     if (stream->has_key && !zmq_has("curve"))
         return server_fail(error, CONTACTD_UNSUPPORTED, "--stream-key", "stream-key",
                            "this build of ZeroMQ has no CURVE: install one that was built with libsodium");
@@ -430,12 +438,10 @@ stream *stream_start(const service *service, server_error *error) {
     }
     good = good && stream_bind(stream, error);
     if (good) {
-        stream->jobs = jobs_start(HELPERS, HELPER_QUEUE);
-        good = stream->jobs && pthread_create(&stream->thread, NULL, io_thread, stream) == 0;
-        if (!good) server_fail(error, CONTACTD_OUT_OF_MEMORY, "stream", "", "its threads cannot be started");
+        good = pthread_create(&stream->thread, NULL, io_thread, stream) == 0;
+        if (!good) server_fail(error, CONTACTD_OUT_OF_MEMORY, "stream", "", "its thread cannot be started");
     }
     if (!good) {
-        jobs_stop(&stream->jobs);
         if (stream->socket) zmq_close(stream->socket);
         peers_free(&stream->peers);
         free_stream(stream);
@@ -459,7 +465,7 @@ void stream_stop(stream **stream, uint32_t linger_ms) {
     atomic_store_explicit(&ending->ending, true, memory_order_release);
     wake_stream(ending);
     pthread_join(ending->thread, NULL);
-    jobs_stop(&ending->jobs);
+    while (atomic_load(&ending->is_trimming)) poll(NULL, 0, 1);
     free_stream(ending);
     *stream = NULL;
 }

@@ -1,7 +1,7 @@
 /* stream.h - the ZeroMQ side of contactd: simulators' sessions, scenes and steps. Started and stopped by main.c.
  *
  * One I/O thread owns the ROUTER socket: it receives, decodes, admits and answers, and runs small steps itself when the
- * scheduler's worker is idle. Two helper threads read meshes, which may take long.
+ * scheduler's worker is idle. The service's workers (server/workers.h) read and free meshes, open scenes and draw.
  */
 #ifndef SERVER_STREAM_H
 #define SERVER_STREAM_H
@@ -23,7 +23,7 @@ stream *stream_start(const service *service, server_error *error);
 uint32_t stream_endpoint_count(const stream *stream);
 const char *stream_endpoint(const stream *stream, size_t index);
 
-/* Receives nothing more, answers what the scheduler and the helpers still finish, sends for at most linger_ms, ends.
+/* Receives nothing more, answers what the scheduler and the workers still finish, sends for at most linger_ms, ends.
  * The scheduler must have been drained and not be stopped. NULL inside is allowed. */
 void stream_stop(stream **stream, uint32_t linger_ms);
 

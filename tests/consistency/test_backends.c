@@ -121,7 +121,7 @@ static void test_nested_and_apart(void **state) {
     assert_int_equal(
         compare_once("apart", &settings, (struct placed[]){{&outer, NULL, 0}, {&far, NULL, 0}}, 2, everything), 0);
     assert_int_equal(compare_once("alone", &settings, (struct placed[]){{&outer, NULL, 0}}, 1, everything), 0);
-    assert_int_equal(compare_once("nobody", &settings, NULL, 0, everything), 0);
+    assert_int_equal(compare_once("no bodies", &settings, NULL, 0, everything), 0);
     shape_free(&outer);
     shape_free(&inner);
     shape_free(&far);

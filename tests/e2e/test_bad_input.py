@@ -1,4 +1,4 @@
-"""Bad input over the stream: each kind has its code, names the object and the field, and disturbs nobody else.
+"""Bad input over the stream: each kind has its code, names the object and the field, and disturbs no other client.
 
 Sent by a bare client, since the Python client would stop most of it itself. Throughout, another client goes on stepping
 and checks every answer.
@@ -342,7 +342,7 @@ def test_a_mesh_over_the_memory_limit(make_server):
             client.register_mesh(*icosphere(1.0, 6), name="ball")
         assert "ball" in e.value.object and "--mesh-memory" in e.value.message
         assert scene.step().contacts[0].volume == before
-        # Meshes that nobody uses make room; their owner does not notice.
+        # Unused meshes make room; their owner does not notice.
         idle = client.register_mesh(*icosphere(0.9, 4))
         for k in range(6):
             client.register_mesh(*icosphere(1.0 + k, 4))

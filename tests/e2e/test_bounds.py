@@ -81,7 +81,7 @@ def steps(boxes: Boxes) -> int:
 
 @measures_memory
 def test_unread_answers(make_server):
-    """Beyond its budget a client that does not read gets BUSY, then its connection is cut. Nobody else waits."""
+    """Beyond its budget a client that does not read gets BUSY, then its connection is cut. No other client waits."""
     server = make_server("--unread-per-client", "16M", "--unread-memory", "24M", "--scene-memory", "64M")
     bystander = Bystander(server.stream)
     deaf = [(Boxes(server, 128), zmtp(server)) for _ in range(2)]
@@ -487,7 +487,7 @@ def test_limits_that_time_will_mend(make_server):
     second = Raw(server.stream)
     third = Raw(server.stream, hello=False)
     answer = third.ask("Hello", {"version": 1, "min_version": 1, "client": "third"})
-    if answer.kind == "Error":  # nobody was idle for a second yet
+    if answer.kind == "Error":  # no session was idle for a second yet
         assert answer.body["code"] == 13 and answer.body["retry"]
     for raw in (first, second, third):
         raw.close()

@@ -340,7 +340,7 @@ def test_a_mesh_that_made_room_is_registered_again(fake, client):
     assert fake.heard.count("RegisterMesh") == 2 and mesh._state.id != once[0]
 
 
-def test_nobody_there():
+def test_no_server_there():
     began = time.monotonic()
     with pytest.raises(ConnectionError) as e:
         contactd.connect("tcp://127.0.0.1:9", timeout=0.3)
@@ -545,7 +545,7 @@ def test_futures_end_while_callers_serve_themselves(client):
 
 
 def test_two_callers_of_different_patience(fake, client):
-    """One caller's long wait, during which it serves the connection, holds up nobody, nor is it held up."""
+    """One caller's long wait, during which it serves the connection, delays no other, nor is it delayed."""
     scene, a, b = scene_of_two(client)
     one, other = client.open_scene(), client.open_scene()
     heard, ends = threading.Event(), []

@@ -216,7 +216,7 @@ def test_a_key_is_taken_back_and_given_again(make_server, keys):
         wait_until(answers, "an answer to the key that is listed again")
         bystander.ping()
         assert bystander.reconnects == 0
-        keys.list.write_text("lab simulator nonsense\n")  # is not taken, and nobody is cut
+        keys.list.write_text("lab simulator nonsense\n")  # is not taken, and no connection is cut
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "the list stays as it was" in server.logs(), "a refused list")
         client.ping()
@@ -597,8 +597,8 @@ def test_bad_options_about_who_may_come(make_server, keys, tmp_path):
         (("--http-cert", cert, "--http-key", "/nowhere"), ("/nowhere", "No such file")),
         (("--principals", "/nowhere"), ("/nowhere", "No such file")),
         (("--principals", str(broken)), ("broken:1", "no credential")),
-        (("--stream-key", keys.server), ("nobody could connect",)),
-        (("--stream-key", keys.server, *listed), ("nobody could connect",)),
+        (("--stream-key", keys.server), ("no client could connect",)),
+        (("--stream-key", keys.server, *listed), ("no client could connect",)),
     ):
         refuse_start(make_server(*flags, start=False), *parts)
     keys.make("keys", "lab")

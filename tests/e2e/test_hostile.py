@@ -214,7 +214,7 @@ def test_lengths_that_do_not_match_their_frames(server, bystander):
 
 
 def test_a_client_that_never_reads(server, bystander):
-    """Answers pile up to a bound; nobody else waits for it, and its memory is given back."""
+    """Answers pile up to a bound; no other client waits for it, and its memory is given back."""
     setup = Setup(server.stream)
     setup.raw.socket.rcvhwm = 1
     for i in range(3000):

@@ -352,14 +352,14 @@ def test_a_client_that_leaves_in_the_middle(server, api):
         with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
             connection.sendall(head + body[:cut])
     with socket.create_connection(("127.0.0.1", server.http_port)) as connection:
-        connection.sendall(head + body)  # whole, but nobody waits for the answer
+        connection.sendall(head + body)  # whole, but the client leaves before the answer
     deadline = time.monotonic() + 10 * SLOW
     while api.get("/v1/status")["meshes"] < before + 1 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert api.get("/v1/status")["meshes"] == before + 1
 
 
-def test_slow_clients_are_cut_and_hold_nobody_up(fresh_server):
+def test_slow_clients_are_cut_and_delay_no_other(fresh_server):
     """Headers byte by byte: each byte is in time, the whole is not."""
     started = time.monotonic()
     answered_beside_all = 0
@@ -460,7 +460,7 @@ def requests_beside(server, api, scene: str, files: list[bytes]) -> int:
     return done
 
 
-def test_a_long_validation_holds_nobody_up(server):
+def test_a_long_validation_delays_no_other(server):
     """Eight large meshes wait for the two mesh workers. Scenes, steps and health do not wait behind them: three requests
     that come after all the meshes are answered before half of these are done.
 

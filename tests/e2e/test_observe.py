@@ -209,7 +209,7 @@ def test_a_step_that_is_sent_again_is_not_taken_again(server):
         api.refused("POST", f"{path}/step", 400, "INVALID_ARGUMENT", {}, {"Idempotency-Key": key}, field="Idempotency-Key")
 
 
-# ---- scenes that nobody uses ----
+# ---- unused scenes ----
 
 
 def test_scenes_of_http_have_a_time_to_live(make_server):

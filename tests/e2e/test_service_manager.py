@@ -66,7 +66,7 @@ def test_a_long_step_does_not_look_like_a_hung_server(make_server, tmp_path):
     end_hung(server)
 
 
-def test_nobody_watches_unless_asked(make_server, tmp_path):
+def test_no_watchdog_unless_asked(make_server, tmp_path):
     manager = Manager(str(tmp_path / "notify"))
     # A watchdog for another process: the variables of a parent that runs under systemd itself.
     server = make_server(env={"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})
@@ -76,7 +76,7 @@ def test_nobody_watches_unless_asked(make_server, tmp_path):
 
 
 def test_a_notify_socket_that_is_none_is_an_error(make_server, tmp_path):
-    server = make_server(start=False, env={"NOTIFY_SOCKET": str(tmp_path / "nobody")}).start(wait=False)
+    server = make_server(start=False, env={"NOTIFY_SOCKET": str(tmp_path / "no-manager")}).start(wait=False)
     assert server.wait() == EXIT_OTHER
     assert "service manager: " in server.logs() and "No such file or directory" in server.logs()
     server.process = None

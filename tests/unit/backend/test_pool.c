@@ -164,7 +164,7 @@ static void *run_gated(void *argument) {
     return NULL;
 }
 
-static void test_a_busy_pool_holds_nobody_up(void **state) {
+static void test_a_busy_pool_delays_no_caller(void **state) {
     (void)state;
     static struct work work = {.threads = 3};
     static struct gated gated;
@@ -191,7 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_task_once),       cmocka_unit_test(test_without_a_pool),
         cmocka_unit_test(test_waits_for_all),         cmocka_unit_test(test_tasks_overlap),
-        cmocka_unit_test(test_callers_share),         cmocka_unit_test(test_a_busy_pool_holds_nobody_up),
+        cmocka_unit_test(test_callers_share),         cmocka_unit_test(test_a_busy_pool_delays_no_caller),
         cmocka_unit_test(test_idle_pools_come_and_go)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

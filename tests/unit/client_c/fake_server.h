@@ -59,7 +59,7 @@ typedef struct fake_server {
     atomic_bool skip_number; /* once: expect another sequence number than the client */
     atomic_bool is_old;      /* knows nothing of self-contact and of revisions */
     atomic_bool configure;   /* before the next step: an operator changes the resolution to 7, 8, 9 */
-    atomic_bool warn;        /* warn of body 2, and of body 1 by a code that nobody knows */
+    atomic_bool warn;        /* warn of body 2, and of body 1 by an unknown code */
 
     /* For the test to look at. */
     atomic_int self_added; /* bodies with self-contact */

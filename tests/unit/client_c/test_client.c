@@ -609,7 +609,7 @@ static void calls_end_in_time(void **state) {
     ok(w->client, contactd_set_timeout(w->client, PATIENCE_MS));
     ok(w->client, contactd_ping(w->client, NULL));
 
-    /* A step that nobody waits for any more still counts once it is answered. */
+    /* An abandoned step still counts once it is answered. */
     atomic_store(&w->server->silent, true);
     ok(w->client, contactd_set_timeout(w->client, 300));
     assert_int_equal(contactd_step(w->client, w->scene, &update, 1, NULL, &result), CONTACTD_DEADLINE_EXCEEDED);
@@ -619,7 +619,7 @@ static void calls_end_in_time(void **state) {
     step_by_pose(w, 5);
 }
 
-static void nobody_there(void **state) {
+static void no_server_there(void **state) {
     (void)state;
     contactd_options options;
     contactd_options_init(&options);
@@ -760,7 +760,7 @@ int main(void) {
         TEST(busy_servers_are_asked_again),
         TEST(numbers_that_differ_are_put_right),
         TEST(calls_end_in_time),
-        cmocka_unit_test(nobody_there),
+        cmocka_unit_test(no_server_there),
         TEST(mistakes_are_named),
     };
     return cmocka_run_group_tests_name("client", tests, NULL, NULL);

@@ -283,7 +283,7 @@ static void test_ignore_lists(void **state) {
     assert_int_equal(pairs(scene), 4); /* and d with each */
     assert_int_equal(ct_scene_remove_body(scene, b, NULL), CT_OK);
     assert_int_equal(pairs(scene), 2); /* a d, c d: c still ignores a */
-    uint32_t e = add(scene, NULL);     /* in b's place: nobody ignores it */
+    uint32_t e = add(scene, NULL);     /* in b's place: no body ignores it */
     assert_int_equal(e & CT_MAX_BODIES, b & CT_MAX_BODIES);
     assert_int_equal(pairs(scene), 5);
     assert_int_equal(ct_scene_remove_body(scene, c, NULL), CT_OK);

@@ -356,7 +356,7 @@ static void test_shares_of_principals(void **state) {
     for (int i = 0; i <= SESSIONS; i++) {
         sessions[i] = open_session(world);
         command open = {.kind = COMMAND_OPEN, .session = sessions[i]};
-        open.who = (identity){i < SESSIONS ? 1 : 2, ROLE_SIMULATOR, "someone"};
+        open.who = (identity){.principal = i < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone"};
         open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
         assert_true(scheduler_execute(world->scheduler, &open));
         scenes[i] = open.out.scene.handle;
@@ -366,7 +366,7 @@ static void test_shares_of_principals(void **state) {
         int who = i < 8 ? i % SESSIONS : SESSIONS;
         uint64_t number = i < 8 ? i / SESSIONS + 1 : i - 8 + 1;
         steps[i] = (command){.kind = COMMAND_STEP, .session = sessions[who], .scene = scenes[who], .done = note_done};
-        steps[i].who = (identity){who < SESSIONS ? 1 : 2, ROLE_SIMULATOR, "someone"};
+        steps[i].who = (identity){.principal = who < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone"};
         steps[i].in.step.sequence = number;
         if (i == 8) { /* the flood goes on, and finds its half full */
             for (int k = 0; k < SESSIONS; k++) {
@@ -390,8 +390,10 @@ static void test_shares_of_principals(void **state) {
 /* A simulator uses its principal's own scenes and meshes, an operator looks and configures. */
 static void test_roles(void **state) {
     world *world = *state;
-    const identity mine = {1, ROLE_SIMULATOR, "mine"}, other = {2, ROLE_SIMULATOR, "other"},
-                   looker = {3, ROLE_OPERATOR, "looker"}, admin = {4, ROLE_ADMIN, "admin"};
+    const identity mine = {.principal = 1, .role = ROLE_SIMULATOR, .name = "mine"},
+                   other = {.principal = 2, .role = ROLE_SIMULATOR, .name = "other"},
+                   looker = {.principal = 3, .role = ROLE_OPERATOR, .name = "looker"},
+                   admin = {.principal = 4, .role = ROLE_ADMIN, .name = "admin"};
     server_error error = {0};
     assert_true(registry_own_mesh(world->registry, world->box, 1, &error));
     command open = {.kind = COMMAND_OPEN, .who = mine};

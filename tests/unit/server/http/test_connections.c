@@ -1,7 +1,6 @@
-/* Units of server/http/lanes.h, listen.h and watch.h. */
+/* Units of server/http/listen.h and watch.h. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,71 +9,12 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <netinet/in.h>
-#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/clock.h"
-#include "server/http/lanes.h"
 #include "server/http/listen.h"
 #include "server/http/watch.h"
-
-typedef struct task {
-    lane_job job; /* first */
-    sem_t *waits;
-    atomic_uint *done;
-} task;
-
-static void run(lane_job *job) {
-    task *t = (task *)job;
-    if (t->waits) sem_wait(t->waits);
-    atomic_fetch_add(t->done, 1);
-}
-
-static void every_job_runs_once(void **state) {
-    (void)state;
-    enum { N = 500 };
-    static task tasks[N];
-    atomic_uint done = 0;
-    lanes *lanes = lanes_start();
-    assert_non_null(lanes);
-    for (int i = 0; i < N; i++) {
-        tasks[i] = (task){{NULL, run}, NULL, &done};
-        assert_true(lanes_push(lanes, i % 2 ? LANE_MESHES : LANE_SCENES, &tasks[i].job));
-    }
-    lanes_drain(lanes);
-    assert_int_equal(atomic_load(&done), N);
-    task late = {{NULL, run}, NULL, &done};
-    assert_false(lanes_push(lanes, LANE_SCENES, &late.job));
-    lanes_stop(&lanes);
-    assert_null(lanes);
-    assert_int_equal(atomic_load(&done), N);
-}
-
-static void meshes_hold_up_no_scenes(void **state) {
-    (void)state;
-    enum { N = 20 };
-    task slow[N], quick = {0};
-    sem_t gate;
-    atomic_uint slow_done = 0, quick_done = 0;
-    sem_init(&gate, 0, 0);
-    lanes *lanes = lanes_start();
-    assert_non_null(lanes);
-    for (int i = 0; i < N; i++) {
-        slow[i] = (task){{NULL, run}, &gate, &slow_done};
-        assert_true(lanes_push(lanes, LANE_MESHES, &slow[i].job));
-    }
-    quick = (task){{NULL, run}, NULL, &quick_done};
-    assert_true(lanes_push(lanes, LANE_SCENES, &quick.job));
-    uint64_t deadline = clock_ns() + UINT64_C(60000000000);
-    while (!atomic_load(&quick_done) && clock_ns() < deadline) usleep(500);
-    assert_int_equal(atomic_load(&quick_done), 1);
-    assert_int_equal(atomic_load(&slow_done), 0);
-    for (int i = 0; i < N; i++) sem_post(&gate);
-    lanes_stop(&lanes); /* waits for all of them */
-    assert_int_equal(atomic_load(&slow_done), N);
-    sem_destroy(&gate);
-}
 
 /* Whether a port that was listened on can be listened on again at once. */
 static bool can_listen_again(void) {
@@ -177,8 +117,6 @@ static void cuts_who_sends_nothing_when_crowded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_job_runs_once),
-        cmocka_unit_test(meshes_hold_up_no_scenes),
         cmocka_unit_test(listens),
         cmocka_unit_test(refuses_addresses),
         cmocka_unit_test(cuts_who_is_late),

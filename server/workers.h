@@ -1,0 +1,48 @@
+/* workers.h - the service's thread pool, for work that takes long or waits: neither the stream's I/O thread nor those
+ * of libmicrohttpd do it. Each kind of work has threads of its own, so that a slow kind does not delay another.
+ *
+ * Work of one kind is taken in the order of start-time fair queueing over principals: each principal's works are tagged
+ * one after the other, 1/weight apart, and the lowest tag runs first. So a principal that adds many works waits behind
+ * its own, not in front of others'. Where several principals are listed, one of them never has all threads of a kind.
+ */
+#ifndef SERVER_WORKERS_H
+#define SERVER_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/guard/identity.h"
+
+typedef enum work_kind {
+    WORK_MESHES,   /* reading meshes: up to seconds of one core each */
+    WORK_SCENES,   /* opening scenes, freeing meshes, returning memory to the system: short */
+    WORK_COMMANDS, /* HTTP requests that wait for the scheduler */
+    WORK_PICTURES, /* drawing */
+    WORK_KINDS,
+} work_kind;
+
+enum { WORKERS_QUEUE = 512 }; /* works of one kind that may wait */
+
+typedef struct work {               /* embedded in the object that is worked on; zero it but for run */
+    void (*run)(struct work *work); /* on a worker; the work may be freed when it returns */
+    /* The pool's: */
+    struct work *next;
+    uint32_t principal;
+    bool is_limited; /* not on all threads of the kind at once */
+    double tag;
+} work;
+
+typedef enum workers_outcome {
+    WORKERS_QUEUED,
+    WORKERS_FULL,   /* WORKERS_QUEUE works wait, or the principal has its share of that: the work will not run */
+    WORKERS_CLOSED, /* after workers_drain: the work will not run */
+} workers_outcome;
+
+typedef struct workers workers;
+
+workers *workers_start(void); /* NULL: out of memory or threads */
+workers_outcome workers_add(workers *workers, work_kind kind, const identity *who, work *work);
+void workers_drain(workers *workers); /* takes no more works, and waits for those there are */
+void workers_stop(workers **workers); /* drains, ends the threads, frees; NULL inside is allowed */
+
+#endif
