@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, SLOW
 
-sys.path.insert(0, str(ROOT / "tests" / "experiments"))
+sys.path[:0] = [str(ROOT / "tests" / "experiments"), str(ROOT / "client_py" / "examples")]  # and shapes
 
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
