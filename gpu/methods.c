@@ -207,18 +207,13 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
                    row->name, field);
 }
 
-/* What only EXACT gives, and so far only on the CPU. */
+/* What only EXACT gives. */
 static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_error *error) {
     const bool wants_inertia = step->want & CT_WANT_INERTIA;
-    if (!wants_inertia && !step->n_directions) return CT_OK;
-    const char *field = wants_inertia ? "want" : "directions", *what = wants_inertia ? "inertia" : "products";
-    if (!row->gives_second)
-        return ct_fail(error, CT_INVALID_ARGUMENT, field,
-                       "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", row->name, what);
-    if (strcmp(step->scene->engine->backend->name, "cpu") != 0)
-        return ct_fail(error, CT_INVALID_ARGUMENT, field, "backend \"%s\" gives no %s yet: use backend \"cpu\"",
-                       step->scene->engine->backend->name, what);
-    return CT_OK;
+    if ((!wants_inertia && !step->n_directions) || row->gives_second) return CT_OK;
+    return ct_fail(error, CT_INVALID_ARGUMENT, wants_inertia ? "want" : "directions",
+                   "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", row->name,
+                   wants_inertia ? "inertia" : "products");
 }
 
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error) {

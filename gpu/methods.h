@@ -21,8 +21,8 @@ typedef struct ct_method_row {
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
-    const char *self_on; /* the backend that finds contacts of a body with itself; NULL: none */
-    bool gives_second; /* INERTIA and products with the second derivative, on the CPU; false: such steps are refused */
+    const char *self_on;       /* the backend that finds contacts of a body with itself; NULL: none */
+    bool gives_second;         /* INERTIA and products with the second derivative; false: such steps are refused */
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
 

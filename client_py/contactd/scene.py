@@ -304,7 +304,7 @@ class Scene:
             directions: up to 12 directions in which bodies move, for Contact.hessian_product and generalized_product:
                 for each a displacement (n, 3) of all vertices of a deformable body, m, and a twist (6,) of a rigid one:
                 translation, m, and rotation about the body's origin, rad. What a direction does not name rests. One
-                direction needs no list. For "exact" on the CPU.
+                direction needs no list. For "exact".
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
         """

@@ -18,6 +18,7 @@
 #include "gpu/backend/cuda/answer.cuh"
 #include "gpu/exact/box_k.h"
 #include "gpu/exact/finish_k.h"
+#include "gpu/exact/recross_k.h"
 
 extern "C" {
 #include "gpu/exact/unit_tree.h"
@@ -141,6 +142,27 @@ struct ct_exact_best {
     uint32_t part, vertex;
 };
 
+/* ---- of the few batches that want second derivatives or moments ---- */
+
+/* A segment that was found again, in one pass. */
+struct ct_second_crossing {
+    ct_recrossing segment;
+    uint32_t is_found, unused;
+};
+
+/* For the host, which merges the sums of clusters: where they lie, and what it needs of their pair. */
+struct ct_second_of_slot {
+    uint32_t cluster, passes; /* passes: a bit for each of which there are sums */
+    uint64_t first;           /* in second_sums: of the first of these passes, then of the other one */
+};
+
+struct ct_second_of_pair {
+    double unit, origin[3];
+    uint64_t first_slot[2];
+    uint32_t n_slots[2];
+    uint32_t n_passes, unused;
+};
+
 struct ct_exact_tables : ct_answer_tables {
     ct_exact_side_sums *side_sums; /* [2 capacity.exact_pairs][2] per side and pass */
     ct_exact_plan *exact;          /* [capacity.exact_pairs] */
@@ -161,6 +183,13 @@ struct ct_exact_tables : ct_answer_tables {
     int32_t *windings;                      /* [capacity.windings] */
     ct_exact_best *chunk_best;              /* [capacity.exact_chunks][3] */
     uint64_t *step_rays;                    /* [n_steps] */
+    ct_second_crossing *recrossings;        /* [capacity.recrossings][2] per crossing and pass */
+    ct_second_of_pair *second_pairs;        /* [capacity.exact_pairs] */
+    ct_second_of_slot *second_slots;        /* [capacity.slots] */
+    double *second_sums;                    /* [capacity.second_sums] */
+    const ct_gpu_direction *directions;     /* of all steps: [n_bodies][n_directions] of each */
+    const double *direction_values;         /* of all directions */
+    bool finds_second;                      /* some step wants second derivatives or moments */
 };
 
 CT_DEVICE uint32_t ct_pass_count(const ct_exact_plan *plan) {
@@ -227,9 +256,10 @@ unsigned ct_cuda_cross(const ct_exact_tables *tables, unsigned grid, cudaStream_
 unsigned ct_cuda_total_crossings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_find_windings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_add_surface(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_find_second(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_finish_exact(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 
 extern const ct_kernel_entry ct_plan_exact_kernels[], ct_cross_kernels[], ct_crossed_kernels[], ct_flood_kernels[],
-    ct_surface_kernels[], ct_finish_exact_kernels[];
+    ct_surface_kernels[], ct_second_kernels[], ct_finish_exact_kernels[];
 
 #endif

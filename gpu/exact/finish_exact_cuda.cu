@@ -392,6 +392,7 @@ const ct_kernel_entry ct_finish_exact_kernels[] = {CT_KERNEL_ENTRY(measure_gradi
 unsigned ct_cuda_finish_exact(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream) {
     unsigned n = CT_LAUNCH(measure_gradient, grid, stream, *tables);
     n += CT_LAUNCH(finish_pairs, grid, stream, *tables);
+    if (tables->finds_second) n += ct_cuda_find_second(tables, grid, stream);
     n += CT_LAUNCH(write_entries, grid, stream, *tables);
     n += CT_LAUNCH(write_exact_contacts, grid, stream, *tables);
     return n;

@@ -21,6 +21,16 @@
 
 #include "gpu/exact/recross_k.h"
 
+/* How a point of a rigid body moves along a twist about its origin. point: units; arm: m, from the body's origin to the
+ * lattice's; out: m. */
+CT_FN void ct_find_rigid_motion(const double twist[6], const double *point, double unit, const double arm[3],
+                                double out[3]) {
+    double from_origin[3];
+    for (int i = 0; i < 3; i++) from_origin[i] = point[i] * unit + arm[i];
+    ct_cross_product(twist + 3, from_origin, out);
+    for (int i = 0; i < 3; i++) out[i] += twist[i];
+}
+
 /* How a triangle's normal u x v changes. u, v: sides from corner 0, units; d: motions of the corners, m. In units * m.
  */
 CT_FN void ct_turn_normal(const double u[3], const double v[3], const double d[3][3], double out[3]) {

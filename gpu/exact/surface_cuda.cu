@@ -2,58 +2,10 @@
  * fixed point, and each cluster's sums, in the order of its triangles as on the CPU (exact_cpu.simd.c). */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/sums.cuh"
-#include "gpu/exact/exact_cuda.cuh"
-
-/* A slot with all that belongs to it. */
-struct slot_view {
-    const ct_exact_plan *plan;
-    const ct_gpu_body *body;
-    const ct_gpu_topology *topology;
-    const ct_exact_crossed *crossed; /* NULL: no crossings */
-    const uint32_t *vertices;
-    const uint16_t (*corners)[3];
-    const uint8_t *unit_in_cluster;
-    uint64_t side;
-    uint32_t cluster, n_triangles, n_vertices, first_unit;
-};
-
-CT_DEVICE slot_view view_slot(const ct_exact_tables &b, const ct_exact_slot *slot) {
-    slot_view v;
-    v.side = slot->side;
-    v.cluster = slot->cluster;
-    v.plan = &b.exact[v.side / 2];
-    v.body = ct_body_of_side(b, v.side);
-    v.topology = v.body->topology;
-    v.crossed = slot->crossed ? &b.crossed[slot->crossed - 1] : NULL;
-    v.vertices = v.topology->vertices + v.topology->first_vertex[v.cluster];
-    v.corners = v.topology->corners + (uint64_t)v.cluster * CT_CLUSTER_TRIANGLES;
-    v.unit_in_cluster = v.topology->unit_in_cluster + (uint64_t)v.cluster * CT_CLUSTER_TRIANGLES;
-    v.n_triangles = ct_triangles_of_cluster(v.body->n_triangles, v.cluster);
-    v.n_vertices = ct_vertices_of_cluster(v.topology, v.cluster);
-    v.first_unit = v.topology->first_unit[v.cluster];
-    return v;
-}
-
-/* A crossed triangle's sums in a pass; NULL: it is not crossed. */
-CT_DEVICE const ct_exact_total *total_of(const ct_exact_tables &b, const slot_view &v, uint32_t t, uint32_t pass) {
-    if (!v.crossed || !v.crossed->first_of[t]) return NULL;
-    const ct_exact_total *total = &b.totals[2 * (v.crossed->first + v.crossed->first_of[t] - 1) + pass];
-    return total->n ? total : NULL;
-}
-
-/* The winding number at a corner of a triangle. */
-CT_DEVICE int32_t winding_at(const ct_exact_tables &b, const slot_view &v, uint32_t t, int corner, uint32_t pass) {
-    const int32_t of_unit = ct_winding_of_unit(b, v.topology, v.side, v.first_unit + v.unit_in_cluster[t], pass);
-    if (!v.crossed) return of_unit;
-    return of_unit + b.windings[v.crossed->first_winding + pass * (uint64_t)v.n_vertices + v.corners[t][corner]];
-}
+#include "gpu/exact/slot_cuda.cuh"
 
 CT_DEVICE uint32_t size_of(int32_t winding) {
     return (uint32_t)(winding < 0 ? -winding : winding);
-}
-
-CT_DEVICE void place_corners(const slot_view &v, uint32_t t, double corner[3][3]) {
-    for (int k = 0; k < 3; k++) ct_place_vertex(v.plan, v.body, v.side & 1, v.vertices[v.corners[t][k]], corner[k]);
 }
 
 /* ---- what is inside ---- */
@@ -79,7 +31,7 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
     if (ct_exact_cross_shortage(b.counts, &b.capacity)) return;
     CT_EACH_BLOCK(s, b.counts->slots) {
         ct_exact_slot *slot = &b.slots[s];
-        const slot_view v = view_slot(b, slot);
+        const ct_slot_view v = ct_view_slot(b, slot);
         const uint32_t n_units = v.topology->first_unit[v.cluster + 1] - v.first_unit;
         CT_THREADS(t) {
             if (t == 0) added = 0;
@@ -96,17 +48,17 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
                 }
                 for (uint32_t i = t; is_crossed && i < v.n_triangles; i += CT_BLOCK) {
                     for (int k = 0; k < 3; k++) {
-                        const uint32_t size = size_of(winding_at(b, v, i, k, pass));
+                        const uint32_t size = size_of(ct_winding_at(b, v, i, k, pass));
                         if (size > found.most) found.most = size;
                     }
-                    const ct_exact_total *total = total_of(b, v, i, pass);
+                    const ct_exact_total *total = ct_total_of(b, v, i, pass);
                     if (!total) continue;
                     double corner[3][3];
                     ct_integrals rest;
-                    place_corners(v, i, corner);
+                    ct_place_corners(v, i, corner);
                     const double *const p[3] = {corner[0], corner[1], corner[2]};
                     for (int k = 0; k < CT_INTEGRALS; k++) rest.of[k] = total->of[k];
-                    found.share = fmax(found.share, ct_crossed_share(p, winding_at(b, v, i, 1, pass), &rest));
+                    found.share = fmax(found.share, ct_crossed_share(p, ct_winding_at(b, v, i, 1, pass), &rest));
                 }
             }
             /* Most clusters are not crossed and have one unit, which thread 0 looks at. */
@@ -258,22 +210,22 @@ CT_DEVICE void add_crossed(surface *s, const uint16_t corner[3], const double w[
 }
 
 /* The largest |winding number| on a crossed triangle. */
-CT_DEVICE uint32_t deepest_on(const ct_exact_tables &b, const slot_view &v, uint32_t t, uint32_t pass,
+CT_DEVICE uint32_t deepest_on(const ct_exact_tables &b, const ct_slot_view &v, uint32_t t, uint32_t pass,
                               double integral) {
     uint32_t most = integral != 0; /* inside between its corners alone, maybe */
     for (int k = 0; k < 3; k++) {
-        const uint32_t size = size_of(winding_at(b, v, t, k, pass));
+        const uint32_t size = size_of(ct_winding_at(b, v, t, k, pass));
         if (size > most) most = size;
     }
     return most;
 }
 
 /* Triangle t of the cluster; all of its sums are 0 where it is outside. */
-CT_DEVICE void add_triangle(const ct_exact_tables &b, const slot_view &v, uint32_t t, uint32_t pass, double scale,
+CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uint32_t t, uint32_t pass, double scale,
                             surface *s) {
     triangle_sums *to = &s->sums[t];
-    const ct_exact_total *total = total_of(b, v, t, pass);
-    const int32_t winding = winding_at(b, v, t, 1, pass);
+    const ct_exact_total *total = ct_total_of(b, v, t, pass);
+    const int32_t winding = ct_winding_at(b, v, t, 1, pass);
     const uint16_t *corner = v.corners[t];
     if (!total && !winding) {
         for (int i = 0; i < TRIANGLE_SUMS; i++) to->of[i] = 0;
@@ -296,7 +248,7 @@ CT_DEVICE void add_triangle(const ct_exact_tables &b, const slot_view &v, uint32
         for (int j = 0; j < 3; j++) ct_atomic_max(&s->reach[j], ct_order_key(fabs(s->point[corner[k]][j])));
 }
 
-CT_DEVICE void add_to_body(const ct_exact_tables &b, const slot_view &v, const surface *s) {
+CT_DEVICE void add_to_body(const ct_exact_tables &b, const ct_slot_view &v, const surface *s) {
     CT_THREADS(t) {
         for (uint32_t i = t; i < v.n_vertices; i += CT_BLOCK) {
             const int64_t *g = s->gradient[i];
@@ -307,7 +259,7 @@ CT_DEVICE void add_to_body(const ct_exact_tables &b, const slot_view &v, const s
     }
 }
 
-CT_DEVICE void write_sums(const slot_view &v, const ct_exact_slot *slot, const surface *s, ct_exact_sums *out) {
+CT_DEVICE void write_sums(const ct_slot_view &v, const ct_exact_slot *slot, const surface *s, ct_exact_sums *out) {
     double reach[3];
     for (int k = 0; k < 3; k++) reach[k] = ct_order_value(s->reach[k]);
     for (int k = 0; k < 9; k++) out->of[CT_SUM_MOMENT + k] = s->total[CT_SUM_MOMENT + k];
@@ -333,7 +285,7 @@ CT_KERNEL add_surface(const ct_exact_tables b) {
             if (t < 2) out[t].max_winding = 0;
         }
         if (!slot->is_added) continue;
-        const slot_view v = view_slot(b, slot);
+        const ct_slot_view v = ct_view_slot(b, slot);
         const double scale = ldexp(1.0, -v.plan->exponent);
         for (uint32_t pass = 0; pass < ct_pass_count(v.plan); pass++) {
             if (!(slot->is_added >> pass & 1)) continue;

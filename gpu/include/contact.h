@@ -558,7 +558,7 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     double tolerance;   /* m^3, error of each contact's volume to aim at; 0: none */
 
     /* Directions for products with the exact second derivative. Each (body, index) at most once. The products are those
-     * of the bodies after the step's updates; they imply FRAME. EXACT on the CPU only, else INVALID_ARGUMENT.
+     * of the bodies after the step's updates; they imply FRAME. EXACT only, else INVALID_ARGUMENT.
      * NOT_FOUND, INVALID_ARGUMENT (values for a rigid body, a twist for a deformable one is not read), WRONG_LENGTH,
      * OUT_OF_RANGE, NON_FINITE. */
     const ct_direction *directions; /* [n_directions]; read during the call */

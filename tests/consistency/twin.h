@@ -97,8 +97,8 @@ static uint64_t compare(const char *name, struct twin *twins, const ct_update *c
     return contacts;
 }
 
-static uint64_t compare_once(const char *name, const ct_scene_settings *settings, const struct placed *bodies, int n,
-                             uint32_t want) {
+static inline uint64_t compare_once(const char *name, const ct_scene_settings *settings, const struct placed *bodies,
+                                    int n, uint32_t want) {
     struct twin twin = twin_open(settings, bodies, n);
     uint64_t contacts = compare(name, &twin, NULL, NULL, 1, want);
     twin_close(&twin);

@@ -11,9 +11,8 @@
 #include "gpu/backend/cpu/exact_pair.h"
 #include "gpu/exact/hessian_k.h"
 #include "gpu/exact/inertia_k.h"
+#include "gpu/exact/second.h"
 #include "gpu/mesh/mesh.h"
-
-enum { TWIST = 6 };
 
 /* ---- keeping crossings ---- */
 
@@ -40,13 +39,6 @@ void ct_exact_keep_crossings(ct_exact_pair *exact) {
 
 /* ---- a cluster's sums ---- */
 
-/* Sums of a cluster; K directions. */
-struct cluster_second {
-    double *products;           /* [vertices of the cluster][K][3], units * m */
-    double (*forces)[2][3];     /* [K] the sum of its products; and of arm x product + motion x gradient, units^2 * m */
-    double moments[CT_MOMENTS]; /* units^5, about the contact's centre */
-};
-
 /* What a thread knows of the cluster that it sums. */
 struct cluster_scratch {
     double (*motions)[3];   /* [vertices][K] m */
@@ -58,10 +50,10 @@ struct second {
     ct_exact_pair *exact;
     uint32_t n_directions;
     bool wants_moments;
-    double center[3];                  /* units */
-    double arm[2][3];                  /* m: from a body's origin to the lattice's */
-    struct cluster_second *sums[2][2]; /* [part][pass][n_added] */
-    struct cluster_scratch *scratch;   /* [end_worker - first_worker] */
+    double center[3];                /* units */
+    double arm[2][3];                /* m: from a body's origin to the lattice's */
+    ct_second_cluster *sums[2][2];   /* [part][pass][n_added] */
+    struct cluster_scratch *scratch; /* [end_worker - first_worker] */
 };
 
 /* A vertex's motion along direction k, m. */
@@ -77,10 +69,7 @@ static void find_motion(const struct second *second, int b, uint32_t k, uint32_t
         ct_direction_row(direction, vertex, out);
         return;
     }
-    double arm[3];
-    for (int i = 0; i < 3; i++) arm[i] = point[i] * unit + second->arm[b][i];
-    ct_cross_product(direction->twist + 3, arm, out);
-    for (int i = 0; i < 3; i++) out[i] += direction->twist[i];
+    ct_find_rigid_motion(direction->twist, point, unit, second->arm[b], out);
 }
 
 /* The motion of a body's origin. */
@@ -124,7 +113,7 @@ static void take_motions(const struct second *second, const struct cluster_scrat
 }
 
 static void add_products(const struct second *second, const struct own_triangle *triangle, uint32_t k,
-                         const double products[3][3], struct cluster_second *sums) {
+                         const double products[3][3], ct_second_cluster *sums) {
     for (int i = 0; i < 3; i++) {
         double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
         for (int j = 0; j < 3; j++) to[j] += products[i][j];
@@ -133,8 +122,7 @@ static void add_products(const struct second *second, const struct own_triangle 
 
 /* A triangle inside the other body, or partly; winding: the other's winding number at corner 1. */
 static void add_inside(const struct second *second, const struct own_triangle *triangle, int32_t winding,
-                       const ct_crossed_triangle *crossed, struct cluster_scratch *scratch,
-                       struct cluster_second *sums) {
+                       const ct_crossed_triangle *crossed, struct cluster_scratch *scratch, ct_second_cluster *sums) {
     ct_integrals integrals = ct_whole_integrals(winding);
     for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
     const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
@@ -154,7 +142,7 @@ static void add_inside(const struct second *second, const struct own_triangle *t
 
 /* A segment in which a triangle of the other body crosses. */
 static void add_crossing(const struct second *second, int b, int pass, const struct own_triangle *triangle,
-                         uint32_t other, const struct cluster_scratch *scratch, struct cluster_second *sums) {
+                         uint32_t other, const struct cluster_scratch *scratch, ct_second_cluster *sums) {
     const ct_placed_cluster *c = placed_of(&second->exact->part[1 - b].body, other / CT_CLUSTER_TRIANGLES);
     const uint16_t *corner = c->corners[other % CT_CLUSTER_TRIANGLES];
     const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
@@ -186,7 +174,7 @@ static void begin_cluster(const struct second *second, int b, const ct_placed_cl
 /* Adds up the cluster's forces and torques, and the torque of its gradient as its vertices move: in the order in which
  * triangles use the vertices, so that their numbers do not matter. */
 static void add_forces(const struct second *second, int b, const ct_placed_cluster *c, struct cluster_scratch *scratch,
-                       struct cluster_second *sums) {
+                       ct_second_cluster *sums) {
     const double unit = second->exact->lattice.unit, inverse = second->exact->lattice.inverse;
     double origin[CT_MAX_DIRECTIONS][3];
     for (uint32_t k = 0; k < second->n_directions; k++) find_motion_of_origin(second, b, k, origin[k]);
@@ -210,7 +198,7 @@ static void add_forces(const struct second *second, int b, const ct_placed_clust
 }
 
 static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_scratch *scratch,
-                        struct cluster_second *sums) {
+                        ct_second_cluster *sums) {
     const ct_exact_part *part = &second->exact->part[b];
     const ct_exact_surface *surface = &part->surface[pass];
     const uint32_t cluster = surface->added[index], as = surface->crossed_as[cluster];
@@ -282,10 +270,13 @@ static void add_clusters(struct second *second) {
             const ct_exact_surface *surface = &exact->part[b].surface[pass];
             second->sums[b][pass] = allocate_zeroed(exact, surface->n_added * sizeof **second->sums[b]);
             for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
-                struct cluster_second *sums = &second->sums[b][pass][k];
-                const uint32_t vertices = placed_of(&exact->part[b].body, surface->added[k])->n_vertices;
-                sums->products = allocate_zeroed(exact, vertices * n_directions * 3 * sizeof(double));
+                ct_second_cluster *sums = &second->sums[b][pass][k];
+                const ct_placed_cluster *c = placed_of(&exact->part[b].body, surface->added[k]);
+                sums->vertices = c->vertices;
+                sums->n_vertices = c->n_vertices;
+                sums->products = allocate_zeroed(exact, c->n_vertices * n_directions * 3 * sizeof(double));
                 sums->forces = allocate_zeroed(exact, n_directions * sizeof *sums->forces);
+                sums->moments = allocate_zeroed(exact, CT_MOMENTS * sizeof(double));
             }
             if (exact->has_failed) return;
             n += surface->n_added;
@@ -296,130 +287,72 @@ static void add_clusters(struct second *second) {
         for (uint32_t i = 0; i < n; i++) add_one(second, i, exact->driver);
 }
 
-/* ---- inertia ---- */
-
-static void find_inertia(const struct second *second, ct_contact *contact) {
-    const ct_exact_pair *exact = second->exact;
-    double total[CT_MOMENTS] = {0};
-    for (int pass = 0; pass < exact->n_passes; pass++) {
-        double sum[2][CT_MOMENTS] = {{0}};
-        for (int b = 0; b < 2; b++)
-            for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++)
-                for (int m = 0; m < CT_MOMENTS; m++) sum[b][m] += second->sums[b][pass][k].moments[m];
-        for (int m = 0; m < CT_MOMENTS; m++) total[m] += sum[0][m] + sum[1][m];
-    }
-    const double unit = exact->lattice.unit, scale = unit * unit * unit * unit * unit / exact->n_passes;
-    const double trace = total[0] + total[1] + total[2];
-    for (int i = 0; i < 3; i++) {
-        const int j = (i + 1) % 3;
-        contact->inertia[i][i] = (trace - total[i]) * scale;
-        contact->inertia[i][j] = contact->inertia[j][i] = -total[3 + i] * scale;
-    }
-}
-
-/* ---- products ---- */
+/* ---- what the contact has of them ---- */
 
 /* The products of one body, by vertex. */
 struct vertex_products {
     uint32_t n;
     uint32_t *vertices; /* [n] rising */
-    double *values;     /* [n][K][3], units * m */
+    double *values;     /* [n][K][3], m^2 */
 };
 
-/* Adds up a body's clusters at their vertices, and drops vertices whose products are all 0. */
-static void merge_clusters(const struct second *second, int b, struct vertex_products *out) {
+static void merge_clusters(const struct second *second, const ct_second_pair *sums, int b,
+                           struct vertex_products *out) {
     ct_exact_pair *exact = second->exact;
     if (exact->pair->body[b]->is_half_space) return; /* it has no vertices for its users */
-    const ct_exact_body *body = &exact->part[b].body;
-    const size_t row = 3 * (size_t)second->n_directions;
     const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;
-    uint32_t *row_of = allocate_zeroed(exact, n_vertices * sizeof *row_of); /* 1 + row; 0: none */
+    uint32_t *row_of = allocate_zeroed(exact, n_vertices * sizeof *row_of);
     if (exact->has_failed) return;
+    const size_t n = ct_second_number_rows(sums, b, n_vertices, row_of);
+    double *of_pass[2] = {NULL, NULL};
     for (int pass = 0; pass < exact->n_passes; pass++)
-        for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++) {
-            const ct_placed_cluster *c = placed_of(body, exact->part[b].surface[pass].added[k]);
-            for (uint32_t v = 0; v < c->n_vertices; v++) row_of[c->vertices[v]] = 1;
-        }
-    uint32_t n = 0;
-    for (uint32_t v = 0; v < n_vertices; v++)
-        if (row_of[v]) row_of[v] = ++n;
+        of_pass[pass] = allocate_zeroed(exact, n * second->n_directions * sizeof(double[3]));
     out->vertices = ct_exact_allocate(exact, n * sizeof *out->vertices);
-    double *sums[2] = {allocate_zeroed(exact, n * row * sizeof(double)), NULL};
-    if (exact->n_passes == 2) sums[1] = allocate_zeroed(exact, n * row * sizeof(double));
-    if (exact->has_failed) return;
-    for (int pass = 0; pass < exact->n_passes; pass++)
-        for (uint32_t k = 0; k < exact->part[b].surface[pass].n_added; k++) {
-            const ct_placed_cluster *c = placed_of(body, exact->part[b].surface[pass].added[k]);
-            const double *from = second->sums[b][pass][k].products;
-            for (uint32_t v = 0; v < c->n_vertices; v++) {
-                double *to = sums[pass] + (row_of[c->vertices[v]] - 1) * row;
-                for (size_t i = 0; i < row; i++) to[i] += from[v * row + i];
-            }
-        }
-    out->values = sums[0];
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        if (!row_of[v]) continue;
-        const double *from[2] = {sums[0] + (row_of[v] - 1) * row, sums[1] ? sums[1] + (row_of[v] - 1) * row : NULL};
-        double *to = out->values + out->n * row; /* at from[0] or before it */
-        bool is_zero = true;
-        for (size_t i = 0; i < row; i++) {
-            to[i] = from[1] ? from[0][i] + from[1][i] : from[0][i];
-            is_zero = is_zero && to[i] == 0;
-        }
-        if (!is_zero) out->vertices[out->n++] = v;
-    }
+    out->values = of_pass[0];
+    if (!exact->has_failed) out->n = ct_second_merge(sums, b, n_vertices, row_of, of_pass, out->vertices);
 }
 
-/* The derivative of a body's generalized gradient: out [6]. */
-static void find_generalized(const struct second *second, int b, uint32_t k, double out[TWIST]) {
-    const ct_exact_pair *exact = second->exact;
-    double total[2][3] = {{0}};
-    for (int pass = 0; pass < exact->n_passes; pass++) {
-        double sum[2][3] = {{0}};
-        for (uint32_t c = 0; c < exact->part[b].surface[pass].n_added; c++)
-            for (int i = 0; i < 2; i++)
-                for (int j = 0; j < 3; j++) sum[i][j] += second->sums[b][pass][c].forces[k][i][j];
-        for (int i = 0; i < 2; i++)
-            for (int j = 0; j < 3; j++) total[i][j] += sum[i][j];
-    }
-    const double unit = exact->lattice.unit, scale = unit / exact->n_passes;
-    double force[3], torque[3];
-    for (int j = 0; j < 3; j++) force[j] = total[0][j] * scale;
-    ct_cross_product(second->arm[b], force, torque);
-    for (int j = 0; j < 3; j++) {
-        out[j] = force[j];
-        out[3 + j] = torque[j] + total[1][j] * scale * unit;
-    }
-}
-
-static void find_products(const struct second *second, ct_pair_contact *out) {
+static void find_products(const struct second *second, const ct_second_pair *sums, ct_pair_contact *out) {
     ct_exact_pair *exact = second->exact;
     struct vertex_products products[2] = {{0}};
-    for (int b = 0; b < 2 && !exact->has_failed; b++) merge_clusters(second, b, &products[b]);
+    for (int b = 0; b < 2 && !exact->has_failed; b++) merge_clusters(second, sums, b, &products[b]);
     if (exact->has_failed) return;
     const size_t n = (size_t)products[0].n + products[1].n, row = 3 * (size_t)second->n_directions;
     ct_arena *answers = &exact->workspace->workers[exact->driver].answers;
     ct_budget *budget = &exact->device->answers;
     uint32_t *vertices = ct_arena_alloc(answers, budget, (n + 1) * sizeof *vertices);
     double *values = ct_arena_alloc(answers, budget, (n + 1) * row * sizeof *values);
-    double *generalized = ct_arena_alloc(answers, budget, second->n_directions * 2 * TWIST * sizeof *generalized);
+    double *generalized = ct_arena_alloc(answers, budget, second->n_directions * 2 * 6 * sizeof *generalized);
     if (!vertices || !values || !generalized) {
         exact->has_failed = true;
         return;
     }
-    const double scale = exact->lattice.unit / exact->n_passes;
     size_t at = 0;
     for (int b = 0; b < 2; b++) {
         if (products[b].n) memcpy(vertices + at, products[b].vertices, products[b].n * sizeof *vertices);
-        for (size_t i = 0; i < products[b].n * row; i++) values[at * row + i] = products[b].values[i] * scale;
+        if (products[b].n) memcpy(values + at * row, products[b].values, products[b].n * row * sizeof *values);
         at += products[b].n;
         out->contact.count_product[b] = products[b].n;
         for (uint32_t k = 0; k < second->n_directions; k++)
-            find_generalized(second, b, k, generalized + (2 * (size_t)k + (size_t)b) * TWIST);
+            ct_second_generalized(sums, b, k, generalized + 6 * (2 * (size_t)k + (size_t)b));
     }
     out->product_vertices = vertices;
     out->products = values;
     out->generalized_product = generalized;
+}
+
+/* The sums of all clusters. */
+static ct_second_pair list_sums(const struct second *second) {
+    const ct_exact_pair *exact = second->exact;
+    ct_second_pair pair = {
+        .n_passes = exact->n_passes, .n_directions = second->n_directions, .unit = exact->lattice.unit};
+    memcpy(pair.arm, second->arm, sizeof pair.arm);
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < exact->n_passes; pass++) {
+            pair.clusters[b][pass] = second->sums[b][pass];
+            pair.n_clusters[b][pass] = exact->part[b].surface[pass].n_added;
+        }
+    return pair;
 }
 
 void ct_exact_find_second(ct_exact_pair *exact) {
@@ -436,6 +369,7 @@ void ct_exact_find_second(ct_exact_pair *exact) {
     }
     add_clusters(&second);
     if (exact->has_failed) return;
-    if (second.wants_moments) find_inertia(&second, contact);
-    if (second.n_directions) find_products(&second, exact->contact);
+    const ct_second_pair sums = list_sums(&second);
+    if (second.wants_moments) ct_second_inertia(&sums, contact->inertia);
+    if (second.n_directions) find_products(&second, &sums, exact->contact);
 }

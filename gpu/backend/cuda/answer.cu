@@ -56,7 +56,7 @@ static void copy_arrays(ct_result *r, const char *first) {
     if (r->forces) memcpy(r->forces, first + at.forces, 3 * n * sizeof *r->forces);
 }
 
-static void answer_step(ct_workspace *workspace, ct_step *step, const ct_gpu_step *sent,
+static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct_step *step, const ct_gpu_step *sent,
                         const ct_gpu_step_totals *totals, ct_gpu_contact *contacts, span_range *spans) {
     span_range again = *spans;
     if (totals->refused != CT_GPU_NONE) {
@@ -84,6 +84,7 @@ static void answer_step(ct_workspace *workspace, ct_step *step, const ct_gpu_ste
         for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = of.at[k].span;
     }
     copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays);
+    if (!ct_gpu_add_second(workspace, counts, step, sent, contacts, r)) ct_result_free(&r);
     step->result = r;
 }
 
@@ -117,6 +118,6 @@ void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b
     span_range spans = {first_span, first_span + counts->spans};
     if (counts->spans > 1) qsort(first_span, counts->spans, sizeof *first_span, compare_spans);
     for (uint64_t i = 0; i < workspace->members.n; i++)
-        answer_step(workspace, steps[i], &sent[i], &totals[i], contacts + totals[i].first_contact, &spans);
+        answer_step(workspace, counts, steps[i], &sent[i], &totals[i], contacts + totals[i].first_contact, &spans);
     share_times(device, workspace, ct_gpu_now() - start);
 }

@@ -18,6 +18,7 @@
  *    cross     11 find_triangle_pairs, 12 cross_triangles, 13 scatter_crossings, 14 total_crossings
  *    inside    15 find_windings, 16 mark_inside, 17 plan_fixed_point, 18 add_surface
  *    answer    19 measure_gradient, 20 finish_pairs, 21 write_entries, 22 write_exact_contacts
+ *               plan_second, recross_triangles, sum_products, sum_moments  (before 21, where a step wants their sums)
  *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */

@@ -38,6 +38,7 @@ struct ct_gpu_counts {
     uint64_t exact_pairs, exact_chunks; /* as pairs and vertex_chunks; 0 with other methods */
     uint64_t slots, side_clusters, units, components, cluster_tiles, cluster_pairs, triangle_pairs, crossings, crossed,
         windings;
+    uint64_t recrossings, second_sums; /* 0 unless some step wants second derivatives or moments */
     uint64_t inconsistent; /* pairs of triangles, and crossed triangles, whose predicates contradict each other: 0 */
     uint32_t finished_blocks[CT_LAST_OF_KERNELS];
 };
@@ -55,7 +56,7 @@ struct ct_gpu_capacity {
     uint64_t pairs, candidates, chunks, near_clusters, rays, pages, vertex_chunks, fragments, large_triangles, entries,
         spans, answer_bytes, patches;
     uint64_t exact_pairs, slots, side_clusters, units, components, cluster_pairs, triangle_pairs, crossings, crossed,
-        windings, exact_chunks;
+        windings, exact_chunks, recrossings, second_sums;
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,
@@ -63,7 +64,8 @@ constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT
                    CT_SHORT_SPANS = 256, CT_SHORT_PATCHES = 512, CT_SHORT_CANDIDATES = 1024,
                    CT_SHORT_VERTEX_CHUNKS = 2048, CT_SHORT_CLUSTERS = 4096, CT_SHORT_EXACT_PAIRS = 1 << 13,
                    CT_SHORT_SLOTS = 1 << 14, CT_SHORT_SIDES = 1 << 15, CT_SHORT_CLUSTER_PAIRS = 1 << 16,
-                   CT_SHORT_CROSSINGS = 1 << 17, CT_SHORT_CROSSED = 1 << 18, CT_SHORT_TRIANGLE_PAIRS = 1 << 19;
+                   CT_SHORT_CROSSINGS = 1 << 17, CT_SHORT_CROSSED = 1 << 18, CT_SHORT_TRIANGLE_PAIRS = 1 << 19,
+                   CT_SHORT_SECOND = 1 << 20;
 
 /* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after the near clusters are listed,
  * after rasterising, and at the end. A count is 0 until its stage has run. */
@@ -110,9 +112,13 @@ CT_FN uint32_t ct_exact_cross_shortage(const ct_gpu_counts *n, const ct_gpu_capa
     return ct_exact_triangle_shortage(n, capacity) | (n->crossings > capacity->crossings ? CT_SHORT_CROSSINGS : 0u) |
            (n->crossed > capacity->crossed || n->windings > capacity->windings ? CT_SHORT_CROSSED : 0u);
 }
+CT_FN uint32_t ct_exact_second_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_exact_cross_shortage(n, capacity) | (n->pages > capacity->pages ? CT_SHORT_PAGES : 0u) |
+           (n->recrossings > capacity->recrossings || n->second_sums > capacity->second_sums ? CT_SHORT_SECOND : 0u);
+}
 
 CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
-    return ct_gpu_raster_shortage(n, capacity) | ct_exact_cross_shortage(n, capacity) |
+    return ct_gpu_raster_shortage(n, capacity) | ct_exact_second_shortage(n, capacity) |
            (n->answer_bytes > capacity->answer_bytes ? CT_SHORT_ANSWER : 0u) |
            (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u) |
            (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u);

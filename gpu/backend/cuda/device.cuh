@@ -104,7 +104,7 @@ struct ct_workspace {
      * posed_bodies (ct_body *) of pose_writes, members (ct_step *) of steps. Scene tables that changed: their words,
      * and a ct_stale_table for each. */
     ct_host_list steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
-        words, stale_tables;
+        words, stale_tables, directions, direction_values;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
     ct_gpu_crowd crowd_end; /* the offsets that the next crowd begins at */
@@ -115,15 +115,15 @@ struct ct_workspace {
                 page_table, pages, fragments, large_triangles, entries, spans, answer;
             /* Of the method `exact`: */
             ct_gpu_buffer exact_pairs, exact_chunks, slots, side_clusters, units, components, cluster_pairs,
-                triangle_pairs, crossings, crossed, windings;
+                triangle_pairs, crossings, crossed, windings, recrossings, second_sums;
         };
-        ct_gpu_buffer buffers[27];
+        ct_gpu_buffer buffers[29];
     };
     union {
         struct {
-            ct_gpu_pinned tables_staging, rows_staging, answer_host;
+            ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host;
         };
-        ct_gpu_pinned pinned[3];
+        ct_gpu_pinned pinned[4];
     };
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
@@ -243,6 +243,18 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *batch);
  * *need says, or the device is lost. */
 bool ct_gpu_prepare_exact(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
                           ct_gpu_need *need);
+
+/* ---- second.cu ---- */
+
+/* Copies the sums for second derivatives and moments of a computed batch to the host. False: no memory for what *need
+ * says, or the device is lost. */
+bool ct_gpu_copy_second(ct_device *device, ct_workspace *workspace, const ct_batch *batch, const ct_gpu_counts *counts,
+                        ct_gpu_need *need);
+
+/* Adds what a step wants of them to its result, whose contacts are contacts[]. False: no memory; the step has its
+ * error. */
+bool ct_gpu_add_second(const ct_workspace *workspace, const ct_gpu_counts *counts, ct_step *step,
+                       const ct_gpu_step *sent, ct_gpu_contact *contacts, ct_result *result);
 
 /* ---- answer.cu ---- */
 

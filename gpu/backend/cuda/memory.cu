@@ -217,10 +217,11 @@ void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
 
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
     ct_gpu_free_scratch(device, workspace);
-    ct_host_list *lists[] = {&workspace->steps,        &workspace->crowds,          &workspace->box_updates,
-                             &workspace->pose_writes,  &workspace->position_writes, &workspace->indices,
-                             &workspace->moved_bodies, &workspace->posed_bodies,    &workspace->members,
-                             &workspace->words,        &workspace->stale_tables};
+    ct_host_list *lists[] = {&workspace->steps,           &workspace->crowds,          &workspace->box_updates,
+                             &workspace->pose_writes,     &workspace->position_writes, &workspace->indices,
+                             &workspace->moved_bodies,    &workspace->posed_bodies,    &workspace->members,
+                             &workspace->words,           &workspace->stale_tables,    &workspace->directions,
+                             &workspace->direction_values};
     for (ct_host_list *list : lists) {
         free(list->data);
         list->data = NULL;

@@ -70,8 +70,18 @@ struct ct_gpu_step {
     uint32_t resolution[3];
     uint32_t n_candidates; /* contacts that a pair may yield */
     uint32_t n_half_spaces;
-    uint32_t takes_half_spaces; /* 0: they have no contacts; else none with each other */
+    uint32_t n_directions, wants_second; /* wants_second: it has directions, or wants INERTIA */
+    uint64_t first_direction;            /* in ct_exact_tables.directions */
+    uint32_t takes_half_spaces;          /* 0: they have no contacts; else none with each other */
     double pixel_size, stiffness;
+};
+
+/* How a body moves along one of its step's directions: ct_direction. */
+enum { CT_GPU_DOES_NOT_MOVE = 0, CT_GPU_MOVES_BY_TWIST = 1, CT_GPU_MOVES_BY_VALUES = 2 };
+struct ct_gpu_direction {
+    double twist[6];
+    uint64_t first_value; /* in ct_exact_tables.direction_values */
+    uint32_t kind, unused;
 };
 
 /* [n_ignored] ct_pair_key of the scene's bodies, sorted. */

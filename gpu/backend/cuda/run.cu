@@ -64,9 +64,10 @@ enum : uint64_t {
     CHUNK_PAGES_BYTES = CT_CHUNK_PAGES * sizeof(uint32_t),
     PAGE_BYTES = CT_PAGE * sizeof(int64_t[3]),
     /* Of the method `exact`: */
-    EXACT_PAIR_BYTES = sizeof(ct_exact_plan) + 4 * sizeof(ct_exact_side_sums) + (1 + 2) * sizeof(uint64_t),
+    EXACT_PAIR_BYTES =
+        sizeof(ct_exact_plan) + 4 * sizeof(ct_exact_side_sums) + sizeof(ct_second_of_pair) + (1 + 2) * sizeof(uint64_t),
     EXACT_CHUNK_BYTES = 3 * sizeof(ct_exact_best),
-    SLOT_BYTES = sizeof(ct_exact_slot) + 2 * sizeof(ct_exact_sums),
+    SLOT_BYTES = sizeof(ct_exact_slot) + 2 * sizeof(ct_exact_sums) + sizeof(ct_second_of_slot),
     CROSSING_BYTES =
         sizeof(ct_exact_crossing) + 2 * sizeof(ct_exact_total) + 2 * sizeof(uint64_t) + 2 * sizeof(uint32_t),
     SLACK = 256, /* the offsets' one element more, and the alignment of each table */
@@ -114,6 +115,8 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->crossings = smaller(workspace->crossings.bytes / CROSSING_BYTES, UINT32_MAX - 1);
     capacity->crossed = workspace->crossed.bytes / sizeof(ct_exact_crossed);
     capacity->windings = workspace->windings.bytes / sizeof(int32_t);
+    capacity->recrossings = workspace->recrossings.bytes / (2 * sizeof(ct_second_crossing));
+    capacity->second_sums = workspace->second_sums.bytes / sizeof(double);
     capacity->answer_bytes = smaller(workspace->answer.bytes, workspace->answer_host.bytes);
     if (workspace->gl && !workspace->is_exact) ct_gpu_gl_limit(workspace, capacity);
 }
@@ -124,12 +127,14 @@ static void lay_out_exact(const ct_workspace *workspace, ct_batch *b) {
     char *at = (char *)workspace->exact_pairs.data;
     b->exact = carve<ct_exact_plan>(&at, capacity->exact_pairs);
     b->side_sums = carve<ct_exact_side_sums>(&at, 4 * capacity->exact_pairs);
+    b->second_pairs = carve<ct_second_of_pair>(&at, capacity->exact_pairs);
     b->cluster_tile_offset = carve<uint64_t>(&at, capacity->exact_pairs + 1);
     b->component_offset = carve<uint64_t>(&at, 2 * capacity->exact_pairs + 1);
     b->chunk_best = (ct_exact_best *)workspace->exact_chunks.data;
     at = (char *)workspace->slots.data;
     b->slots = carve<ct_exact_slot>(&at, capacity->slots);
     b->slot_sums = carve<ct_exact_sums>(&at, 2 * capacity->slots);
+    b->second_slots = carve<ct_second_of_slot>(&at, capacity->slots);
     b->slot_of_cluster = (uint32_t *)workspace->side_clusters.data;
     b->potential = (int32_t *)workspace->units.data;
     b->base = (int32_t *)workspace->components.data;
@@ -142,6 +147,8 @@ static void lay_out_exact(const ct_workspace *workspace, ct_batch *b) {
     b->crossing_index = carve<uint32_t>(&at, 2 * capacity->crossings);
     b->crossed = (ct_exact_crossed *)workspace->crossed.data;
     b->windings = (int32_t *)workspace->windings.data;
+    b->recrossings = (ct_second_crossing *)workspace->recrossings.data;
+    b->second_sums = (double *)workspace->second_sums.data;
 }
 
 /* Tells the batch where its tables are and how many elements fit into each. Within a buffer the tables follow each
@@ -282,6 +289,11 @@ static bool grow_exact(ct_device *device, ct_workspace *workspace, const ct_gpu_
              grow(device, workspace, &workspace->crossed, c->crossed * sizeof(ct_exact_crossed), "crossed clusters",
                   n) &&
              grow(device, workspace, &workspace->windings, c->windings * sizeof(int32_t), "winding numbers", n);
+    if (shortage & CT_SHORT_SECOND)
+        ok = ok &&
+             grow(device, workspace, &workspace->recrossings, c->recrossings * 2 * sizeof(ct_second_crossing),
+                  "segments of crossing triangles", n) &&
+             grow(device, workspace, &workspace->second_sums, c->second_sums * sizeof(double), "second derivatives", n);
     return ok;
 }
 
@@ -495,7 +507,9 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
             assert(counts.inconsistent == 0);
             device->clusters += counts.clusters + counts.side_clusters;
             device->near_clusters += counts.near_clusters + counts.slots;
-            if (!copy_rest(device, workspace, counts.answer_bytes)) return false;
+            if (!copy_rest(device, workspace, counts.answer_bytes) ||
+                !ct_gpu_copy_second(device, workspace, b, &counts, n))
+                return false;
             break;
         }
         device->reruns++;

@@ -11,16 +11,29 @@ extern "C" {
 /* The lengths of the lists, to truncate them to when a step is refused. */
 struct list_lengths {
     uint64_t steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
-        words, stale_tables, rows, chunks;
+        words, stale_tables, directions, direction_values, rows, chunks;
     uint32_t bodies;
     ct_gpu_crowd crowd_end;
 };
 
 static list_lengths lengths_of(const ct_workspace *workspace) {
-    return {workspace->steps.n,           workspace->crowds.n,  workspace->box_updates.n,  workspace->pose_writes.n,
-            workspace->position_writes.n, workspace->indices.n, workspace->moved_bodies.n, workspace->posed_bodies.n,
-            workspace->members.n,         workspace->words.n,   workspace->stale_tables.n, workspace->n_rows,
-            workspace->n_box_chunks,      workspace->n_bodies,  workspace->crowd_end};
+    return {workspace->steps.n,
+            workspace->crowds.n,
+            workspace->box_updates.n,
+            workspace->pose_writes.n,
+            workspace->position_writes.n,
+            workspace->indices.n,
+            workspace->moved_bodies.n,
+            workspace->posed_bodies.n,
+            workspace->members.n,
+            workspace->words.n,
+            workspace->stale_tables.n,
+            workspace->directions.n,
+            workspace->direction_values.n,
+            workspace->n_rows,
+            workspace->n_box_chunks,
+            workspace->n_bodies,
+            workspace->crowd_end};
 }
 
 static void truncate_to(ct_workspace *workspace, const list_lengths *m) {
@@ -35,6 +48,8 @@ static void truncate_to(ct_workspace *workspace, const list_lengths *m) {
     workspace->members.n = m->members;
     workspace->words.n = m->words;
     workspace->stale_tables.n = m->stale_tables;
+    workspace->directions.n = m->directions;
+    workspace->direction_values.n = m->direction_values;
     workspace->n_rows = m->rows;
     workspace->n_box_chunks = m->chunks;
     workspace->n_bodies = m->bodies;
@@ -234,6 +249,37 @@ static bool add_crowd(ct_workspace *workspace, uint32_t n_bodies) {
     return append(&workspace->crowds, crowd);
 }
 
+/* How a body moves along direction k of its step. */
+static bool add_direction(ct_workspace *workspace, const ct_step *step, const ct_body *body, uint32_t k) {
+    ct_gpu_direction direction;
+    memset(&direction, 0, sizeof direction);
+    const ct_direction *from = body->direction[k] ? &step->directions[body->direction[k] - 1] : NULL;
+    if (from && body->kind == CT_BODY_RIGID) {
+        direction.kind = CT_GPU_MOVES_BY_TWIST;
+        memcpy(direction.twist, from->twist, sizeof direction.twist);
+    } else if (from) {
+        direction.kind = CT_GPU_MOVES_BY_VALUES;
+        direction.first_value = workspace->direction_values.n;
+        double *to = (double *)ct_host_append(&workspace->direction_values, 3 * from->count, sizeof *to);
+        if (!to) return false;
+        for (uint64_t i = 0; i < from->count; i++) ct_direction_row(from, i, to + 3 * i);
+    }
+    return append(&workspace->directions, direction);
+}
+
+/* What an exact step wants beside contacts. */
+static bool add_second(ct_workspace *workspace, const ct_step *step, ct_gpu_step *s) {
+    const ct_scene *scene = step->scene;
+    s->n_directions = ct_directions_count(step->directions, step->n_directions);
+    s->wants_second = s->n_directions || step->want & CT_WANT_INERTIA;
+    s->first_direction = workspace->directions.n;
+    if (s->wants_second) s->want |= CT_WANT_FRAME;
+    for (uint32_t i = 0; i < scene->n_bodies; i++)
+        for (uint32_t k = 0; k < s->n_directions; k++)
+            if (!add_direction(workspace, step, scene->bodies[i], k)) return false;
+    return true;
+}
+
 static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step) {
     ct_scene *scene = step->scene;
     ct_gpu_step s;
@@ -249,6 +295,7 @@ static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step)
     s.n_half_spaces = scene->n_half_spaces;
     s.takes_half_spaces = workspace->is_exact;
     if (!add_scene_table(device, workspace, scene)) return false;
+    if (workspace->is_exact && !add_second(workspace, step, &s)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
     if (ct_gpu_is_crowd(&s) && !add_crowd(workspace, s.n_bodies)) return false;
     workspace->n_bodies += s.n_bodies;
@@ -316,6 +363,8 @@ static uint64_t put_tables(ct_workspace *workspace, ct_batch *b, bool write) {
     b->pose_writes = put<ct_gpu_pose_write>(&workspace->pose_writes, workspace, &at, write);
     b->position_writes = put<ct_gpu_position_write>(&workspace->position_writes, workspace, &at, write);
     b->indices = put<uint32_t>(&workspace->indices, workspace, &at, write);
+    b->directions = put<ct_gpu_direction>(&workspace->directions, workspace, &at, write);
+    b->direction_values = put<double>(&workspace->direction_values, workspace, &at, write);
     b->row_chunk_write = put_owners<ct_gpu_position_write>(&workspace->position_writes, workspace, &at, write,
                                                            (workspace->n_rows + CT_BLOCK - 1) / CT_BLOCK, CT_BLOCK,
                                                            [](const ct_gpu_position_write *w) { return w->first_row; });
@@ -356,6 +405,9 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     b->n_rows = workspace->n_rows;
     b->n_box_chunks = workspace->n_box_chunks;
     b->n_steps = (uint32_t)workspace->steps.n;
+    b->finds_second = false;
+    for (uint32_t i = 0; i < b->n_steps; i++)
+        b->finds_second |= ((const ct_gpu_step *)workspace->steps.data)[i].wants_second != 0;
     b->n_bodies = workspace->n_bodies;
     b->n_box_updates = (uint32_t)workspace->box_updates.n;
     b->n_pose_writes = (uint32_t)workspace->pose_writes.n;
