@@ -11,7 +11,9 @@
 #include "client_c/ctl/ctl.h"
 
 #define BIT(option) (1ull << (option))
-#define SETTINGS    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES))
+#define SETTINGS                                                                                                       \
+    (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES) |             \
+     BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET))
 
 #define PICTURE                                                                                                        \
     (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
@@ -30,10 +32,13 @@ static const struct option {
     [OPT_VERSION] = {"--version", NULL, "the version"},
     [OPT_POSE_A] = {"--pose-a", "\"12 NUMBERS\"", "pose of A: row-major 3x4 [R|t]; default: identity"},
     [OPT_POSE_B] = {"--pose-b", "\"12 NUMBERS\"", "pose of B"},
-    [OPT_METHOD] = {"--method", "NAME", "exact, ldi or auto; default: auto, or ldi with one of the next two"},
+    [OPT_METHOD] = {"--method", "NAME", "exact, ldi, ebpi or auto; default: auto, or what takes the options below"},
     [OPT_RESOLUTION] = {"--resolution", "N", "ray samples of ldi across the window, or \"X Y Z\""},
     [OPT_PIXEL_SIZE] = {"--pixel-size", "M", "sample pitch in m, anchored in the world; 0: back to --resolution"},
-    [OPT_TOLERANCE] = {"--tolerance", "M3", "error of the volume to aim at in m^3, for methods that take one"},
+    [OPT_TOLERANCE] = {"--tolerance", "M3", "bound of the volume's error that ebpi is to reach, in m^3"},
+    [OPT_TOLERANCE_REL] = {"--tolerance-rel", "X", "the same as a fraction of the volume; of both the larger counts"},
+    [OPT_STRICT] = {"--strict", NULL, "ebpi: a bound that is proven; default: the published one"},
+    [OPT_RAY_BUDGET] = {"--ray-budget", "N", "ebpi: rays that a pair may cast; default: 1048576"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
@@ -68,9 +73,7 @@ static const struct verb {
     int (*run)(ctl *ctl);
 } verbs[] = {
     {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
-     2,
-     SETTINGS | BIT(OPT_HALF_SPACE) | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_TOLERANCE) | BIT(OPT_INERTIA) |
-         BIT(OPT_SELF),
+     2, SETTINGS | BIT(OPT_HALF_SPACE) | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_INERTIA) | BIT(OPT_SELF),
      ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, BIT(OPT_NAME), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},

@@ -183,7 +183,9 @@ typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
 /* The method "exact" takes no resolution and no pixel size; "ldi" does, and has a resolution of 64 without. "auto", the
  * default, runs contactd_status.auto_method where neither is named, and else "ldi". Settings that name one of the two
  * and no method make the method "ldi". Settings that name "auto" or "exact" drop a resolution and pixel size of before;
- * "exact" together with either is INVALID_ARGUMENT. */
+ * "exact" together with either is INVALID_ARGUMENT. The method "ebpi" needs a tolerance or tolerance_rel; the same
+ * holds of these, strict and ray_budget: with one of the two and no method the method becomes "ebpi", other methods
+ * drop those of before and refuse them. */
 typedef struct contactd_settings {
     uint32_t cookie;        /* set by contactd_settings_init: every field default (open) or kept (configure) */
     const char *method;     /* one of contactd_server.methods, or "auto"; NULL: default */
@@ -192,6 +194,10 @@ typedef struct contactd_settings {
     double stiffness;       /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
     int patches;            /* 1: each connected piece of a pair's intersection is a contact, the largest first (method
                                "exact"; "auto" runs it); 0: a contact per pair; -1: default, 0 */
+    double tolerance;       /* ebpi: m^3, bound of the error of each contact's volume to reach; 0: none; -1: default */
+    double tolerance_rel;   /* ebpi: the same as a fraction of the volume, 1e-6 to 1; of both the larger counts */
+    int strict;             /* ebpi: 1: a proven bound; 0: the published one; -1: default */
+    int64_t ray_budget;     /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
 } contactd_settings;
 
 void contactd_settings_init(contactd_settings *settings);
@@ -212,6 +218,9 @@ typedef struct contactd_scene_info {
     bool mine;
     const char *running_method; /* what steps run: `method`, or what "auto" stands for */
     bool patches;
+    double tolerance, tolerance_rel;
+    bool strict;
+    uint64_t ray_budget; /* 0: 1048576 */
     uint64_t revision; /* of the settings: rises with every change of them; 0: the server is older than this */
 } contactd_scene_info;
 
@@ -303,10 +312,10 @@ typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
     uint32_t want;        /* CONTACTD_WANT_...; ALL */
     uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not begun by then; 0: none */
-    /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (ldi takes
-     * neither). */
+    /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (ldi and
+     * exact take neither). A scene with "auto" and no sampling runs "ebpi" in a step with a tolerance. */
     uint32_t time_budget_us; /* wall-clock time of the computation; 0: none */
-    double tolerance;        /* m^3, error of each contact's volume to aim at; 0: none */
+    double tolerance;        /* m^3, in place of the scene's; 0: the scene's */
     /* Directions for products with the exact second derivative, at the state after the step's updates; read during the
      * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none.
      */
@@ -339,9 +348,10 @@ typedef struct contactd_products {
 typedef struct contactd_contact {
     contactd_body bodies[2];
     double volume;         /* m^3. ldi: the weighted mean of three views */
-    double volumes[3];     /* m^3. ldi: seen along x, y, z. exact: each is volume */
-    double error_bound;    /* m^3, guaranteed; NaN: the method gives none (ldi) */
-    double error_estimate; /* m^3. ldi: in 97 of 100 contacts the error is below it; no bound. exact: error_bound */
+    double volumes[3];     /* m^3. ldi, ebpi: seen along x, y, z. exact: each is volume */
+    double error_bound;    /* m^3, guaranteed (ebpi: only if strict); NaN: the method gives none (ldi) */
+    double error_estimate; /* m^3, no bound. ldi: in 97 of 100 contacts the error is below it. exact: error_bound. ebpi:
+                              as if the errors of tiles were independent */
     double area, depth;    /* m^2, m */
     double normal[3];      /* unit; the direction that pushes bodies[0] out */
     double tangents[2][3];
@@ -393,6 +403,10 @@ typedef struct contactd_result {
      * changed it. */
     contactd_settings settings;
     uint64_t revision; /* of the settings; 0: the server is older than this, and settings are those asked for */
+    /* Why the method stopped: "completed", or, if the bound of a pair is above the tolerance, "ray_budget",
+     * "pass_limit" or "precision" (ebpi). */
+    const char *ended;
+    uint32_t passes; /* ebpi: over the tiles, of the pair that took most */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

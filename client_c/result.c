@@ -86,6 +86,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .pairs = r->pairs,
                                      .rays = r->rays,
                                      .fragments = r->fragments,
+                                     .ended = wire_ended_name(r->ended),
+                                     .passes = r->passes,
                                      .n_warnings = r->n_warnings,
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
@@ -97,6 +99,10 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.pixel_size = settings->pixel_size;
     step->result.settings.stiffness = settings->stiffness;
     step->result.settings.patches = settings->patches;
+    step->result.settings.tolerance = settings->tolerance;
+    step->result.settings.tolerance_rel = settings->tolerance_rel;
+    step->result.settings.strict = settings->strict;
+    step->result.settings.ray_budget = (int64_t)settings->ray_budget;
     step->result.revision = r->revision;
     return true;
 }

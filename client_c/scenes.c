@@ -7,7 +7,7 @@
 
 #include "client_c/client.h"
 
-#define SETTINGS_COOKIE 0xc0a7u
+#define SETTINGS_COOKIE 0xc0abu
 #define BODY_COOKIE     0xc0b3u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
@@ -62,7 +62,11 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .resolution = {CONTACTD_DEFAULT, CONTACTD_DEFAULT, CONTACTD_DEFAULT},
                                     .pixel_size = -1,
                                     .stiffness = -1,
-                                    .patches = -1};
+                                    .patches = -1,
+                                    .tolerance = -1,
+                                    .tolerance_rel = -1,
+                                    .strict = -1,
+                                    .ray_budget = -1};
 }
 
 /* A method that this library and the server both know, or AUTO, which the server does not list. */
@@ -111,6 +115,17 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
                         "patches is %d, expected 0 or 1, or -1 for the default", from->patches);
     to->has_patches = from->patches != -1;
     to->patches = from->patches == 1;
+    to->has_tolerance = from->tolerance != -1;
+    if (to->has_tolerance) to->tolerance = from->tolerance;
+    to->has_tolerance_rel = from->tolerance_rel != -1;
+    if (to->has_tolerance_rel) to->tolerance_rel = from->tolerance_rel;
+    to->has_strict = from->strict != -1;
+    if (to->has_strict) to->strict = from->strict != 0;
+    if (from->ray_budget < -1)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "ray_budget", "ray_budget is %lld, expected 0 or more",
+                        (long long)from->ray_budget);
+    to->has_ray_budget = from->ray_budget != -1;
+    if (to->has_ray_budget) to->ray_budget = (uint64_t)from->ray_budget;
     return CONTACTD_OK;
 }
 
@@ -122,6 +137,10 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .method = wire_method_name(from->settings.method),
         .pixel_size = from->settings.pixel_size,
         .stiffness = from->settings.stiffness,
+        .tolerance = from->settings.tolerance,
+        .tolerance_rel = from->settings.tolerance_rel,
+        .strict = from->settings.strict,
+        .ray_budget = from->settings.ray_budget,
         .bodies = from->bodies,
         .contacts = from->contacts,
         .bytes = from->bytes,

@@ -117,7 +117,7 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
 /* ---- running a batch ---- */
 
 static ct_method_run *run_of(const ct_engine *engine, const ct_step *step) {
-    return ct_engine_run_of(engine, ct_method_row_of(step->scene->settings.method, NULL));
+    return ct_engine_run_of(engine, ct_method_row_of(ct_method_of_step(step), NULL));
 }
 
 /* Runs a batch whose steps differ in device or method, part after part. A caller that wants devices to work side by
@@ -158,9 +158,9 @@ static void check_step(ct_step *step, const ct_method_row *row) {
         ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
 }
 
-/* A method without a time budget always completes, so its results are marked here. */
+/* A method without limits always completes, so its results are marked here. */
 static void mark_completed(ct_step *step, const ct_method_row *row) {
-    if (!step->result || row->takes_time_budget) return;
+    if (!step->result || row->takes_time_budget || row->takes_tolerance) return;
     step->result->ended = CT_ENDED_COMPLETED;
     step->result->quality = 1;
 }
@@ -176,7 +176,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_method_run *const run = run_of(engine, &steps[0]);
     bool is_uniform = true;
     for (size_t i = 0; i < n_steps; i++) {
-        check_step(&steps[i], ct_method_row_of(steps[i].scene->settings.method, NULL));
+        check_step(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
         is_uniform = is_uniform && steps[i].scene->device == device && run_of(engine, &steps[i]) == run;
     }
     if (is_uniform)
@@ -185,11 +185,16 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         run_parts(engine, steps, n_steps);
     ct_status first = CT_OK;
     for (size_t i = 0; i < n_steps; i++) {
-        mark_completed(&steps[i], ct_method_row_of(steps[i].scene->settings.method, NULL));
+        mark_completed(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
     }
     return first;
+}
+
+const char *ct_ended_name(ct_ended ended) {
+    static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision"};
+    return (size_t)ended < sizeof names / sizeof *names ? names[ended] : "unknown";
 }
 
 void ct_result_free(ct_result **handle) {

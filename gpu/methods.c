@@ -21,7 +21,22 @@ static bool names_sampling(const ct_scene_settings *s) {
     return s->resolution[0] || s->resolution[1] || s->resolution[2] || s->pixel_size != 0;
 }
 
-/* For LDI, and for AUTO, which runs LDI where a sampling is named. */
+static bool names_precision(const ct_scene_settings *s) {
+    return s->tolerance != 0 || s->tolerance_rel != 0 || s->strict || s->ray_budget;
+}
+
+/* For a method that does not aim at a tolerance. */
+static ct_status check_no_precision(const ct_scene_settings *s, ct_error *error) {
+    if (!names_precision(s)) return CT_OK;
+    const char *field = s->tolerance != 0       ? "tolerance"
+                        : s->tolerance_rel != 0 ? "tolerance_rel"
+                        : s->strict             ? "strict"
+                                                : "ray_budget";
+    return ct_fail(error, CT_INVALID_ARGUMENT, field,
+                   "method \"%s\" takes no %s: leave it out, or choose method \"ebpi\"", ct_method_name(s->method),
+                   field);
+}
+
 static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     const bool has_resolution = s->resolution[0] || s->resolution[1] || s->resolution[2];
     for (int i = 0; has_resolution && i < 3; i++)
@@ -37,6 +52,11 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
+static ct_status check_ldi(const ct_scene_settings *s, ct_error *error) {
+    const ct_status status = check_no_precision(s, error);
+    return status ? status : check_sampling(s, error);
+}
+
 /* For a method without samples. It would not read a sampling, so it refuses one: it could have no effect. */
 static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) {
     if (!names_sampling(s)) return CT_OK;
@@ -46,13 +66,51 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
                    field);
 }
 
+static ct_status check_exact(const ct_scene_settings *s, ct_error *error) {
+    const ct_status status = check_no_sampling(s, error);
+    return status ? status : check_no_precision(s, error);
+}
+
+/* The lattice carries about this part of a volume. */
+static const double LEAST_TOLERANCE_REL = 1e-6;
+
+static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
+    const ct_status status = check_no_sampling(s, error);
+    if (status) return status;
+    if (!(s->tolerance >= 0 && s->tolerance <= 1e300))
+        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance", "tolerance is %g m^3, expected a positive volume",
+                       s->tolerance);
+    if (!(s->tolerance_rel >= 0 && s->tolerance_rel <= 1) ||
+        (s->tolerance_rel > 0 && s->tolerance_rel < LEAST_TOLERANCE_REL))
+        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance_rel",
+                       "tolerance_rel is %g, expected a fraction of the volume from %g to 1", s->tolerance_rel,
+                       LEAST_TOLERANCE_REL);
+    if (s->tolerance == 0 && s->tolerance_rel == 0)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "tolerance",
+                       "method \"ebpi\" needs a tolerance in m^3, or tolerance_rel, a fraction of the volume");
+    if (s->ray_budget && (s->ray_budget < 3 || s->ray_budget > CT_MAX_RAY_BUDGET))
+        return ct_fail(error, CT_OUT_OF_RANGE, "ray_budget",
+                       "ray_budget is %llu, expected 3, one for each view, to %d, or 0 for the default",
+                       (unsigned long long)s->ray_budget, CT_MAX_RAY_BUDGET);
+    return CT_OK;
+}
+
+/* AUTO runs EBPI where a precision is named, LDI where a sampling is. */
+static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
+    if (!names_precision(s)) return check_sampling(s, error);
+    ct_scene_settings ebpi = *s;
+    ebpi.method = CT_METHOD_EBPI;
+    return check_ebpi(&ebpi, error);
+}
+
 /* ---- the table ---- */
 
 /* clang-format off */
 static const ct_method_row rows[] = {
     /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, half-spaces, self, second  cpu          cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_sampling,    false,       false,            true,  NULL,  false, "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_no_sampling, false,       false,            false, "cpu", true,  NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
+    {CT_METHOD_LDI,   "ldi",   check_ldi,         false,       false,            true,  NULL,  false, "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_exact,       false,       false,            false, "cpu", true,  NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
+    {CT_METHOD_EBPI,  "ebpi",  check_ebpi,        false,       true,             false, NULL,  false, NULL,  false, ct_cpu_run_ebpi,  NULL},
 };
 /* clang-format on */
 
@@ -138,7 +196,16 @@ ct_method ct_engine_auto_method(const ct_engine *engine) {
 ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings) {
     if (settings->method != CT_METHOD_AUTO) return settings->method;
     if (settings->patches) return CT_METHOD_EXACT;
+    if (names_precision(settings)) return CT_METHOD_EBPI;
     return names_sampling(settings) ? CT_METHOD_LDI : ct_engine_auto_method(engine);
+}
+
+ct_method ct_method_of_step(const ct_step *step) {
+    const ct_scene *scene = step->scene;
+    const ct_method_row *ebpi = ct_method_row_of(CT_METHOD_EBPI, NULL);
+    const bool may_choose = scene->asked.method == CT_METHOD_AUTO && !names_sampling(&scene->asked);
+    return may_choose && step->tolerance > 0 && ct_engine_run_of(scene->engine, ebpi) ? CT_METHOD_EBPI
+                                                                                      : scene->settings.method;
 }
 
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
@@ -174,13 +241,17 @@ static ct_status check_patches(const ct_scene_settings *s, const ct_method_row *
         return ct_fail(error, CT_INVALID_ARGUMENT, "patches",
                        "patches need method \"exact\", which takes no resolution and no pixel_size: leave out either "
                        "the sampling or patches");
+    if (!row && names_precision(s))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "patches",
+                       "patches need method \"exact\", which takes no tolerance, strict and ray_budget: leave out "
+                       "either those or patches");
     return CT_OK;
 }
 
 ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
     const ct_method_row *row = NULL;
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
-    const ct_status status = row ? row->check_settings(settings, error) : check_sampling(settings, error);
+    const ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
     return status ? status : check_patches(settings, row, error);
 }
 
@@ -216,8 +287,18 @@ static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_
                    wants_inertia ? "inertia" : "products");
 }
 
+/* A method that a step chose for itself: whether it takes the scene as it is. */
+static ct_status check_chosen(const ct_method_row *row, const ct_scene *scene, ct_error *error) {
+    if (row->method == scene->settings.method) return CT_OK;
+    ct_status status = check_patches(&scene->asked, row, error);
+    if (!status && scene->n_self) status = ct_method_check_self(scene->engine, row->method, error);
+    if (!status && scene->n_half_spaces) status = ct_method_check_half_spaces(row, "tolerance", error);
+    return status;
+}
+
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error) {
-    ct_status status = check_second(row, step, error);
+    ct_status status = check_chosen(row, step->scene, error);
+    if (!status) status = check_second(row, step, error);
     if (status) return status;
     if (step->want & CT_WANT_SPANS && !row->gives_spans)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",

@@ -9,7 +9,7 @@
  * the updates, computes the contacts, fills result and error. Every step's scene is on this device and has a method
  * that this function runs. Up to CT_MAX_CONCURRENT_BATCHES calls run at a time, with different scenes.
  *
- * A method that takes no time budget always completes, so ct_engine_run fills ended and quality of its results. */
+ * A method that takes no limits always completes, so ct_engine_run fills ended and quality of its results. */
 typedef void ct_method_run(ct_device *device, ct_step *steps, size_t n_steps);
 
 typedef struct ct_method_row {
@@ -39,6 +39,10 @@ ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *
 /* The method that a scene with these settings runs: theirs, or the one that AUTO stands for. */
 ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings);
 
+/* The method that a step runs: its scene's, but EBPI where the scene has AUTO without a sampling and the step names a
+ * tolerance, if the backend has it. */
+ct_method ct_method_of_step(const ct_step *step);
+
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);
 
@@ -57,7 +61,8 @@ ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_err
 ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error);
 
 /* Checks the limits and wishes of a step: INVALID_ARGUMENT (the method does not take the limit, or gives no spans),
- * NON_FINITE, OUT_OF_RANGE. */
+ * NON_FINITE, OUT_OF_RANGE; UNSUPPORTED or INVALID_ARGUMENT: the step's tolerance chose a method that does not take the
+ * scene. */
 ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct_error *error);
 
 #endif

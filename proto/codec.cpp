@@ -81,6 +81,11 @@ extern "C" const char *wire_method_name(wire_method method) {
         if (number(row.method) == number(method)) return row.name;
     return "unknown";
 }
+extern "C" const char *wire_ended_name(wire_ended ended) {
+    static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision"};
+    static_assert(sizeof names / sizeof *names == int(fb::Ended_MAX) + 1, "a name is missing");
+    return number(ended) < sizeof names / sizeof *names ? names[number(ended)] : "unknown";
+}
 extern "C" wire_method wire_method_find(const char *name) {
     for (const auto &row : methods)
         if (strcmp(row.name, name) == 0) return row.method;

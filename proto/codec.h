@@ -102,24 +102,30 @@ typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
 
 /* Methods that this version of the protocol knows, and the setting AUTO: name, number, text. */
-#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto")
+#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto") X(EBPI, 4, "ebpi")
 typedef enum wire_method {
     WIRE_METHOD_NONE = 0,
 #define WIRE_METHOD_ENUM(name, number, text) WIRE_METHOD_##name = number,
     WIRE_METHOD_MAP(WIRE_METHOD_ENUM)
 #undef WIRE_METHOD_ENUM
 } wire_method;
+typedef enum wire_ended { WIRE_COMPLETED = 0, WIRE_RAY_BUDGET, WIRE_PASS_LIMIT, WIRE_PRECISION } wire_ended;
+const char *wire_ended_name(wire_ended ended);     /* "ray_budget"; "unknown" for a number that is not in the list */
 enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
 const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
 wire_method wire_method_find(const char *name);    /* NONE: not in the list */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
     double stiffness;  /* N/m^5 */
     bool patches;
+    double tolerance, tolerance_rel; /* m^3, 1; 0: none */
+    bool strict;
+    uint64_t ray_budget; /* 0: the default; below 2^63 */
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
 typedef struct wire_scene_info {
@@ -204,6 +210,8 @@ typedef struct wire_step_result {
     wire_array product_vertices, products, generalized_products;
     wire_settings settings; /* only where revision is not 0 */
     uint64_t revision;      /* 0: the server is older than the field */
+    wire_ended ended;
+    uint32_t passes;
 } wire_step_result;
 
 typedef struct wire_device {

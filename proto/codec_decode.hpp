@@ -125,6 +125,17 @@ struct Decoder {
                         in->patches());
         out->has_patches = in->patches() != -1;
         out->patches = in->patches() == 1;
+        out->has_tolerance = in->tolerance() != -1;
+        out->tolerance = out->has_tolerance ? in->tolerance() : 0;
+        out->has_tolerance_rel = in->tolerance_rel() != -1;
+        out->tolerance_rel = out->has_tolerance_rel ? in->tolerance_rel() : 0;
+        out->has_strict = in->strict() != -1;
+        out->strict = out->has_strict && in->strict() != 0;
+        if (in->ray_budget() < -1)
+            return fail(CONTACTD_OUT_OF_RANGE, "ray_budget", "ray_budget is %lld, expected 0 or more",
+                        static_cast<long long>(in->ray_budget()));
+        out->has_ray_budget = in->ray_budget() != -1;
+        out->ray_budget = out->has_ray_budget ? static_cast<uint64_t>(in->ray_budget()) : 0;
         return true;
     }
 
@@ -290,6 +301,8 @@ struct Decoder {
         out->cached = in->cached();
         out->revision = in->revision();
         if (!settings(in->settings(), &out->settings)) return false;
+        set_number(&out->ended, in->ended());
+        out->passes = in->passes();
         if (!array(in->vertices(), "vertices", U32, 1, &out->vertices) ||
             !array(in->gradient(), "gradient", F64, 3, &out->gradient) ||
             !array(in->weights(), "weights", F64, 1, &out->weights) ||

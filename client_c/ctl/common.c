@@ -20,6 +20,9 @@ static const char *const names[OPT_COUNT] = {
     [OPT_RESOLUTION] = "--resolution",
     [OPT_PIXEL_SIZE] = "--pixel-size",
     [OPT_TOLERANCE] = "--tolerance",
+    [OPT_TOLERANCE_REL] = "--tolerance-rel",
+    [OPT_STRICT] = "--strict",
+    [OPT_RAY_BUDGET] = "--ray-budget",
     [OPT_STIFFNESS] = "--stiffness",
     [OPT_HALF_SPACE] = "--half-space",
     [OPT_PATCHES] = "--patches",
@@ -122,6 +125,30 @@ static bool resolution_of(const ctl *ctl, contactd_settings *out) {
     return true;
 }
 
+/* On the wire, 0 says that there is none, and -1 that it is not given. */
+static bool precision_of(const ctl *ctl, contactd_settings *out) {
+    double rays = -1;
+    if (!ctl_number(ctl, OPT_TOLERANCE, &out->tolerance) || !ctl_number(ctl, OPT_TOLERANCE_REL, &out->tolerance_rel) ||
+        !ctl_number(ctl, OPT_RAY_BUDGET, &rays))
+        return false;
+    if (ctl->options[OPT_TOLERANCE] && !(out->tolerance > 0)) {
+        ctl_mistake("--tolerance is \"%s\", expected a volume > 0 in m^3", ctl->options[OPT_TOLERANCE]);
+        return false;
+    }
+    if (ctl->options[OPT_TOLERANCE_REL] && !(out->tolerance_rel > 0)) {
+        ctl_mistake("--tolerance-rel is \"%s\", expected a fraction of the volume > 0",
+                    ctl->options[OPT_TOLERANCE_REL]);
+        return false;
+    }
+    if (ctl->options[OPT_RAY_BUDGET] && !(rays >= 1 && rays <= 1e15 && rays == floor(rays))) {
+        ctl_mistake("--ray-budget is \"%s\", expected a whole number > 0", ctl->options[OPT_RAY_BUDGET]);
+        return false;
+    }
+    if (ctl->options[OPT_RAY_BUDGET]) out->ray_budget = (int64_t)rays;
+    if (ctl->options[OPT_STRICT]) out->strict = 1;
+    return true;
+}
+
 bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     contactd_settings_init(out);
     out->method = ctl->options[OPT_METHOD];
@@ -135,7 +162,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     }
     if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
     bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
-              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness);
+              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out);
     /* -1 stands for "not given" on the wire; who writes it means it. */
     if (ok && ctl->options[OPT_PIXEL_SIZE] && out->pixel_size == -1) {
         ctl_mistake("--pixel-size is -1, expected >= 0");

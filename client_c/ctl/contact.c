@@ -57,6 +57,8 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     json_text("method", result->method);
     json_text("backend", result->backend);
     json_count("rays", result->rays);
+    json_text("ended", result->ended);
+    json_count("passes", result->passes);
     json_open("warnings", '[');
     for (uint32_t i = 0; i < result->n_warnings; i++) {
         json_open(NULL, '{');
@@ -97,22 +99,23 @@ static void print_warnings(const contactd_result *result) {
     }
 }
 
-/* A method that gives a bound has no views to tell about. */
-static void print_volume(const contactd_contact *c) {
+/* Where there is a bound, views need not be told about. is_proven: the bound is. */
+static void print_volume(const contactd_contact *c, bool is_proven) {
     if (isnan(c->error_bound)) {
         printf("volume     %.9g m^3 (along x %.9g, y %.9g, z %.9g)\n", c->volume, c->volumes[0], c->volumes[1],
                c->volumes[2]);
         printf("error      about %.3g m^3\n", c->error_estimate);
     } else {
         printf("volume     %.9g m^3\n", c->volume);
-        printf("error      at most %.3g m^3\n", c->error_bound);
+        printf("error      at most %.3g m^3%s\n", c->error_bound, is_proven ? "" : " by the published bound");
     }
     if (c->max_winding > 1)
         printf("winding    up to %u: a body overlaps itself, and the volume counts that part as often\n",
                c->max_winding);
 }
 
-static void print_table(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
+static void print_table(const side *sides, int n_sides, const contactd_result *result, bool is_strict,
+                        bool has_inertia) {
     for (int b = 0; b < n_sides; b++)
         if (sides[b].path)
             printf("body %d     %s: %llu triangles, %.9g m^3\n", b + 1, sides[b].path,
@@ -128,7 +131,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
             printf("itself     body %u overlaps itself; part 1 and part 2 are the surfaces that do\n", c->bodies[0]);
         else if (c->index > 0 || (i + 1 < result->n_contacts && c[1].index > 0))
             printf("patch %u\n", c->index);
-        print_volume(c);
+        print_volume(c, is_strict || strcmp(result->method, "ebpi") != 0);
         printf("area       %.9g m^2, mean depth %.9g m\n", c->area, c->depth);
         printf("normal     %.6f %.6f %.6f (pushes %s %u out)\n", c->normal[0], c->normal[1], c->normal[2],
                is_self ? "part" : "body", is_self ? 1 : c->bodies[0]);
@@ -143,12 +146,14 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    g[5], (unsigned long long)c->sparse[b].n);
         }
     }
+    if (strcmp(result->ended, "completed") != 0)
+        printf("ended      %s: the bound is above the tolerance\n", result->ended);
     printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
     for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->timings_us[p]);
     printf(" us\n");
 }
 
-static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double tolerance) {
+static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings) {
     contactd_scene scene;
     if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
     for (int b = 0; b < n_sides; b++) {
@@ -168,7 +173,6 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     contactd_step_options options;
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
-    options.tolerance = tolerance;
     const bool has_inertia = ctl->options[OPT_INERTIA] != NULL;
     if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
     const contactd_result *result;
@@ -176,7 +180,7 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     if (ctl->json)
         print_json(sides, n_sides, result, has_inertia);
     else
-        print_table(sides, n_sides, result, has_inertia);
+        print_table(sides, n_sides, result, settings->strict == 1, has_inertia);
     if (!ctl->json) print_warnings(result);
     return EXIT_OK;
 }
@@ -186,7 +190,6 @@ int ctl_contact(ctl *ctl) {
     side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
                      {.path = ctl->n_args > 1 ? ctl->args[1] : NULL, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
     contactd_settings settings;
-    double tolerance = 0;
     const int n_sides = has_plane ? 2 : ctl->n_args;
     if (has_plane && (ctl->n_args > 1 || ctl->options[OPT_POSE_B]))
         return ctl_mistake("--half-space takes the place of B and has no pose");
@@ -195,18 +198,16 @@ int ctl_contact(ctl *ctl) {
     if (n_sides == 1 && !ctl->options[OPT_SELF])
         return ctl_mistake("expected contact A B, contact A --half-space, or contact A --self");
     if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
-    if (!ctl_settings(ctl, &settings) || !ctl_number(ctl, OPT_TOLERANCE, &tolerance) ||
-        !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
+    if (!ctl_settings(ctl, &settings) || !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) ||
+        !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
         return EXIT_USAGE;
-    if (ctl->options[OPT_TOLERANCE] && !(tolerance > 0)) /* on the wire, 0 says that there is none */
-        return ctl_mistake("--tolerance is \"%s\", expected a volume > 0 in m^3", ctl->options[OPT_TOLERANCE]);
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path && !ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, tolerance);
+    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings);
     for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;
 }

@@ -126,6 +126,10 @@ static void scene_json(const contactd_scene_info *s) {
     json_number("pixel_size", s->pixel_size);
     json_number("stiffness", s->stiffness);
     json_bool("patches", s->patches);
+    json_number("tolerance", s->tolerance);
+    json_number("tolerance_rel", s->tolerance_rel);
+    json_bool("strict", s->strict);
+    json_count("ray_budget", s->ray_budget);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
@@ -144,6 +148,10 @@ static void scene_row(const contactd_scene_info *s) {
         snprintf(sampling, sizeof sampling, "%.6g m", s->pixel_size);
     else if (s->resolution[0])
         snprintf(sampling, sizeof sampling, "%ux%ux%u", s->resolution[0], s->resolution[1], s->resolution[2]);
+    else if (s->tolerance > 0)
+        snprintf(sampling, sizeof sampling, "%.3g m^3", s->tolerance);
+    else if (s->tolerance_rel > 0)
+        snprintf(sampling, sizeof sampling, "%.3g V", s->tolerance_rel);
     const bool is_chosen = strcmp(s->method, s->running_method) != 0; /* by the server, in place of auto */
     snprintf(method, sizeof method, "%s%s%s%s", s->method, is_chosen ? " (" : "", is_chosen ? s->running_method : "",
              is_chosen ? ")" : "");

@@ -188,7 +188,10 @@ class BodyState:
 def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """The wire's Settings of an answer."""
     return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
-            "stiffness": table["stiffness"], "patches": table["patches"] == 1}
+            "stiffness": table["stiffness"], "patches": table["patches"] == 1,
+            "tolerance": max(table["tolerance"], 0.0), "tolerance_rel": max(table["tolerance_rel"], 0.0),
+            "strict": table["strict"] == 1,
+            "ray_budget": max(table["ray_budget"], 0)}  # an older server sends -1: absent
 
 
 @dataclass(slots=True, eq=False)

@@ -109,19 +109,20 @@ class Contact:
 
     @property
     def volumes(self) -> NDArray[np.float64]:
-        """(3,) m^3: the volume as seen along x, y and z by "ldi"; by "exact" each is `volume`."""
+        """(3,) m^3: the volume as seen along x, y and z by "ldi" and "ebpi"; by "exact" each is `volume`."""
         return self._vector("volumes")
 
     @property
     def error_bound(self) -> float | None:
-        """Guaranteed bound on the error of `volume`, m^3; None where the method gives none ("ldi")."""
+        """Guaranteed bound on the error of `volume`, m^3; None where the method gives none ("ldi"). By "ebpi" it is
+        proven only if the scene is strict."""
         bound = self._get("error_bound")
         return None if bound != bound else bound
 
     @property
     def error_estimate(self) -> float:
         """Estimated error of `volume`, m^3. "ldi": in 97 of 100 contacts the error is below it, but it is no bound;
-        "exact": `error_bound`.
+        "exact": `error_bound`; "ebpi": as if the errors of tiles were independent, no bound.
         """
         return self._get("error_estimate")
 
@@ -353,7 +354,8 @@ class StepResult:
 
     @property
     def rays(self) -> int:
-        """Rays cast. "ldi": the samples; "exact": few or none, where winding numbers need them."""
+        """Rays cast. "ldi": the samples; "ebpi": also those of tiles that were then refined; "exact": few or none, where
+        winding numbers need them."""
         return self._answer.body["rays"]
 
     @property
@@ -367,6 +369,20 @@ class StepResult:
         return self._answer.body["pairs"]
 
     @property
+    def ended(self) -> str:
+        """Why the method stopped: "completed", or, where the bound of a pair is above the tolerance, "ray_budget",
+        "pass_limit" or "precision" ("ebpi")."""
+        try:
+            return ENUMS["Ended"](self._answer.body["ended"]).name.lower()
+        except ValueError:
+            return "unknown"
+
+    @property
+    def passes(self) -> int:
+        """Passes of "ebpi" over its tiles, of the pair that took most; else 0."""
+        return self._answer.body["passes"]
+
+    @property
     def backend(self) -> str:
         return self._answer.body["backend"]
 
@@ -377,8 +393,8 @@ class StepResult:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches and revision,
-        which rises with every change of them. Not only this client may change them: an operator may too. None: the server
+        """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
+        tolerance_rel, strict, ray_budget and revision, which rises with every change of them. Not only this client may change them: an operator may too. None: the server
         is older than this."""
         table = self._answer.body["settings"]
         if table is None:

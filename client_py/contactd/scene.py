@@ -136,9 +136,30 @@ class Scene:
         """Whether each connected piece of a pair's intersection is a contact of its own."""
         return self._state.settings["patches"]
 
+    @property
+    def tolerance(self) -> float:
+        """Of "ebpi": bound of the error of each contact's volume to reach, m^3; 0: none."""
+        return self._state.settings["tolerance"]
+
+    @property
+    def tolerance_rel(self) -> float:
+        """Of "ebpi": the same as a fraction of the volume; 0: none. Of both the larger counts."""
+        return self._state.settings["tolerance_rel"]
+
+    @property
+    def strict(self) -> bool:
+        """Of "ebpi": whether the bound is proven, or else the published one."""
+        return self._state.settings["strict"]
+
+    @property
+    def ray_budget(self) -> int:
+        """Of "ebpi": rays that a pair may cast; 0: 1048576."""
+        return self._state.settings["ray_budget"]
+
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
-                  pixel_size: float | None = None, stiffness: float | None = None,
-                  patches: bool | None = None, timeout: float | None = None) -> None:
+                  pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
+                  tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
+                  ray_budget: int | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
@@ -149,8 +170,15 @@ class Scene:
             stiffness: N/m^5; scales forces.
             patches: each connected piece of a pair's intersection is a contact of its own (`contact.index`), the largest
                 first; they add up to the pair's. For "exact", which "auto" then runs; other methods refuse it.
+            tolerance: m^3, the bound of the error of each contact's volume that "ebpi" is to reach; 0: none. Without a
+                method and a resolution: makes it "ebpi". Other methods drop what was named before of this and the
+                following, and refuse them.
+            tolerance_rel: the same as a fraction of the volume, 1e-6 to 1. Of both the larger counts. As above.
+            strict: whether the bound is proven, or else the published one.
+            ray_budget: rays that a pair may cast; 0: 1048576.
         """
-        settings = settings_message(method, resolution, pixel_size, stiffness, patches)
+        settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
+                                    ray_budget)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -300,7 +328,8 @@ class Scene:
                 gradients), "gradient", "friction", "forces", "spans", "inertia"; "all" is everything but spans and
                 inertia; "volume" nothing more. Frame, gradient and friction by default.
             time_budget: s, wall-clock time of the computation; for methods that take one ("ldi" does not).
-            tolerance: m^3, error of each contact's volume to aim at; for methods that take one ("ldi" does not).
+            tolerance: m^3, error of each contact's volume to aim at; in place of the scene's. Only for "ebpi", and for "auto"
+                without a resolution, which then runs it.
             directions: up to 12 directions in which bodies move, for Contact.hessian_product and generalized_product:
                 for each a displacement (n, 3) of all vertices of a deformable body, m, and a twist (6,) of a rigid one:
                 translation, m, and rotation about the body's origin, rad. What a direction does not name rests. One
@@ -513,8 +542,9 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
     return pose
 
 
-def settings_message(method: str | None, resolution: Any, pixel_size: float | None,
-                     stiffness: float | None, patches: bool | None) -> dict[str, Any]:
+def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
+                     patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
+                     ray_budget: int | None) -> dict[str, Any]:
     """The wire's Settings, with only what is given."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -532,6 +562,14 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         if not isinstance(patches, (bool, np.bool_)):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {patches!r}", field="patches")
         out["patches"] = int(patches)
+    if tolerance is not None:
+        out["tolerance"] = _not_negative(tolerance, "tolerance")
+    if tolerance_rel is not None:
+        out["tolerance_rel"] = _not_negative(tolerance_rel, "tolerance_rel")
+    if strict is not None:
+        out["strict"] = int(bool(strict))
+    if ray_budget is not None:
+        out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
     return out
 
 

@@ -88,6 +88,9 @@ CT_FN void ct_view_weights(const ct_window *window, const int64_t spans[3], doub
 #define CT_ESTIMATE_DEVIATIONS 2.5
 #define CT_ESTIMATE_RAYS       1.25
 
+/* The same where views have deviations of their own. */
+#define CT_BOUNDED_DEVIATIONS 6.0
+
 /* Estimates the error of the contact's volume by what the views differ by, and by a ray more or less in each view:
  * views may agree by symmetry. */
 CT_FN double ct_volume_error(const ct_contact *contact, const int64_t spans[3], const double weight[3]) {
@@ -119,6 +122,28 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], con
     contact->error_bound = NAN;
     contact->max_winding = 0;
     contact->error_estimate = ct_volume_error(contact, spans, weight);
+    return contact->volume > 0;
+}
+
+/* The error of a view's volume, m^3: a bound, and an estimate of a standard deviation. */
+typedef struct ct_view_error {
+    double bound, deviation;
+} ct_view_error;
+
+/* Replaces volume, bound and estimate where the views' errors are known: views weigh inversely to their bounds, so the
+ * bound of the whole is never above the least of three times the views'. Returns 0 if the volume is zero: no contact.
+ */
+CT_FN int ct_frame_bounded_volume(const ct_view_error error[3], ct_contact *contact) {
+    double sum = 0, volume = 0, variance = 0;
+    for (int w = 0; w < 3; w++) sum += 1 / error[w].bound;
+    for (int w = 0; w < 3; w++) {
+        const double weight = 1 / (error[w].bound * sum);
+        volume += weight * (contact->volumes[w] - contact->volumes[0]);
+        variance += weight * weight * error[w].deviation * error[w].deviation;
+    }
+    contact->volume = contact->volumes[0] + volume;
+    contact->error_bound = 3 / sum;
+    contact->error_estimate = fmin(contact->error_bound, CT_BOUNDED_DEVIATIONS * sqrt(variance));
     return contact->volume > 0;
 }
 

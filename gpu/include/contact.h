@@ -133,6 +133,7 @@ typedef enum ct_method {
     CT_METHOD_NONE = 0,  /* no method */
     CT_METHOD_LDI = 1,   /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
     CT_METHOD_EXACT = 2, /* volume and gradient in closed form, from the triangles that cross; no samples */
+    CT_METHOD_EBPI = 4,  /* volume to a requested tolerance, with adaptive rays (Wang, Faure and Pai 2012) */
     CT_METHOD_AUTO = 3,  /* a setting of scenes, not a method: see ct_scene_settings. No result has it */
 } ct_method;
 
@@ -223,6 +224,9 @@ typedef struct ct_scene ct_scene;
 #define CT_MAX_RESOLUTION     4096
 #define CT_DEFAULT_RESOLUTION 64
 
+#define CT_DEFAULT_RAY_BUDGET 1048576
+#define CT_MAX_RAY_BUDGET     268435456
+
 /* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
  * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
  * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
@@ -232,7 +236,13 @@ typedef struct ct_scene_settings {
     uint32_t
         resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
     double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
-    double stiffness;  /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    double tolerance;  /* m^3; EBPI: error bound of each contact's volume to reach; 0: none. A step may name its own */
+    double tolerance_rel; /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
+    bool strict;          /* EBPI: a bound that is proven, instead of the published one */
+    uint64_t ray_budget;  /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
+                           * CT_DEFAULT_RAY_BUDGET
+                           */
+    double stiffness;     /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
     bool patches; /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
                      them, and with patches AUTO runs it; other methods and backends refuse them */
 } ct_scene_settings;
@@ -462,10 +472,17 @@ typedef enum ct_phase {
 
 const char *ct_phase_name(ct_phase phase); /* "upload" */
 
-/* Why a method stopped working on a step. */
+enum { CT_MAX_PASSES = 24 };
+
+/* Why a method stopped working on a step: the last of these that holds of any of its pairs. */
 typedef enum ct_ended {
-    CT_ENDED_COMPLETED = 0, /* everything asked for was computed */
+    CT_ENDED_COMPLETED = 0,  /* everything asked for was computed; EBPI: every pair's bound is within the tolerance */
+    CT_ENDED_RAY_BUDGET = 1, /* EBPI: a pair would have needed more rays than its budget */
+    CT_ENDED_PASS_LIMIT = 2, /* EBPI: a pair was not done after CT_MAX_PASSES passes */
+    CT_ENDED_PRECISION = 3,  /* EBPI: the lattice's precision or finest tile does not carry a pair's tolerance */
 } ct_ended;
+
+const char *ct_ended_name(ct_ended ended); /* "ray_budget"; "unknown" for a number that is none */
 
 /* A condition of a body under which its contacts mean nothing or less than they seem to.
  *
@@ -534,9 +551,10 @@ typedef struct ct_result {
     uint32_t want;               /* the step's CT_WANT_* bits */
     ct_method method;
     ct_ended ended;
-    double quality; /* 0..1: how much of its work the method did; 1 if it completed */
-    uint64_t pairs; /* pairs whose boxes overlap and that no filter excludes; bodies with self_contact add one each */
-    uint64_t rays;  /* ray samples cast */
+    double quality;  /* 0..1: how much of its work the method did; 1 if it completed */
+    uint64_t pairs;  /* pairs whose boxes overlap and that no filter excludes; bodies with self_contact add one each */
+    uint32_t passes; /* EBPI: passes over the tiles, of the pair that took most; else 0 */
+    uint64_t rays;   /* ray samples cast; EBPI: also those of tiles that were then refined */
     uint64_t fragments; /* a measure of work. LDI: ray-triangle crossings kept, which are those that can bound a span;
                            exact: pairs of triangles that cross or nearly touch */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */

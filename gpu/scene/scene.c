@@ -10,7 +10,7 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/half_space.h"
 
-enum { SETTINGS_COOKIE = 0x5ce7e002, BODY_COOKIE = 0xb0d40002 };
+enum { SETTINGS_COOKIE = 0x5ce7e003, BODY_COOKIE = 0xb0d40002 };
 
 /* ---- settings ---- */
 

@@ -37,6 +37,10 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_number(out, "pixel_size", settings->pixel_size);
     json_out_number(out, "stiffness", settings->stiffness);
     json_out_bool(out, "patches", settings->patches);
+    json_out_number(out, "tolerance", settings->tolerance);
+    json_out_number(out, "tolerance_rel", settings->tolerance_rel);
+    json_out_bool(out, "strict", settings->strict);
+    json_out_integer(out, "ray_budget", settings->ray_budget);
     json_out_integer(out, "revision", revision);
 }
 
@@ -383,6 +387,8 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     json_out_string(out, "method", ct_method_name(in_force->method));
     settings(out, in_force, revision);
     json_out_object_end(out);
+    json_out_string(out, "ended", ct_ended_name(result->ended));
+    json_out_integer(out, "passes", result->passes);
     warnings(out, result);
     timings(out, "timings_us", step_answer_queue_seconds(answer), result->seconds, 1);
     json_out_object_end(out);

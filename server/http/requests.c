@@ -78,17 +78,29 @@ static bool take_method(const json_fields *fields, scene_patch *out) {
     return true;
 }
 
+static bool take_precision(const json_fields *fields, scene_patch *out) {
+    int64_t rays = 0;
+    if (!json_take_number(fields, "tolerance", 0, DBL_MAX, &out->tolerance, &out->has_tolerance) ||
+        !json_take_number(fields, "tolerance_rel", 0, 1, &out->tolerance_rel, &out->has_tolerance_rel) ||
+        !json_take_bool(fields, "strict", &out->strict, &out->has_strict) ||
+        !json_take_integer(fields, "ray_budget", 0, CT_MAX_RAY_BUDGET, &rays, &out->has_ray_budget))
+        return false;
+    out->ray_budget = (uint64_t)rays;
+    return true;
+}
+
 static bool take_settings(const json_fields *fields, scene_patch *out) {
     if (!take_method(fields, out)) return false;
     return take_resolution(fields, out) &&
            json_take_number(fields, "pixel_size", 0, DBL_MAX, &out->pixel_size, &out->has_pixel_size) &&
            json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness) &&
-           json_take_bool(fields, "patches", &out->patches, &out->has_patches);
+           json_take_bool(fields, "patches", &out->patches, &out->has_patches) && take_precision(fields, out);
 }
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {"name",      "method",  "resolution", "pixel_size",
-                                        "stiffness", "patches", "ttl_s",      NULL};
+    static const char *const known[] = {"name",      "method",     "resolution", "pixel_size",
+                                        "stiffness", "patches",    "tolerance",  "tolerance_rel",
+                                        "strict",    "ray_budget", "ttl_s",      NULL};
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
@@ -102,7 +114,8 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 }
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
-    static const char *const known[] = {"method", "resolution", "pixel_size", "stiffness", "patches", NULL};
+    static const char *const known[] = {"method",    "resolution",    "pixel_size", "stiffness",  "patches",
+                                        "tolerance", "tolerance_rel", "strict",     "ray_budget", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

@@ -11,6 +11,19 @@ void command_object(const command *command, char object[96]) {
     snprintf(object, 96, "scene %" PRIu64, command->scene);
 }
 
+static void set_method(ct_scene_settings *settings, ct_method method) {
+    settings->method = method;
+    if (method != CT_METHOD_LDI) {
+        memset(settings->resolution, 0, sizeof settings->resolution);
+        settings->pixel_size = 0;
+    }
+    if (method != CT_METHOD_EBPI) {
+        settings->tolerance = settings->tolerance_rel = 0;
+        settings->strict = false;
+        settings->ray_budget = 0;
+    }
+}
+
 /* See scene_patch. OUT_OF_RANGE: a resolution of 0, which the engine would take for none. */
 static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, const char *object,
                         server_error *error) {
@@ -18,19 +31,23 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_resolution && !(n[0] || n[1] || n[2]))
         return server_fail(error, CONTACTD_OUT_OF_RANGE, object, "resolution",
                            "resolution is 0, expected 1 to %d, or none at all for the default", CT_MAX_RESOLUTION);
-    if (patch->has_method) {
-        settings->method = patch->method;
-        if (patch->method != CT_METHOD_LDI) {
-            memset(settings->resolution, 0, sizeof settings->resolution);
-            settings->pixel_size = 0;
-        }
-    } else if (patch->has_resolution || (patch->has_pixel_size && patch->pixel_size != 0)) {
-        settings->method = CT_METHOD_LDI;
-    }
+    const bool is_sampled = patch->has_resolution || (patch->has_pixel_size && patch->pixel_size != 0);
+    const bool is_bounded =
+        (patch->has_tolerance && patch->tolerance != 0) || (patch->has_tolerance_rel && patch->tolerance_rel != 0);
+    if (patch->has_method)
+        set_method(settings, patch->method);
+    else if (is_sampled)
+        set_method(settings, CT_METHOD_LDI);
+    else if (is_bounded && settings->method != CT_METHOD_EBPI)
+        set_method(settings, CT_METHOD_EBPI);
     if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
     if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
     if (patch->has_stiffness) settings->stiffness = patch->stiffness;
     if (patch->has_patches) settings->patches = patch->patches;
+    if (patch->has_tolerance) settings->tolerance = patch->tolerance;
+    if (patch->has_tolerance_rel) settings->tolerance_rel = patch->tolerance_rel;
+    if (patch->has_strict) settings->strict = patch->strict;
+    if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     return true;
 }
 

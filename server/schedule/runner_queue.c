@@ -18,10 +18,14 @@ enum {
 
 /* ---- cost: processor time ---- */
 
+/* What a pair costs EBPI, in rays of LDI: some thousand rays, whose tiles are measured. */
+enum { ADAPTIVE_RAYS = 200000 };
+
 /* Rough upper bound for one pair of bodies: no window is larger than the smaller body. 0 for a method without samples.
  */
 static double rays_of(const scene *scene) {
     const ct_scene_settings *settings = &scene->record.running;
+    if (settings->method == CT_METHOD_EBPI) return ADAPTIVE_RAYS;
     if (settings->pixel_size > 0) {
         double across = scene->size_m[1] / settings->pixel_size;
         return 3 * across * across;

@@ -93,15 +93,20 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 /* ---- commands ---- */
 
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
- * pixel size, but no method, makes the method LDI. A patch that names a method other than LDI drops the resolution and
- * the pixel size of before: EXACT refuses them, and with them AUTO would choose LDI. */
+ * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI. A change of
+ * the method drops what the new one does not take: all but LDI the resolution and pixel size of before, all but EBPI the
+ * tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
     double stiffness;  /* N/m^5 */
     bool patches;
+    double tolerance, tolerance_rel; /* m^3, 1; 0: none */
+    bool strict;
+    uint64_t ray_budget; /* 0: the default */
 } scene_patch;
 
 typedef struct body_record {

@@ -238,10 +238,18 @@ static scene_patch patch_of(const wire_settings *in) {
         .has_pixel_size = in->has_pixel_size,
         .has_stiffness = in->has_stiffness,
         .has_patches = in->has_patches,
+        .has_tolerance = in->has_tolerance,
+        .has_tolerance_rel = in->has_tolerance_rel,
+        .has_strict = in->has_strict,
+        .has_ray_budget = in->has_ray_budget,
         .method = (ct_method)in->method,
         .pixel_size = in->pixel_size,
         .stiffness = in->stiffness,
         .patches = in->patches,
+        .tolerance = in->tolerance,
+        .tolerance_rel = in->tolerance_rel,
+        .strict = in->strict,
+        .ray_budget = in->ray_budget,
     };
     memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
     return patch;

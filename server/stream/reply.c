@@ -269,11 +269,19 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
         .has_pixel_size = true,
         .has_stiffness = true,
         .has_patches = true,
+        .has_tolerance = true,
+        .has_tolerance_rel = true,
+        .has_strict = true,
+        .has_ray_budget = true,
         .method = (wire_method)settings->method,
         .resolution = {settings->resolution[0], settings->resolution[1], settings->resolution[2]},
         .pixel_size = settings->pixel_size,
         .stiffness = settings->stiffness,
         .patches = settings->patches,
+        .tolerance = settings->tolerance,
+        .tolerance_rel = settings->tolerance_rel,
+        .strict = settings->strict,
+        .ray_budget = settings->ray_budget,
     };
 }
 

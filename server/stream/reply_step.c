@@ -85,6 +85,8 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
                                   .pairs = result->pairs,
                                   .rays = result->rays,
                                   .fragments = result->fragments,
+                                  .ended = (wire_ended)result->ended,
+                                  .passes = result->passes,
                                   .cached = request->command.out.step.cached,
                               }};
     wire_step_result *out = &message->u.step_result;

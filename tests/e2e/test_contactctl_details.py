@@ -85,9 +85,10 @@ def test_refused_input(ctl, box, tmp_path):
     refused(ctl("contact", box, box, "--resolution", "0"), 3, "resolution")
     refused(ctl("contact", box, box, "--resolution", "1000000"), 3, "resolution")
     refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 3, "pose")
-    for method in ("ebpi", "certified", "voxtree", "magic"):
+    for method in ("certified", "voxtree", "magic"):
         refused(ctl("contact", box, box, "--method", method), 3, method, "UNSUPPORTED", "ldi")
-    refused(ctl("contact", box, box, "--tolerance", "1e-9"), 3, "tolerance", "exact", "INVALID_ARGUMENT")
+    refused(ctl("contact", box, box, "--method", "exact", "--tolerance", "1e-9"), 3, "tolerance", "exact", "INVALID_ARGUMENT")
+    refused(ctl("contact", box, box, "--tolerance", "1e-15"), 3, "tolerance", "ask for", "OUT_OF_RANGE")
     refused(ctl("mesh", "rm", "0123456789abcdef"), 3, "NOT_FOUND")
     refused(ctl("scene", "show", "12345"), 3, "NOT_FOUND")
 

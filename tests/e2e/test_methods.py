@@ -115,14 +115,48 @@ def test_refused(open_pair, client, server):
         scene.step(want="spans")
     assert refused.value.field == "want"
     with pytest.raises(errors.InvalidArgumentError, match='"exact" takes no tolerance'):
-        scene.step(tolerance=1e-9)
+        open_pair(method="exact").step(tolerance=1e-9)
     expect(scene.step(), "exact")
-    with pytest.raises(errors.UnsupportedError, match="ldi or exact or auto"):
+    with pytest.raises(errors.UnsupportedError, match="ldi or exact or auto or ebpi"):
         client.open_scene(method="magic")
     raw = Raw(server.stream)
     code, _, field, message = raw.refused("OpenScene", {"settings": {"method": 9}})
-    assert (code, field) == ("UNSUPPORTED", "method") and "method 9 is unknown: this build has ldi, exact" in message
+    assert (code, field) == ("UNSUPPORTED", "method") and "method 9 is unknown: this build has ldi, exact, ebpi" in message
     raw.close()
+
+
+def test_a_tolerance_means_ebpi(open_pair, client):
+    for settings in ({"tolerance": 1e-3}, {"tolerance_rel": 1e-2}, {"method": "ebpi", "tolerance": 1e-3},
+                     {"method": "auto", "tolerance": 1e-3, "strict": True}):
+        scene = open_pair(**settings)
+        assert (scene.method, scene.running_method) == (settings.get("method", "ebpi"), "ebpi")
+        assert (scene.tolerance, scene.tolerance_rel) == (settings.get("tolerance", 0), settings.get("tolerance_rel", 0))
+        assert (scene.strict, scene.ray_budget) == (settings.get("strict", False), 0)
+        result = scene.step(want="all")
+        (contact,) = result.contacts
+        assert (result.method, result.ended) == ("ebpi", "completed") and result.rays > 0 and result.passes > 0
+        assert abs(contact.volume - SHARE) <= contact.error_bound <= max(1e-3, 1e-2 * contact.volume)
+        a, b = contact.bodies
+        assert contact.gradient(a)[1].sum(0) == pytest.approx(-contact.gradient(b)[1].sum(0), abs=1e-12)
+    scene = open_pair()
+    assert scene.step(tolerance=1e-3).method == "ebpi" and scene.step().method == "exact"
+    scene.configure(tolerance=1e-4, strict=True, ray_budget=100)
+    assert (scene.method, scene.tolerance, scene.strict, scene.ray_budget) == ("ebpi", 1e-4, True, 100)
+    result = scene.step()
+    assert result.ended == "ray_budget" and result.rays <= 100 and result.contacts[0].error_bound > 1e-4
+    scene.configure(ray_budget=0, tolerance=1e-2)
+    assert scene.step().ended == "completed"
+    scene.configure(method="auto")  # drops the tolerance and what goes with it
+    assert (scene.running_method, scene.tolerance, scene.strict, scene.ray_budget) == ("exact", 0, False, 0)
+    for bad, error in (({"tolerance": -1}, errors.OutOfRangeError), ({"tolerance": float("nan")}, errors.ContactdError),
+                       ({"method": "ebpi"}, errors.InvalidArgumentError), ({"strict": True}, errors.InvalidArgumentError),
+                       ({"tolerance_rel": 2}, errors.OutOfRangeError), ({"tolerance": 1, "resolution": 8}, errors.InvalidArgumentError),
+                       ({"tolerance": 1, "ray_budget": 2**40}, errors.OutOfRangeError)):
+        with pytest.raises(error):
+            client.open_scene(**bad)
+    with pytest.raises(errors.OutOfRangeError, match="ask for .* or more") as refused:
+        open_pair(tolerance=1e-15).step()
+    assert refused.value.field == "tolerance"
 
 
 def test_a_restart_keeps_what_was_asked_for(fresh_server):
@@ -142,7 +176,7 @@ def test_a_restart_keeps_what_was_asked_for(fresh_server):
 
 
 def test_lists(client):
-    assert client.server["methods"] == client.status()["methods"] == ["ldi", "exact"]
+    assert client.server["methods"] == client.status()["methods"] == ["ldi", "exact", "ebpi"]
     assert client.status()["auto_method"] == "exact"
     client.open_scene(name="listed")
     (listed,) = [s for s in client.scenes() if s["name"] == "listed"]
@@ -150,7 +184,7 @@ def test_lists(client):
 
 
 def test_http(api):
-    assert api.get("/v1/status")["methods"] == ["ldi", "exact"] and api.get("/v1/status")["auto_method"] == "exact"
+    assert api.get("/v1/status")["methods"] == ["ldi", "exact", "ebpi"] and api.get("/v1/status")["auto_method"] == "exact"
     mesh, scene = api.box()["id"], api.scene()
     for pose in (np.eye(4), moved(0.25, 0.5, 0.75)):
         api.post(f"{scene}/bodies", {"mesh": mesh, "pose": np.asarray(pose)[:3].flatten().tolist()})
@@ -173,8 +207,14 @@ def test_http(api):
     problem = api.refused("PATCH", scene, 400, "INVALID_ARGUMENT", {"method": "exact", "resolution": 8}, field="resolution")
     assert "takes no resolution" in problem["detail"]
     api.refused("POST", f"{scene}/step", 400, "INVALID_ARGUMENT", {"want": ["spans"]}, field="want")
+    assert api("PATCH", scene, {"tolerance": 1e-3, "strict": True}).json["running_method"] == "ebpi"
+    contact = check("ebpi", "ebpi", None)
+    assert abs(contact["volume"] - SHARE) <= contact["error_bound"] <= 1e-3
+    answer = api.post(f"{scene}/step", {"tolerance": 1e-2}, 200)
+    assert (answer["ended"], answer["contacts"][0]["error_bound"] <= 1e-2) == ("completed", True) and answer["passes"] > 0
+    assert api("PATCH", scene, {"method": "auto"}).json["tolerance"] == 0
     problem = api.refused("POST", "/v1/scenes", 400, "INVALID_ARGUMENT", {"method": "magic"}, field="method")
-    assert "auto, ldi, exact" in problem["detail"]
+    assert "auto, ldi, exact, ebpi" in problem["detail"]
 
 
 @pytest.fixture
@@ -208,15 +248,28 @@ def test_contactctl(ctl):
                 and ("along x" in text) == (method == "ldi")), text
         assert "winding" not in text  # only above 1
     assert "takes no resolution" in ctl("contact", "BOX", "BOX", "--method", "exact", "--resolution", 8, code=3)
+    for options in (("--tolerance", 1e-3), ("--method", "ebpi", "--tolerance-rel", 0.02, "--strict")):
+        answer = json.loads(ctl("contact", "BOX", "BOX", "--pose-b", pose, "-o", "json", *options))
+        (contact,) = answer["contacts"]
+        assert (answer["method"], answer["ended"]) == ("ebpi", "completed") and answer["rays"] > 0 and answer["passes"] > 0
+        assert abs(contact["volume"] - SHARE) <= contact["error_bound"] <= 2e-3
+        text = ctl("contact", "BOX", "BOX", "--pose-b", pose, *options)
+        assert ("by the published bound" in text) == ("--strict" not in options)
+    text = ctl("contact", "BOX", "BOX", "--pose-b", pose, "--tolerance", 1e-5, "--ray-budget", 50)
+    assert "ended      ray_budget: the bound is above the tolerance" in text
+    for wrong in (("--tolerance", 0), ("--tolerance", -1), ("--tolerance", "nan"), ("--tolerance-rel", 0), ("--ray-budget", 0.5)):
+        assert f"{wrong[0]} is" in ctl("contact", "BOX", "BOX", *wrong, code=2)
+    assert "ask for" in ctl("contact", "BOX", "BOX", "--pose-b", pose, "--tolerance", 1e-15, code=3)
+    assert "takes no tolerance" in ctl("contact", "BOX", "BOX", "--method", "ldi", "--tolerance", 1, code=3)
     said = ctl("contact", "BOX", "BOX", "--method", "magic", code=3)
-    assert "the server offers: auto, ldi, exact" in said
+    assert "the server offers: auto, ldi, exact, ebpi" in said
 
 
 def test_contactctl_lists(ctl, client):
     scene = client.open_scene(name="by ctl")
-    assert "methods    ldi exact; auto runs exact" in ctl("status")
+    assert "methods    ldi exact ebpi; auto runs exact" in ctl("status")
     status = json.loads(ctl("status", "-o", "json"))
-    assert (status["methods"], status["auto_method"]) == (["ldi", "exact"], "exact")
+    assert (status["methods"], status["auto_method"]) == (["ldi", "exact", "ebpi"], "exact")
     shown = json.loads(ctl("scene", "show", scene.id, "-o", "json"))
     assert (shown["method"], shown["running_method"], shown["resolution"]) == ("auto", "exact", None)
     assert "auto (exact)" in ctl("scene", "list")

@@ -9,6 +9,8 @@ from conftest import SLOW
 from geometry import UNIT_BOX, moved
 from http_api import Api
 
+NO_PRECISION = {"tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
+
 
 @pytest.fixture
 def world(make_server):
@@ -26,7 +28,7 @@ def test_a_patch_is_told_and_outlives_the_server(world):
     api = Api(server.http)
     result = scene.step()
     assert result.settings == {"method": "ldi", "resolution": (32, 32, 32), "pixel_size": 0, "stiffness": 1,
-                               "patches": False, "revision": 1}
+                               "patches": False, **NO_PRECISION, "revision": 1}
     before = api.get(f"/v1/scenes/{scene.id}")
     assert before["revision"] == 1
     after = api("PATCH", f"/v1/scenes/{scene.id}", {"resolution": 64, "stiffness": 5}).json
@@ -74,8 +76,13 @@ def test_http_steps_tell_their_settings(world):
     opened = api("POST", "/v1/scenes", {"pixel_size": 0.125}).json
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "ldi", "resolution": opened["resolution"], "pixel_size": 0.125, "stiffness": 1,
-                        "patches": False, "revision": 1}
+                        "patches": False, **NO_PRECISION, "revision": 1}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "auto", "patches": True})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
-    assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": True,
-                        "revision": 2}
+    assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1,
+                        "patches": True, **NO_PRECISION, "revision": 2}
+    precision = {"tolerance": 0.001, "tolerance_rel": 0.25, "strict": True, "ray_budget": 5000}
+    api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "ebpi", "patches": False, **precision})
+    settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
+    assert settings == {"method": "ebpi", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": False, **precision,
+                        "revision": 3}

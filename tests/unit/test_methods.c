@@ -37,7 +37,7 @@ static void test_names(void **state) {
     assert_int_equal(ct_method_find("auto", &found, NULL), CT_OK); /* a setting, which the table does not have */
     assert_int_equal(found, CT_METHOD_AUTO);
     for (size_t i = 0; i < n; i++) assert_int_not_equal(ct_method_at(i), CT_METHOD_AUTO);
-    expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi, exact");
+    expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi, exact, ebpi");
 }
 
 static void test_every_backend_has_its_column(void **state) {
@@ -47,9 +47,10 @@ static void test_every_backend_has_its_column(void **state) {
     assert_null(ct_method_run_on(row, "abacus"));
     ct_engine *engine = stage_engine(1, NULL);
     ct_method methods[CT_MAX_METHODS];
-    assert_int_equal(ct_engine_methods(engine, methods), 2);
+    assert_int_equal(ct_engine_methods(engine, methods), 3);
     assert_int_equal(methods[0], CT_METHOD_LDI);
     assert_int_equal(methods[1], CT_METHOD_EXACT);
+    assert_int_equal(methods[2], CT_METHOD_EBPI);
     ct_engine_destroy(&engine);
 }
 
@@ -61,7 +62,7 @@ static void test_lacking(void **state) {
     ct_scene_settings settings = stage_resolution(4);
     struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}}, 1);
     ct_method_run *run = engine->run[0], *exact = engine->run[1];
-    engine->run[0] = engine->run[1] = NULL;
+    engine->run[0] = engine->run[1] = engine->run[2] = NULL;
     ct_method methods[CT_MAX_METHODS];
     assert_int_equal(ct_engine_methods(engine, methods), 0);
     ct_scene *scene = NULL;
@@ -149,6 +150,90 @@ static void test_exact(void **state) {
         assert_int_equal(settings.method, CT_METHOD_EXACT); /* the picture has changed nothing */
         assert_int_equal(settings.resolution[0], 0);
     }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&box);
+}
+
+/* EBPI needs a tolerance that can be reached; AUTO runs it where one is named; the others refuse it. */
+static void test_ebpi(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5;
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}, {&box, pose, 0}}, 2);
+    const struct {
+        ct_method method;
+        double tolerance, tolerance_rel, pixel_size;
+        uint64_t ray_budget;
+        ct_status status;
+        const char *field, *words;
+    } cases[] = {
+        {CT_METHOD_EBPI, 0, 0, 0, 0, CT_INVALID_ARGUMENT, "tolerance", "needs a tolerance"},
+        {CT_METHOD_EBPI, -1, 0, 0, 0, CT_OUT_OF_RANGE, "tolerance", "-1"},
+        {CT_METHOD_EBPI, NAN, 0, 0, 0, CT_OUT_OF_RANGE, "tolerance", "nan"},
+        {CT_METHOD_EBPI, INFINITY, 0, 0, 0, CT_OUT_OF_RANGE, "tolerance", "inf"},
+        {CT_METHOD_EBPI, 0, 1e-9, 0, 0, CT_OUT_OF_RANGE, "tolerance_rel", "from 1e-06 to 1"},
+        {CT_METHOD_EBPI, 0, NAN, 0, 0, CT_OUT_OF_RANGE, "tolerance_rel", "nan"},
+        {CT_METHOD_EBPI, 1, 0, 0, (uint64_t)CT_MAX_RAY_BUDGET + 1, CT_OUT_OF_RANGE, "ray_budget", "expected 3"},
+        {CT_METHOD_EBPI, 1, 0, 0, 2, CT_OUT_OF_RANGE, "ray_budget", "expected 3"},
+        {CT_METHOD_EBPI, 1, 0, 0.5, 0, CT_INVALID_ARGUMENT, "pixel_size", "method \"ebpi\" takes no pixel_size"},
+        {CT_METHOD_AUTO, 1, 0, 0.5, 0, CT_INVALID_ARGUMENT, "pixel_size", "takes no pixel_size"},
+        {CT_METHOD_AUTO, 0, 0, 0, 5, CT_INVALID_ARGUMENT, "tolerance", "needs a tolerance"},
+        {CT_METHOD_LDI, 1, 0, 0, 0, CT_INVALID_ARGUMENT, "tolerance", "method \"ldi\" takes no tolerance"},
+        {CT_METHOD_EXACT, 0, 1, 0, 0, CT_INVALID_ARGUMENT, "tolerance_rel", "choose method \"ebpi\""},
+        {CT_METHOD_EXACT, 0, 0, 0, 5, CT_INVALID_ARGUMENT, "ray_budget", "takes no ray_budget"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_scene_settings_init(&settings);
+        settings.method = cases[i].method;
+        settings.tolerance = cases[i].tolerance;
+        settings.tolerance_rel = cases[i].tolerance_rel;
+        settings.pixel_size = cases[i].pixel_size;
+        settings.ray_budget = cases[i].ray_budget;
+        ct_error error = {0};
+        assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), cases[i].status);
+        expect(&error, cases[i].status, cases[i].field, cases[i].words);
+    }
+    /* AUTO as it is: exact, and EBPI in a step that names a tolerance. */
+    ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+    for (int k = 0; k < 3; k++) {
+        step.tolerance = k == 1 ? 1e-2 : 0;
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        assert_int_equal(step.result->method, k == 1 ? CT_METHOD_EBPI : CT_METHOD_EXACT);
+        assert_int_equal(step.result->ended, CT_ENDED_COMPLETED);
+        assert_true(step.result->quality == 1 && step.result->n_contacts == 1);
+        const ct_contact *c = step.result->contacts;
+        assert_true(fabs(c->volume - 0.5) <= c->error_bound && c->error_bound <= 1e-2);
+        assert_true((step.result->passes > 0) == (k == 1));
+        ct_result_free(&step.result);
+    }
+    /* Below what coordinates carry: the message says what can be asked for, and that can be. */
+    step.tolerance = 1e-14;
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OUT_OF_RANGE);
+    expect(&step.error, CT_OUT_OF_RANGE, "tolerance", "ask for ");
+    step.tolerance = strtod(strstr(step.error.message, "ask for ") + 8, NULL);
+    assert_true(step.tolerance > 1e-14 && step.tolerance < 1e-7);
+    ct_scene_settings_init(&settings);
+    settings.ray_budget = 1000;
+    settings.tolerance = 1;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    ct_scene_get_running(stage.scene, &settings);
+    assert_int_equal(settings.method, CT_METHOD_EBPI);
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK); /* it can be asked for, though not with so few rays */
+    assert_string_equal(ct_ended_name(step.result->ended), "ray_budget");
+    assert_true(step.result->quality == 0 && step.result->rays <= 1000);
+    assert_true(step.result->contacts[0].error_bound > step.tolerance);
+    assert_true(fabs(step.result->contacts[0].volume - 0.5) <= step.result->contacts[0].error_bound);
+    ct_result_free(&step.result);
+    step.want |= CT_WANT_SPANS;
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
+    expect(&step.error, CT_INVALID_ARGUMENT, "want", "method \"ebpi\" gives no spans");
+    assert_string_equal(ct_ended_name((ct_ended)99), "unknown");
     stage_close(&stage);
     ct_engine_destroy(&engine);
     shape_free(&box);
@@ -342,6 +427,7 @@ int main(void) {
                                        cmocka_unit_test(test_every_backend_has_its_column),
                                        cmocka_unit_test(test_lacking),
                                        cmocka_unit_test(test_exact),
+                                       cmocka_unit_test(test_ebpi),
                                        cmocka_unit_test(test_limits),
                                        cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_stiffness_of_a_body_with_itself)};

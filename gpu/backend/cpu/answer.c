@@ -5,6 +5,7 @@
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
+#include "gpu/methods.h"
 #include "gpu/span/span_world_k.h"
 
 static void fill_spans(ct_result *r, const ct_window *window, const ct_pair_contact *contact, uint64_t first) {
@@ -83,12 +84,16 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
         ct_result_free(&r);
         return;
     }
-    r->method = step->scene->settings.method;
+    r->method = ct_method_of_step(step);
     r->pairs = n_pairs;
+    size_t n_met = 0;
     uint64_t first = 0, first_span = 0, first_product = 0;
     for (size_t i = 0; i < n_pairs; i++) {
         const ct_pair_task *pair = &pairs[i];
         r->rays += pair->rays;
+        if (pair->passes > r->passes) r->passes = pair->passes;
+        if (pair->ended > r->ended) r->ended = pair->ended;
+        n_met += pair->ended == CT_ENDED_COMPLETED;
         r->fragments += pair->fragments;
         for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += pair->seconds[p];
         for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
@@ -100,5 +105,6 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
             if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
         }
     }
+    r->quality = n_pairs ? (double)n_met / (double)n_pairs : 1;
     step->result = r;
 }

@@ -88,6 +88,7 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
         pair->stiffness = scene->settings.stiffness;
         pair->directions = step->directions;
         pair->n_directions = n_directions;
+        pair->tolerance = step->tolerance;
         pair->is_alone = scene->broad.n_pairs == 1;
     }
     return n;

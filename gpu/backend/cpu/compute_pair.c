@@ -10,14 +10,6 @@
 
 /* ---- vertices to the lattice ---- */
 
-static const float *positions_of(const ct_body *body) {
-    return body->kind == CT_BODY_RIGID ? body->mesh->positions : body->resident->positions;
-}
-
-static const double *pose_of(const ct_body *body) {
-    return body->kind == CT_BODY_RIGID ? body->pose : NULL;
-}
-
 static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     ct_pair_context *context = argument;
@@ -28,8 +20,8 @@ static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_body *body = context->pair->body[b];
     size_t first = (size_t)i * CT_PAIR_VERTEX_CHUNK, last = first + CT_PAIR_VERTEX_CHUNK;
     if (last > context->vertices[b]) last = context->vertices[b];
-    context->device->kernels->snap->snap(&context->pair->window, positions_of(body), pose_of(body), first, last,
-                                         context->is_sparse ? NULL : driver->coords[b].data,
+    context->device->kernels->snap->snap(&context->pair->window, ct_body_positions(body), ct_body_pose(body), first,
+                                         last, context->is_sparse ? NULL : driver->coords[b].data,
                                          context->pair->drawing ? NULL : driver->cells[b].data);
 }
 
@@ -39,7 +31,7 @@ static void snap_run(const ct_pair_context *context, int b, ct_triangle_run run,
     const ct_clusters *clusters = body->resident->clusters;
     const uint32_t first = clusters->first_vertex[run.first / CT_CLUSTER_TRIANGLES];
     const uint32_t end = clusters->first_vertex[(run.end + CT_CLUSTER_TRIANGLES - 1) / CT_CLUSTER_TRIANGLES];
-    context->device->kernels->snap->snap_list(&context->pair->window, positions_of(body), pose_of(body),
+    context->device->kernels->snap->snap_list(&context->pair->window, ct_body_positions(body), ct_body_pose(body),
                                               clusters->vertices + first, end - first, coords, cells);
 }
 
@@ -102,7 +94,7 @@ static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
         const ct_body *body = pair->body[b];
         ct_coords *coords = ct_pair_driver(context)->coords[b].data;
         for (int k = 0; k < CT_KEPT_LISTS; k++)
-            kernels->snap->snap_corners(&pair->window, positions_of(body), pose_of(body), snapped->triangles,
+            kernels->snap->snap_corners(&pair->window, ct_body_positions(body), ct_body_pose(body), snapped->triangles,
                                         scratch->kept[k], scratch->n_kept[k], coords);
     }
     if (!kernels->bin->bin(chunk, scratch, &device->budget, snapped, &pair->window, &pair->plan, !device->draw))
@@ -180,8 +172,7 @@ static void read_drawn_rays(const ct_pair_context *context, uint32_t number, ct_
 
 /* ---- bins to spans to sums ---- */
 
-/* Gives the worker's sums to this pair. They are all zero; so memory that has to grow is zeroed. */
-static bool prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
+bool ct_pair_prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
     const ct_pair_task *pair = context->pair;
     ct_budget *budget = &context->device->budget;
     if (worker->sums_pair == pair->number) return true;
@@ -237,7 +228,7 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
     if (context->has_failed) return;
     const double start = ct_now();
     double rastered_at = start;
-    if (!prepare_sums(context, worker) || !add_bin(context, number, worker, &rastered_at)) {
+    if (!ct_pair_prepare_sums(context, worker) || !add_bin(context, number, worker, &rastered_at)) {
         context->has_failed = true;
         return;
     }
@@ -372,34 +363,48 @@ static bool reserve_chunks(ct_pair_context *context) {
 /* Part 1 of a body with itself: its sums come from part 0's (sides_k.h), so it has vertices, but nothing of it is
  * snapped or rasterised. */
 static void prepare_part_1(ct_pair_context *context) {
-    context->vertices[1] = context->vertices[0];
-    context->vertex_chunks[1] = context->vertex_chunks[0];
-    context->options.triangles[1] = context->options.triangles[0];
     context->snapped[1] = (ct_snapped_body){.body = 1};
     context->near[1] = (ct_near){0};
     context->triangle_chunks[1] = 0;
     context->lists_vertices[1] = true;
 }
 
-static bool prepare(ct_pair_context *context) {
-    ct_device *device = context->device;
+bool ct_pair_prepare_vertices(ct_pair_context *context) {
+    ct_budget *budget = &context->device->budget;
     ct_thread_scratch *driver = ct_pair_driver(context);
     const ct_pair_task *pair = context->pair;
     context->options =
         (ct_span_options){.rule = pair->rule, .keep_spans = (pair->want & CT_WANT_SPANS) != 0, .contact = 0};
     for (int b = 0; b < 2; b++) {
         const ct_mesh *mesh = pair->body[b]->mesh;
+        context->vertices[b] = mesh->n_vertices;
+        context->options.triangles[b] = mesh->triangles;
+        context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
+        if (b == 1 && ct_is_self_task(pair)) break;
+        /* Zeroed: SIMD code multiplies the coordinates of vertices without a sum by 0, so they must be initialised. */
+        if (!ct_buffer_reserve(&driver->coords[b], budget, ct_padded_vertices(context, b) * sizeof(ct_coords), 0, true))
+            return false;
+    }
+    if (!ct_buffer_reserve(&driver->compacted, budget, ct_all_vertex_chunks(context) * sizeof(ct_compacted_chunk), 0,
+                           false))
+        return false;
+    context->compacted = driver->compacted.data;
+    driver->span.n_spans = 0;
+    return true;
+}
+
+static bool prepare(ct_pair_context *context) {
+    ct_device *device = context->device;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    const ct_pair_task *pair = context->pair;
+    if (!ct_pair_prepare_vertices(context)) return false;
+    for (int b = 0; b < 2; b++) {
         if (b == 1 && ct_is_self_task(pair)) {
             prepare_part_1(context);
             break;
         }
-        context->vertices[b] = mesh->n_vertices;
-        context->options.triangles[b] = mesh->triangles;
-        context->vertex_chunks[b] = (mesh->n_vertices + CT_PAIR_VERTEX_CHUNK - 1) / CT_PAIR_VERTEX_CHUNK;
-        /* Zeroed: SIMD code multiplies the coordinates of vertices without a sum by 0, so they must be initialised. */
-        if (!ct_buffer_reserve(&driver->coords[b], &device->budget, ct_padded_vertices(context, b) * sizeof(ct_coords),
-                               0, true) ||
-            !ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
+        const ct_mesh *mesh = pair->body[b]->mesh;
+        if (!ct_buffer_reserve(&driver->cells[b], &device->budget, mesh->n_vertices * sizeof(ct_cells), 0, false))
             return false;
         context->snapped[b] = (ct_snapped_body){.coords = driver->coords[b].data,
                                                 .cells = driver->cells[b].data,
@@ -411,12 +416,7 @@ static bool prepare(ct_pair_context *context) {
                 (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
         if (!find_front_winding(context, b) || !find_near(context, b)) return false;
     }
-    if (!ct_buffer_reserve(&driver->compacted, &device->budget,
-                           ct_all_vertex_chunks(context) * sizeof(ct_compacted_chunk), 0, false))
-        return false;
-    context->compacted = driver->compacted.data;
     context->first_body = context->snapped[1].n_triangles > context->snapped[0].n_triangles;
-    driver->span.n_spans = 0;
     return reserve_chunks(context);
 }
 
@@ -454,7 +454,7 @@ static void draw_bins(ct_pair_context *context) {
     }
 }
 
-static ct_pair_context context_of(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+ct_pair_context ct_pair_context_of(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
     return (ct_pair_context){.device = workspace->device,
                              .workspace = workspace,
                              .pair = pair,
@@ -465,7 +465,7 @@ static ct_pair_context context_of(ct_workspace *workspace, ct_pair_task *pair, u
 }
 
 bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, uint32_t region) {
-    ct_pair_context context = context_of(workspace, pair, worker, false);
+    ct_pair_context context = ct_pair_context_of(workspace, pair, worker, false);
     if (!prepare(&context)) return false;
     context.region = region;
     snap_and_bin(&context);
@@ -474,7 +474,7 @@ bool ct_cpu_make_patches(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
 }
 
 void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
-    ct_pair_context context = context_of(workspace, pair, worker, is_spread);
+    ct_pair_context context = ct_pair_context_of(workspace, pair, worker, is_spread);
     double start = ct_now(), binned = start;
     if (!prepare(&context)) {
         context.has_failed = true;

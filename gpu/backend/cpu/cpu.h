@@ -9,5 +9,6 @@ extern const ct_backend ct_backend_cpu;
 /* Each a ct_method_run: */
 void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps);
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps);
+void ct_cpu_run_ebpi(ct_device *device, ct_step *steps, size_t n_steps);
 
 #endif

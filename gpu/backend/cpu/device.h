@@ -12,6 +12,7 @@
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
 #include "gpu/contact/sides_cpu.h"
+#include "gpu/ebpi/tile_bound.h"
 #include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
@@ -81,7 +82,9 @@ typedef struct ct_thread_scratch {
     uint64_t rays_cast, fragments;
     double raster_seconds, span_seconds;
     ct_exact_scratch exact;
-    ct_arena answers; /* of the pairs that this thread drives, until the batch's results are made */
+    ct_ebpi_scratch ebpi;
+    ct_buffer ebpi_tiles[2]; /* ct_ebpi_tile: of a pair that this thread drives, before and after a pass */
+    ct_arena answers;        /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 
 /* A contact of a pair. */
@@ -108,9 +111,15 @@ typedef struct ct_pair_task {
     uint64_t number;     /* unique and non-zero */
     double cost;         /* estimate, ns */
     uint32_t want;
-    double stiffness;               /* the scene's */
     const ct_direction *directions; /* the step's; each body has the indices of its own */
     uint32_t n_directions;          /* 1 + their largest index */
+    double stiffness;               /* the scene's */
+    double tolerance;               /* m^3: the step's, then what the method aims at; 0: none */
+    double tolerance_rel;
+    bool strict;
+    uint64_t ray_budget;
+    ct_view_error view_error[3]; /* of methods that bound the error of each view */
+    bool has_view_errors;
     bool is_alone;      /* the only pair of its step: a single contact's entries become the result's without a copy */
     bool wants_patches; /* exact: each piece of the intersection is a contact; n_contacts counts them afterwards */
     /* If OpenGL draws: rays of bins [first_bin, end_bin) are in the drawing. first_ray: per view, the index in the
@@ -120,6 +129,8 @@ typedef struct ct_pair_task {
     int64_t first_ray[3];
     /* out: */
     ct_status status;
+    ct_ended ended;
+    uint32_t passes;
     ct_pair_contact *contacts; /* [n_contacts], in an arena; NULL: none was found */
     uint64_t rays, fragments;
     double seconds[CT_PHASES];

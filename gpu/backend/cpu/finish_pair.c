@@ -181,6 +181,8 @@ static void finish_contact(ct_pair_context *context, uint32_t c) {
     context->contact = &pair->contacts[c];
     *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
     context->contact->is_found = ct_frame_volumes(&pair->window, length, spans, &context->contact->contact);
+    if (pair->has_view_errors)
+        context->contact->is_found = ct_frame_bounded_volume(pair->view_error, &context->contact->contact);
     if (context->contact->is_found && ct_is_self_task(pair) && pair->want & (NEEDS_ENTRIES | CT_WANT_SPANS))
         split_sides(context);
     if (context->contact->is_found && pair->want & NEEDS_ENTRIES && !context->has_failed)

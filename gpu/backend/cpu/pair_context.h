@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/mesh/mesh.h"
 
 /* Vertices, and triangles, that one task processes: large enough to amortise a task, small enough to spread a mesh of
  * 100k triangles over several threads. */
@@ -69,6 +70,24 @@ static inline uint32_t ct_all_vertex_chunks(const ct_pair_context *context) {
 static inline uint32_t ct_all_triangle_chunks(const ct_pair_context *context) {
     return context->triangle_chunks[0] + context->triangle_chunks[1];
 }
+
+/* What a body's vertices are, in its own frame or the world's, and the pose that takes them to the world, or NULL. */
+static inline const float *ct_body_positions(const ct_body *body) {
+    return body->kind == CT_BODY_RIGID ? body->mesh->positions : body->resident->positions;
+}
+
+static inline const double *ct_body_pose(const ct_body *body) {
+    return body->kind == CT_BODY_RIGID ? body->pose : NULL;
+}
+
+/* compute_pair.c: */
+ct_pair_context ct_pair_context_of(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
+/* Sets the options, and what ct_pair_finish needs of the vertices; their coordinates are memory still to be written.
+ * False: out of memory. */
+bool ct_pair_prepare_vertices(ct_pair_context *context);
+/* Gives the worker's sums to this pair. They are all zero; so memory that has to grow is zeroed. False: out of memory.
+ */
+bool ct_pair_prepare_sums(ct_pair_context *context, ct_thread_scratch *worker);
 
 /* Turns the sums into the pair's contacts, and clears them. After a failure it only clears. */
 void ct_pair_finish(ct_pair_context *context);

@@ -39,6 +39,8 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->gradient_memory[1],
                             &scratch->touched_memory[0],
                             &scratch->touched_memory[1],
+                            &scratch->ebpi_tiles[0],
+                            &scratch->ebpi_tiles[1],
                             &scratch->exact.lists.of_body[0],
                             &scratch->exact.lists.of_body[1],
                             &scratch->exact.cluster_pairs,
@@ -46,6 +48,7 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->exact.gradient[1],
                             &scratch->exact.touched[0],
                             &scratch->exact.touched[1]};
+    ct_ebpi_scratch_free(&scratch->ebpi, &device->budget);
     for (size_t k = 0; k < sizeof buffers / sizeof *buffers; k++) ct_buffer_free(buffers[k], &device->budget);
     ct_arena_free(&scratch->exact.arena, &device->budget);
 }

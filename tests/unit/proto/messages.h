@@ -331,11 +331,19 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_pixel_size);
     SAME(has_stiffness);
     SAME(has_patches);
+    SAME(has_tolerance);
+    SAME(has_tolerance_rel);
+    SAME(has_strict);
+    SAME(has_ray_budget);
     SAME(method);
     SAME(resolution);
     SAME(pixel_size);
     SAME(stiffness);
     SAME(patches);
+    SAME(tolerance);
+    SAME(tolerance_rel);
+    SAME(strict);
+    SAME(ray_budget);
     return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
@@ -428,6 +436,8 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_TEXT(backend);
     SAME(pairs);
     SAME(rays);
+    SAME(ended);
+    SAME(passes);
     SAME(fragments);
     SAME(timings_us);
     SAME(cached);

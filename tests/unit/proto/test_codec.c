@@ -198,6 +198,17 @@ static void later_fields_round_trip(void **state) {
     m.u.step_result.settings = sample_settings();
     m.u.step_result.revision = 1ull << 60;
     round_trip(&m, 0);
+    m = sample_message(&store, WIRE_SCENE_INFO);
+    for (int strict = 0; strict < 2; strict++) {
+        wire_settings *settings = &m.u.scene_info.settings;
+        settings->has_tolerance = settings->has_tolerance_rel = settings->has_strict = settings->has_ray_budget = true;
+        settings->method = WIRE_METHOD_EBPI;
+        settings->tolerance = strict ? 0 : 1e-7;
+        settings->tolerance_rel = strict ? 0.01 : 0;
+        settings->strict = strict;
+        settings->ray_budget = strict ? (uint64_t)INT64_MAX : 0;
+        round_trip(&m, 0);
+    }
     m = sample_message(&store, WIRE_OPEN_SCENE);
     m.u.open_scene.key = UINT64_MAX;
     m.u.open_scene.revision = 7;
@@ -214,6 +225,10 @@ static void later_fields_round_trip(void **state) {
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
     m.u.step_result.method = WIRE_METHOD_EXACT;
+    round_trip(&m, 0);
+    m.u.step_result.method = WIRE_METHOD_EBPI;
+    m.u.step_result.ended = WIRE_PASS_LIMIT;
+    m.u.step_result.passes = UINT32_MAX;
     round_trip(&m, 0);
 }
 
@@ -289,12 +304,18 @@ static void methods_have_names(void **state) {
     assert_int_equal(wire_method_find("ldi"), WIRE_METHOD_LDI);
     assert_int_equal(wire_method_find("exact"), WIRE_METHOD_EXACT);
     assert_int_equal(wire_method_find("auto"), WIRE_METHOD_AUTO);
+    assert_int_equal(wire_method_find("ebpi"), WIRE_METHOD_EBPI);
+    assert_string_equal(wire_ended_name(WIRE_COMPLETED), "completed");
+    assert_string_equal(wire_ended_name(WIRE_PRECISION), "precision");
     assert_int_equal(wire_method_find("LDI"), WIRE_METHOD_NONE);
     assert_int_equal(wire_method_find(""), WIRE_METHOD_NONE);
     wire_method newer;
     unsigned number = 77;
     memcpy(&newer, &number, sizeof newer);
     assert_string_equal(wire_method_name(newer), "unknown");
+    wire_ended later;
+    memcpy(&later, &number, sizeof later);
+    assert_string_equal(wire_ended_name(later), "unknown");
     assert_string_equal(wire_method_name(WIRE_METHOD_NONE), "unknown");
 }
 

@@ -41,7 +41,16 @@ static void takes_a_scene(void **state) {
     assert_true(request_scene("{}", 2, &scene, &p));
     assert_false(scene.settings.has_method || scene.settings.has_resolution || scene.settings.has_pixel_size ||
                  scene.settings.has_stiffness || scene.settings.has_patches);
+    static const char bounded[] = "{\"method\":\"ebpi\",\"tolerance\":1e-6,\"tolerance_rel\":0.5,\"strict\":true,"
+                                  "\"ray_budget\":1000}";
+    assert_true(request_scene(bounded, sizeof bounded - 1, &scene, &p));
+    assert_true(scene.settings.method == CT_METHOD_EBPI && scene.settings.has_tolerance &&
+                scene.settings.has_tolerance_rel && scene.settings.has_strict && scene.settings.has_ray_budget);
+    assert_true(scene.settings.tolerance == 1e-6 && scene.settings.tolerance_rel == 0.5 && scene.settings.strict &&
+                scene.settings.ray_budget == 1000);
     scene_patch patch;
+    assert_true(request_scene_patch("{\"strict\":false}", 16, &patch, &p));
+    assert_true(patch.has_strict && !patch.strict && !patch.has_tolerance && !patch.has_ray_budget);
     assert_true(request_scene_patch("{\"resolution\":128}", 18, &patch, &p));
     assert_true(patch.resolution[0] == 128 && patch.resolution[1] == 128 && patch.resolution[2] == 128);
 }
@@ -134,10 +143,15 @@ static void refuses_by_name(void **state) {
         {SCENE, "{\"pixel_size\":-1}", CONTACTD_OUT_OF_RANGE, "pixel_size"},
         {SCENE, "{\"stiffness\":\"high\"}", CONTACTD_INVALID_ARGUMENT, "stiffness"},
         {SCENE, "{\"patches\":1}", CONTACTD_INVALID_ARGUMENT, "patches"},
-        {SCENE, "{\"method\":\"ebpi\"}", CONTACTD_INVALID_ARGUMENT, "method"},
+        {SCENE, "{\"method\":\"voxtree\"}", CONTACTD_INVALID_ARGUMENT, "method"},
         {SCENE, "{\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",
          CONTACTD_OUT_OF_RANGE, "name"},
         {PATCH, "{\"name\":\"x\"}", CONTACTD_INVALID_ARGUMENT, "name"},
+        {SCENE, "{\"tolerance\":-1}", CONTACTD_OUT_OF_RANGE, "tolerance"},
+        {SCENE, "{\"tolerance_rel\":1.5}", CONTACTD_OUT_OF_RANGE, "tolerance_rel"},
+        {SCENE, "{\"strict\":1}", CONTACTD_INVALID_ARGUMENT, "strict"},
+        {PATCH, "{\"ray_budget\":-1}", CONTACTD_OUT_OF_RANGE, "ray_budget"},
+        {PATCH, "{\"ray_budget\":1e3}", CONTACTD_INVALID_ARGUMENT, "ray_budget"},
         {BODY, "{}", CONTACTD_INVALID_ARGUMENT, "mesh"},
         {BODY, "{\"mesh\":0}", CONTACTD_OUT_OF_RANGE, "mesh"},
         {BODY, "{\"mesh\":\"bunny\"}", CONTACTD_INVALID_ARGUMENT, "mesh"},

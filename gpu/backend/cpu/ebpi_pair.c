@@ -1,0 +1,504 @@
+/* ebpi_pair.c - the method EBPI on the CPU (Wang, Faure and Pai 2012): views of tiles that are refined until the bound
+ * of the volume's error is within the tolerance; then each tile's ray adds its spans. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/backend/cpu/cpu.h"
+#include "gpu/backend/cpu/pair_context.h"
+#include "gpu/base/fail.h"
+
+/* ---- planning ---- */
+
+/* Pitches along each axis: the finest tiles. Gradient sums are weights of 30 bits times areas of at most 28, so a
+ * vertex may bound 32 layers of the whole window. */
+static const double PITCHES = 16384;
+
+/* The window, as fine as the lattice allows. */
+static ct_status plan_window(ct_pair_task *pair, ct_error *error) {
+    pair->part = ct_cpu_find_part(pair);
+    for (int k = 0; k < 3; k++) {
+        ct_plan_need need;
+        if (ct_plan_axis(&pair->body[0]->box, &pair->body[1]->box, &pair->part, k, 0, PITCHES, PITCHES,
+                         &pair->window.axis[k], &need))
+            return ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
+    }
+    return CT_OK;
+}
+
+/* The smallest tolerance that can be asked for: what a surface as large as the window's sides changes by if it moves by
+ * two units of the lattice along each axis. */
+static double smallest_tolerance(const ct_window *window) {
+    double sum = 0;
+    for (int w = 0; w < 3; w++) {
+        const ct_lattice *u = &window->axis[ct_view_u(w)], *v = &window->axis[ct_view_v(w)];
+        sum += 2 * window->axis[w].unit * (u->pitch * u->n) * (v->pitch * v->n);
+    }
+    return sum;
+}
+
+static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                           ct_error *error) {
+    (void)device;
+    ct_status status = plan_window(pair, error);
+    if (status) return status;
+    for (int b = 0; b < 2; b++)
+        if (!ct_mesh_adjacency(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
+    if (pair->tolerance == 0) pair->tolerance = settings->tolerance;
+    pair->tolerance_rel = settings->tolerance_rel;
+    pair->strict = settings->strict;
+    pair->ray_budget = settings->ray_budget ? settings->ray_budget : CT_DEFAULT_RAY_BUDGET;
+    const double smallest = smallest_tolerance(&pair->window);
+    if (pair->tolerance > 0 && pair->tolerance < smallest)
+        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance",
+                       "a tolerance of %g m^3 is below what their coordinates can carry: ask for %g m^3 or more",
+                       pair->tolerance, smallest * (1 + 1e-5));
+    pair->rule = CT_SPAN_OF_PAIR;
+    pair->n_contacts = 1;
+    pair->cost = 1e6 + 200.0 * ((double)pair->body[0]->mesh->n_triangles + pair->body[1]->mesh->n_triangles);
+    return CT_OK;
+}
+
+/* ---- a pair ---- */
+
+/* What the tiles of a view come to. */
+struct view_totals {
+    double bound, square, volume; /* m^3, m^6, m^3 */
+};
+
+struct ebpi {
+    ct_pair_context *context;
+    ct_ebpi_body body[2];
+    ct_ebpi_view view[3];
+    double moved; /* m^3: by snapping */
+    ct_ebpi_tile *tiles;
+    uint32_t n;
+    int current; /* which of the driver's buffers holds them */
+    struct view_totals totals[3];
+};
+
+static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_pair_context *context = argument;
+    const int b = i >= context->vertex_chunks[0];
+    if (b) i -= context->vertex_chunks[0];
+    const ct_body *body = context->pair->body[b];
+    const size_t first = (size_t)i * CT_PAIR_VERTEX_CHUNK, last = first + CT_PAIR_VERTEX_CHUNK;
+    context->device->kernels->snap->snap(&context->pair->window, ct_body_positions(body), ct_body_pose(body), first,
+                                         last < context->vertices[b] ? last : context->vertices[b],
+                                         ct_pair_driver(context)->coords[b].data, NULL);
+}
+
+/* Pixels along the longer side of a view: so many that few faces are over each, and not more than may have a ray. */
+static int32_t choose_pixels(const ct_pair_task *pair) {
+    const double faces = (double)pair->body[0]->mesh->n_triangles + pair->body[1]->mesh->n_triangles;
+    const double most = floor(sqrt((double)pair->ray_budget / 3));
+    return (int32_t)fmin(fmin(fmax(sqrt(faces / 2), 8), 256), most);
+}
+
+static bool begin(struct ebpi *ebpi) {
+    ct_pair_context *context = ebpi->context;
+    const ct_pair_task *pair = context->pair;
+    ct_thread_scratch *driver = ct_pair_driver(context);
+    ct_budget *budget = &context->device->budget;
+    if (!ct_pair_prepare_vertices(context)) return false;
+    ct_pair_parallel_for(context, ct_all_vertex_chunks(context), snap_chunk);
+    for (int b = 0; b < 2; b++) {
+        ct_mesh *mesh = pair->body[b]->mesh;
+        ebpi->body[b] = (ct_ebpi_body){.coords = driver->coords[b].data,
+                                       .triangles = mesh->triangles,
+                                       .adjacency = ct_mesh_adjacency(mesh, NULL), /* made when the pair was planned */
+                                       .n_triangles = mesh->n_triangles};
+        ebpi->moved += ct_ebpi_moved_volume(&pair->window, &ebpi->body[b]);
+    }
+    const int32_t most = choose_pixels(pair);
+    for (int w = 0; w < 3; w++) {
+        ebpi->view[w] = ct_ebpi_view_plan(&pair->window, w, most);
+        if (!ct_ebpi_view_list(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
+    }
+    return true;
+}
+
+/* ---- tiles ---- */
+
+/* Marks a tile that is not measured yet. */
+enum { UNMEASURED = -1 };
+
+/* Memory for n tiles beside the current ones. NULL: out of memory. */
+static ct_ebpi_tile *reserve_tiles(struct ebpi *ebpi, size_t n) {
+    ct_buffer *buffer = &ct_pair_driver(ebpi->context)->ebpi_tiles[1 - ebpi->current];
+    if (!ct_buffer_reserve(buffer, &ebpi->context->device->budget, n ? n * sizeof(ct_ebpi_tile) : 1, 0, false))
+        return NULL;
+    return buffer->data;
+}
+
+static void use_tiles(struct ebpi *ebpi, ct_ebpi_tile *tiles, uint32_t n) {
+    ebpi->tiles = tiles;
+    ebpi->n = n;
+    ebpi->current = 1 - ebpi->current;
+}
+
+/* The first tile of every pixel that both bodies are over: the others hold nothing. */
+static bool make_first_tiles(struct ebpi *ebpi) {
+    size_t n = 0;
+    for (int w = 0; w < 3; w++) n += (size_t)ebpi->view[w].columns * (size_t)ebpi->view[w].rows;
+    ct_ebpi_tile *tiles = reserve_tiles(ebpi, n);
+    if (!tiles) return false;
+    n = 0;
+    for (int w = 0; w < 3; w++) {
+        const ct_ebpi_view *view = &ebpi->view[w];
+        const uint32_t pixels = (uint32_t)view->columns * (uint32_t)view->rows;
+        for (uint32_t p = 0; p < pixels; p++) {
+            const uint32_t first = view->first[p], end = view->first[p + 1];
+            if (first == end || view->faces[first] >> 31 == view->faces[end - 1] >> 31) continue;
+            const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, p);
+            tiles[n++] = (ct_ebpi_tile){.pixel = p,
+                                        .u = rect.u0,
+                                        .v = rect.v0,
+                                        .view = (uint8_t)w,
+                                        .shift_u = (uint8_t)(view->pixel_shift + view->pitch_shift[0]),
+                                        .shift_v = (uint8_t)(view->pixel_shift + view->pitch_shift[1]),
+                                        .bound = UNMEASURED};
+        }
+    }
+    use_tiles(ebpi, tiles, (uint32_t)n);
+    return true;
+}
+
+/* Tiles that one task measures. */
+enum { MEASURE_CHUNK = 64 };
+
+static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
+    struct ebpi *ebpi = argument;
+    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
+    ct_ebpi_scratch *scratch = &ebpi->context->workspace->workers[worker].ebpi;
+    for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
+        ct_ebpi_tile *tile = &ebpi->tiles[t];
+        if (tile->bound == UNMEASURED &&
+            !ct_ebpi_measure_tile(&ebpi->view[tile->view],
+                                  ebpi->context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, tile, scratch,
+                                  &ebpi->context->device->budget))
+            ebpi->context->has_failed = true;
+    }
+}
+
+/* The area of a tile in pitches. */
+static int64_t area_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
+    const ct_ebpi_view *view = &ebpi->view[tile->view];
+    return (int64_t)1 << (tile->shift_u - view->pitch_shift[0] + tile->shift_v - view->pitch_shift[1]);
+}
+
+/* m^3 of a lattice unit of depth over a pitch, of a view. */
+static double unit_of(const struct ebpi *ebpi, int w) {
+    const ct_lattice *axis = ebpi->context->pair->window.axis;
+    return axis[ct_view_u(w)].pitch * axis[ct_view_v(w)].pitch * axis[w].unit;
+}
+
+/* Bound of a tile, m^3. */
+static double bound_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
+    return ldexp((double)tile->bound * (double)area_of(ebpi, tile), -CT_EBPI_DEPTH_BITS) * unit_of(ebpi, tile->view);
+}
+
+/* In the tiles' order, which depends on no order of faces or threads. */
+static void add_up(struct ebpi *ebpi) {
+    memset(ebpi->totals, 0, sizeof ebpi->totals);
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        const ct_ebpi_tile *tile = &ebpi->tiles[i];
+        struct view_totals *to = &ebpi->totals[tile->view];
+        const double bound = bound_of(ebpi, tile);
+        to->bound += bound;
+        to->square += bound * bound;
+        to->volume += (double)tile->length * (double)area_of(ebpi, tile) * unit_of(ebpi, tile->view);
+    }
+    for (int w = 0; w < 3; w++) /* also for the rounding of these sums */
+        ebpi->totals[w].bound = ebpi->totals[w].bound * (1 + 0x1p-30) + ebpi->moved + 0x1p-40 * ebpi->totals[w].volume;
+}
+
+static bool measure(struct ebpi *ebpi, uint64_t n_new) {
+    ct_pair_task *pair = ebpi->context->pair;
+    ct_pair_context *context = ebpi->context;
+    const uint32_t n = (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK;
+    if (context->is_spread)
+        ct_pool_run(context->device->pool, n, measure_chunk, ebpi);
+    else
+        for (uint32_t i = 0; i < n; i++) measure_chunk(ebpi, i, context->driver);
+    pair->rays += n_new;
+    pair->passes++;
+    if (!context->has_failed) add_up(ebpi);
+    return !context->has_failed;
+}
+
+/* ---- refinement ---- */
+
+/* The bound that every view has to reach, m^3. */
+static double target_of(const struct ebpi *ebpi) {
+    const ct_pair_task *pair = ebpi->context->pair;
+    double least = INFINITY;
+    for (int w = 0; w < 3; w++) least = fmin(least, ebpi->totals[w].volume - ebpi->totals[w].bound);
+    return fmax(pair->tolerance, pair->tolerance_rel * fmax(least, 0));
+}
+
+struct candidate {
+    double bound; /* m^3 */
+    uint32_t tile;
+};
+
+static int compare_candidates(const void *a, const void *b) {
+    const struct candidate *x = a, *y = b;
+    if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
+    return x->tile < y->tile ? -1 : 1;
+}
+
+/* log2 of how often a side is cut: 4 x 4 (section 5), or less where it comes to whole pitches. */
+static int cuts_of(int shift, int pitch_shift) {
+    return shift - pitch_shift < 2 ? shift - pitch_shift : 2;
+}
+
+static uint32_t children_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
+    const ct_ebpi_view *view = &ebpi->view[tile->view];
+    return 1u << (cuts_of(tile->shift_u, view->pitch_shift[0]) + cuts_of(tile->shift_v, view->pitch_shift[1]));
+}
+
+/* Refining a tile leaves about this part of its bound: an edge crosses 4 to 7 of 16 tiles, and has a quarter of the
+ * error in each; a step of the depth has all of it. */
+static const double LEFT_AFTER = 0.25;
+
+/* A pass aims at no less than this part of the bound: all tiles together could not go far below it, and those of
+ * negligible bounds would be refined in vain. */
+static const double LEFT_AFTER_PASS = 0.4;
+
+/* Marks the tiles of a view to refine, those of the largest bounds first, until what is left should be within the
+ * target: for a given sum of bounds that takes the fewest rays. Returns how many tiles they become; *is_short: it would
+ * take more than `most`. */
+static uint64_t choose_in_view(const struct ebpi *ebpi, int w, double target, uint64_t most, struct candidate *list,
+                               uint8_t *is_refined, bool *is_short) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        const ct_ebpi_tile *tile = &ebpi->tiles[i];
+        if (tile->view == w && tile->bound > 0 && children_of(ebpi, tile) > 1)
+            list[n++] = (struct candidate){bound_of(ebpi, tile), i};
+    }
+    qsort(list, n, sizeof *list, compare_candidates);
+    double left = ebpi->totals[w].bound;
+    const double goal = fmax(target, LEFT_AFTER_PASS * left);
+    uint64_t rays = 0;
+    for (uint32_t i = 0; i < n && left > goal; i++) {
+        const uint32_t children = children_of(ebpi, &ebpi->tiles[list[i].tile]);
+        if (rays + children > most) {
+            *is_short = true;
+            break;
+        }
+        rays += children;
+        is_refined[list[i].tile] = 1;
+        left -= (1 - LEFT_AFTER) * list[i].bound;
+    }
+    return rays;
+}
+
+static uint32_t cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_tile *to) {
+    const ct_ebpi_view *view = &ebpi->view[tile->view];
+    const int cu = cuts_of(tile->shift_u, view->pitch_shift[0]), cv = cuts_of(tile->shift_v, view->pitch_shift[1]);
+    uint32_t n = 0;
+    for (int32_t j = 0; j < 1 << cv; j++)
+        for (int32_t i = 0; i < 1 << cu; i++) {
+            ct_ebpi_tile *child = &to[n++];
+            *child = *tile;
+            child->shift_u = (uint8_t)(tile->shift_u - cu);
+            child->shift_v = (uint8_t)(tile->shift_v - cv);
+            child->u = tile->u + (i << child->shift_u);
+            child->v = tile->v + (j << child->shift_v);
+            child->bound = UNMEASURED;
+        }
+    return n;
+}
+
+/* Replaces the marked tiles by smaller ones. */
+static bool cut_tiles(struct ebpi *ebpi, const uint8_t *is_refined, uint64_t n_new) {
+    ct_ebpi_tile *tiles = reserve_tiles(ebpi, ebpi->n + n_new);
+    if (!tiles) return false;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        if (is_refined[i])
+            n += cut_tile(ebpi, &ebpi->tiles[i], tiles + n);
+        else
+            tiles[n++] = ebpi->tiles[i];
+    }
+    use_tiles(ebpi, tiles, n);
+    return true;
+}
+
+/* One pass. *goes_on: another may help. */
+static bool refine_once(struct ebpi *ebpi, double target, bool *goes_on) {
+    ct_pair_task *pair = ebpi->context->pair;
+    struct candidate *list = malloc((size_t)ebpi->n * sizeof *list + 1);
+    uint8_t *is_refined = calloc(ebpi->n ? ebpi->n : 1, 1);
+    uint64_t n_new = 0;
+    bool is_short = false, is_done = false;
+    for (int w = 0; w < 3 && list && is_refined; w++) {
+        const uint64_t used = pair->rays + n_new;
+        if (ebpi->totals[w].bound > target)
+            n_new += choose_in_view(ebpi, w, target, pair->ray_budget > used ? pair->ray_budget - used : 0, list,
+                                    is_refined, &is_short);
+    }
+    if (is_short) pair->ended = CT_ENDED_RAY_BUDGET;
+    if (!is_short && n_new == 0) pair->ended = CT_ENDED_PRECISION;
+    *goes_on = pair->ended == CT_ENDED_COMPLETED;
+    if (list && is_refined) is_done = n_new == 0 || (cut_tiles(ebpi, is_refined, n_new) && measure(ebpi, n_new));
+    free(list);
+    free(is_refined);
+    return is_done;
+}
+
+static bool are_within(const struct ebpi *ebpi, double bound) {
+    return ebpi->totals[0].bound <= bound && ebpi->totals[1].bound <= bound && ebpi->totals[2].bound <= bound;
+}
+
+static bool is_met(const struct ebpi *ebpi, double target) {
+    const ct_pair_task *pair = ebpi->context->pair;
+    if (are_within(ebpi, target)) return true;
+    /* A part of nothing cannot be reached. */
+    return pair->tolerance == 0 && ebpi->totals[0].volume + ebpi->totals[1].volume + ebpi->totals[2].volume == 0 &&
+           are_within(ebpi, fmax(smallest_tolerance(&pair->window), 2 * ebpi->moved));
+}
+
+/* Refines until the bound is within the tolerance; pair->ended says if it is not. False: out of memory. */
+static bool refine(struct ebpi *ebpi) {
+    ct_pair_task *pair = ebpi->context->pair;
+    pair->ended = CT_ENDED_COMPLETED;
+    if (!make_first_tiles(ebpi) || !measure(ebpi, ebpi->n)) return false;
+    for (bool goes_on = true; goes_on && !is_met(ebpi, target_of(ebpi));) {
+        if (pair->passes == CT_MAX_PASSES) {
+            pair->ended = CT_ENDED_PASS_LIMIT;
+            break;
+        }
+        if (!refine_once(ebpi, target_of(ebpi), &goes_on)) return false;
+    }
+    if (is_met(ebpi, target_of(ebpi))) pair->ended = CT_ENDED_COMPLETED;
+    return true;
+}
+
+/* ---- spans ---- */
+
+/* Tiles whose rays are walked together: of one view and size. */
+enum { RAYS_AT_ONCE = 64, SPAN_CHUNK = 1024 };
+
+static bool append_fragment(ct_ray_lists *rays, ct_budget *budget, size_t ray, const ct_fragment *f) {
+    const size_t used = rays->n_fragments * sizeof *rays->fragments;
+    if (used + sizeof *rays->fragments > rays->fragment_memory.capacity &&
+        !ct_buffer_reserve(&rays->fragment_memory, budget, 2 * used + 4096, used, false))
+        return false;
+    rays->fragments = rays->fragment_memory.data;
+    rays->fragments[rays->n_fragments] = (ct_linked_fragment){*f, rays->head[ray]};
+    rays->head[ray] = rays->n_fragments++;
+    return true;
+}
+
+/* Lists the crossings of a tile's ray; body 0's come first, as ct_ray_lists.first_body says. */
+static bool cast_ray(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ray_lists *rays, size_t ray,
+                     ct_budget *budget) {
+    const ct_ebpi_view *view = &ebpi->view[tile->view];
+    const int32_t u = tile->u + (1 << tile->shift_u) / 2, v = tile->v + (1 << tile->shift_v) / 2;
+    for (uint32_t i = view->first[tile->pixel]; i < view->first[tile->pixel + 1]; i++) {
+        const uint32_t tag = view->faces[i];
+        const int32_t *corner[3];
+        ct_triangle_setup setup;
+        ct_ebpi_corners(&view->body[tag >> 31], tag & 0x7fffffff, corner);
+        if (!ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, u, v, 0, 0) ||
+            !ct_covers(&setup, setup.edge[0], setup.edge[1], setup.edge[2]))
+            continue;
+        const ct_fragment f = ct_fragment_at(&setup, (double)setup.edge[1], (double)setup.edge[2], tag);
+        if (!append_fragment(rays, budget, ray, &f)) return false;
+    }
+    return true;
+}
+
+static bool walk_tiles(struct ebpi *ebpi, const ct_ebpi_tile *const *tiles, size_t n, ct_thread_scratch *worker) {
+    ct_pair_context *context = ebpi->context;
+    ct_budget *budget = &context->device->budget;
+    ct_ray_lists *rays = &worker->rays;
+    const ct_binned_tile of = {.tile.ray_area = area_of(ebpi, tiles[0]), .view = tiles[0]->view};
+    if (!ct_buffer_reserve(&rays->head_memory, budget, n * sizeof *rays->head, 0, false)) return false;
+    rays->head = rays->head_memory.data;
+    rays->fragments = rays->fragment_memory.data;
+    rays->n_fragments = 0;
+    rays->winding = NULL;
+    rays->initial[0] = rays->initial[1] = CT_INITIAL_ZERO;
+    rays->bin = (ct_bin){.of = &of, .columns = (int32_t)n, .rows = 1};
+    rays->view = of.view;
+    rays->first_body = 0;
+    for (size_t i = 0; i < n; i++) {
+        rays->head[i] = CT_END;
+        if (!cast_ray(ebpi, tiles[i], rays, i, budget)) return false;
+    }
+    worker->fragments += rays->n_fragments;
+    return context->device->kernels->span->span(rays, &context->options, worker->sums, &worker->span, budget);
+}
+
+static bool is_walked_with(const ct_ebpi_tile *a, const ct_ebpi_tile *b) {
+    return a->view == b->view && a->shift_u + a->shift_v == b->shift_u + b->shift_v;
+}
+
+static void span_chunk(void *argument, uint32_t i, uint32_t index) {
+    struct ebpi *ebpi = argument;
+    ct_thread_scratch *worker = &ebpi->context->workspace->workers[index];
+    const double start = ct_now();
+    const ct_ebpi_tile *run[RAYS_AT_ONCE];
+    size_t n = 0;
+    const uint32_t first = i * SPAN_CHUNK, left = ebpi->n - first,
+                   end = first + (left < SPAN_CHUNK ? left : SPAN_CHUNK);
+    bool ok = !ebpi->context->has_failed && ct_pair_prepare_sums(ebpi->context, worker);
+    for (uint32_t t = first; t < end && ok; t++) {
+        const ct_ebpi_tile *tile = &ebpi->tiles[t];
+        if (!tile->length) continue;
+        if (n == RAYS_AT_ONCE || (n && !is_walked_with(run[0], tile))) {
+            ok = walk_tiles(ebpi, run, n, worker);
+            n = 0;
+        }
+        run[n++] = tile;
+    }
+    if (ok && n) ok = walk_tiles(ebpi, run, n, worker);
+    if (!ok)
+        ebpi->context->has_failed = true;
+    else
+        worker->span_seconds += ct_now() - start;
+}
+
+static void add_spans(struct ebpi *ebpi) {
+    ct_pair_context *context = ebpi->context;
+    const uint32_t n = (ebpi->n + SPAN_CHUNK - 1) / SPAN_CHUNK;
+    if (context->is_spread)
+        ct_pool_run(context->device->pool, n, span_chunk, ebpi);
+    else
+        for (uint32_t i = 0; i < n; i++) span_chunk(ebpi, i, context->driver);
+}
+
+/* ---- the whole ---- */
+
+static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+    ct_pair_context context = ct_pair_context_of(workspace, pair, worker, is_spread);
+    struct ebpi ebpi = {.context = &context};
+    const double start = ct_now();
+    pair->passes = 0;
+    if (!begin(&ebpi) || !refine(&ebpi)) context.has_failed = true;
+    const double refined = ct_now();
+    if (!context.has_failed) {
+        pair->has_view_errors = true;
+        for (int w = 0; w < 3; w++)
+            pair->view_error[w] = (ct_view_error){ebpi.totals[w].bound, sqrt(ebpi.totals[w].square) + ebpi.moved};
+        add_spans(&ebpi);
+    }
+    const double summed = ct_now();
+    ct_pair_finish(&context);
+    pair->seconds[CT_PHASE_RASTER] += refined - start;
+    pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
+    ct_arena_reset(&ct_pair_driver(&context)->exact.arena, &workspace->device->budget);
+    if (context.has_failed) {
+        pair->status = CT_OUT_OF_MEMORY;
+        ct_cpu_clear_pair(pair);
+    }
+}
+
+void ct_cpu_run_ebpi(ct_device *device, ct_step *steps, size_t n_steps) {
+    static const ct_pair_method method = {.plan = plan_pair, .compute = compute_pair};
+    ct_cpu_run_pairs(device, steps, n_steps, &method);
+}

@@ -1,0 +1,74 @@
+/* edge_k.h - the error that an edge causes in a tile, as published: algorithms 1 and 2 of Wang, Faure and Pai 2012,
+ * with the view's axes u, v for the paper's X, Y. For rays that are not bounded strictly.
+ *
+ * Algorithm 1 gives the errors of an edge's two faces the same sign or opposite ones. Its steep cases agree with the
+ * figures: opposite signs where the normals are at less than a right angle. Its general case is printed the other way
+ * round: as printed (alpha^i alpha^j >= 0: same sign) a symmetric roof has no error at all, two nearly coplanar faces
+ * the sum of theirs, and a face that becomes steeper changes its sign on the way. The error along an edge is that of
+ * the jump of the slope, |alpha^i - alpha^j|, also at silhouettes. So `as_printed` is for measuring only.
+ */
+#ifndef CT_EBPI_EDGE_K_H
+#define CT_EBPI_EDGE_K_H
+
+#include <math.h>
+
+#include "gpu/base/kernel.h"
+
+/* A face of an edge, its depth along the rays, in the units of u and v. */
+typedef struct ct_ebpi_side {
+    double normal[3]; /* outward, along u, v and the rays; any length */
+    double depth;     /* the face's depth interval inside the tile */
+    int32_t is_steep; /* counts as parallel to the rays */
+} ct_ebpi_side;
+
+/* Algorithm 1. alpha: n_u / n_w of the faces in case 1, n_v / n_w in case 2; not read of steep faces. */
+CT_FN void ct_ebpi_signs(const ct_ebpi_side side[2], const double alpha[2], int as_printed, int k[2]) {
+    const double *a = side[0].normal, *b = side[1].normal;
+    const int is_convex = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= 0;
+    k[0] = k[1] = 1;
+    if (side[1].is_steep) {
+        if (is_convex) k[0] = -1;
+        return;
+    }
+    if (side[0].is_steep) {
+        if (is_convex) k[1] = -1;
+        return;
+    }
+    if ((alpha[0] * alpha[1] >= 0) == (as_printed != 0)) return;
+    k[fabs(alpha[0]) > fabs(alpha[1]) ? 1 : 0] = -1;
+}
+
+/* Equation 7 over the tile's area: the mean depth of the frustum beyond an edge through the centre, for a face of slope
+ * alpha across the edge. across: the tile's side along alpha's axis, along: the other side. beta: how far the edge
+ * moves along alpha's axis for each unit of the other. */
+CT_FN double ct_ebpi_frustum(double alpha, double beta, double across, double along) {
+    return fabs(alpha) * (3 * (across / 2) * (across / 2) + (along * beta / 2) * (along * beta / 2)) / (6 * across);
+}
+
+/* Algorithm 2 and equation 8: the mean over a tile of w x h of the error of an edge whose projection runs lu and lv
+ * inside it. At least 0. */
+CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv, double w, double h, int as_printed) {
+    const double crossed = lu / w + lv / h;
+    const int is_case1 = lv * w >= lu * h;
+    const double across = is_case1 ? w : h, along = is_case1 ? h : w;
+    const double long_side = is_case1 ? lv : lu, short_side = is_case1 ? lu : lv;
+    double alpha[2] = {0, 0}, sum = 0;
+    int k[2];
+    const double *a = side[0].normal, *b = side[1].normal;
+    if (crossed == 0) return 0;
+    if (!side[0].is_steep && !side[1].is_steep && a[0] * b[2] == b[0] * a[2] && a[1] * b[2] == b[1] * a[2] &&
+        a[2] * b[2] > 0)
+        return 0; /* coplanar */
+    for (int i = 0; i < 2; i++)
+        if (!side[i].is_steep) alpha[i] = side[i].normal[is_case1 ? 0 : 1] / side[i].normal[2];
+    ct_ebpi_signs(side, alpha, as_printed, k);
+    for (int i = 0; i < 2; i++) {
+        const int is_narrow = side[i].is_steep || across * fabs(alpha[i]) / 8 > side[i].depth;
+        sum +=
+            k[i] * (is_narrow ? side[i].depth / 2
+                              : ct_ebpi_frustum(alpha[i], long_side > 0 ? short_side / long_side : 0, across, along));
+    }
+    return sum > 0 ? crossed * sum : 0;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* tile_bound.h - casts the ray of one tile and bounds the error of the volume that it stands for.
+ *
+ * The bound holds for every tile whose faces are listed, wherever the bodies' edges and the curve in which their
+ * surfaces cross happen to lie. It does not rest on what the ray meets. L(x) is the length of the ray at x inside both
+ * bodies, c the tile's centre. L is linear but for kinks: at edges, and where the surfaces cross ("transient edges").
+ * On the way from c to x, each kink that is crossed adds (jump of the slope) . (x - kink), and the linear rest
+ * integrates to 0 over the tile by symmetry. So the error is at most the sum over the kinks of the integral beyond each
+ * one, which is largest for a kink through c:
+ *
+ *     E(g) = 1/2 integral |g . x|,   g: the jump of the slope         (Wang 2012, equation 7, with g for both faces)
+ *
+ *     - a kink that passes c at a distance, or of which c sees a small angle, has less beyond it;
+ *     - a steep or narrow face counts as a jump of its depth interval d: half the tile times d for each of its edges
+ *       (equation 4), and its neighbours then by their whole slopes;
+ *     - depths where one of the bodies is surely outside, all over the tile, hold no error: intervals are cut to J, the
+ *       depths where both may be inside;
+ *     - the sum is never more than the tile's area times the depths in J that hold a face.
+ *
+ * This is the strict bound: it has k = +1 for all faces of the paper's algorithm 1, counts every tile that an edge
+ * touches, and needs no approximation planes. Bodies that overlap themselves are outside the proof. The published bound
+ * (edge_k.h) also takes J into account, weighs an edge by the tiles that it may cross, l_u / w + l_v / h, which is less
+ * than one for a short edge, and looks for transient edges only between faces that the ray meets (section 5).
+ */
+#ifndef CT_EBPI_TILE_BOUND_H
+#define CT_EBPI_TILE_BOUND_H
+
+#include "gpu/base/scratch.h"
+#include "gpu/ebpi/view.h"
+#include "gpu/raster/raster_k.h"
+
+/* Bounds are integers, so that no order of faces changes a bit: mean depths in 2^-16 lattice units of the view's axis.
+ */
+#define CT_EBPI_DEPTH_BITS 16
+
+typedef struct ct_ebpi_tile {
+    uint32_t pixel;
+    int32_t u, v;             /* lower corner, lattice coordinates */
+    uint8_t view;             /* index among the views */
+    uint8_t shift_u, shift_v; /* log2 of the sides, lattice units */
+    int32_t length;           /* of its ray inside both bodies, lattice units */
+    int64_t bound;            /* of the mean over the tile of L(x) - length; see CT_EBPI_DEPTH_BITS */
+} ct_ebpi_tile;
+
+/* Per-thread memory. */
+typedef struct ct_ebpi_scratch {
+    ct_buffer faces, order, intervals, slots;
+} ct_ebpi_scratch;
+
+void ct_ebpi_scratch_free(ct_ebpi_scratch *scratch, ct_budget *budget);
+
+typedef enum ct_ebpi_bound {
+    CT_EBPI_STRICT,
+    CT_EBPI_PUBLISHED,
+    CT_EBPI_AS_PRINTED, /* the published one with the signs of algorithm 1's general case as they are printed */
+} ct_ebpi_bound;
+
+/* Sets length and bound of a tile. False: out of memory. */
+bool ct_ebpi_measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
+                          ct_budget *budget);
+
+#endif

@@ -1,0 +1,161 @@
+/* view.c - plans a view's pixels and lists the faces over each. */
+#include "gpu/ebpi/view.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gpu/raster/raster_k.h"
+
+ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most) {
+    ct_ebpi_view view = {.axis = axis, .u = ct_view_u(axis), .v = ct_view_v(axis)};
+    const ct_lattice *u = &window->axis[view.u], *v = &window->axis[view.v];
+    const int32_t longer = u->n > v->n ? u->n : v->n;
+    view.pitch_shift[0] = u->shift;
+    view.pitch_shift[1] = v->shift;
+    while (((longer - 1) >> view.pixel_shift) + 1 > most) view.pixel_shift++;
+    view.columns = ((u->n - 1) >> view.pixel_shift) + 1;
+    view.rows = ((v->n - 1) >> view.pixel_shift) + 1;
+    return view;
+}
+
+ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, uint32_t pixel) {
+    const int32_t column = (int32_t)(pixel % (uint32_t)view->columns), row = (int32_t)(pixel / (uint32_t)view->columns);
+    const int u = view->pixel_shift + view->pitch_shift[0], v = view->pixel_shift + view->pitch_shift[1];
+    return (ct_ebpi_rect){column << u, (column + 1) << u, row << v, (row + 1) << v};
+}
+
+ct_slope ct_ebpi_slope(const ct_ebpi_view *view, const int32_t *const corner[3]) {
+    const int u = view->u, v = view->v, w = view->axis;
+    const int64_t u1 = corner[1][u] - corner[0][u], v1 = corner[1][v] - corner[0][v];
+    const int64_t u2 = corner[2][u] - corner[0][u], v2 = corner[2][v] - corner[0][v];
+    const int64_t w1 = corner[1][w] - corner[0][w], w2 = corner[2][w] - corner[0][w];
+    const int64_t area = u1 * v2 - u2 * v1;
+    if (area == 0) return (ct_slope){NAN, NAN};
+    const ct_slope slope = {(double)(w1 * v2 - w2 * v1) / (double)area, (double)(u1 * w2 - u2 * w1) / (double)area};
+    return fabs(slope.u) + fabs(slope.v) <= CT_EBPI_STEEPEST ? slope : (ct_slope){NAN, NAN};
+}
+
+/* The rectangle lies wholly on the outer side of the edge from a to b of a triangle with the opposite corner c. */
+static bool is_beyond_edge(const int32_t *a, const int32_t *b, const int32_t *c, int u, int v,
+                           const ct_ebpi_rect *rect) {
+    const int64_t du = b[u] - a[u], dv = b[v] - a[v];
+    const int64_t inside = du * (c[v] - a[v]) - dv * (c[u] - a[u]);
+    if (inside == 0) return false; /* seen edge-on: the other edges and the extents decide */
+    /* The corner of the rectangle that is furthest inwards. */
+    const bool is_left = inside > 0;
+    const int64_t at_u = (dv < 0) == is_left ? rect->u1 : rect->u0, at_v = (du > 0) == is_left ? rect->v1 : rect->v0;
+    const int64_t side = du * (at_v - a[v]) - dv * (at_u - a[u]);
+    return is_left ? side < 0 : side > 0;
+}
+
+bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3], const ct_ebpi_rect *rect) {
+    const int u = view->u, v = view->v;
+    const int32_t *a = corner[0], *b = corner[1], *c = corner[2];
+    if (ct_max3(a[u], b[u], c[u]) < rect->u0 || ct_min3(a[u], b[u], c[u]) > rect->u1 ||
+        ct_max3(a[v], b[v], c[v]) < rect->v0 || ct_min3(a[v], b[v], c[v]) > rect->v1)
+        return false;
+    return !is_beyond_edge(a, b, c, u, v, rect) && !is_beyond_edge(b, c, a, u, v, rect) &&
+           !is_beyond_edge(c, a, b, u, v, rect);
+}
+
+struct pixel_range {
+    int32_t column[2], row[2]; /* first and last */
+};
+
+/* The pixels that a face's extent meets; false: none. */
+static bool find_pixels(const ct_ebpi_view *view, const int32_t *const corner[3], struct pixel_range *range) {
+    const int u = view->u, v = view->v;
+    const int su = view->pixel_shift + view->pitch_shift[0], sv = view->pixel_shift + view->pitch_shift[1];
+    /* A face that ends on the border between two pixels belongs to both. */
+    range->column[0] = (ct_min3(corner[0][u], corner[1][u], corner[2][u]) - 1) >> su;
+    range->column[1] = ct_max3(corner[0][u], corner[1][u], corner[2][u]) >> su;
+    range->row[0] = (ct_min3(corner[0][v], corner[1][v], corner[2][v]) - 1) >> sv;
+    range->row[1] = ct_max3(corner[0][v], corner[1][v], corner[2][v]) >> sv;
+    if (range->column[0] < 0) range->column[0] = 0;
+    if (range->row[0] < 0) range->row[0] = 0;
+    if (range->column[1] >= view->columns) range->column[1] = view->columns - 1;
+    if (range->row[1] >= view->rows) range->row[1] = view->rows - 1;
+    return range->column[0] <= range->column[1] && range->row[0] <= range->row[1];
+}
+
+/* Counts (faces NULL) or writes the faces of a body. next: [pixels] where each pixel's next face goes, or its count. */
+static void list_body(ct_ebpi_view *view, int b, uint32_t *next, uint32_t *faces) {
+    const ct_ebpi_body *body = &view->body[b];
+    for (uint32_t t = 0; t < body->n_triangles; t++) {
+        const int32_t *corner[3];
+        ct_ebpi_corners(body, t, corner);
+        struct pixel_range range;
+        if (!find_pixels(view, corner, &range)) continue;
+        bool is_listed = false;
+        const bool is_single = range.column[0] == range.column[1] && range.row[0] == range.row[1];
+        for (int32_t row = range.row[0]; row <= range.row[1]; row++)
+            for (int32_t column = range.column[0]; column <= range.column[1]; column++) {
+                const uint32_t pixel = (uint32_t)row * (uint32_t)view->columns + (uint32_t)column;
+                const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, pixel);
+                if (!is_single && !ct_ebpi_face_meets(view, corner, &rect)) continue;
+                is_listed = true;
+                if (faces) faces[next[pixel]] = (uint32_t)b << 31 | t;
+                next[pixel]++;
+            }
+        if (is_listed && !faces) view->slope[b][t] = ct_ebpi_slope(view, corner);
+    }
+}
+
+bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
+    const size_t pixels = (size_t)view->columns * (size_t)view->rows;
+    view->body = body;
+    view->first = ct_arena_alloc(arena, budget, (pixels + 1) * sizeof *view->first);
+    uint32_t *next = ct_arena_alloc(arena, budget, pixels * sizeof *next);
+    for (int b = 0; b < 2; b++) view->slope[b] = ct_arena_alloc(arena, budget, body[b].n_triangles * sizeof(ct_slope));
+    if (!view->first || !next || !view->slope[0] || !view->slope[1]) return false;
+    memset(next, 0, pixels * sizeof *next);
+    for (int b = 0; b < 2; b++) list_body(view, b, next, NULL);
+    uint64_t n = 0;
+    for (size_t p = 0; p < pixels; p++) {
+        view->first[p] = (uint32_t)n;
+        n += next[p];
+        next[p] = view->first[p];
+    }
+    if (n > UINT32_MAX) return false;
+    view->first[pixels] = (uint32_t)n;
+    view->faces = ct_arena_alloc(arena, budget, n ? n * sizeof *view->faces : 1);
+    if (!view->faces) return false;
+    for (int b = 0; b < 2; b++) list_body(view, b, next, view->faces);
+    return true;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body) {
+    int64_t lo[3], hi[3], side[3];
+    __int128 sum = 0; /* in any order */
+    for (int k = 0; k < 3; k++) {
+        const ct_lattice *axis = &window->axis[k];
+        lo[k] = smaller(axis->lo, 0) - 1;
+        hi[k] = -smaller(-(int64_t)axis->hi, -((int64_t)axis->n << axis->shift)) + 1;
+        side[k] = hi[k] - lo[k];
+    }
+    for (uint32_t t = 0; t < body->n_triangles; t++) {
+        const int32_t *corner[3];
+        ct_ebpi_corners(body, t, corner);
+        int64_t e[2][3], length[3], volume = 1;
+        bool is_outside = false;
+        for (int k = 0; k < 3; k++) {
+            const int32_t least = ct_min3(corner[0][k], corner[1][k], corner[2][k]);
+            const int32_t most = ct_max3(corner[0][k], corner[1][k], corner[2][k]);
+            is_outside = is_outside || most < lo[k] || least > hi[k];
+            length[k] = smaller((int64_t)most - least, side[k]);
+            for (int i = 0; i < 2; i++) e[i][k] = (int64_t)corner[i + 1][k] - corner[0][k];
+        }
+        if (is_outside) continue;
+        for (int k = 0; k < 3; k++) {
+            const int i = (k + 1) % 3, j = (k + 2) % 3;
+            const int64_t twice = e[0][i] * e[1][j] - e[0][j] * e[1][i];
+            volume += smaller((twice < 0 ? -twice : twice) / 2 + 1, length[i] * length[j]) + 2 * length[k];
+        }
+        sum += volume;
+    }
+    return (double)sum * window->axis[0].unit * window->axis[1].unit * window->axis[2].unit;
+}

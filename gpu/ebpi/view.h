@@ -1,0 +1,75 @@
+/* view.h - a view of a pair for the method EBPI: its pixels, and for each pixel the faces of both bodies that lie over
+ * it. For the stages that bound a tile's error and cast its ray.
+ *
+ * A pixel is a square of 2^pixel_shift pitches of the window's lattice. The pitch is the finest that a tile may have,
+ * so every tile is a rectangle of whole pitches, and the area of its ray is their number (ct_tile.ray_area).
+ */
+#ifndef CT_EBPI_VIEW_H
+#define CT_EBPI_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/base/arena.h"
+#include "gpu/mesh/adjacency.h"
+#include "gpu/view/snap_cpu.h"
+#include "gpu/view/tile_k.h"
+
+/* A body of the pair, its vertices on the pair's lattice. */
+typedef struct ct_ebpi_body {
+    const ct_coords *coords;   /* [vertices] */
+    const uint32_t *triangles; /* [n_triangles][3] */
+    const ct_adjacency *adjacency;
+    uint32_t n_triangles;
+} ct_ebpi_body;
+
+/* Steeper faces count as parallel to the rays. Up to here a plane's depth, anywhere over the window, is exact to a
+ * fraction of a unit. */
+#define CT_EBPI_STEEPEST 0x1p20
+
+/* The plane of a face: depth changes by u and v per unit along the view's axes. NaN: the face is steep. */
+typedef struct ct_slope {
+    double u, v;
+} ct_slope;
+
+typedef struct ct_ebpi_view {
+    int32_t axis;             /* of the rays */
+    int32_t u, v;             /* the other axes */
+    int32_t pitch_shift[2];   /* log2 of the pitch along u and v, lattice units */
+    int32_t pixel_shift;      /* log2 of a pixel's side in pitches */
+    int32_t columns, rows;    /* pixels */
+    const ct_ebpi_body *body; /* [2] */
+    ct_slope *slope[2];       /* per body: [n_triangles], of the faces that are over the window */
+    uint32_t *first;          /* [columns * rows + 1] */
+    uint32_t *faces;          /* pixel p: faces[first[p]] .. faces[first[p + 1] - 1], as body << 31 | triangle,
+                                 body 0's first */
+} ct_ebpi_view;
+
+/* Rectangle of lattice coordinates, its ends included. */
+typedef struct ct_ebpi_rect {
+    int32_t u0, u1, v0, v1;
+} ct_ebpi_rect;
+
+/* Plans the pixels of the view along an axis: about `most` along the longer side. Only the pixels; no faces. */
+ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most);
+
+ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, uint32_t pixel);
+
+/* Lists the faces of every pixel. Memory is the arena's. False: out of memory. */
+bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget);
+
+/* m^3, bounds by how much snapping the body's vertices to the lattice changes a volume in the window: each moves by
+ * half a unit at most along each axis, so the surface stays within its Minkowski sum with a cube of one unit. */
+double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body);
+
+/* A face meets a rectangle in the projection, its edges included; exact. corner: its corners' lattice coordinates. */
+bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3], const ct_ebpi_rect *rect);
+
+/* The slope of a face from its corners. */
+ct_slope ct_ebpi_slope(const ct_ebpi_view *view, const int32_t *const corner[3]);
+
+static inline void ct_ebpi_corners(const ct_ebpi_body *body, uint32_t triangle, const int32_t *corner[3]) {
+    for (int k = 0; k < 3; k++) corner[k] = body->coords[body->triangles[3 * (size_t)triangle + (size_t)k]];
+}
+
+#endif

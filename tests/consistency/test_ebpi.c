@@ -1,0 +1,293 @@
+/* test_ebpi.c - the method `ebpi` against the method `exact`: the error of every volume is within the bound that comes
+ * with it, the bound within the tolerance or the reason given, and no intersection is missed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/consistency/engine.h"
+
+static ct_scene_settings ebpi_settings(double tolerance, double tolerance_rel, bool strict) {
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance = tolerance;
+    settings.tolerance_rel = tolerance_rel;
+    settings.strict = strict;
+    return settings;
+}
+
+enum { KINDS = 10 };
+
+static struct shape shape_of_kind(int kind, uint64_t *rng) {
+    switch (kind) {
+    case 0:
+        return shape_box(shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5));
+    case 1:
+        return shape_tetrahedron(shape_uniform(rng, 0.8, 1.5));
+    case 2:
+        return shape_l_prism(1.2, shape_uniform(rng, 0.2, 1));
+    case 3:
+        return shape_icosphere(0.6, (int)(shape_random(rng) % 4));
+    case 4:
+        return shape_torus(0.6, 0.25, 10, 6);
+    case 5:
+        return shape_cylinder(0.4, shape_uniform(rng, 0.5, 1.5), 12);
+    case 6:
+        return shape_blob(0.7, 3, 0.5, shape_random(rng));
+    case 7:
+        return shape_box(1.5, 1.5, 0.01); /* a plate */
+    case 8:
+        return shape_cube(1, 5);
+    default:
+        return shape_bolt(0.5, 0.12, 0.3, 2, 8, 6);
+    }
+}
+
+struct tally {
+    int pairs, contacts, missed, violated, ended[4];
+    double worst, rays, ratio, estimate_held;
+};
+
+static void check_pair(const struct shape *a, const double *pose_a, const struct shape *b, const double *pose_b,
+                       const ct_scene_settings *settings, struct tally *tally) {
+    const ct_scene_settings exact = stage_exact();
+    const struct placed bodies[] = {{a, pose_a, CT_BODY_RIGID}, {b, pose_b, CT_BODY_RIGID}};
+    ct_result *truth = stage_once(engine, &exact, bodies, 2, CT_WANT_FRAME);
+    ct_result *result = stage_once(engine, settings, bodies, 2, CT_WANT_ALL);
+    const double volume = truth->n_contacts ? truth->contacts[0].volume : 0;
+    const double slack = truth->n_contacts ? truth->contacts[0].error_bound : 0;
+    tally->pairs++;
+    tally->ended[result->ended]++;
+    tally->rays += (double)result->rays;
+    if (result->n_contacts) {
+        const ct_contact *c = result->contacts;
+        const double error = fabs(c->volume - volume), bound = c->error_bound + slack;
+        tally->contacts++;
+        if (error > bound) {
+            tally->violated++;
+            print_message("violated: volume %.9g, exact %.9g, off by %.3g, bound %.3g\n", c->volume, volume, error,
+                          c->error_bound);
+        }
+        tally->worst = fmax(tally->worst, error / bound);
+        tally->ratio += error / bound;
+        tally->estimate_held += error <= c->error_estimate + slack;
+        if (result->ended == CT_ENDED_COMPLETED)
+            assert_true(c->error_bound <= fmax(settings->tolerance, settings->tolerance_rel * c->volume));
+    } else if (result->ended == CT_ENDED_COMPLETED && volume > settings->tolerance + slack) {
+        tally->missed++;
+        print_message("missed: exact %.9g\n", volume);
+    }
+    ct_result_free(&truth);
+    ct_result_free(&result);
+}
+
+static void print_tally(const char *name, const struct tally *t) {
+    print_message("%-24s %4d pairs, %4d in contact; %d violated, %d missed; error / bound: worst %.3f, mean %.4f; "
+                  "estimate held %.1f %%; %.0f rays a pair; ended %d %d %d %d\n",
+                  name, t->pairs, t->contacts, t->violated, t->missed, t->worst, t->ratio / t->contacts,
+                  100 * t->estimate_held / t->contacts, t->rays / t->pairs, t->ended[0], t->ended[1], t->ended[2],
+                  t->ended[3]);
+}
+
+/* $EBPI_PAIRS: pairs of each tolerance. */
+static int pairs_to_check(void) {
+    const char *text = getenv("EBPI_PAIRS");
+    return text ? atoi(text) : 30;
+}
+
+static void check_random_pairs(const char *name, const ct_scene_settings *settings, uint64_t seed, struct tally *t) {
+    uint64_t rng = seed;
+    for (int i = 0; i < pairs_to_check(); i++) {
+        struct shape a = shape_of_kind((int)(shape_random(&rng) % KINDS), &rng);
+        struct shape b = shape_of_kind((int)(shape_random(&rng) % KINDS), &rng);
+        double pose[2][12];
+        const double reach = i % 2 ? 0.3 : 0.8;
+        for (int k = 0; k < 2; k++) {
+            shape_pose_random(&rng, reach, pose[k]);
+            if (i % 10 == 9) { /* along the axes: all faces of boxes are steep */
+                const double t0[3] = {pose[k][3], pose[k][7], pose[k][11]};
+                shape_pose_identity(pose[k]);
+                for (int j = 0; j < 3; j++) pose[k][4 * j + 3] = t0[j];
+            }
+        }
+        check_pair(&a, pose[0], &b, pose[1], settings, t);
+        shape_free(&a);
+        shape_free(&b);
+    }
+    print_tally(name, t);
+}
+
+static void test_random_pairs_strict(void **state) {
+    (void)state;
+    const double tolerances[] = {1e-1, 1e-2, 1e-3};
+    for (int i = 0; i < 3; i++) {
+        struct tally t = {0};
+        ct_scene_settings settings = ebpi_settings(tolerances[i], 0, true);
+        check_random_pairs("strict", &settings, 11 + (uint64_t)i, &t);
+        assert_int_equal(t.violated, 0);
+        assert_int_equal(t.missed, 0);
+    }
+    struct tally t = {0};
+    ct_scene_settings settings = ebpi_settings(0, 0.05, true);
+    check_random_pairs("strict, relative", &settings, 17, &t);
+    assert_int_equal(t.violated, 0);
+}
+
+static void test_random_pairs_published(void **state) {
+    (void)state;
+    const double tolerances[] = {1e-1, 1e-2, 1e-3};
+    for (int i = 0; i < 3; i++) {
+        struct tally t = {0};
+        ct_scene_settings settings = ebpi_settings(tolerances[i], 0, false);
+        check_random_pairs("published", &settings, 11 + (uint64_t)i, &t); /* measured: nothing is proven */
+        assert_true(t.contacts > pairs_to_check() / 2);
+        assert_true(t.violated <= t.contacts / 20);
+    }
+}
+
+/* ---- bits ---- */
+
+struct answer {
+    char hash[33];
+    double volume, bound, estimate, gradient[2][6];
+    uint64_t rays;
+    uint32_t passes;
+    ct_ended ended;
+};
+
+static struct answer answer_of(ct_engine *on, const ct_scene_settings *settings, const struct placed *bodies) {
+    struct answer a;
+    memset(&a, 0, sizeof a);
+    ct_result *result = stage_once(on, settings, bodies, 2, CT_WANT_ALL);
+    stage_hash(result, a.hash);
+    a.rays = result->rays;
+    a.passes = result->passes;
+    a.ended = result->ended;
+    if (result->n_contacts) {
+        const ct_contact *c = result->contacts;
+        a.volume = c->volume;
+        a.bound = c->error_bound;
+        a.estimate = c->error_estimate;
+        memcpy(a.gradient, c->generalized_gradient, sizeof a.gradient);
+    }
+    ct_result_free(&result);
+    return a;
+}
+
+/* The same bits on any number of threads and by any instruction set; but for the numbers of vertices, also for any
+ * order of triangles, vertices and bodies. */
+static void test_same_bits(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    ct_engine *engines[] = {stage_engine(1, "base"), stage_engine(1, NULL), stage_engine(7, NULL),
+                            stage_engine(2, "base")};
+    int n_found = 0;
+    for (int i = 0; i < 16; i++) {
+        struct shape a = shape_of_kind((int)(shape_random(&rng) % KINDS), &rng);
+        struct shape b = shape_of_kind((int)(shape_random(&rng) % KINDS), &rng);
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.2, pose[k]);
+        const ct_scene_settings settings = ebpi_settings(i % 3 ? 2e-3 : 0, i % 3 ? 0 : 0.05, i % 2);
+        struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID},
+                                  {&b, pose[1], i % 4 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE}};
+        const struct answer first = answer_of(engine, &settings, bodies);
+        n_found += first.volume > 0;
+        for (int e = 0; e < 4; e++) {
+            const struct answer other = answer_of(engines[e], &settings, bodies);
+            assert_memory_equal(&first, &other, sizeof first);
+        }
+        struct shape mixed[2] = {shape_copy(&a), shape_copy(&b)};
+        for (int k = 0; k < 2; k++) shape_shuffle(&mixed[k], &rng);
+        bodies[0].shape = &mixed[0];
+        bodies[1].shape = &mixed[1];
+        struct answer other = answer_of(engine, &settings, bodies);
+        memcpy(other.hash, first.hash, sizeof other.hash);
+        assert_memory_equal(&first, &other, sizeof first);
+        const struct placed swapped[] = {bodies[1], bodies[0]};
+        other = answer_of(engine, &settings, swapped);
+        assert_true(other.volume == first.volume && other.bound == first.bound && other.rays == first.rays);
+        for (int k = 0; k < 6; k++) assert_true(other.gradient[0][k] == first.gradient[1][k]);
+        for (int k = 0; k < 2; k++) shape_free(&mixed[k]);
+        shape_free(&a);
+        shape_free(&b);
+    }
+    assert_true(n_found >= 8);
+    for (int e = 0; e < 4; e++) ct_engine_destroy(&engines[e]);
+}
+
+/* ---- what else holds ---- */
+
+/* Gradients sum to 0 to the last bit of the sums, and tend to those of `exact`. */
+static void test_gradients(void **state) {
+    (void)state;
+    uint64_t rng = 3;
+    for (int i = 0; i < 12; i++) {
+        struct shape a = shape_icosphere(0.6, 3), b = shape_blob(0.7, 3, 0.3, shape_random(&rng));
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.25, pose[k]);
+        const struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID}, {&b, pose[1], CT_BODY_RIGID}};
+        const ct_scene_settings settings = ebpi_settings(0, 0.02, true), exact = stage_exact();
+        ct_result *result = stage_once(engine, &settings, bodies, 2, CT_WANT_ALL);
+        ct_result *truth = stage_once(engine, &exact, bodies, 2, CT_WANT_ALL);
+        assert_int_equal(result->n_contacts, 1);
+        const ct_contact *c = result->contacts, *t = truth->contacts;
+        double sum[3] = {0}, size = 0, off = 0, scale = 0;
+        for (uint64_t e = 0; e < result->n_entries; e++)
+            for (uint64_t k = 0; k < 3; k++) {
+                sum[k] += result->gradient[3 * e + k];
+                size += fabs(result->gradient[3 * e + k]);
+            }
+        for (int k = 0; k < 3; k++) {
+            assert_true(fabs(sum[k]) <= 1e-14 * size);
+            assert_true(c->generalized_gradient[0][k] == -c->generalized_gradient[1][k]);
+            off = fmax(off, fabs(c->generalized_gradient[0][k] - t->generalized_gradient[0][k]));
+            scale += fabs(t->generalized_gradient[0][k]);
+        }
+        assert_true(off <= 0.05 * fmax(scale, c->area));
+        assert_true(fabs(c->volume - t->volume) <= c->error_bound);
+        ct_result_free(&result);
+        ct_result_free(&truth);
+        shape_free(&a);
+        shape_free(&b);
+    }
+}
+
+/* Contacts that a ray rarely meets: a needle's tip, a thin plate's edge, far from the origin too. */
+static void test_thin_contacts(void **state) {
+    (void)state;
+    uint64_t rng = 9;
+    struct shape needle = shape_box(0.004, 0.003, 1), plate = shape_box(1, 1, 0.002), block = shape_cube(0.8, 3);
+    struct tally t = {0};
+    const ct_scene_settings settings = ebpi_settings(1e-7, 0, true);
+    for (int i = 0; i < 60; i++) {
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) {
+            shape_pose_random(&rng, 0.5, pose[k]);
+            if (i % 3 == 2)
+                for (int j = 0; j < 3; j++) pose[k][4 * j + 3] += 1000;
+        }
+        check_pair(i % 2 ? &needle : &plate, pose[0], i % 4 < 2 ? &block : &plate, pose[1], &settings, &t);
+    }
+    print_tally("thin, strict", &t);
+    assert_int_equal(t.violated, 0);
+    assert_int_equal(t.missed, 0);
+    assert_true(t.contacts > 20);
+    shape_free(&needle);
+    shape_free(&plate);
+    shape_free(&block);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_pairs_strict), cmocka_unit_test(test_random_pairs_published),
+        cmocka_unit_test(test_same_bits),           cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_thin_contacts),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,262 @@
+/* test_tile_bound.c - bounds of tiles against brute force: the mean length over a tile of thousands of rays. The strict
+ * bound always holds; the published one is measured, with the signs of its algorithm 1 as meant and as printed. Terms
+ * of an edge against integrals. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/ebpi/edge_k.h"
+#include "gpu/ebpi/tile_bound.h"
+#include "gpu/mesh/mesh.h"
+#include "tests/scenes/build.h"
+#include "tests/scenes/shapes.h"
+#include "tests/unit/unit.h"
+
+/* ---- terms of an edge ---- */
+
+/* Equation 7 is half the integral of |g . x| over the tile, g across an edge through its centre, for one slope. */
+static void test_frustum(void **state) {
+    (void)state;
+    uint64_t rng = 1;
+    for (int i = 0; i < 50; i++) {
+        const double w = shape_uniform(&rng, 0.1, 3), h = shape_uniform(&rng, 0.1, 3);
+        const double alpha = shape_uniform(&rng, -4, 4), beta = shape_uniform(&rng, 0, w / h);
+        enum { N = 400 };
+        double sum = 0;
+        for (int x = 0; x < N; x++)
+            for (int y = 0; y < N; y++)
+                sum += fabs(alpha * ((x + 0.5) / N - 0.5) * w - alpha * beta * ((y + 0.5) / N - 0.5) * h);
+        sum /= 2.0 * N * N;
+        assert_float_equal(ct_ebpi_frustum(alpha, beta, w, h), sum, 1e-4 * sum);
+    }
+}
+
+static ct_ebpi_side side(double x, double y, double z, double depth) {
+    return (ct_ebpi_side){{x, y, z}, depth, z == 0};
+}
+
+/* Along v, in a tile of 1 x 1: the error is that of the jump of the slope. */
+static void test_signs(void **state) {
+    (void)state;
+    const double far = 100;
+    const ct_ebpi_side left = side(-0.5, 0, 1, far), right = side(0.5, 0, 1, far), level = side(0, 0, 1, far);
+    const ct_ebpi_side roof[2] = {left, right}, flat[2] = {right, side(0.51, 0, 1, far)}, same[2] = {left, left};
+    const ct_ebpi_side silhouette[2] = {left, side(-0.5, 0, -1, far)}, wall[2] = {level, side(1, 0, 0, 0.25)};
+    assert_float_equal(ct_ebpi_edge_error(roof, 0, 1, 1, 1, 0), 1.0 / 8, 1e-12);
+    assert_float_equal(ct_ebpi_edge_error(flat, 0, 1, 1, 1, 0), 0.01 / 8, 1e-12);
+    assert_float_equal(ct_ebpi_edge_error(silhouette, 0, 1, 1, 1, 0), 1.0 / 8, 1e-12);
+    assert_float_equal(ct_ebpi_edge_error(same, 0, 1, 1, 1, 0), 0, 0);
+    assert_float_equal(ct_ebpi_edge_error(wall, 0, 1, 1, 1, 0), 0.25 / 2, 1e-12);
+    assert_float_equal(ct_ebpi_edge_error(wall, 0, 0.5, 1, 1, 0), 0.25 / 4, 1e-12); /* half the tiles are crossed */
+    /* As printed, a roof has no error and two nearly coplanar faces have that of both. */
+    assert_float_equal(ct_ebpi_edge_error(roof, 0, 1, 1, 1, 1), 0, 0);
+    assert_float_equal(ct_ebpi_edge_error(flat, 0, 1, 1, 1, 1), 1.01 / 8, 1e-12);
+    assert_float_equal(ct_ebpi_edge_error(silhouette, 0, 1, 1, 1, 1), 0, 0);
+    /* The axes' roles change where the edge runs along u. */
+    const ct_ebpi_side turned[2] = {side(0, -0.5, 1, far), side(0, 0.5, 1, far)};
+    assert_float_equal(ct_ebpi_edge_error(turned, 1, 0, 1, 1, 0), 1.0 / 8, 1e-12);
+    /* Steep next to falling away from it, and to rising: algorithm 1. */
+    int k[2];
+    const ct_ebpi_side convex[2] = {right, side(1, 0, 0, 1)}, concave[2] = {left, side(1, 0, 0, 1)};
+    ct_ebpi_signs(convex, (const double[]){0.5, 0}, 0, k);
+    assert_true(k[0] == -1 && k[1] == 1);
+    ct_ebpi_signs(concave, (const double[]){-0.5, 0}, 0, k);
+    assert_true(k[0] == 1 && k[1] == 1);
+}
+
+/* ---- tiles ---- */
+
+/* Two bodies on a lattice, and the views of their window. */
+struct views {
+    ct_mesh *mesh[2];
+    ct_coords *coords[2];
+    ct_ebpi_body body[2];
+    ct_ebpi_view view[3];
+    ct_arena arena;
+    ct_budget budget;
+};
+
+static void open_views(struct views *v, const struct shape *const shape[2], double pose[2][12], int32_t pixels) {
+    ct_box box[2];
+    ct_window window;
+    memset(v, 0, sizeof *v);
+    for (int b = 0; b < 2; b++) {
+        v->mesh[b] = shape_to_mesh(shape[b], NULL);
+        assert_non_null(v->mesh[b]);
+        for (int k = 0; k < 3; k++) box[b].lo[k] = INFINITY, box[b].hi[k] = -INFINITY;
+        for (uint32_t i = 0; i < v->mesh[b]->n_vertices; i++)
+            for (int k = 0; k < 3; k++) {
+                const float *p = v->mesh[b]->positions + 3 * (size_t)i;
+                const double x = ct_pose_coord(pose[b] + 4 * k, p[0], p[1], p[2]);
+                box[b].lo[k] = fmin(box[b].lo[k], x);
+                box[b].hi[k] = fmax(box[b].hi[k], x);
+            }
+    }
+    const ct_box part = ct_overlap(&box[0], &box[1]);
+    for (int k = 0; k < 3; k++) {
+        ct_plan_need need;
+        assert_int_equal(ct_plan_axis(&box[0], &box[1], &part, k, 0, 16384, 16384, &window.axis[k], &need), CT_PLAN_OK);
+    }
+    for (int b = 0; b < 2; b++) {
+        const ct_mesh *mesh = v->mesh[b];
+        v->coords[b] = shape_alloc(mesh->n_vertices, sizeof *v->coords[b]);
+        for (uint32_t i = 0; i < mesh->n_vertices; i++)
+            for (int k = 0; k < 3; k++) {
+                const float *p = mesh->positions + 3 * (size_t)i;
+                v->coords[b][i][k] = ct_snap(ct_pose_coord(pose[b] + 4 * k, p[0], p[1], p[2]), window.axis[k].origin,
+                                             window.axis[k].scale);
+            }
+        v->body[b] = (ct_ebpi_body){.coords = (const ct_coords *)v->coords[b],
+                                    .triangles = mesh->triangles,
+                                    .adjacency = ct_mesh_adjacency(v->mesh[b], NULL),
+                                    .n_triangles = mesh->n_triangles};
+        assert_non_null(v->body[b].adjacency);
+    }
+    for (int w = 0; w < 3; w++) {
+        v->view[w] = ct_ebpi_view_plan(&window, w, pixels);
+        assert_true(ct_ebpi_view_list(&v->view[w], v->body, &v->arena, &v->budget));
+    }
+}
+
+static void close_views(struct views *v) {
+    for (int b = 0; b < 2; b++) {
+        ct_mesh_release(&v->mesh[b]);
+        free(v->coords[b]);
+    }
+    ct_arena_free(&v->arena, &v->budget);
+}
+
+static struct shape random_shape(uint64_t *rng) {
+    switch (shape_random(rng) % 6) {
+    case 0:
+        return shape_box(shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5));
+    case 1:
+        return shape_tetrahedron(1.2);
+    case 2:
+        return shape_icosphere(0.6, (int)(shape_random(rng) % 4));
+    case 3:
+        return shape_torus(0.6, 0.25, 10, 6);
+    case 4:
+        return shape_box(1.5, 1.5, 0.01);
+    default:
+        return shape_blob(0.7, 2, 0.5, shape_random(rng));
+    }
+}
+
+/* Rays along each side of a tile. */
+enum { FINER = 5, FINER_RAYS = 1 << FINER };
+
+/* The mean length of the tile's rays, and in *error how far it is from the mean of all of them, at most. */
+static double brute_force(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
+                          ct_budget *budget, double *error) {
+    double sum = 0;
+    *error = 0;
+    for (int i = 0; i < FINER_RAYS; i++)
+        for (int j = 0; j < FINER_RAYS; j++) {
+            ct_ebpi_tile small = *tile;
+            small.shift_u = (uint8_t)(tile->shift_u - FINER);
+            small.shift_v = (uint8_t)(tile->shift_v - FINER);
+            small.u += i << small.shift_u;
+            small.v += j << small.shift_v;
+            assert_true(ct_ebpi_measure_tile(view, CT_EBPI_STRICT, &small, scratch, budget));
+            sum += small.length;
+            *error += ldexp((double)small.bound, -CT_EBPI_DEPTH_BITS);
+        }
+    *error /= FINER_RAYS * FINER_RAYS;
+    return sum / (FINER_RAYS * FINER_RAYS);
+}
+
+struct tally {
+    int tiles, violated;
+    double worst;
+};
+
+static void note(struct tally *tally, double error, double slack, double bound) {
+    tally->tiles++;
+    if (error <= bound + slack) return;
+    tally->violated++;
+    tally->worst = fmax(tally->worst, (error - slack) / bound);
+}
+
+static void test_random_tiles(void **state) {
+    (void)state;
+    static const char *const names[] = {"strict", "published", "as printed"};
+    struct tally tally[3] = {{0}};
+    ct_ebpi_scratch scratch;
+    uint64_t rng = 7;
+    memset(&scratch, 0, sizeof scratch);
+    ct_budget budget = {0};
+    for (int i = 0; i < 24; i++) {
+        struct shape a = random_shape(&rng), b = random_shape(&rng);
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.2, pose[k]);
+        struct views v;
+        open_views(&v, (const struct shape *const[]){&a, &b}, pose, 8);
+        for (int t = 0; t < 20; t++) {
+            const ct_ebpi_view *view = &v.view[shape_random(&rng) % 3];
+            ct_ebpi_tile tile = {.pixel =
+                                     (uint32_t)(shape_random(&rng) % ((uint64_t)view->columns * (uint64_t)view->rows))};
+            const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, tile.pixel);
+            const int cut = (int)(shape_random(&rng) % 3);
+            tile.shift_u = (uint8_t)(view->pixel_shift + view->pitch_shift[0] - cut);
+            tile.shift_v = (uint8_t)(view->pixel_shift + view->pitch_shift[1] - cut);
+            tile.u = rect.u0 + ((int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_u);
+            tile.v = rect.v0 + ((int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_v);
+            double slack, mean = brute_force(view, &tile, &scratch, &budget, &slack);
+            for (int kind = 0; kind < 3; kind++) {
+                assert_true(ct_ebpi_measure_tile(view, (ct_ebpi_bound)kind, &tile, &scratch, &budget));
+                note(&tally[kind], fabs(mean - tile.length), slack,
+                     fmax(ldexp((double)tile.bound, -CT_EBPI_DEPTH_BITS), 1));
+            }
+        }
+        close_views(&v);
+        shape_free(&a);
+        shape_free(&b);
+    }
+    ct_ebpi_scratch_free(&scratch, &budget);
+    for (int kind = 0; kind < 3; kind++)
+        print_message("%-10s %d of %d tiles violated, at worst %.3g times the bound\n", names[kind],
+                      tally[kind].violated, tally[kind].tiles, tally[kind].worst);
+    assert_int_equal(tally[CT_EBPI_STRICT].violated, 0);
+    assert_true(tally[CT_EBPI_AS_PRINTED].violated > 0);
+}
+
+/* Two cubes, one above the other and a little into it: nothing has an edge or crosses within the tile, so the ray is
+ * exact; where the boxes share no volume there is neither length nor error. */
+static void test_flat(void **state) {
+    (void)state;
+    struct shape a = shape_box(1, 1, 1), b = shape_box(3, 3, 1);
+    double pose[2][12];
+    shape_pose_identity(pose[0]);
+    shape_pose_identity(pose[1]);
+    pose[1][11] = 0.75;
+    struct views v;
+    ct_ebpi_scratch scratch;
+    memset(&scratch, 0, sizeof scratch);
+    open_views(&v, (const struct shape *const[]){&a, &b}, pose, 4);
+    for (uint32_t p = 0; p < (uint32_t)(v.view[2].columns * v.view[2].rows); p++) {
+        const ct_ebpi_rect rect = ct_ebpi_pixel_rect(&v.view[2], p);
+        ct_ebpi_tile tile = {.pixel = p, .u = rect.u0, .v = rect.v0};
+        tile.shift_u = (uint8_t)(v.view[2].pixel_shift + v.view[2].pitch_shift[0]);
+        tile.shift_v = (uint8_t)(v.view[2].pixel_shift + v.view[2].pitch_shift[1]);
+        assert_true(ct_ebpi_measure_tile(&v.view[2], CT_EBPI_STRICT, &tile, &scratch, &v.budget));
+        assert_true(tile.length > 0);
+        const int at_border =
+            p % 4 == 0 || p % 4 == 3 || p / 4 == 0 || p / 4 == 3 || p % 4 == p / 4 || p % 4 + p / 4 == 3;
+        if (!at_border) assert_true(tile.bound < 4 << CT_EBPI_DEPTH_BITS);
+    }
+    ct_ebpi_scratch_free(&scratch, &v.budget);
+    close_views(&v);
+    shape_free(&a);
+    shape_free(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frustum),
+        cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_random_tiles),
+        cmocka_unit_test(test_flat),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
