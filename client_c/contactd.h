@@ -221,7 +221,7 @@ typedef struct contactd_scene_info {
     double tolerance, tolerance_rel;
     bool strict;
     uint64_t ray_budget; /* 0: 1048576 */
-    uint64_t revision; /* of the settings: rises with every change of them; 0: the server is older than this */
+    uint64_t revision;   /* of the settings: rises with every change of them; 0: the server is older than this */
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);

@@ -119,8 +119,11 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     if (to->has_tolerance) to->tolerance = from->tolerance;
     to->has_tolerance_rel = from->tolerance_rel != -1;
     if (to->has_tolerance_rel) to->tolerance_rel = from->tolerance_rel;
+    if (from->strict < -1 || from->strict > 1)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "strict",
+                        "strict is %d, expected 0 or 1, or -1 for the default", from->strict);
     to->has_strict = from->strict != -1;
-    if (to->has_strict) to->strict = from->strict != 0;
+    to->strict = from->strict == 1;
     if (from->ray_budget < -1)
         return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         (long long)from->ray_budget);

@@ -129,8 +129,10 @@ struct Decoder {
         out->tolerance = out->has_tolerance ? in->tolerance() : 0;
         out->has_tolerance_rel = in->tolerance_rel() != -1;
         out->tolerance_rel = out->has_tolerance_rel ? in->tolerance_rel() : 0;
+        if (in->strict() < -1 || in->strict() > 1)
+            return fail(CONTACTD_OUT_OF_RANGE, "strict", "strict is %d, expected 0 or 1, or -1 for none", in->strict());
         out->has_strict = in->strict() != -1;
-        out->strict = out->has_strict && in->strict() != 0;
+        out->strict = in->strict() == 1;
         if (in->ray_budget() < -1)
             return fail(CONTACTD_OUT_OF_RANGE, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         static_cast<long long>(in->ray_budget()));

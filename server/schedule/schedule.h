@@ -93,9 +93,9 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 /* ---- commands ---- */
 
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
- * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI. A change of
- * the method drops what the new one does not take: all but LDI the resolution and pixel size of before, all but EBPI the
- * tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. */
+ * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI. A change
+ * of the method drops what the new one does not take: all but LDI the resolution and pixel size of before, all but EBPI
+ * the tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget;

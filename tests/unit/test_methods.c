@@ -233,7 +233,71 @@ static void test_ebpi(void **state) {
     step.want |= CT_WANT_SPANS;
     assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
     expect(&step.error, CT_INVALID_ARGUMENT, "want", "method \"ebpi\" gives no spans");
+    step.want = CT_WANT_ALL | CT_WANT_INERTIA;
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
+    expect(&step.error, CT_INVALID_ARGUMENT, "want", "method \"ebpi\" gives no inertia");
+    settings.patches = true;
+    ct_error error = {0};
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_INVALID_ARGUMENT);
+    expect(&error, CT_INVALID_ARGUMENT, "patches", "method \"ebpi\" gives no patches");
+    error = (ct_error){0};
+    settings.method = CT_METHOD_AUTO;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_INVALID_ARGUMENT);
+    expect(&error, CT_INVALID_ARGUMENT, "patches", "takes no tolerance");
     assert_string_equal(ct_ended_name((ct_ended)99), "unknown");
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+    shape_free(&box);
+}
+
+/* EBPI refuses what it does not have, in a scene and where a step's tolerance chooses it. */
+static void test_ebpi_refuses(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.patches = true;
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}}, 1);
+    ct_step step = {.scene = stage.scene, .tolerance = 1e-3};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
+    expect(&step.error, CT_INVALID_ARGUMENT, "patches", "method \"ebpi\" gives no patches");
+    settings.patches = false;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    ct_result_free(&step.result);
+
+    ct_body_options options;
+    ct_body_options_init(&options);
+    options.kind = CT_BODY_HALF_SPACE;
+    uint32_t body;
+    assert_int_equal(ct_scene_add_body(stage.scene, NULL, &options, &body, NULL), CT_OK);
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_UNSUPPORTED);
+    expect(&step.error, CT_UNSUPPORTED, "tolerance", "method \"ebpi\" takes no half-spaces");
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance = 1e-3;
+    ct_error error = {0};
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_UNSUPPORTED);
+    expect(&error, CT_UNSUPPORTED, "method", "method \"ebpi\" takes no half-spaces");
+    assert_int_equal(ct_scene_remove_body(stage.scene, body, NULL), CT_OK);
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    error = (ct_error){0};
+    assert_int_equal(ct_scene_add_body(stage.scene, NULL, &options, &body, &error), CT_UNSUPPORTED);
+    expect(&error, CT_UNSUPPORTED, "kind", "method \"ebpi\" takes no half-spaces");
+
+    options.kind = CT_BODY_RIGID;
+    options.self_contact = true;
+    ct_mesh *mesh = shape_to_mesh(&box, NULL);
+    error = (ct_error){0};
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &body, &error), CT_UNSUPPORTED);
+    ct_mesh_release(&mesh);
+    expect(&error, CT_UNSUPPORTED, "self_contact", "method \"ebpi\" on backend \"cpu\" finds no contact");
+    const ct_direction direction = {.body = stage.body[0]};
+    step.tolerance = 0;
+    step.directions = &direction;
+    step.n_directions = 1;
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_INVALID_ARGUMENT);
+    expect(&step.error, CT_INVALID_ARGUMENT, "directions", "method \"ebpi\" gives no products");
     stage_close(&stage);
     ct_engine_destroy(&engine);
     shape_free(&box);
@@ -428,6 +492,7 @@ int main(void) {
                                        cmocka_unit_test(test_lacking),
                                        cmocka_unit_test(test_exact),
                                        cmocka_unit_test(test_ebpi),
+                                       cmocka_unit_test(test_ebpi_refuses),
                                        cmocka_unit_test(test_limits),
                                        cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_stiffness_of_a_body_with_itself)};

@@ -232,6 +232,12 @@ static void test_scenes(void **state) {
     contactd_settings_init(&settings);
     settings.method = "";
     blames(contactd_configure(client, scene, &settings), CONTACTD_UNSUPPORTED, "method");
+    contactd_settings_init(&settings);
+    settings.strict = 2;
+    blames(contactd_configure(client, scene, &settings), CONTACTD_OUT_OF_RANGE, "strict");
+    contactd_settings_init(&settings);
+    settings.ray_budget = -2;
+    blames(contactd_configure(client, scene, &settings), CONTACTD_OUT_OF_RANGE, "ray_budget");
     assert_int_equal(contactd_configure(client, scene, NULL), CONTACTD_OK);
     NULL_IS_REFUSED(contactd_get_scene_info(client, scene, NULL), "out");
     NULL_IS_REFUSED(contactd_list_scenes(client, NULL, &n), "out");
