@@ -39,6 +39,11 @@ FIGURES = [
     ("exact_armadillos_shallow", "exact: two bodies of 346k triangles, shallow, 1 thread", "ms", 0.6, True),
     ("exact_armadillos_coincident", "exact: two bodies of 86k triangles that nearly coincide, 1 thread", "ms", 20.0, True),
     ("exact_batch_1024", "exact: 1,024 scenes of two 1k-triangle bodies, batched, 2 threads", "steps/s", 5982.0, False),
+    ("exact_products", "exact: 69.7k triangles against a cube, rigid, with 12 products of the second derivative, 1 thread", "ms", 5.0, True),
+    ("exact_inertia", "the same with the intersection's inertia instead", "ms", 2.0, True),
+    ("exact_half_space", "exact: 69.7k triangles on a half-space, rigid, 1 thread", "ms", 1.0, True),
+    ("exact_patches", "exact: two bodies of 346k triangles, deep, in patches, 2 threads", "ms", 16.0, True),
+    ("self_20k", "20k triangles in contact with themselves at 3 x 256^2, all positions sent, 2 threads", "ms", 12.0, True),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
 # Where there is EGL with OpenGL 4.5. Mesa's llvmpipe is a figure of the processor, not of a GPU.

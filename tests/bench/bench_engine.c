@@ -25,11 +25,12 @@ enum { MIN_SAMPLES = 7, MAX_SAMPLES = 4000, HASHED_STEPS = 4, WARM_UP = 3 };
 /* ---- bodies ---- */
 
 typedef struct body {
-    ct_mesh *mesh;
+    ct_mesh *mesh; /* NULL: a half-space */
     char name[64]; /* file, or what was generated in its stead */
     double start[12];
     bool deformable;
     float *positions; /* deformable: its vertices at start, sent whole at every step */
+    bool self_contact;
 } body;
 
 /* The named file, or the shape where the file is not there. Takes the shape. */
@@ -74,11 +75,13 @@ static void free_body(body *b) {
 typedef struct bench {
     const char *name;
     body bodies[2];
+    size_t n_bodies; /* 0: both */
     size_t n_scenes; /* each with both bodies; turned differently in each if there are several */
     uint32_t resolution[3];
     uint32_t want;
     double reach; /* m: how far the second body strays from its start */
-    bool is_exact;
+    bool is_exact, patches;
+    uint32_t n_directions; /* of each rigid body: products with the second derivative */
 } bench;
 
 typedef struct stage {
@@ -87,7 +90,22 @@ typedef struct stage {
     ct_step *steps;
     ct_update *updates;  /* two for each scene */
     double (*turns)[12]; /* start pose of the second body in each scene */
+    ct_direction directions[2 * CT_MAX_DIRECTIONS];
 } stage;
+
+static size_t count_bodies(const bench *b) {
+    return b->n_bodies ? b->n_bodies : 2;
+}
+
+/* The unit twists of the first body, then those of the second one. */
+static void add_directions(stage *s, const bench *b, ct_step *step) {
+    for (uint32_t k = 0; k < b->n_directions; k++) {
+        s->directions[k] = (ct_direction){.body = step->updates[k / 6].body, .index = k};
+        s->directions[k].twist[k % 6] = 1;
+    }
+    step->directions = s->directions;
+    step->n_directions = b->n_directions;
+}
 
 static void set_up(stage *s, const bench *b, const runner *runner) {
     ct_error error = {0};
@@ -103,23 +121,25 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
         ct_scene_settings settings;
         ct_scene_settings_init(&settings);
         settings.method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI;
+        settings.patches = b->patches;
         if (!b->is_exact) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
         if (ct_scene_create(s->engine, &settings, &s->scenes[i], &error)) die("scene: %s", error.message);
         if (n > 1)
             shape_pose_random(&rng, 0.1, s->turns[i]);
         else
             memcpy(s->turns[i], b->bodies[1].start, sizeof s->turns[i]);
-        for (size_t j = 0; j < 2; j++) {
+        for (size_t j = 0; j < count_bodies(b); j++) {
             const body *from = &b->bodies[j];
             ct_update *update = &s->updates[2 * i + j];
             ct_body_options body_options;
             ct_body_options_init(&body_options);
-            body_options.kind = from->deformable ? CT_BODY_DEFORMABLE : CT_BODY_RIGID;
+            body_options.kind = from->deformable ? CT_BODY_DEFORMABLE : from->mesh ? CT_BODY_RIGID : CT_BODY_HALF_SPACE;
+            body_options.self_contact = from->self_contact;
             if (!from->deformable) memcpy(body_options.pose, from->start, sizeof body_options.pose);
             if (ct_scene_add_body(s->scenes[i], from->mesh, &body_options, &update->body, &error))
                 die("body: %s", error.message);
-            ct_mesh_info info;
-            ct_mesh_get_info(from->mesh, &info);
+            ct_mesh_info info = {0};
+            if (from->mesh) ct_mesh_get_info(from->mesh, &info);
             update->kind = from->deformable ? CT_UPDATE_POSITIONS : CT_UPDATE_POSE;
             update->positions = from->positions;
             update->dtype = CT_F32;
@@ -128,8 +148,9 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
         }
         s->steps[i].scene = s->scenes[i];
         s->steps[i].updates = &s->updates[2 * i];
-        s->steps[i].n_updates = 2;
+        s->steps[i].n_updates = count_bodies(b);
         s->steps[i].want = b->want;
+        add_directions(s, b, &s->steps[i]);
     }
 }
 
@@ -146,6 +167,7 @@ static void tear_down(stage *s, const bench *b) {
 static void place(stage *s, const bench *b, unsigned k) {
     static const double golden[3] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
     for (size_t i = 0; i < b->n_scenes; i++) {
+        if (count_bodies(b) < 2) return;
         double *pose = s->updates[2 * i + 1].pose;
         memcpy(pose, s->turns[i], sizeof s->turns[i]);
         for (size_t axis = 0; axis < 3; axis++) {
@@ -183,10 +205,10 @@ static void run(const bench *b, const runner *runner) {
     run_label label = {
         .scene = b->name, .n_scenes = b->n_scenes, .method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI};
     memcpy(label.resolution, b->resolution, sizeof label.resolution);
-    for (int j = 0; j < 2; j++) {
-        ct_mesh_info info;
-        ct_mesh_get_info(b->bodies[j].mesh, &info);
-        label.bodies[j] = b->bodies[j].name;
+    for (size_t j = 0; j < 2; j++) {
+        ct_mesh_info info = {0};
+        if (b->bodies[j].mesh) ct_mesh_get_info(b->bodies[j].mesh, &info);
+        label.bodies[j] = j < count_bodies(b) ? b->bodies[j].name : "";
         label.triangles[j] = info.triangles;
     }
     print_run(&label, s.engine, &totals, "");
@@ -298,6 +320,67 @@ static void exact_scenes(void) {
     exact_armadillos("exact_armadillos_coincident", "armadillo_86k.ply", pose, false, 1);
 }
 
+/* ---- what few scenes ask for ---- */
+
+static bench bunny_on(const char *name, body other) {
+    bench b = {.name = name, .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.01, .is_exact = true};
+    b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
+    b.bodies[1] = other;
+    return b;
+}
+
+static body cube_under_bunny(void) {
+    return make_body(NULL, shape_cube(2, 1), "cube of side 2", cube_pose);
+}
+
+/* As exact_bunny_cube with more wishes, and the bunny on a half-space instead. */
+static void exact_wishes(void) {
+    if (is_wanted("exact_products")) {
+        bench b = bunny_on("exact_products", cube_under_bunny());
+        b.n_directions = CT_MAX_DIRECTIONS;
+        compare(&b, 1);
+    }
+    if (is_wanted("exact_inertia")) {
+        bench b = bunny_on("exact_inertia", cube_under_bunny());
+        b.want |= CT_WANT_INERTIA;
+        compare(&b, 1);
+    }
+    if (is_wanted("exact_half_space")) {
+        body below = {.name = "half-space"};
+        ct_error error = {0};
+        if (ct_plane_pose((const double[]){0.1, -0.2, 1}, 0.05, below.start, &error)) die("plane: %s", error.message);
+        bench b = bunny_on("exact_half_space", below);
+        compare(&b, 1);
+    }
+    if (is_wanted("exact_patches") && !strcmp(backend, "cpu")) {
+        bench b = {.name = "exact_patches", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        double identity[12];
+        shape_pose_identity(identity);
+        b.is_exact = b.patches = true;
+        b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
+        b.bodies[1] =
+            make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
+        compare(&b, 2);
+    }
+}
+
+/* Faure's octopus has 20,000 triangles, in contact with itself by rays at 256 x 256: here, two rings in one mesh. */
+static void self_contact(void) {
+    if (!is_wanted("self_20k") || strcmp(backend, "cpu") != 0) return;
+    double identity[12];
+    shape_pose_identity(identity);
+    struct shape ring = shape_torus(0.6, 0.25, 100, 50), other = shape_copy(&ring);
+    shape_translate(&other, 0.35, 0, 0.2);
+    bench b = {
+        .name = "self_20k", .n_bodies = 1, .n_scenes = 1, .want = CT_WANT_GRADIENT, .resolution = {256, 256, 256}};
+    b.bodies[0] = make_body(NULL, shape_merge(&ring, &other), "two rings in one mesh, 20,000", identity);
+    b.bodies[0].self_contact = true;
+    make_deformable(&b.bodies[0]);
+    shape_free(&ring);
+    shape_free(&other);
+    compare(&b, 2);
+}
+
 static void two_armadillos(void) {
     if (!is_wanted("armadillos")) return;
     double identity[12];
@@ -357,6 +440,8 @@ int main(int argc, char **argv) {
     two_huge();
     many_scenes("batch_1024", false);
     exact_scenes();
+    exact_wishes();
+    self_contact();
     many_scenes("exact_batch_1024", true);
     time_crowds();
     return 0;

@@ -82,6 +82,12 @@ void hash_result(run_totals *totals, const ct_result *result) {
         hash = hash_bytes(hash, result->contacts[c].volumes, sizeof result->contacts[c].volumes);
     if (result->vertices) hash = hash_bytes(hash, result->vertices, result->n_entries * sizeof *result->vertices);
     if (result->gradient) hash = hash_bytes(hash, result->gradient, 3 * result->n_entries * sizeof *result->gradient);
+    if (result->n_products) {
+        const uint64_t n = 3 * (uint64_t)result->n_directions * result->n_products;
+        hash = hash_bytes(hash, result->products, n * sizeof *result->products);
+    }
+    for (size_t c = 0; c < result->n_contacts && result->want & CT_WANT_INERTIA; c++)
+        hash = hash_bytes(hash, result->contacts[c].inertia, sizeof result->contacts[c].inertia);
     totals->hash = hash;
 }
 
