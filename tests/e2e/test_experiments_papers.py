@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import contactd
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, SLOW
 
-sys.path[:0] = [str(ROOT / "tests" / "experiments"), str(ROOT / "client_py" / "examples")]  # and shapes
+sys.path[:0] = [str(ROOT / "client_py" / "examples"), str(ROOT / "tests" / "experiments")]
 
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
@@ -124,6 +125,24 @@ def test_a_stack_of_soft_bodies_holds(client):
     assert of["contacts"] >= 8
     lowest = [body.update()[:, 2].min() for body in bodies[5:]]
     assert min(lowest[:4]) > -0.02 and min(lowest[4:]) > 0.2
+
+
+SHORT = {
+    "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
+    "one_solve": {"solves": 4}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
+    "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_pictures_and_tables_are_written(client, tmp_path, name):
+    """Their figures are those of a few steps, and tested elsewhere."""
+    numbers = run.run(client, name, tmp_path, **SHORT[name])
+    assert numbers and np.isfinite(list(numbers.values())).all()
+    assert (tmp_path / f"{name}.png").stat().st_size > 10000
+    assert set(json.loads((tmp_path / f"{name}.json").read_text()))
+    page = run.write_page(tmp_path).read_text()
+    assert all(f"| {what} |" in page for what in numbers)
 
 
 def test_the_page_has_what_an_experiment_says(tmp_path):

@@ -64,15 +64,15 @@ def section(experiment, name: str, numbers: dict[str, float]) -> str:
                       "| --- | --- | --- |", *rows, ""])
 
 
-def run(client: contactd.Client, name: str, out: pathlib.Path) -> dict[str, float]:
-    """Writes NAME.png, NAME.json and NAME.md; returns the numbers to quote."""
+def run(client: contactd.Client, name: str, out: pathlib.Path, **options) -> dict[str, float]:
+    """Writes NAME.png, NAME.json and NAME.md; returns the numbers to quote. Options are those of the module's measure."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     experiment = __import__(name)
-    data = experiment.measure(client)
+    data = experiment.measure(client, **options)
     (out / f"{name}.json").write_text(json.dumps(plain(data)))
     n = getattr(experiment, "PANELS", 1)
     figure, axes = plt.subplots(1, n, figsize=(7 * n, 5), constrained_layout=True)

@@ -21,7 +21,7 @@ H = 0.01
 OPTIONS = Options(friction=0.5, sweeps=50, tolerance=1e-6, most_corrections=2)
 
 
-def rigid_pair(triangles: int = 345_944) -> list:
+def rigid_pair(triangles: int) -> list:
     n = round((triangles / 2) ** 0.5)
     ring = torus(0.6, 0.35, n, n)
     return [RigidBody(ring, 500.0, driven=True), RigidBody(ring, 500.0, at(0.5, 0.0, 0.72, rotation(np.array([0.1, 0.5, 0]))))]
@@ -41,7 +41,7 @@ def move_fingers(bodies: list, i: int) -> None:
         finger.velocity = np.array([sign * 0.03 if i < 25 else 0, 0, 0 if i < 25 else 0.1, 0, 0, 0], float)
 
 
-def stack(n: int, triangles: int = 18_120) -> list:
+def stack(n: int, triangles: int) -> list:
     """n soft tori in layers of four, in a box of half-spaces."""
     across = round((triangles / 5) ** 0.5)
     vertices, faces = torus(0.35, 0.14, triangles // (2 * across), across)
@@ -73,12 +73,14 @@ def run(client: contactd.Client, bodies: list, steps: int, settings: dict, drive
     return out | {"contacts": max(counts), "steps a second": 1e3 / sum(out.values()), "round trips a step": float(np.mean(trips))}
 
 
-def measure(client: contactd.Client, stacks: tuple[int, ...] = (10, 20, 40), steps: int = 40, **settings) -> dict:
-    out = {"rigid pair": run(client, rigid_pair(), steps, settings)}
+def measure(client: contactd.Client, stacks: tuple[int, ...] = (10, 20, 40), steps: int = 40, triangles: int = 18_120,
+            **settings) -> dict:
+    """triangles: of a body in a stack; those of the pair have 19 times as many."""
+    out = {"rigid pair": run(client, rigid_pair(19 * triangles), steps, settings)}
     held = grasp()
-    out["grasp"] = run(client, held, 100, settings, move_fingers)
+    out["grasp"] = run(client, held, 2 * steps + 20, settings, move_fingers)
     out["grasp"]["lifted"] = float(held[1].soft.nodes[:, 2].mean())
-    return out | {f"stack of {n}": run(client, stack(n), steps, settings) for n in stacks}
+    return out | {f"stack of {n}": run(client, stack(n, triangles), steps, settings) for n in stacks}
 
 
 PHASES = ("collision", "modelling", "motion", "solver")

@@ -67,7 +67,7 @@ PANELS = 2
 
 def plot(axes, data: dict) -> None:
     for case, of in data.items():
-        panel = axes[case.endswith("thin")]
+        panel = axes[1 if case.endswith("thin") else 0]
         for name in METHODS:
             panel.plot(of["way"], of[name], "-" if name == "exact" else ":", label=f"{case}: {name}")
         panel.plot(of["way"], of["closed form"], "k--", linewidth=0.5)
