@@ -1,6 +1,6 @@
 """Coulomb: a block on a tilted plane sticks below the friction angle and slides above it.
 
-Allard 2010 claims sticking "in a stable way" without a figure. Ours: the angle at which a flat block begins to slide,
+Allard 2010 speaks of the stability of static friction (section 6) and gives no number. Ours: the angle at which a flat block begins to slide,
 found by bisection, beside arctan(friction), and its acceleration beyond it beside g (sin a - friction cos a); for three
 coefficients, in three directions of the slope, since a pyramid of fixed tangents would be weaker between them by up to
 30 %. The reference simulator lays the first tangent along the sliding, where the pyramid is as strong as the cone.

@@ -61,4 +61,8 @@ def plot(axes, data: dict) -> None:
 
 
 def numbers(data: dict) -> dict[str, float]:
-    return {f"kinetic energy left, J, {name}": of["left"] for name, of in data.items()}
+    return {f"kinetic energy, {what}, J, {name}": of[key] for name, of in data.items()
+            for what, key in (("at most", "most"), ("left", "left"))}
+
+
+PAPER = {"kinetic energy, at most, J, 2²": "no divergence"}
