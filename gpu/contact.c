@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/picture/picture.h"
+#include "gpu/scene/slip.h"
 #include "gpu/scene/warnings.h"
 
 enum { ENGINE_COOKIE = 0xe9913001 };
@@ -155,7 +156,14 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     for (size_t u = 0; u < step->n_updates && !status; u++)
         status = ct_update_check(step->scene, &step->updates[u], &step->error);
     if (!status && step->n_directions)
-        ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
+        status = ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
+    if (!status) ct_velocities_check(step->scene, step, &step->error);
+    if (step->n_velocities) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
+}
+
+static void add_slip(ct_step *step) {
+    if (step->result && step->n_velocities && ct_result_add_slip(step->scene, step, step->result, &step->error))
+        ct_result_free(&step->result);
 }
 
 /* A method without limits always completes, so its results are marked here. */
@@ -186,6 +194,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_status first = CT_OK;
     for (size_t i = 0; i < n_steps; i++) {
         mark_completed(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
+        add_slip(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
     }
@@ -205,6 +214,7 @@ void ct_result_free(ct_result **handle) {
     free(result->gradient);
     free(result->weights);
     free(result->forces);
+    free(result->friction_forces);
     free(result->spans);
     free(result->points);
     free(result->warnings);
@@ -227,6 +237,10 @@ void ct_contact_stiffness_product(const ct_result *result, size_t contact, doubl
         for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
             for (int k = 0; k < 3; k++)
                 out[b][3 * (size_t)result->vertices[i] + k] -= stiffness * along * result->gradient[3 * i + k];
+}
+
+double ct_contact_target_volume(const ct_contact *contact, double depth) {
+    return depth * contact->area;
 }
 
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]) {

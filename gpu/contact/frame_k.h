@@ -288,8 +288,11 @@ CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2],
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
     double p[2][3];
     int found0 = ct_barycentre_at(&side[0], window, p[0]), found1 = ct_barycentre_at(&side[1], window, p[1]);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         contact->center[i] = found0 && found1 ? (p[0][i] + p[1][i]) / 2 : found0 ? p[0][i] : found1 ? p[1][i] : 0;
+        contact->side_center[0][i] = found0 ? p[0][i] : contact->center[i];
+        contact->side_center[1][i] = found1 ? p[1][i] : contact->center[i];
+    }
 }
 
 #endif

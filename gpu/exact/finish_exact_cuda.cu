@@ -214,6 +214,7 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
     }
     ct_frame_normal(contact, contact->generalized_gradient[0]);
     ct_exact_center(totals, &plan->lattice, n_passes, boxes, contact);
+    ct_exact_side_centers(totals, &plan->lattice, n_passes, plan->step, contact);
 }
 
 /* Entries of the chunk, if its pair is a contact and its step wants them. A half-space has no vertices for its users.
@@ -352,6 +353,7 @@ CT_DEVICE void write_contact(const ct_exact_tables &b, uint64_t p) {
             ct_gpu_wide_sum(&b.part_sums[2 * p], SUM_WEIGHTS) + ct_gpu_wide_sum(&b.part_sums[2 * p + 1], SUM_WEIGHTS);
         out.contact.area = ct_int128_to_double(weights) / (2 * plan->weight_scale);
         out.contact.depth = out.contact.area > 0 ? out.contact.volume / out.contact.area : 0;
+        ct_exact_check_side_centers(&out.contact);
     }
     b.out_contacts[b.contact_offset[p]] = out;
 }

@@ -117,4 +117,31 @@ CT_FN void ct_exact_center(const ct_exact_totals *totals, const ct_exact_lattice
     }
 }
 
+/* The barycentre of each body's surface inside the other, weighted by friction weights: the moment of the gradient
+ * along the normal, over the gradient's sum. After the normal; step: ct_exact_step. */
+CT_FN void ct_exact_side_centers(const ct_exact_totals *totals, const ct_exact_lattice *lattice, int n_passes,
+                                 double step, ct_contact *contact) {
+    const double cubed = lattice->unit * lattice->unit * lattice->unit, *n = contact->normal;
+    for (int b = 0; b < 2; b++) {
+        double weight = 0;
+        for (int j = 0; j < 3; j++) weight += ct_int128_to_double(totals->force[b][j]) * step * n[j];
+        for (int i = 0; i < 3; i++) {
+            double moment = 0;
+            for (int j = 0; j < 3; j++) moment += totals->moment[b][i][j] / n_passes * cubed * n[j];
+            contact->side_center[b][i] = lattice->origin[i] + (weight != 0 ? moment / weight : 0);
+        }
+    }
+}
+
+/* Where the weights of a side nearly cancel, its barycentre lies far outside the contact: then it is the centre
+ * instead. After the area. */
+CT_FN void ct_exact_check_side_centers(ct_contact *contact) {
+    for (int b = 0; b < 2; b++) {
+        double weight = 0;
+        for (int j = 0; j < 3; j++) weight += contact->generalized_gradient[b][j] * contact->normal[j];
+        if (10 * fabs(weight) > contact->area) continue;
+        for (int i = 0; i < 3; i++) contact->side_center[b][i] = contact->center[i];
+    }
+}
+
 #endif

@@ -381,6 +381,15 @@ typedef struct ct_direction {
     double twist[6]; /* rigid: translation, m, then rotation about the body's origin, rad; world axes */
 } ct_direction;
 
+/* One body's velocity in a step; a body without one is at rest. */
+typedef struct ct_velocity {
+    uint32_t body;
+    const void *values; /* deformable: [count][3] of dtype, m/s, of every vertex; need not be aligned */
+    ct_dtype dtype;
+    uint64_t count;  /* vertices */
+    double twist[6]; /* rigid, half-space: of the body's origin, m/s, then angular velocity, rad/s; world axes */
+} ct_velocity;
+
 /* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
  * contact.
  *
@@ -427,13 +436,29 @@ typedef struct ct_contact {
     double area;      /* m^2, sum of the positive friction weights */
     double depth;     /* m, volume / area; 0 where area is 0 */
     double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
-    double tangents[2][3]; /* unit vectors, orthogonal to the normal and to each other */
-    double center[3];      /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
-                              intersection's centre of gravity */
-    double inertia[3][3];  /* m^5, for steps that want INERTIA, else 0: the integral over the intersection of
-                              |r|^2 - r r^T, r from center; times a density, the inertia tensor about center */
+    double tangents[2][3];    /* unit vectors, orthogonal to the normal and to each other */
+    double center[3];         /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
+                                 intersection's centre of gravity */
+    double side_center[2][3]; /* m. The barycentre of each part's surface, its vertices weighted by friction weights
+                                 (Allard 2010); `center` where they cancel, as in nested bodies */
+    double inertia[3][3];     /* m^5, for steps that want INERTIA, else 0: the integral over the intersection of
+                                 |r|^2 - r r^T, r from center; times a density, the inertia tensor about center */
     double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
                                           origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
+
+    /* How part 1 slides on part 0, for steps with velocities, else 0; 0 too where there is no normal. A_k are the
+     * friction weights, v_k the velocities of vertices p_k, n the normal, c the barycentre of the part's vertices.
+     *   relative_velocity = sum of A_k v_k / area: that of part 1 relative to part 0, m/s
+     *   spin: of part 1 relative to part 0 about n, rad/s; a part's is that of the turn about n through c that fits its
+     *     velocities best: sum of A_k v_k . (n x (p_k - c)) / J_part, J_part = sum of A_k |n x (p_k - c)|^2
+     * With a viscosity ν the force on each vertex is (Faure 2008 section 3.3, with the relative velocity of the contact
+     * in place of that of a ray)
+     *   f_k = -ν A_k (t + J / |J_part| spin n x (p_k - c)),  t: relative_velocity without its part along n,
+     * where J = area^2 / (2 pi), that of a disc. So a flat patch of `area` sliding at t is held back by ν area t, and
+     * one that turns by the torque ν J spin: exact for a disc, 5 % low for a square, more for a long patch. Forces on
+     * both parts sum to 0, and they never add energy: their power is -ν (area |t|^2 + J spin^2). */
+    double relative_velocity[3], spin;
+    double friction[2][6]; /* per part: the sum of f_k, N, and of their torques about the body's origin, N m */
 
     /* The contact's entries in the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per
      * vertex of body[i] with a non-zero gradient, in rising order of vertex. A half-space has none; its weights still
@@ -532,6 +557,9 @@ typedef struct ct_result {
     double *gradient;     /* [n_entries][3], m^2, or NULL */
     double *weights;      /* [n_entries], m^2, or NULL */
     double *forces;       /* [n_entries][3], N, or NULL */
+    double
+        *friction_forces; /* [n_entries][3], N: f_k of ct_contact; NULL: the step has no velocities or no viscosity */
+    bool has_slip;        /* the step had velocities */
     uint64_t n_spans;
     ct_span *spans; /* [n_spans], or NULL */
     uint64_t n_points;
@@ -582,6 +610,14 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     const ct_direction *directions; /* [n_directions]; read during the call */
     size_t n_directions;
 
+    /* Velocities after the step's updates, for slip and friction (ct_contact.relative_velocity); at most one of each
+     * body. They imply FRAME and FRICTION, which are added to `want`. Every method and backend takes them. NOT_FOUND,
+     * INVALID_ARGUMENT (values for a rigid body, or a viscosity without velocities), WRONG_LENGTH, OUT_OF_RANGE,
+     * NON_FINITE. */
+    const ct_velocity *velocities; /* [n_velocities]; read during the call */
+    size_t n_velocities;
+    double viscosity; /* N s/m^3, >= 0: friction per area and sliding velocity; 0: slip without friction */
+
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
     ct_error error;    /* out: status OK, or why the step failed. A step that fails because of its own arguments has
                           changed nothing. One that fails later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window,
@@ -617,6 +653,10 @@ ct_status ct_result_stiffness_products(const ct_result *result, double stiffness
 /* out += H d for direction `direction` of the step, from ct_result.products: dense [vertices of body[i]][3]. The exact
  * derivative of the penalty force -k V g along d is -k (V H d + g (g . d)); its second term is the product above. */
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]);
+
+/* The volume that a position solver leaves in the contact for its surfaces to overlap by `depth` (Allard 2010, the
+ * target of equations 18 and 19): depth x area, m^3. */
+double ct_contact_target_volume(const ct_contact *contact, double depth);
 
 #ifdef __cplusplus
 }

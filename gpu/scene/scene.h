@@ -29,6 +29,8 @@ typedef struct ct_body {
     uint32_t updates_since_volume; /* see ct_body_volume_is_due */
     uint32_t direction[CT_MAX_DIRECTIONS]; /* 1 + the body's part of direction k in the step's directions, 0: none; set
                                               by ct_directions_check, and only read in a step that has any */
+    uint32_t velocity; /* 1 + the body's own among the step's velocities, 0: none; set by ct_velocities_check, and only
+                          read in a step that has any */
 } ct_body;
 
 /* The signed volume of a deformable body of up to CT_VOLUME_EACH_UPDATE triangles is measured after each step that

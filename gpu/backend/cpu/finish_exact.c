@@ -235,6 +235,7 @@ static bool make_entries(ct_exact_pair *exact) {
     for (uint32_t i = 0; i < n_chunks; i++) weights += exact->chunks[i].weights;
     contact->area = ct_int128_to_double(weights) / (2 * exact->weight_scale);
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
+    ct_exact_check_side_centers(contact);
     return true;
 }
 
@@ -254,6 +255,7 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     find_forces(exact, &exact->contact->contact);
     ct_frame_normal(&exact->contact->contact, exact->contact->contact.generalized_gradient[0]);
     find_center(exact, &exact->contact->contact);
+    ct_exact_side_centers(&exact->totals, &exact->lattice, exact->n_passes, step_of(exact), &exact->contact->contact);
     if (ct_exact_wants_second(exact)) ct_exact_find_second(exact);
     return !exact->has_failed && make_entries(exact);
 }

@@ -1,0 +1,253 @@
+/* slip.c - slip and viscous friction of a contact, from its friction weights and the velocities of its vertices.
+ *
+ * Faure 2008 section 3.3 takes the relative velocity along each ray. Here it is that of a contact, from the friction
+ * weights of Allard 2010, so that every method has it, no lattice shows in it, and forces balance: a mean slip and a
+ * turn about the normal. With patches or cells it is that of each of them. */
+#include "gpu/scene/slip.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "gpu/backend/backend.h"
+#include "gpu/base/fail.h"
+#include "gpu/engine.h"
+#include "gpu/mesh/mesh.h"
+
+/* ---- sums that do not depend on the order of their terms ---- */
+
+/* The sum of n terms, `stride` apart, as multiples of 2^-61 of the largest. */
+static double sum_of(const double *terms, uint64_t n, uint64_t stride) {
+    double most = 0;
+    for (uint64_t i = 0; i < n; i++) most = fmax(most, fabs(terms[i * stride]));
+    if (!(most > 0)) return 0;
+    int exponent;
+    frexp(most, &exponent);
+    __int128 sum = 0;
+    for (uint64_t i = 0; i < n; i++) sum += llrint(ldexp(terms[i * stride], 61 - exponent));
+    return ldexp((double)sum, exponent - 61);
+}
+
+static void cross(const double a[3], const double b[3], double out[3]) {
+    for (int i = 0; i < 3; i++) out[i] = a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3];
+}
+
+static double dot(const double a[3], const double b[3]) {
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+/* ---- where the vertices are ---- */
+
+/* Positions of deformable bodies, fetched when a contact first needs them: [bodies of the scene]. */
+struct fetched {
+    const ct_scene *scene;
+    float **of;
+};
+
+static uint32_t index_of(const ct_scene *scene, uint32_t id) {
+    uint32_t lo = 0, hi = scene->n_bodies;
+    while (lo < hi) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        if (scene->bodies[middle]->id < id)
+            lo = middle + 1;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+static ct_status fetch(const struct fetched *fetched, uint32_t body, const float **out, ct_error *error) {
+    const ct_scene *scene = fetched->scene;
+    const ct_body *b = scene->bodies[body];
+    *out = b->mesh->positions;
+    if (b->kind == CT_BODY_RIGID) return CT_OK;
+    float **to = &fetched->of[body];
+    *out = *to;
+    if (*to) return CT_OK;
+    *out = *to = malloc((size_t)b->mesh->n_vertices * 12);
+    if (!*to) return ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for positions of body %u", b->id);
+    return scene->engine->backend->body_positions(scene->engine->devices[scene->device].device, b, *to, error);
+}
+
+/* ---- one side of a contact ---- */
+
+enum { POSITION = 0, VELOCITY = 3, SCRATCH = 6, COLUMNS = 13 }; /* of a row of doubles for each entry */
+
+struct side {
+    const ct_body *body;
+    const ct_velocity *velocity; /* NULL: at rest */
+    double origin[3];            /* m, of the body, from the contact's centre */
+    const double *weights;       /* [n] */
+    double *rows;                /* [n][COLUMNS]; positions from the contact's centre */
+    uint64_t n;
+    double weight, size;  /* m^2: the sum of the weights, and of their magnitudes */
+    double center[3];     /* m, from the contact's centre: the side's barycentre */
+    double flow[3];       /* m^3/s: the sum of weight times velocity */
+    double polar, turned; /* m^4, m^4/s: sums of weight times |e|^2 and e . v, where e = normal x (p - center) */
+    bool has_center;
+};
+
+static void velocity_at(const struct side *side, uint32_t vertex, const double p[3], double out[3]) {
+    const ct_velocity *v = side->velocity;
+    memset(out, 0, 3 * sizeof *out);
+    if (!v) return;
+    if (side->body->kind == CT_BODY_RIGID) {
+        const double arm[3] = {p[0] - side->origin[0], p[1] - side->origin[1], p[2] - side->origin[2]};
+        cross(v->twist + 3, arm, out);
+        for (int i = 0; i < 3; i++) out[i] += v->twist[i];
+    } else {
+        ct_velocity_row(v, vertex, out);
+    }
+}
+
+static void place_rows(struct side *side, const float *positions, const uint32_t *vertices, const double center[3]) {
+    const double *pose = side->body->pose; /* the identity for a deformable body */
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * COLUMNS;
+        const float *p = positions + 3 * (size_t)vertices[k];
+        for (int i = 0; i < 3; i++)
+            row[POSITION + i] = pose[4 * i] * (double)p[0] + pose[4 * i + 1] * (double)p[1] +
+                                pose[4 * i + 2] * (double)p[2] + (pose[4 * i + 3] - center[i]);
+        velocity_at(side, vertices[k], row + POSITION, row + VELOCITY);
+    }
+}
+
+/* Sums of column SCRATCH + i over all rows. */
+static double column(const struct side *side, int i) {
+    return sum_of(side->rows + SCRATCH + i, side->n, COLUMNS);
+}
+
+static void measure_side(struct side *side, const double normal[3]) {
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * COLUMNS, a = side->weights[k];
+        for (int i = 0; i < 3; i++) {
+            row[SCRATCH + i] = a * row[POSITION + i];
+            row[SCRATCH + 3 + i] = a * row[VELOCITY + i];
+        }
+        row[SCRATCH + 6] = fabs(a);
+    }
+    side->weight = sum_of(side->weights, side->n, 1);
+    side->size = column(side, 6);
+    for (int i = 0; i < 3; i++) side->flow[i] = column(side, 3 + i);
+    side->has_center = 10 * fabs(side->weight) > side->size;
+    if (!side->has_center) return;
+    for (int i = 0; i < 3; i++) side->center[i] = column(side, i) / side->weight;
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * COLUMNS, arm[3], e[3];
+        for (int i = 0; i < 3; i++) arm[i] = row[POSITION + i] - side->center[i];
+        cross(normal, arm, e);
+        row[SCRATCH] = side->weights[k] * dot(e, e);
+        row[SCRATCH + 1] = side->weights[k] * dot(e, row + VELOCITY);
+    }
+    side->polar = column(side, 0);
+    side->turned = column(side, 1);
+}
+
+/* A half-space has no vertices: what its surface contributes follows from the other side's. */
+static void measure_half_space(struct side *side, const struct side *other, const double center[3],
+                               const double normal[3]) {
+    double velocity[3];
+    side->weight = -other->weight;
+    side->size = fabs(side->weight);
+    side->has_center = true;
+    memcpy(side->center, center, sizeof side->center);
+    velocity_at(side, 0, center, velocity);
+    for (int i = 0; i < 3; i++) side->flow[i] = side->weight * velocity[i];
+    side->polar = -other->polar;
+    side->turned = side->velocity ? side->polar * dot(side->velocity->twist + 3, normal) : 0;
+}
+
+/* ---- friction ---- */
+
+/* slide: -viscosity times the mean slip along the surface, Pa; turn: -viscosity J times the spin, N m. Adds the side's
+ * part of both to the entries' forces (NULL: not wanted), and their sum to the wrench. sign: 1, or -1 for side 0. */
+static void push_side(struct side *side, const double normal[3], const double slide[3], double turn, double sign,
+                      double *forces, double wrench[6]) {
+    const double per_arm = side->polar != 0 ? turn / fabs(side->polar) : 0;
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * COLUMNS, arm[3], e[3];
+        for (int i = 0; i < 3; i++) arm[i] = row[POSITION + i] - side->center[i];
+        cross(normal, arm, e);
+        for (int i = 0; i < 3; i++) row[SCRATCH + i] = side->weights[k] * (slide[i] + per_arm * e[i]);
+        if (forces) memcpy(forces + 3 * k, row + SCRATCH, 3 * sizeof *forces);
+        for (int i = 0; i < 3; i++) arm[i] = row[POSITION + i] - side->origin[i];
+        cross(arm, row + SCRATCH, row + SCRATCH + 3);
+    }
+    for (int i = 0; i < 6; i++) wrench[i] = column(side, i);
+    if (!side->body->is_half_space) return;
+    double arm[3], torque[3];
+    for (int i = 0; i < 3; i++) {
+        arm[i] = side->center[i] - side->origin[i];
+        wrench[i] = side->weight * slide[i];
+    }
+    cross(arm, wrench, torque);
+    for (int i = 0; i < 3; i++) wrench[3 + i] = torque[i] + sign * turn * normal[i];
+}
+
+static void find_slip(ct_contact *contact, struct side side[2], double viscosity, double *forces) {
+    double slide[3], turn = 0;
+    const double *n = contact->normal;
+    for (int i = 0; i < 3; i++) contact->relative_velocity[i] = (side[0].flow[i] + side[1].flow[i]) / contact->area;
+    if (side[0].has_center && side[1].has_center && side[0].polar < 0 && side[1].polar > 0)
+        contact->spin = side[1].turned / side[1].polar - side[0].turned / side[0].polar;
+    if (!(viscosity > 0)) return;
+    const double along = dot(contact->relative_velocity, n);
+    for (int i = 0; i < 3; i++) slide[i] = -viscosity * (contact->relative_velocity[i] - along * n[i]);
+    if (contact->spin != 0) turn = -viscosity * contact->area * contact->area / (2 * M_PI) * contact->spin;
+    for (int s = 0; s < 2; s++)
+        push_side(&side[s], n, slide, turn, s ? 1 : -1, forces ? forces + 3 * contact->first[s] : NULL,
+                  contact->friction[s]);
+}
+
+static ct_status add_slip(const struct fetched *fetched, const ct_step *step, ct_result *result, ct_contact *contact,
+                          double *rows, ct_error *error) {
+    const ct_scene *scene = fetched->scene;
+    struct side side[2] = {{0}};
+    for (int s = 0; s < 2; s++) {
+        const uint32_t index = index_of(scene, contact->body[s]);
+        const float *positions;
+        ct_body *body = scene->bodies[index];
+        side[s].body = body;
+        side[s].velocity = body->velocity ? &step->velocities[body->velocity - 1] : NULL;
+        for (int i = 0; i < 3; i++)
+            side[s].origin[i] = (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0) - contact->center[i];
+        side[s].n = contact->count[s];
+        side[s].weights = result->weights + contact->first[s];
+        side[s].rows = rows + (s ? contact->count[0] * COLUMNS : 0);
+        if (body->is_half_space) continue;
+        const ct_status status = fetch(fetched, index, &positions, error);
+        if (status) return status;
+        place_rows(&side[s], positions, result->vertices + contact->first[s], contact->center);
+        measure_side(&side[s], contact->normal);
+    }
+    for (int s = 0; s < 2; s++) {
+        double center[3];
+        for (int i = 0; i < 3; i++) center[i] = contact->side_center[s][i] - contact->center[i];
+        if (side[s].body->is_half_space) measure_half_space(&side[s], &side[1 - s], center, contact->normal);
+    }
+    find_slip(contact, side, step->viscosity, result->friction_forces);
+    return CT_OK;
+}
+
+ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
+    uint64_t most = 0;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const uint64_t n = result->contacts[i].count[0] + result->contacts[i].count[1];
+        if (n > most) most = n;
+    }
+    struct fetched fetched = {scene, calloc(scene->n_bodies + 1, sizeof(float *))};
+    double *rows = malloc((most + 1) * COLUMNS * sizeof *rows);
+    if (step->viscosity > 0) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
+    ct_status status = CT_OK;
+    if (!fetched.of || !rows || (step->viscosity > 0 && !result->friction_forces))
+        status = ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for the slip of %zu contacts",
+                         result->n_contacts);
+    for (size_t i = 0; i < result->n_contacts && !status; i++) {
+        ct_contact *contact = &result->contacts[i];
+        if (contact->area > 0) status = add_slip(&fetched, step, result, contact, rows, error);
+    }
+    for (uint32_t i = 0; fetched.of && i < scene->n_bodies; i++) free(fetched.of[i]);
+    free(fetched.of);
+    free(rows);
+    result->has_slip = !status;
+    return status;
+}
