@@ -87,6 +87,8 @@ typedef struct ctc_step {
     size_t n_updates, cap_updates;
     contactd_direction *directions; /* as updates */
     size_t n_directions, cap_directions;
+    size_t n_velocities; /* they follow the directions, as directions of index 0 */
+    double viscosity;
     unsigned char *storage; /* small arrays */
     size_t cap_storage;
     zmq_msg_t *large; /* large arrays, shared with what was sent */
@@ -103,7 +105,7 @@ typedef struct ctc_step {
     uint32_t cap_contacts;
     contactd_warning *warnings;
     uint32_t cap_warnings;
-    void *aligned[9]; /* copies of arrays that came unaligned */
+    void *aligned[10]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;
 

@@ -308,6 +308,13 @@ typedef struct contactd_direction {
     double twist[6];      /* of a rigid one: translation, m, then rotation about the body's origin, rad; world axes */
 } contactd_direction;
 
+/* One body's velocity; a body without one is at rest. */
+typedef struct contactd_velocity {
+    contactd_body body;
+    const double *values; /* of a deformable body: [vertices][3], m/s, of every vertex; NULL: a twist */
+    double twist[6];      /* of a rigid one: of its origin, m/s, then angular velocity, rad/s; world axes */
+} contactd_velocity;
+
 typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
     uint32_t want;        /* CONTACTD_WANT_...; ALL */
@@ -321,6 +328,11 @@ typedef struct contactd_step_options {
      */
     const contactd_direction *directions; /* [n_directions] parts */
     size_t n_directions;
+    /* Velocities at the state after the step's updates, for slip and friction (contactd_contact.relative_velocity);
+     * read during the call. At most one of each body. They imply FRAME and FRICTION. */
+    const contactd_velocity *velocities; /* [n_velocities] */
+    size_t n_velocities;
+    double viscosity; /* N s/m^3, of friction; 0: none. INVALID_ARGUMENT without velocities */
 } contactd_step_options;
 
 void contactd_step_options_init(contactd_step_options *options);
@@ -331,6 +343,7 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
     const double *gradient; /* [n][3], m^2; NULL unless wanted, as the following */
     const double *weights;  /* [n], m^2 */
     const double *forces;   /* [n][3], N */
+    const double *friction; /* [n][3], N: viscous; NULL in a step without viscosity */
 } contactd_sparse;
 
 /* Products of the second derivative H of the volume with a step's directions: one part's vertices at which some product
@@ -372,6 +385,15 @@ typedef struct contactd_contact {
     /* [n_directions][2][6]: the derivative of generalized_gradient along each direction; NULL: no directions. For rigid
      * bodies the Jacobian that Newton's method needs. */
     const double *generalized_product;
+    double side_center[2][3]; /* m: the barycentre of each part's surface, its vertices weighted by friction weights */
+    /* Of a step with velocities, else 0: of the second part relative to the first, m/s: the sum of friction weight
+     * times velocity over both, divided by area; and rad/s about the normal. */
+    double relative_velocity[3], spin;
+    /* With a viscosity ν, per part: viscous friction, N, and its torque about the body's origin, N m. On a flat patch
+     * that slides at t it is -ν area t, on one that turns the torque -ν area^2 / (2 pi) spin, that of a disc; the
+     * forces on the vertices (contactd_sparse.friction) sum to it. The forces on both parts sum to 0 and never add
+     * energy. */
+    double friction[2][6];
 } contactd_contact;
 
 enum { CONTACTD_PHASES = 7 };
@@ -407,6 +429,8 @@ typedef struct contactd_result {
      * "pass_limit" or "precision" (ebpi). */
     const char *ended;
     uint32_t passes; /* ebpi: over the tiles, of the pair that took most */
+    /* Whether contacts tell of slip: the step had velocities, the server knows them, and there is a contact. */
+    bool has_slip;
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
@@ -477,6 +501,10 @@ void contactd_stiffness_product(const contactd_contact *contact, double stiffnes
  * direction. */
 void contactd_hessian_product(const contactd_result *result, const contactd_contact *contact, uint32_t direction,
                               double *const out[2]);
+
+/* depth * area, m^3: the volume that a position solver leaves in the contact for its surfaces to overlap by `depth`, m.
+ */
+double contactd_target_volume(const contactd_contact *contact, double depth);
 
 #ifdef __cplusplus
 }

@@ -133,7 +133,8 @@ static bool make_mirror(ctc_body *body) {
 }
 
 /* Where the server would refuse a direction, it is refused here. */
-static contactd_code check_direction(contactd_client *client, ctc_scene *scene, const contactd_direction *d) {
+static contactd_code check_direction(contactd_client *client, ctc_scene *scene, const contactd_direction *d,
+                                     const char *field) {
     const ctc_body *body = ctc_find_body(client, scene, d->body);
     char object[CTC_OBJECT];
     if (!body) return client->error.code;
@@ -143,7 +144,7 @@ static contactd_code check_direction(contactd_client *client, ctc_scene *scene, 
                         "a part of direction %u is given, but a step has at most %d directions", d->index,
                         CONTACTD_MAX_DIRECTIONS);
     if (body->rigid != (d->values == NULL))
-        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "directions",
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, field,
                         body->rigid ? "body %u is rigid: it takes a twist, and values must be NULL"
                                     : "body %u is deformable: it takes values, which are NULL",
                         d->body);
@@ -158,7 +159,29 @@ static contactd_code check_directions(contactd_client *client, ctc_scene *scene,
         return ctc_fail(client, CONTACTD_OUT_OF_RANGE, "step", "n_directions",
                         "%zu parts of directions are given, but the scene's bodies have at most %zu", n, most);
     for (size_t i = 0; i < n; i++) {
-        contactd_code code = check_direction(client, scene, &options->directions[i]);
+        contactd_code code = check_direction(client, scene, &options->directions[i], "directions");
+        if (code != CONTACTD_OK) return code;
+    }
+    return CONTACTD_OK;
+}
+
+static contactd_direction motion_of(const contactd_velocity *velocity) {
+    contactd_direction motion = {.body = velocity->body, .values = velocity->values};
+    memcpy(motion.twist, velocity->twist, sizeof motion.twist);
+    return motion;
+}
+
+static contactd_code check_velocities(contactd_client *client, ctc_scene *scene, const contactd_step_options *options) {
+    const size_t n = options->n_velocities;
+    if (n && !options->velocities)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "step", "velocities", "velocities is NULL");
+    if (n > scene->n_bodies)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, "step", "n_velocities",
+                        "%zu velocities are given, but the scene has had %u bodies, each of which takes one", n,
+                        scene->n_bodies);
+    for (size_t i = 0; i < n; i++) {
+        const contactd_direction motion = motion_of(&options->velocities[i]);
+        contactd_code code = check_direction(client, scene, &motion, "velocities");
         if (code != CONTACTD_OK) return code;
     }
     return CONTACTD_OK;
@@ -191,13 +214,19 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
         count_array(position_bytes(&updates[i]), &small, &large);
         count_array(index_bytes(&updates[i]), &small, &large);
     }
+    const size_t n_motions = n_directions + options->n_velocities;
     contactd_code code = check_directions(client, scene, options);
+    if (code == CONTACTD_OK) code = check_velocities(client, scene, options);
     if (code != CONTACTD_OK) return code;
-    for (size_t i = 0; i < n_directions; i++) count_array(value_bytes(scene, &options->directions[i]), &small, &large);
+    if (n_motions && !ctc_grow(&step->directions, n_motions - 1, &step->cap_directions, sizeof *step->directions))
+        return ctc_no_memory(client, "step");
+    for (size_t i = 0; i < n_motions; i++) {
+        step->directions[i] =
+            i < n_directions ? options->directions[i] : motion_of(&options->velocities[i - n_directions]);
+        count_array(value_bytes(scene, &step->directions[i]), &small, &large);
+    }
     /* None of the large messages may move once it holds something. */
     if ((n && !ctc_grow(&step->updates, n - 1, &step->cap_updates, sizeof *step->updates)) ||
-        (n_directions &&
-         !ctc_grow(&step->directions, n_directions - 1, &step->cap_directions, sizeof *step->directions)) ||
         (small && !ctc_grow(&step->storage, small - 1, &step->cap_storage, 1)) ||
         (large && !ctc_grow(&step->large, large - 1, &step->cap_large, sizeof *step->large)))
         return ctc_no_memory(client, "step");
@@ -211,15 +240,16 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
             return ctc_no_memory(client, "step");
         u->indices = indices;
     }
-    for (size_t i = 0; i < n_directions; i++) {
+    for (size_t i = 0; i < n_motions; i++) {
         contactd_direction *d = &step->directions[i];
-        *d = options->directions[i];
         const void *values = d->values;
         if (!copy_array(step, &values, value_bytes(scene, d), &used)) return ctc_no_memory(client, "step");
         d->values = values;
     }
     step->n_updates = n;
     step->n_directions = n_directions;
+    step->n_velocities = options->n_velocities;
+    step->viscosity = options->viscosity;
     return CONTACTD_OK;
 }
 

@@ -31,6 +31,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     const uint32_t *product_vertices = aligned(step, 6, &r->product_vertices, &ok);
     const double *products = aligned(step, 7, &r->products, &ok);
     const double *generalized = aligned(step, 8, &r->generalized_products, &ok);
+    const double *friction = aligned(step, 9, &r->friction_forces, &ok);
     const bool has_products = product_vertices && products && generalized;
     if (!ok ||
         (r->n_contacts && !ctc_grow32(&step->contacts, r->n_contacts - 1, &step->cap_contacts, sizeof *step->contacts)))
@@ -51,6 +52,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                  .depth = from->depth,
                                  .index = from->index,
                                  .max_winding = from->max_winding,
+                                 .spin = from->spin,
                                  .n_spans = spans ? from->n_spans : 0,
                                  .spans = spans ? spans + 6 * from->first_span : NULL,
                                  .span_axes = axes ? axes + from->first_span : NULL};
@@ -59,6 +61,9 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         memcpy(to->tangents, from->tangents, sizeof to->tangents);
         memcpy(to->center, from->center, sizeof to->center);
         memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
+        memcpy(to->side_center, from->side_centers, sizeof to->side_center);
+        memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
+        memcpy(to->friction, from->friction, sizeof to->friction);
         if (has_products) to->generalized_product = generalized + (size_t)i * r->directions * 12;
         for (int k = 0; k < 3; k++) {
             to->inertia[k][k] = from->inertia[k];
@@ -75,7 +80,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                               .vertices = vertices ? vertices + first : NULL,
                                               .gradient = gradient ? gradient + 3 * first : NULL,
                                               .weights = weights ? weights + first : NULL,
-                                              .forces = forces ? forces + 3 * first : NULL};
+                                              .forces = forces ? forces + 3 * first : NULL,
+                                              .friction = friction ? friction + 3 * first : NULL};
         }
     }
     const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
@@ -92,6 +98,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
+    step->result.has_slip = r->n_contacts > 0;
+    for (uint32_t i = 0; i < r->n_contacts; i++) step->result.has_slip &= r->contacts[i].has_slip;
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
     contactd_settings_init(&step->result.settings);
     step->result.settings.method = wire_method_name(settings->method);
@@ -127,6 +135,10 @@ void contactd_stiffness_product(const contactd_contact *contact, double stiffnes
             for (int c = 0; c < 3; c++)
                 to[3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
     }
+}
+
+double contactd_target_volume(const contactd_contact *contact, double depth) {
+    return contact ? depth * contact->area : 0;
 }
 
 void contactd_hessian_product(const contactd_result *result, const contactd_contact *contact, uint32_t direction,

@@ -5,7 +5,7 @@
 
 #include "client_c/client.h"
 
-#define STEP_COOKIE 0xc0b5u
+#define STEP_COOKIE 0xc0b6u
 
 /* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
 enum { AWAY_NS = 100000 };
@@ -21,7 +21,7 @@ void ctc_step_clear(contactd_client *client, ctc_step *step) {
     (void)client;
     for (size_t i = 0; i < step->n_large; i++) zmq_msg_close(&step->large[i]);
     step->n_large = 0;
-    step->n_updates = step->n_directions = 0;
+    step->n_updates = step->n_directions = step->n_velocities = 0;
 }
 
 static void step_free(ctc_step **step) {
@@ -200,10 +200,10 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
         if (u->kind == CONTACTD_RANGES || u->kind == CONTACTD_INDEXED)
             w->indices = (wire_array){WIRE_U32, u->n_indices, u->indices};
     }
-    if (step->n_directions &&
-        !ctc_grow(&client->directions, step->n_directions - 1, &client->cap_directions, sizeof *client->directions))
+    const size_t n_motions = step->n_directions + step->n_velocities;
+    if (n_motions && !ctc_grow(&client->directions, n_motions - 1, &client->cap_directions, sizeof *client->directions))
         return ctc_no_memory(client, "step");
-    for (size_t i = 0; i < step->n_directions; i++) {
+    for (size_t i = 0; i < n_motions; i++) {
         const contactd_direction *d = &step->directions[i];
         const ctc_body *body = scene->bodies[d->body - 1];
         wire_direction *w = &client->directions[i];
@@ -224,7 +224,10 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
                                  .updates = client->updates,
                                  .n_updates = (uint32_t)step->n_updates,
                                  .directions = client->directions,
-                                 .n_directions = (uint32_t)step->n_directions}};
+                                 .n_directions = (uint32_t)step->n_directions,
+                                 .velocities = client->directions + step->n_directions,
+                                 .n_velocities = (uint32_t)step->n_velocities,
+                                 .viscosity = step->viscosity}};
     contactd_code code = ctc_send(client, &m, step, false);
     if (code != CONTACTD_OK) return code;
     if (!step->sequence) scene->sequence = step->sequence = sequence;

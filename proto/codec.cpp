@@ -134,12 +134,13 @@ extern "C" void wire_scratch_free(wire_scratch **scratch) {
     free((*scratch)->header.data);
     free((*scratch)->items.data);
     free((*scratch)->others.data);
+    free((*scratch)->velocities.data);
     free(*scratch);
     *scratch = nullptr;
 }
 
 extern "C" size_t wire_scratch_bytes(const wire_scratch *scratch) {
-    return scratch->header.size + scratch->items.size + scratch->others.size;
+    return scratch->header.size + scratch->items.size + scratch->others.size + scratch->velocities.size;
 }
 extern "C" void wire_scratch_set_limit(wire_scratch *scratch, size_t bytes) {
     scratch->limit = bytes;

@@ -179,6 +179,8 @@ typedef struct wire_step {
     uint32_t time_budget_us; /* 0: none */
     double tolerance;        /* m^3; 0: none */
     const wire_direction *directions; uint32_t n_directions; /* parts, see contactd.fbs */
+    const wire_direction *velocities; uint32_t n_velocities; /* index 0 */
+    double viscosity;        /* N s/m^3; 0: none */
 } wire_step;
 
 typedef struct wire_contact {
@@ -190,6 +192,9 @@ typedef struct wire_contact {
     bool has_inertia;
     double inertia[6]; /* xx, yy, zz, xy, yz, zx */
     uint64_t first_product[2], count_product[2];
+    bool has_side_centers, has_slip;
+    double side_centers[2][3];
+    double relative_velocity[3], spin, friction[2][6]; /* has_slip */
 } wire_contact;
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
@@ -212,6 +217,7 @@ typedef struct wire_step_result {
     uint64_t revision;      /* 0: the server is older than the field */
     wire_ended ended;
     uint32_t passes;
+    wire_array friction_forces;
 } wire_step_result;
 
 typedef struct wire_device {

@@ -230,7 +230,16 @@ struct Decoder {
                numbers(in->center(), "center", 3, nullptr, out->center) &&
                numbers(in->generalized_a(), "generalized_a", 6, nullptr, out->generalized[0]) &&
                numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]) &&
-               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia);
+               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia) && slip(in, out);
+    }
+    bool slip(const fb::Contact *in, wire_contact *out) {
+        out->has_side_centers = in->side_centers() != nullptr;
+        out->has_slip = in->relative_velocity() != nullptr;
+        out->spin = in->spin();
+        return numbers(in->side_centers(), "side_centers", 6, nullptr, out->side_centers[0]) &&
+               numbers(in->relative_velocity(), "relative_velocity", 3, nullptr, out->relative_velocity) &&
+               numbers(in->friction_a(), "friction_a", 6, nullptr, out->friction[0]) &&
+               numbers(in->friction_b(), "friction_b", 6, nullptr, out->friction[1]);
     }
     bool within(uint64_t first, uint64_t count, uint64_t n, const char *field, const char *what) {
         typedef unsigned long long ull;
@@ -268,7 +277,7 @@ struct Decoder {
             !numbers(in->twist(), "twist", 6, nullptr, out->twist))
             return false;
         if (out->has_twist != (out->values.dtype != WIRE_NONE)) return true;
-        return fail(CONTACTD_MALFORMED, "values", "a direction has %s values %s a twist, expected one of them",
+        return fail(CONTACTD_MALFORMED, "values", "it has %s values %s a twist, expected one of them",
                     out->has_twist ? "both" : "neither", out->has_twist ? "and" : "nor");
     }
 
@@ -279,11 +288,15 @@ struct Decoder {
         out->deadline_us = in->deadline_us();
         out->time_budget_us = in->time_budget_us();
         out->tolerance = in->tolerance();
+        out->viscosity = in->viscosity();
         return each(in->updates(), "updates", &out->updates, &out->n_updates,
                     [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); }) &&
                each(
                    in->directions(), "directions", &out->directions, &out->n_directions,
-                   [this](const fb::Direction *d, wire_direction *o) { return direction(d, o); }, scratch->others);
+                   [this](const fb::Direction *d, wire_direction *o) { return direction(d, o); }, scratch->others) &&
+               each(
+                   in->velocities(), "velocities", &out->velocities, &out->n_velocities,
+                   [this](const fb::Direction *d, wire_direction *o) { return direction(d, o); }, scratch->velocities);
     }
 
     static bool warning(const fb::Warning *in, wire_warning *out) {
@@ -313,6 +326,7 @@ struct Decoder {
             !array(in->product_vertices(), "product_vertices", U32, 1, &out->product_vertices) ||
             !array(in->products(), "products", F64, 3, &out->products) ||
             !array(in->generalized_products(), "generalized_products", F64, 12, &out->generalized_products) ||
+            !array(in->friction_forces(), "friction_forces", F64, 3, &out->friction_forces) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us))
             return false;
@@ -327,6 +341,7 @@ struct Decoder {
         } sparse[] = {{"gradient", out->gradient, n, 3},
                       {"weights", out->weights, n, 1},
                       {"forces", out->forces, n, 3},
+                      {"friction_forces", out->friction_forces, n, 3},
                       {"span_axes", out->span_axes, s, 1},
                       {"products", out->products, p * out->directions, 3},
                       {"generalized_products", out->generalized_products, contacts * out->directions, 12}};

@@ -36,10 +36,11 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 }
 
 // In the order of their fields.
-std::array<const wire_array *, 9> arrays_of(const wire_step_result &r) {
+std::array<const wire_array *, 10> arrays_of(const wire_step_result &r) {
     return {&r.vertices,         &r.gradient, &r.weights,
             &r.forces,           &r.spans,    &r.span_axes,
-            &r.product_vertices, &r.products, &r.generalized_products};
+            &r.product_vertices, &r.products, &r.generalized_products,
+            &r.friction_forces};
 }
 
 struct Encoder {
@@ -57,7 +58,8 @@ struct Encoder {
     }
 
     bool collect(const wire_message &m) {
-        size_t most = m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions : 9;
+        size_t most =
+            m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions + m.u.step.n_velocities : 10;
         e->n_places = e->next_place = 0;
         if (!e->places.reserve((most ? most : 1) * sizeof(Place))) return false;
         if (m.type == WIRE_REGISTER_MESH) {
@@ -73,6 +75,7 @@ struct Encoder {
                 place(m.u.step.updates[i].indices);
             }
             for (uint32_t i = 0; i < m.u.step.n_directions; i++) place(m.u.step.directions[i].values);
+            for (uint32_t i = 0; i < m.u.step.n_velocities; i++) place(m.u.step.velocities[i].values);
         } else if (m.type == WIRE_STEP_RESULT) {
             const wire_step_result &r = m.u.step_result;
             for (const wire_array *a : arrays_of(r)) place(*a);
@@ -144,9 +147,9 @@ struct Encoder {
         case WIRE_ADD_BODY:
             return n + 4 * size_t(m.u.add_body.n_ignore);
         case WIRE_STEP:
-            return n + 448 * size_t(m.u.step.n_updates) + 384 * size_t(m.u.step.n_directions);
+            return n + 448 * size_t(m.u.step.n_updates) + 384 * (size_t(m.u.step.n_directions) + m.u.step.n_velocities);
         case WIRE_STEP_RESULT:
-            return n + 896 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
+            return n + 1408 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
                    text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
@@ -230,10 +233,18 @@ struct Encoder {
         auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
         Offset<flatbuffers::Vector<double>> inertia;
         if (c.has_inertia) inertia = numbers(c.inertia, 6);
+        Offset<flatbuffers::Vector<double>> centers, velocity, friction_a, friction_b;
+        if (c.has_side_centers) centers = numbers(c.side_centers[0], 6);
+        if (c.has_slip) {
+            velocity = numbers(c.relative_velocity, 3);
+            friction_a = numbers(c.friction[0], 6);
+            friction_b = numbers(c.friction[1], 6);
+        }
         return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
                                  c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
                                  c.count[1], c.first_span, c.n_spans, c.index, c.max_winding, inertia,
-                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1]);
+                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
+                                 centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -250,7 +261,7 @@ struct Encoder {
 
     Offset<void> step_result(const wire_step_result &r) {
         auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
-        Offset<fb::Array> arrays[9];
+        Offset<fb::Array> arrays[10];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
@@ -262,7 +273,8 @@ struct Encoder {
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
-                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes)
+                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes,
+                                    arrays[9])
             .Union();
     }
 
@@ -384,8 +396,10 @@ struct Encoder {
             auto updates = each(u.step.updates, u.step.n_updates, &Encoder::update);
             Offset<flatbuffers::Vector<Offset<fb::Direction>>> directions;
             if (u.step.n_directions) directions = each(u.step.directions, u.step.n_directions, &Encoder::direction);
+            Offset<flatbuffers::Vector<Offset<fb::Direction>>> velocities;
+            if (u.step.n_velocities) velocities = each(u.step.velocities, u.step.n_velocities, &Encoder::direction);
             return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates,
-                                  u.step.time_budget_us, u.step.tolerance, directions)
+                                  u.step.time_budget_us, u.step.tolerance, directions, velocities, u.step.viscosity)
                 .Union();
         }
         case WIRE_STEP_RESULT:
@@ -417,7 +431,7 @@ size_t list_length(const wire_message &m) {
     case WIRE_SCENE_LIST:
         return m.u.scene_list.n;
     case WIRE_STEP:
-        return std::max(m.u.step.n_updates, m.u.step.n_directions);
+        return std::max({m.u.step.n_updates, m.u.step.n_directions, m.u.step.n_velocities});
     case WIRE_STEP_RESULT:
         return std::max(m.u.step_result.n_contacts, m.u.step_result.n_warnings);
     case WIRE_STATUS:

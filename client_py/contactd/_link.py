@@ -651,7 +651,7 @@ class Link:
         try:
             if scene.error is not None:
                 raise scene.error
-            for part in request.updates + request.directions:
+            for part in request.updates + request.directions + request.velocities:
                 if part.body.removed or part.body.id not in scene.by_id:
                     raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=_body(part.body))
             updates = request.updates if scene.synced else scene.all_updates(request.updates)
@@ -661,6 +661,7 @@ class Link:
         arrays = Arrays()
         messages = [u.message(arrays) for u in updates]
         directions = [d.message(arrays) for d in request.directions]
+        velocities = [v.message(arrays) for v in request.velocities]
         if arrays.empty:
             arrays = None
         if not self._fits(request, arrays):
@@ -673,6 +674,8 @@ class Link:
                 "updates": messages} | request.limits
         if directions:
             body["directions"] = directions
+        if velocities:
+            body["velocities"] = velocities
         number = next(self._numbers)
         scene.flying[number] = self._steps[number] = request
         request.sent, request.whole = True, not scene.synced

@@ -61,7 +61,7 @@ class Request:
     server did although the caller had given up waiting.
     """
 
-    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "sequence", "began",
+    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
                  "sent", "whole", "not_before", "mesh", "after")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
@@ -76,6 +76,7 @@ class Request:
         self.scene: SceneState | None = None  # of a step
         self.updates: list[Update] = []
         self.directions: list[Direction] = []
+        self.velocities: list[Direction] = []
         self.want = 0
         self.limits: dict[str, Any] = {}  # of a step: time_budget_us, tolerance
         self.sequence = 0

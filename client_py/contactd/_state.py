@@ -87,7 +87,7 @@ def no_self_contact(scene: str) -> ContactdError:
 
 @dataclass(slots=True, eq=False)
 class Direction:
-    """One body's part of a direction of a step: float64 [vertices][3], or six numbers for a rigid body."""
+    """One body's part of a direction of a step, or its velocity: float64 [vertices][3], or six numbers for a rigid body."""
 
     body: "BodyState"
     index: int

@@ -161,6 +161,49 @@ class Contact:
         return self._vector("center", 1)
 
     @property
+    def side_centers(self) -> NDArray[np.float64]:
+        """(2, 3) m: the barycentre of each side's surface, its vertices weighted by friction weights."""
+        return self._vector("side_centers", 1, (2, 3))
+
+    def target_volume(self, depth: float) -> float:
+        """depth * area, m^3: the volume that a position solver leaves for the surfaces to overlap by `depth`, m."""
+        return depth * self.area
+
+    @property
+    def relative_velocity(self) -> NDArray[np.float64]:
+        """(3,) m/s, of the second body relative to the first: the sum of friction weight times velocity over both bodies,
+        divided by `area`. Of a step with velocities."""
+        self._check_slip()
+        return self._vector("relative_velocity", 1)
+
+    @property
+    def spin(self) -> float:
+        """rad/s, of the second body relative to the first about the normal. Of a step with velocities."""
+        self._check_slip()
+        return self._get("spin", 1)
+
+    def friction_forces(self, body: "Body") -> NDArray[np.float64]:
+        """(k, 3) N: viscous friction on the vertices of `vertices(body)`. Of a step with velocities and a viscosity."""
+        if self._result._answer.array("friction_forces") is None:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "the step had no viscosity: step(..., velocities=..., viscosity=...)",
+                            field="viscosity")
+        return self._entries(body, "friction_forces", 4, 3)
+
+    def friction(self, body: "Body") -> NDArray[np.float64]:
+        """(6,): viscous friction on the body, N, and its torque about the body's origin, N m: the sum of friction_forces.
+
+        On a flat patch that slides at t it is -viscosity area t, and on one that turns the torque
+        -viscosity area^2 / (2 pi) spin, that of a disc. It never adds energy, and both bodies get opposite forces.
+        """
+        self._check_slip()
+        return sum(self._vector("friction_" + side, 1, (6,)) for side in self._sides(body))
+
+    def _check_slip(self) -> None:
+        if self._get("relative_velocity") is None:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "the step had no velocities: step(..., velocities=...)",
+                            field="velocities")
+
+    @property
     def inertia(self) -> NDArray[np.float64]:
         """(3, 3) m^5: the integral over the intersection of |r|^2 - r r^T, r from `center`. Times a density it is the
         inertia tensor about the centre of gravity. "exact" only."""

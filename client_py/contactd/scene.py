@@ -314,6 +314,7 @@ class Scene:
              indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              want: str | Sequence[str] | None = None, time_budget: float | None = None,
              tolerance: float | None = None, directions: Directions | None = None,
+             velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
              timeout: float | None = None) -> StepResult:
         """Moves bodies and computes their contacts. Bodies not named stay where they are.
 
@@ -334,14 +335,18 @@ class Scene:
                 for each a displacement (n, 3) of all vertices of a deformable body, m, and a twist (6,) of a rigid one:
                 translation, m, and rotation about the body's origin, rad. What a direction does not name rests. One
                 direction needs no list. For "exact".
+            velocities: (n, 3) of all vertices of a deformable body, m/s, and a twist (6,) of a rigid one: the velocity of
+                its origin, m/s, and its angular velocity, rad/s. What is not named is at rest. Adds "frame" and "friction"
+                to `want`, and Contact.relative_velocity and spin to its contacts.
+            viscosity: N s/m^3: viscous friction per area and sliding velocity, Contact.friction_forces and friction.
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
         """
-        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, timeout,
-                                None)
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, velocities,
+                                viscosity, timeout, None)
 
         def own() -> None:
-            for part in request.updates + request.directions:
+            for part in request.updates + request.directions + request.velocities:
                 part.own()
 
         return self.client._link.call(request, own)
@@ -351,6 +356,7 @@ class Scene:
                indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                want: str | Sequence[str] | None = None, time_budget: float | None = None,
                tolerance: float | None = None, directions: Directions | None = None,
+               velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
                timeout: float | None = None) -> Future:
         """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
 
@@ -358,15 +364,16 @@ class Scene:
         thread that serves the connection, its own or that of another call that waits: they must be short and must not
         wait for another answer.
         """
-        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, timeout,
-                                Future())
-        for part in request.updates + request.directions:
+        request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, velocities,
+                                viscosity, timeout, Future())
+        for part in request.updates + request.directions + request.velocities:
             part.own()
         self.client._link.submit(request)
         return request.future  # type: ignore[return-value]
 
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
-                 tolerance: float | None, directions: Directions | None, timeout: Any, future: Future | None) -> Request:
+                 tolerance: float | None, directions: Directions | None, velocities: Mapping[Body, ArrayLike] | None,
+                 viscosity: float, timeout: Any, future: Future | None) -> Request:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
         updates = []
@@ -405,22 +412,26 @@ class Scene:
         if directions is not None:
             request.directions = self._directions(directions)
             request.want |= WANT["frame"]
+        if velocities is not None:
+            request.velocities = [self._motion(body, value, 0, "velocities") for body, value in velocities.items()]
+            request.want |= WANT["frame"] | WANT["friction"] if request.velocities else 0
+        if viscosity:
+            request.limits["viscosity"] = _not_negative(viscosity, "viscosity")
         return request
 
     def _directions(self, directions: Directions) -> list[Direction]:
         """The parts of all directions."""
         parts = []
         for index, direction in enumerate([directions] if isinstance(directions, Mapping) else directions):
-            for body, value in direction.items():
-                state = self._own(body, "directions")
-                if state.kind != _state.DEFORMABLE:
-                    twist = tuple(_vector(value, (6,), "directions"))
-                    parts.append(Direction(state, index, twist=twist))
-                else:
-                    values = _arrays.points(np.asarray(value, np.float64), field="directions", object=body,
-                                            rows=state.vertices)
-                    parts.append(Direction(state, index, values=values))
+            parts += [self._motion(body, value, index, "directions") for body, value in direction.items()]
         return parts
+
+    def _motion(self, body: Body, value: ArrayLike, index: int, field: str) -> Direction:
+        state = self._own(body, field)
+        if state.kind != _state.DEFORMABLE:
+            return Direction(state, index, twist=tuple(_vector(value, (6,), field)))
+        return Direction(state, index, values=_arrays.points(np.asarray(value, np.float64), field=field, object=body,
+                                                             rows=state.vertices))
 
     # ---- pictures ----
 

@@ -269,6 +269,7 @@ static void sparse(json_out *out, const ct_result *result, const ct_contact *con
         if (result->gradient) rows(out, "gradient", result->gradient + 3 * first, n);
         if (result->weights) json_out_numbers(out, "friction_weights", result->weights + first, n);
         if (result->forces) rows(out, "forces", result->forces + 3 * first, n);
+        if (result->friction_forces) rows(out, "friction_forces", result->friction_forces + 3 * first, n);
         json_out_object_end(out);
     }
     json_out_array_end(out);
@@ -317,6 +318,14 @@ static void spans(json_out *out, const ct_result *result, const ct_contact *cont
     json_out_array_end(out);
 }
 
+static void slip(json_out *out, const ct_contact *contact) {
+    json_out_numbers(out, "relative_velocity", contact->relative_velocity, 3);
+    json_out_number(out, "spin", contact->spin);
+    json_out_array(out, "friction");
+    for (int i = 0; i < 2; i++) json_out_numbers(out, NULL, contact->friction[i], 6);
+    json_out_array_end(out);
+}
+
 static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_object(out, NULL);
     json_out_array(out, "bodies");
@@ -338,6 +347,7 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
         json_out_numbers(out, NULL, contact->tangents[1], 3);
         json_out_array_end(out);
         json_out_numbers(out, "center", contact->center, 3);
+        rows(out, "side_centers", contact->side_center[0], 2);
         json_out_array(out, "generalized_gradient");
         json_out_numbers(out, NULL, contact->generalized_gradient[0], 6);
         json_out_numbers(out, NULL, contact->generalized_gradient[1], 6);
@@ -350,6 +360,7 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
         json_out_array_end(out);
         sparse(out, result, contact);
     }
+    if (result->has_slip) slip(out, contact);
     if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);

@@ -282,6 +282,9 @@ static bool run_step(const service *service, const http_request *request, http_a
     command.in.step.n_updates = step.n_updates;
     command.in.step.directions = step.directions;
     command.in.step.n_directions = step.n_directions;
+    command.in.step.velocities = step.velocities;
+    command.in.step.n_velocities = step.n_velocities;
+    command.in.step.viscosity = step.viscosity;
     command.received_ns = request->received_ns;
     if (step.deadline_us) command.deadline_ns = request->received_ns + step.deadline_us * 1000;
     bool ok = execute(service, request, &command, p);

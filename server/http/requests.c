@@ -326,6 +326,29 @@ static bool take_updates(const json_fields *fields, step_request *out) {
     return true;
 }
 
+/* Values of a deformable body's vertices, or a rigid one's twist. *values is the request's from then on, also where the
+ * rest fails. */
+static bool take_motion(const json_fields *fields, const char *place, const void **out, uint64_t *count,
+                        double twist[6]) {
+    bool has_values = false, has_twist = false;
+    double *values = NULL, *numbers = NULL;
+    size_t n = 0, n_twist = 0;
+    if (!json_take_doubles(fields, "values", 3, &values, &n, &has_values)) return false;
+    *out = values;
+    *count = n;
+    if (!json_take_doubles(fields, "twist", 1, &numbers, &n_twist, &has_twist)) return false;
+    if (n_twist == 6) memcpy(twist, numbers, 6 * sizeof *twist);
+    free(numbers);
+    if (has_values == has_twist)
+        return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, place,
+                           "%s has %s values %s a twist; expected one of them", place, has_twist ? "both" : "neither",
+                           has_twist ? "and" : "nor");
+    if (has_twist && n_twist != 6)
+        return problem_set(fields->problem, CONTACTD_WRONG_LENGTH, place, "%s.twist has %zu numbers; expected 6", place,
+                           n_twist);
+    return true;
+}
+
 static bool take_direction(const json_t *value, size_t index, ct_direction *out, problem *p) {
     static const char *const known[] = {"body", "index", "values", "twist", NULL};
     char place[36], path[40];
@@ -333,27 +356,46 @@ static bool take_direction(const json_t *value, size_t index, ct_direction *out,
     snprintf(place, sizeof place, "directions[%zu]", index);
     snprintf(path, sizeof path, "%s.", place);
     int64_t body = 0, of = 0;
-    bool has_index = false, has_values = false, has_twist = false;
-    double *values = NULL, *twist = NULL;
-    size_t n = 0, n_twist = 0;
+    bool has_index = false;
     if (!json_fields_begin(&fields, value, path, known, p) ||
         !json_take_integer(&fields, "body", 1, UINT32_MAX, &body, NULL) ||
-        !json_take_integer(&fields, "index", 0, CT_MAX_DIRECTIONS - 1, &of, &has_index) ||
-        !json_take_doubles(&fields, "values", 3, &values, &n, &has_values))
+        !json_take_integer(&fields, "index", 0, CT_MAX_DIRECTIONS - 1, &of, &has_index))
         return false;
-    out->values = values; /* owned by the request from here on, also when the rest fails */
-    if (!json_take_doubles(&fields, "twist", 1, &twist, &n_twist, &has_twist)) return false;
-    if (n_twist == 6) memcpy(out->twist, twist, sizeof out->twist);
-    free(twist);
-    if (has_values == has_twist)
-        return problem_set(p, CONTACTD_INVALID_ARGUMENT, place, "%s has %s values %s a twist; expected one of them",
-                           place, has_twist ? "both" : "neither", has_twist ? "and" : "nor");
-    if (has_twist && n_twist != 6)
-        return problem_set(p, CONTACTD_WRONG_LENGTH, place, "%s.twist has %zu numbers; expected 6", place, n_twist);
     out->body = (uint32_t)body;
     out->index = (uint32_t)of;
     out->dtype = CT_F64;
-    out->count = n;
+    return take_motion(&fields, place, &out->values, &out->count, out->twist);
+}
+
+static bool take_velocity(const json_t *value, size_t index, ct_velocity *out, problem *p) {
+    static const char *const known[] = {"body", "values", "twist", NULL};
+    char place[36], path[40];
+    json_fields fields;
+    snprintf(place, sizeof place, "velocities[%zu]", index);
+    snprintf(path, sizeof path, "%s.", place);
+    int64_t body = 0;
+    if (!json_fields_begin(&fields, value, path, known, p) ||
+        !json_take_integer(&fields, "body", 1, UINT32_MAX, &body, NULL))
+        return false;
+    out->body = (uint32_t)body;
+    out->dtype = CT_F64;
+    return take_motion(&fields, place, &out->values, &out->count, out->twist);
+}
+
+static bool take_velocities(const json_fields *fields, step_request *out) {
+    const json_t *value = NULL;
+    bool has;
+    if (!json_take_value(fields, "velocities", &value, &has)) return false;
+    if (!has) return true;
+    if (!json_is_array(value)) return json_wrong_type(fields, "velocities", "an array", value);
+    size_t n = json_array_size(value);
+    out->velocities = n ? calloc(n, sizeof *out->velocities) : NULL;
+    if (n && !out->velocities)
+        return problem_set(fields->problem, CONTACTD_OUT_OF_MEMORY, "velocities", "no memory for %zu of them", n);
+    for (size_t i = 0; i < n; i++) {
+        out->n_velocities = i + 1;
+        if (!take_velocity(json_array_get(value, i), i, &out->velocities[i], fields->problem)) return false;
+    }
     return true;
 }
 
@@ -375,8 +417,8 @@ static bool take_directions(const json_fields *fields, step_request *out) {
 }
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
-    static const char *const known[] = {"updates",   "want",       "deadline_us", "time_budget_us",
-                                        "tolerance", "directions", NULL};
+    static const char *const known[] = {
+        "updates", "want", "deadline_us", "time_budget_us", "tolerance", "directions", "velocities", "viscosity", NULL};
     json_fields fields;
     int64_t deadline = 0, budget = 0;
     bool has;
@@ -386,7 +428,8 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
               json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
               json_take_integer(&fields, "time_budget_us", 0, UINT32_MAX, &budget, &has) &&
               json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out) &&
-              take_directions(&fields, out);
+              take_directions(&fields, out) && take_velocities(&fields, out) &&
+              json_take_number(&fields, "viscosity", 0, DBL_MAX, &out->viscosity, &has);
     out->deadline_us = (uint64_t)deadline;
     out->time_budget_us = (double)budget;
     json_decref(root);
@@ -402,5 +445,7 @@ void request_step_free(step_request *request) {
     free(request->updates);
     for (size_t i = 0; i < request->n_directions; i++) free((void *)(uintptr_t)request->directions[i].values);
     free(request->directions);
+    for (size_t i = 0; i < request->n_velocities; i++) free((void *)(uintptr_t)request->velocities[i].values);
+    free(request->velocities);
     memset(request, 0, sizeof *request);
 }

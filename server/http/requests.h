@@ -53,6 +53,9 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
     size_t n_updates;
     ct_direction *directions; /* their arrays are owned */
     size_t n_directions;
+    ct_velocity *velocities; /* as directions */
+    size_t n_velocities;
+    double viscosity; /* N s/m^3 */
 } step_request;
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);

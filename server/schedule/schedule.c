@@ -300,6 +300,7 @@ static uint64_t expected_answer_bytes(const scene *scene, const command *command
     const uint32_t *n = scene->record.settings.resolution;
     uint64_t rays = (uint64_t)n[0] * n[1] + (uint64_t)n[1] * n[2] + (uint64_t)n[2] * n[0];
     uint64_t entries = want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES) ? 30 * scene->triangles : 0;
+    if (command->in.step.n_velocities) entries = 42 * scene->triangles; /* with weights and friction on each vertex */
     return sizeof(ct_result) + entries + (want & CT_WANT_SPANS ? 53 * rays : 0) + products;
 }
 

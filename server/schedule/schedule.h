@@ -172,6 +172,9 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             size_t n_updates;
             const ct_direction *directions;
             size_t n_directions;
+            const ct_velocity *velocities;
+            size_t n_velocities;
+            double viscosity;     /* N s/m^3 */
             uint64_t answer_room; /* bytes: a new step is BUSY if its answer is expected to be larger; 0: no limit */
         } step;
         struct {

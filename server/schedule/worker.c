@@ -27,14 +27,17 @@ static void run_steps(runner *runner) {
             .tolerance = command->in.step.tolerance,
             .directions = command->in.step.directions,
             .n_directions = command->in.step.n_directions,
+            .velocities = command->in.step.velocities,
+            .n_velocities = command->in.step.n_velocities,
+            .viscosity = command->in.step.viscosity,
         };
     }
     ct_engine_run(runner->scheduler->engine, runner->engine_steps, runner->n_steps);
 }
 
 static uint64_t result_bytes(const ct_result *result) {
-    uint64_t per_entry =
-        sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) + (result->forces ? 24 : 0);
+    uint64_t per_entry = sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) +
+                         (result->forces ? 24 : 0) + (result->friction_forces ? 24 : 0);
     return sizeof *result + result->n_contacts * sizeof(ct_contact) + result->n_entries * per_entry +
            result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
            result->n_warnings * sizeof(ct_warning) +

@@ -299,6 +299,34 @@ static bool fill_directions(request *request, server_error *error) {
     return true;
 }
 
+static bool fill_velocities(request *request, server_error *error) {
+    const wire_step *in = &request->message.u.step;
+    if (in->n_velocities > request->room_velocities) {
+        ct_velocity *grown = realloc(request->velocities, in->n_velocities * sizeof *grown);
+        if (!grown) {
+            return server_fail(error, CONTACTD_OUT_OF_MEMORY, "step", "velocities",
+                               "no memory for %" PRIu32 " velocities", in->n_velocities);
+        }
+        request->velocities = grown;
+        request->room_velocities = in->n_velocities;
+    }
+    stream_charge_request(request, in->n_velocities * sizeof *request->velocities);
+    for (uint32_t i = 0; i < in->n_velocities; i++) {
+        const wire_direction *from = &in->velocities[i];
+        ct_velocity *to = &request->velocities[i];
+        *to = (ct_velocity){
+            .body = from->body,
+            .values = from->values.data,
+            .dtype = from->values.dtype == WIRE_F64 ? CT_F64 : CT_F32,
+            .count = from->values.count / 3,
+        };
+        if (from->has_twist) memcpy(to->twist, from->twist, sizeof to->twist);
+    }
+    request->command.in.step.velocities = request->velocities;
+    request->command.in.step.n_velocities = in->n_velocities;
+    return true;
+}
+
 static bool fill_step(request *request, server_error *error) {
     command *command = &request->command;
     const wire_step *in = &request->message.u.step;
@@ -337,9 +365,10 @@ static bool fill_step(request *request, server_error *error) {
     command->in.step.want = in->want;
     command->in.step.time_budget_s = in->time_budget_us * 1e-6;
     command->in.step.tolerance = in->tolerance;
+    command->in.step.viscosity = in->viscosity;
     command->in.step.updates = request->updates;
     command->in.step.n_updates = in->n_updates;
-    return fill_directions(request, error);
+    return fill_directions(request, error) && fill_velocities(request, error);
 }
 
 /* What is absent keeps its default. */

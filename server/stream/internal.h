@@ -58,6 +58,8 @@ typedef struct request {
     size_t room_updates;
     ct_direction *directions;
     size_t room_directions;
+    ct_velocity *velocities;
+    size_t room_velocities;
     mesh_record mesh;           /* RegisterMesh */
     picture picture;            /* GetSnapshot */
     server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot: code OK if it succeeded */

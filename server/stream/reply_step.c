@@ -9,7 +9,7 @@
  * without a copy. */
 enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
-static void copy_contact(wire_contact *to, const ct_contact *from, bool has_inertia) {
+static void copy_contact(wire_contact *to, const ct_contact *from, const ct_result *result) {
     *to = (wire_contact){
         .body = {from->body[0], from->body[1]},
         .volume = from->volume,
@@ -25,7 +25,10 @@ static void copy_contact(wire_contact *to, const ct_contact *from, bool has_iner
         .max_winding = from->max_winding,
         .first_product = {from->first_product[0], from->first_product[1]},
         .count_product = {from->count_product[0], from->count_product[1]},
-        .has_inertia = has_inertia,
+        .has_inertia = result->want & CT_WANT_INERTIA,
+        .has_side_centers = result->want & (CT_WANT_FRAME | CT_WANT_FRICTION),
+        .has_slip = result->has_slip,
+        .spin = from->spin,
         .inertia = {from->inertia[0][0], from->inertia[1][1], from->inertia[2][2], from->inertia[0][1],
                     from->inertia[1][2], from->inertia[2][0]},
     };
@@ -34,6 +37,9 @@ static void copy_contact(wire_contact *to, const ct_contact *from, bool has_iner
     memcpy(to->tangents, from->tangents, sizeof to->tangents);
     memcpy(to->center, from->center, sizeof to->center);
     memcpy(to->generalized, from->generalized_gradient, sizeof to->generalized);
+    memcpy(to->side_centers, from->side_center, sizeof to->side_centers);
+    memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
+    memcpy(to->friction, from->friction, sizeof to->friction);
 }
 
 /* The wire has end points and axes apart. *block is freed by the caller. */
@@ -97,6 +103,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     if (result->gradient) out->gradient = (wire_array){WIRE_F64, 3 * n, result->gradient};
     if (result->weights) out->weights = (wire_array){WIRE_F64, n, result->weights};
     if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
+    if (result->friction_forces) out->friction_forces = (wire_array){WIRE_F64, 3 * n, result->friction_forces};
     if (result->n_directions) copy_products(result, out);
     out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
     for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
@@ -107,8 +114,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         *contacts = grown;
         *room = result->n_contacts;
     }
-    for (size_t i = 0; i < result->n_contacts; i++)
-        copy_contact(&(*contacts)[i], &result->contacts[i], result->want & CT_WANT_INERTIA);
+    for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i], result);
     out->contacts = *contacts;
     if (result->n_spans && !copy_spans(result, out, spans)) return false;
     wire_warning *warnings = NULL;

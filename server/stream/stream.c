@@ -30,7 +30,8 @@ enum {
 
 static size_t allocated_bytes(const request *request) {
     return sizeof *request + wire_scratch_bytes(request->scratch) + request->room_updates * sizeof *request->updates +
-           request->room_directions * sizeof *request->directions;
+           request->room_directions * sizeof *request->directions +
+           request->room_velocities * sizeof *request->velocities;
 }
 
 static request *new_request(stream *stream) {
@@ -66,6 +67,7 @@ static void destroy_request(request *request) {
     wire_scratch_free(&request->scratch);
     free(request->updates);
     free(request->directions);
+    free(request->velocities);
     free(request);
 }
 

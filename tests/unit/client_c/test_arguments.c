@@ -407,6 +407,7 @@ static void test_names_and_products(void **state) {
     contactd_hessian_product(&empty, NULL, 0, out);
     contactd_hessian_product(&empty, &contact, 0, NULL);
     contactd_hessian_product(&empty, &contact, 0, out);
+    assert_true(contactd_target_volume(NULL, 1) == 0);
 }
 
 /* This file names every exported function. */

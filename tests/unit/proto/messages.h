@@ -405,6 +405,12 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(inertia);
     SAME(first_product);
     SAME(count_product);
+    SAME(has_side_centers);
+    SAME(side_centers);
+    SAME(has_slip);
+    SAME(relative_velocity);
+    SAME(spin);
+    SAME(friction);
     return NULL;
 }
 static inline const char *differ_direction(const wire_direction *a, const wire_direction *b) {
@@ -447,6 +453,7 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_ARRAY(product_vertices);
     SAME_ARRAY(products);
     SAME_ARRAY(generalized_products);
+    SAME_ARRAY(friction_forces);
     return NULL;
 }
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {
@@ -641,6 +648,8 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.step.tolerance);
         SAME_LIST(differ_update, u.step.updates, u.step.n_updates);
         SAME_LIST(differ_direction, u.step.directions, u.step.n_directions);
+        SAME_LIST(differ_direction, u.step.velocities, u.step.n_velocities);
+        SAME(u.step.viscosity);
         break;
     case WIRE_STEP_RESULT:
         return differ_result(&a->u.step_result, &b->u.step_result);

@@ -264,6 +264,38 @@ static void directions_round_trip(void **state) {
     refused(&m, CONTACTD_MALFORMED, "directions[0].values");
 }
 
+static void slip_round_trips(void **state) {
+    (void)state;
+    static const double values[6] = {1, 2, 3, -4, -5, -6};
+    const wire_direction velocities[3] = {{.body = 4, .has_twist = true, .twist = {1, 2, 3, 4, 5, 6}},
+                                          {.body = 5, .values = sample_array(WIRE_F64, 6, values)},
+                                          {.body = 6, .has_twist = true}};
+    wire_message m = sample_message(&store, WIRE_STEP);
+    m.u.step.directions = velocities + 1;
+    m.u.step.n_directions = 1;
+    m.u.step.velocities = velocities;
+    m.u.step.n_velocities = 3;
+    m.u.step.viscosity = 0.25;
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    static double friction[3 * SAMPLE_ENTRIES];
+    for (int i = 0; i < 3 * SAMPLE_ENTRIES; i++) friction[i] = 0.5 - i;
+    wire_contact contacts[2] = {store.contacts[0], store.contacts[1]};
+    contacts[1].has_side_centers = contacts[1].has_slip = true;
+    contacts[1].spin = -7;
+    sample_numbers(contacts[1].side_centers[0], 6, 1.5);
+    sample_numbers(contacts[1].relative_velocity, 3, 2.5);
+    sample_numbers(contacts[1].friction[0], 12, 3.5);
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.friction_forces = sample_array(WIRE_F64, 3 * SAMPLE_ENTRIES, friction);
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    m.u.step_result.friction_forces.count = 3;
+    refused(&m, CONTACTD_WRONG_LENGTH, "friction_forces");
+}
+
 static void products_round_trip(void **state) {
     (void)state;
     static const uint32_t vertices[3] = {5, 7, 1};
@@ -647,6 +679,7 @@ int main(void) {
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),
         cmocka_unit_test(later_fields_round_trip),
         cmocka_unit_test(directions_round_trip),
+        cmocka_unit_test(slip_round_trips),
         cmocka_unit_test(products_round_trip),
         cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
