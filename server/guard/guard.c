@@ -18,6 +18,7 @@ struct guard {
     atomic_uint generation;
     pthread_rwlock_t lock; /* guards all that follows */
     principals list;
+    uint32_t weight;              /* of all listed principals that have meshes and scenes */
     char (*names)[IDENTITY_NAME]; /* [n_names] of all principals there ever were; principal k has names[k - 1] */
     uint32_t n_names;
 };
@@ -32,6 +33,17 @@ static uint32_t number_of(guard *guard, const char *name) {
     guard->names = grown;
     memcpy(guard->names[guard->n_names], name, IDENTITY_NAME);
     return ++guard->n_names;
+}
+
+static uint32_t weight_of_all(const principals *list) {
+    uint32_t weight = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const credential *item = &list->items[i];
+        bool is_first = role_simulates(item->role);
+        for (size_t k = 0; k < i && is_first; k++) is_first = list->items[k].principal != item->principal;
+        if (is_first) weight += item->weight;
+    }
+    return weight;
 }
 
 static bool number_all(guard *guard, principals *list, server_error *error) {
@@ -73,6 +85,7 @@ bool guard_reload(guard *guard, server_error *error) {
     if (good) {
         principals old = guard->list;
         guard->list = list;
+        guard->weight = weight_of_all(&list);
         list = old;
         atomic_fetch_add(&guard->generation, 1);
     }
@@ -117,8 +130,12 @@ void guard_name(guard *guard, uint32_t principal, char name[IDENTITY_NAME]) {
     pthread_rwlock_unlock(&guard->lock);
 }
 
-static void identify(const credential *found, identity *out) {
-    *out = (identity){.principal = found->principal, .role = found->role};
+static void identify(const guard *guard, const credential *found, identity *out) {
+    uint32_t own = role_simulates(found->role) ? found->weight : 0;
+    *out = (identity){.principal = found->principal,
+                      .role = found->role,
+                      .weight = found->weight,
+                      .others_weight = guard->weight - own};
     memcpy(out->name, found->name, sizeof out->name);
 }
 
@@ -128,7 +145,7 @@ bool guard_find(guard *guard, const char *text, identity *out) {
     for (size_t i = 0; i < guard->list.n && !found; i++) {
         const credential *item = &guard->list.items[i];
         found = item->kind != CREDENTIAL_TOKEN && strcmp(item->text, text) == 0;
-        if (found) identify(item, out);
+        if (found) identify(guard, item, out);
     }
     pthread_rwlock_unlock(&guard->lock);
     return found;
@@ -145,7 +162,7 @@ bool guard_find_token(guard *guard, const char *token, size_t size, identity *ou
         bool is_equal = sodium_memcmp(item->hash, hash, sizeof hash) == 0;
         if (is_equal && item->kind == CREDENTIAL_TOKEN) found = item;
     }
-    if (found) identify(found, out);
+    if (found) identify(guard, found, out);
     pthread_rwlock_unlock(&guard->lock);
     sodium_memzero(hash, sizeof hash);
     return found != NULL;

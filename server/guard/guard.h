@@ -8,7 +8,10 @@
  *     lab-7      simulator  uid=1000                                          a user of this machine, over ipc://
  *     alice      admin      token=sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e...  the hash of a bearer token, for HTTP
  *
- * A principal may have several lines, all with the same role. Lines that are empty or begin with # are skipped.
+ *     farm       simulator  uid=1001   weight=3                               three times the share of the others
+ *
+ * A principal may have several lines, all with the same role. weight=1 to 1000, on any of them, is for its shares of
+ * the server (shares.h); 1 by default. Lines that are empty or begin with # are skipped.
  */
 #ifndef SERVER_GUARD_GUARD_H
 #define SERVER_GUARD_GUARD_H

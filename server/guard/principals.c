@@ -72,6 +72,14 @@ static bool read_credential(const char *text, credential *out, const char **expe
     return strncmp(text, "token=sha256:", 13) == 0 && read_hash(text + 13, out->hash);
 }
 
+static bool read_weight(const char *text, uint32_t *out) {
+    if (strncmp(text, "weight=", 7) != 0 || !isdigit((unsigned char)text[7])) return false;
+    char *end;
+    unsigned long weight = strtoul(text + 7, &end, 10);
+    *out = (uint32_t)weight;
+    return *end == 0 && weight >= 1 && weight <= MAX_WEIGHT;
+}
+
 static bool is_same(const credential *a, const credential *b) {
     if (a->kind != b->kind) return false;
     return a->kind == CREDENTIAL_TOKEN ? memcmp(a->hash, b->hash, sizeof a->hash) == 0 : strcmp(a->text, b->text) == 0;
@@ -85,6 +93,10 @@ static bool add(principals *list, const credential *fresh, const char *where, se
             return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                                "%s is %s here and %s above; a principal has one role", fresh->name,
                                role_name(fresh->role), role_name(other->role));
+        if (strcmp(other->name, fresh->name) == 0 && fresh->weight && other->weight && other->weight != fresh->weight)
+            return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+                               "%s has weight %" PRIu32 " here and %" PRIu32 " above; a principal has one weight",
+                               fresh->name, fresh->weight, other->weight);
         if (is_same(other, fresh))
             return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                                "the same credential stands above, for %s", other->name);
@@ -118,10 +130,27 @@ static bool read_line(principals *list, char *line, const char *where, server_er
     if (!read_credential(text, &fresh, &expected))
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                            "the credential of %s cannot be read; expected %s", fresh.name, expected);
-    if (strtok_r(NULL, blank, &rest))
+    const char *weight = strtok_r(NULL, blank, &rest);
+    if (weight && strncmp(weight, "weight=", 7) == 0 && !read_weight(weight, &fresh.weight))
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
-                           "more stands after the credential of %s; expected a line of its own for each", fresh.name);
+                           "the weight of %s cannot be read; expected weight= and a number from 1 to %d", fresh.name,
+                           MAX_WEIGHT);
+    if (weight && (!fresh.weight || strtok_r(NULL, blank, &rest)))
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+                           "more stands after the credential of %s; expected weight=N at most, and a line of its own "
+                           "for each credential",
+                           fresh.name);
     return add(list, &fresh, where, error);
+}
+
+static void fill_weights(principals *list) {
+    for (size_t i = 0; i < list->n; i++) {
+        credential *item = &list->items[i];
+        for (size_t k = 0; k < list->n && !item->weight; k++) {
+            if (strcmp(list->items[k].name, item->name) == 0) item->weight = list->items[k].weight;
+        }
+        if (!item->weight) item->weight = 1;
+    }
 }
 
 bool principals_read(principals *out, const char *path, server_error *error) {
@@ -152,6 +181,7 @@ bool principals_read(principals *out, const char *path, server_error *error) {
                            "the list of principals cannot be read: %s", strerror(errno));
     free(line);
     fclose(file);
+    if (good) fill_weights(out);
     if (!good) principals_free(out);
     return good;
 }

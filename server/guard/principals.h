@@ -9,7 +9,7 @@
 #include "server/error.h"
 #include "server/guard/identity.h"
 
-enum { TOKEN_HASH_BYTES = 32, CREDENTIAL_BYTES = 48 };
+enum { TOKEN_HASH_BYTES = 32, CREDENTIAL_BYTES = 48, MAX_WEIGHT = 1000 };
 
 typedef enum credential_kind { CREDENTIAL_KEY, CREDENTIAL_UID, CREDENTIAL_TOKEN, CREDENTIAL_KINDS } credential_kind;
 
@@ -19,6 +19,7 @@ typedef struct credential {
     role role;
     char text[CREDENTIAL_BYTES];          /* "key=...", "uid=..."; empty for a token */
     unsigned char hash[TOKEN_HASH_BYTES]; /* of a token */
+    uint32_t weight;                      /* 0: not given on this line */
     uint32_t principal;                   /* set by the guard */
 } credential;
 
@@ -27,7 +28,8 @@ typedef struct principals {
     size_t n;
 } principals;
 
-/* False: *error says which line is wrong, and *out is empty. */
+/* Weights are filled in: all lines of a principal have the one that any of them gives, or 1. False: *error says which
+ * line is wrong, and *out is empty. */
 bool principals_read(principals *out, const char *path, server_error *error);
 void principals_free(principals *list);
 

@@ -106,7 +106,7 @@ static bool add_json(const service *service, const http_request *request, const 
         return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name", "the query and the body give different names");
     }
     bool ok = registry_register_arrays(service->registry, mesh.positions, CT_F64, mesh.n_vertices, mesh.triangles,
-                                       mesh.n_triangles, name[0] ? name : mesh.name, out, &error);
+                                       mesh.n_triangles, name[0] ? name : mesh.name, &request->who, out, &error);
     request_mesh_free(&mesh);
     return ok || problem_take(p, &error);
 }
@@ -121,11 +121,9 @@ static bool add(const service *service, const http_request *request, http_answer
     if (json) {
         if (!add_json(service, request, name, &mesh, p)) return false;
     } else if (!registry_register_file(service->registry, request->body, request->size, request->media.format, name,
-                                       &mesh, &error)) {
+                                       &request->who, &mesh, &error)) {
         return problem_take(p, &error);
     }
-    if (!registry_own_mesh(service->registry, mesh.handle, request->who.principal, &error))
-        return problem_take(p, &error);
     json_out out;
     json_out_init(&out, 1 << 16);
     show(service, &out, &mesh);

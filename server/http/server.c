@@ -14,6 +14,7 @@
 
 #include "proto/trace.h"
 #include "server/clock.h"
+#include "server/guard/shares.h"
 #include "server/http/access.h"
 #include "server/http/handlers.h"
 #include "server/http/http.h"
@@ -39,8 +40,9 @@ struct http_server {
     watch *watch;
     repeats *repeats;
     atomic_bool stopping;
-    atomic_uint exchanges;       /* requests between their first line and the end of their answer */
-    _Atomic uint64_t body_bytes; /* held by bodies being received or carried out */
+    atomic_uint exchanges; /* requests between their first line and the end of their answer */
+    pthread_mutex_t bodies_lock;
+    shares bodies; /* [bodies_lock] bytes of bodies being received or carried out, by principal */
 };
 
 typedef struct exchange { /* one request and its answer */
@@ -146,28 +148,48 @@ static enum MHD_Result send_answer(exchange *x) {
 
 static void drop_body(exchange *x) {
     free(x->body);
-    atomic_fetch_sub(&x->server->body_bytes, x->capacity);
+    pthread_mutex_lock(&x->server->bodies_lock);
+    shares_give(&x->server->bodies, x->request.who.principal, x->capacity);
+    pthread_mutex_unlock(&x->server->bodies_lock);
     x->body = NULL;
     x->capacity = x->request.size = 0;
+}
+
+/* Counts `more` bytes of a body, if they are within the limit of all and the principal's share of it. */
+static bool take_body_bytes(exchange *x, size_t more) {
+    shares *bodies = &x->server->bodies;
+    const identity *who = &x->request.who;
+    char share[160] = "";
+    pthread_mutex_lock(&x->server->bodies_lock);
+    bool good = shares_know(bodies, who) && shares_allow(bodies, who, more);
+    if (good) {
+        shares_take(bodies, who->principal, more);
+    } else if (who->principal) {
+        snprintf(share, sizeof share, " (%llu MiB of them of %s, whose share is %llu MiB)",
+                 (unsigned long long)(shares_used(bodies, who->principal) >> 20), who->name,
+                 (unsigned long long)(shares_part(bodies, who) >> 20));
+    }
+    uint64_t used = bodies->used;
+    pthread_mutex_unlock(&x->server->bodies_lock);
+    if (good) return true;
+    problem_set_http(&x->problem, CONTACTD_BUSY, 503, "too many uploads at once", NULL,
+                     "uploads hold %llu of %llu MiB (%d times --max-message)%s; send this one again later",
+                     (unsigned long long)(used >> 20), (unsigned long long)(bodies->limit >> 20), BODIES_AT_ONCE,
+                     share);
+    x->problem.retry_after_ms = 2000;
+    return false;
 }
 
 static bool grow(exchange *x, size_t need) {
     size_t capacity = x->capacity ? x->capacity : 4096;
     while (capacity < need) capacity *= 2;
     if (capacity > x->limit) capacity = x->limit;
-    size_t more = capacity - x->capacity;
-    uint64_t budget = BODIES_AT_ONCE * x->limit;
-    if (atomic_fetch_add(&x->server->body_bytes, more) + more > budget) {
-        atomic_fetch_sub(&x->server->body_bytes, more);
-        problem_set_http(&x->problem, CONTACTD_BUSY, 503, "too many uploads at once", NULL,
-                         "uploads hold %llu MiB already; send this one again later",
-                         (unsigned long long)(budget >> 20));
-        x->problem.retry_after_ms = 2000;
-        return false;
-    }
+    if (!take_body_bytes(x, capacity - x->capacity)) return false;
     char *body = realloc(x->body, capacity);
     if (!body) {
-        atomic_fetch_sub(&x->server->body_bytes, more);
+        pthread_mutex_lock(&x->server->bodies_lock);
+        shares_give(&x->server->bodies, x->request.who.principal, capacity - x->capacity);
+        pthread_mutex_unlock(&x->server->bodies_lock);
         return problem_set(&x->problem, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for a body of %zu bytes", need);
     }
     x->body = body;
@@ -515,6 +537,15 @@ bool http_server_reload(http_server *server, server_error *error) {
     return !server || !server->tls || tls_reload(server->tls, error);
 }
 
+static void free_server(http_server *server) {
+    watch_stop(&server->watch);
+    repeats_free(&server->repeats);
+    tls_close(&server->tls);
+    shares_free(&server->bodies);
+    pthread_mutex_destroy(&server->bodies_lock);
+    free(server);
+}
+
 bool http_server_start(const service *service, http_server **out, server_error *error) {
     *out = NULL;
     const int passed = service->sockets ? service->sockets->http : -1;
@@ -527,10 +558,11 @@ bool http_server_start(const service *service, http_server **out, server_error *
         free(server);
         return false;
     }
+    pthread_mutex_init(&server->bodies_lock, NULL);
+    shares_init(&server->bodies, BODIES_AT_ONCE * service->config->max_message);
     if (!secure(server, error)) {
-        tls_close(&server->tls);
         close(server->listener.fd);
-        free(server);
+        free_server(server);
         return false;
     }
     for (int route = 0; route < ROUTE_COUNT; route++) server->routes[route] = route_path((http_route)route);
@@ -539,11 +571,8 @@ bool http_server_start(const service *service, http_server **out, server_error *
     server->watch = watch_start(service->http_connections - service->http_connections / 4);
     server->repeats = repeats_new();
     if (!server->watch || !server->repeats || !start_daemon(server)) {
-        watch_stop(&server->watch);
-        repeats_free(&server->repeats);
-        tls_close(&server->tls);
         close(server->listener.fd);
-        free(server);
+        free_server(server);
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "",
                            "cannot start the HTTP server: no memory, or no threads (see ulimit -u)");
     }
@@ -564,9 +593,6 @@ void http_server_stop(http_server **where) {
     for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);
     MHD_stop_daemon(server->daemon);
     if (listening != MHD_INVALID_SOCKET) close(listening); /* ours again, once no thread polls it any more */
-    watch_stop(&server->watch);
-    repeats_free(&server->repeats);
-    tls_close(&server->tls);
-    free(server);
+    free_server(server);
     *where = NULL;
 }

@@ -4,18 +4,20 @@
 
 #include <pthread.h>
 
+#include "server/guard/shares.h"
 #include "server/registry/objects.h"
 #include "server/registry/slots.h"
 
 struct registry {
-    registry_limits limits; /* [fixed] */
-    ct_engine *engine;      /* [fixed] or NULL */
-    uint32_t runners;       /* [fixed] once there is a session: runner queues of each */
-    metrics *metrics;       /* [fixed] */
-    pthread_mutex_t lock;   /* guards all that follows */
-    slots meshes;           /* of mesh_entry */
-    uint64_t mesh_bytes;
-    slots scenes;      /* of scene */
+    registry_limits limits;       /* [fixed] */
+    ct_engine *engine;            /* [fixed] or NULL */
+    uint32_t runners;             /* [fixed] once there is a session: runner queues of each */
+    metrics *metrics;             /* [fixed] */
+    pthread_mutex_t lock;         /* guards all that follows */
+    slots meshes;                 /* of mesh_entry */
+    shares mesh_bytes;            /* of meshes; each counts for the first of its owners */
+    slots scenes;                 /* of scene */
+    shares n_scenes, scene_bytes; /* by the principals that opened them */
     answer_store kept; /* its lists are guarded by the scheduler's lock, its scene_bytes are written under this one */
     uint64_t bodies;
     session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */

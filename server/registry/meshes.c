@@ -18,17 +18,32 @@ struct mesh_entry { /* guarded by the registry's lock; stays in place while bodi
     ct_mesh_info info;
     uint32_t bodies;
     uint64_t used_ns; /* when it was last asked for */
-    uint32_t *owners; /* [n_owners] principals that registered it */
+    uint32_t *owners; /* [n_owners] principals that registered it; its bytes count for the first */
     uint32_t n_owners;
+    bool is_evicted; /* it is being taken out to make room */
 };
+
+/* The principal for whose share the mesh counts. */
+static uint32_t payer_of(const mesh_entry *entry) {
+    return entry->n_owners ? entry->owners[0] : PRINCIPAL_NONE;
+}
+
+static void count(registry *registry, const mesh_entry *entry) {
+    shares_take(&registry->mesh_bytes, payer_of(entry), entry->info.bytes);
+}
+
+static void uncount(registry *registry, const mesh_entry *entry) {
+    shares_give(&registry->mesh_bytes, payer_of(entry), entry->info.bytes);
+}
 
 /* Brings the entry's bytes, and the sum, up to date: a mesh grows when a method derives something from it. With the
  * lock held. */
 static void refresh_bytes(registry *registry, mesh_entry *entry) {
     ct_mesh_info now;
     ct_mesh_get_info(entry->mesh, &now);
-    registry->mesh_bytes += now.bytes - entry->info.bytes;
+    uncount(registry, entry);
     entry->info.bytes = now.bytes;
+    count(registry, entry);
 }
 
 void registry_refresh_mesh_bytes(registry *registry) {
@@ -56,7 +71,7 @@ static void mesh_object(const mesh_entry *entry, char object[96]) {
 /* Takes the entry out of the table; the caller frees it outside the lock. */
 static void take_out(registry *registry, mesh_entry *entry) {
     slots_remove(&registry->meshes, entry->handle);
-    registry->mesh_bytes -= entry->info.bytes;
+    uncount(registry, entry);
 }
 
 /* Of an entry that was resident: devices may have copies of its mesh. Without the lock. */
@@ -75,41 +90,83 @@ static mesh_entry *entry_of_content(const registry *registry, const char *hash) 
     return NULL;
 }
 
-static mesh_entry *least_recently_used(const registry *registry) {
+/* Of the meshes that no body uses: its own, and those of principals that have more than what is kept for them. NULL:
+ * there is none. */
+static mesh_entry *least_recently_used(const registry *registry, const identity *who) {
     mesh_entry *oldest = NULL;
     uint32_t at = 0;
     for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
-        if (entry->bodies == 0 && (!oldest || entry->used_ns < oldest->used_ns)) oldest = entry;
+        uint32_t payer = payer_of(entry);
+        bool may_go = payer == who->principal || shares_exceeds_kept(&registry->mesh_bytes, payer);
+        if (may_go && entry->bodies == 0 && !entry->is_evicted && (!oldest || entry->used_ns < oldest->used_ns))
+            oldest = entry;
     }
     return oldest;
 }
 
-/* Makes room for `need` bytes; *evicted lists, through used_ns, the entries that the caller frees. Fails without
- * evicting anything where that would not do. */
-static bool make_room(registry *registry, uint64_t need, slots *evicted, const char *object, server_error *error) {
-    uint64_t limit = registry->limits.mesh_bytes, in_use = 0;
+static bool fail_room(const registry *registry, uint64_t need, const identity *who, const char *object,
+                      server_error *error) {
+    const shares *shares = &registry->mesh_bytes;
+    uint64_t in_use = 0;
     uint32_t at = 0;
-    registry_refresh_mesh_bytes(registry);
     for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
         if (entry->bodies) in_use += entry->info.bytes;
     }
-    if (need > limit || in_use > limit - need) {
+    bool is_full = need > shares->limit || in_use > shares->limit - need;
+    if (is_full || !identity_has_others(who)) {
         server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
                     "the mesh needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
                     " that --mesh-memory allows: close scenes, or start the server with more",
-                    need, in_use, limit);
-        if (error && need <= limit) error->retry_after_ms = RETRY_AFTER_MS;
-        return false;
+                    need, in_use, shares->limit);
+    } else {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
+                    "the mesh needs %" PRIu64 " bytes; meshes of %s hold %" PRIu64
+                    ", and its share of --mesh-memory is %" PRIu64 " bytes and up to %" PRIu64
+                    " while others leave them: remove meshes, close scenes, or give it more "
+                    "weight in --principals",
+                    need, who->name, shares_used(shares, who->principal), shares_kept(shares, who),
+                    shares_most(shares, who));
     }
-    while (registry->mesh_bytes > limit - need) {
-        mesh_entry *entry = least_recently_used(registry);
-        if (!slots_add(evicted, entry)) {
-            return server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to make room for the mesh");
-        }
+    if (error && need <= shares_most(shares, who)) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
+}
+
+/* Ends an eviction: of all entries that were chosen, or of none. */
+static void end_eviction(registry *registry, bool evict) {
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (!entry->is_evicted) continue;
+        count(registry, entry);
+        entry->is_evicted = false;
+        if (!evict) continue;
         take_out(registry, entry);
         metrics_add(registry->metrics, METRICS_MESHES_EVICTED, 1);
     }
-    return true;
+}
+
+/* Makes room for `need` bytes of the principal; *evicted lists the entries that the caller frees. Fails without
+ * evicting anything where that would not do. */
+static bool make_room(registry *registry, uint64_t need, const identity *who, slots *evicted, const char *object,
+                      server_error *error) {
+    shares *shares = &registry->mesh_bytes;
+    registry_refresh_mesh_bytes(registry);
+    bool good = true;
+    while (good && !shares_allow_held(shares, who, need)) {
+        mesh_entry *entry = need <= shares->limit ? least_recently_used(registry, who) : NULL;
+        if (!entry) {
+            good = false;
+        } else if (!slots_add(evicted, entry)) {
+            good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to make room for the mesh");
+        } else {
+            entry->is_evicted = true;
+            uncount(registry, entry);
+        }
+    }
+    end_eviction(registry, good);
+    if (good) return true;
+    slots_free(evicted);
+    *evicted = (slots){0};
+    return fail_room(registry, need, who, object, error);
 }
 
 /* As errors call a mesh that has no number yet. */
@@ -121,8 +178,28 @@ static void name_object(char *object, size_t size, const char *name) {
     }
 }
 
-/* Makes a parsed mesh resident; takes the reference over in any case. */
-static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_record *out, server_error *error) {
+/* The owner's place in the list; n_owners: it is none. With the lock held. */
+static uint32_t owner_place(const mesh_entry *entry, uint32_t principal) {
+    uint32_t i = 0;
+    while (i < entry->n_owners && entry->owners[i] != principal) i++;
+    return i;
+}
+
+/* With the lock held; shares_know(mesh_bytes) of the principal has gone well. */
+static bool add_owner(registry *registry, mesh_entry *entry, uint32_t principal, server_error *error) {
+    if (principal == PRINCIPAL_NONE || owner_place(entry, principal) < entry->n_owners) return true;
+    uint32_t *grown = realloc(entry->owners, (entry->n_owners + 1) * sizeof *grown);
+    if (!grown) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
+    uncount(registry, entry);
+    entry->owners = grown;
+    entry->owners[entry->n_owners++] = principal;
+    count(registry, entry);
+    return true;
+}
+
+/* Makes a parsed mesh resident, and the principal's; takes the reference over in any case. */
+static bool insert(registry *registry, ct_mesh *mesh, const char *name, const identity *who, mesh_record *out,
+                   server_error *error) {
     char object[96];
     name_object(object, sizeof object, name);
     mesh_entry *fresh = calloc(1, sizeof *fresh);
@@ -138,20 +215,23 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_rec
     bool good = true, existed = false;
     pthread_mutex_lock(&registry->lock);
     mesh_entry *entry = entry_of_content(registry, fresh->info.hash);
-    if (entry) {
+    if (!shares_know(&registry->mesh_bytes, who)) {
+        good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to count the mesh");
+    } else if (entry) {
         existed = true;
     } else {
-        good = make_room(registry, fresh->info.bytes, &evicted, object, error);
+        good = make_room(registry, fresh->info.bytes, who, &evicted, object, error);
         if (good && !(fresh->handle = slots_add(&registry->meshes, fresh))) {
             good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no room in the table of meshes");
         }
         if (good) {
-            registry->mesh_bytes += fresh->info.bytes;
+            count(registry, fresh);
             entry = fresh;
             fresh = NULL;
             metrics_add(registry->metrics, METRICS_MESHES_REGISTERED, 1);
         }
     }
+    if (good) good = add_owner(registry, entry, who->principal, error);
     if (good) {
         entry->used_ns = clock_ns();
         fill_record(registry, entry, out);
@@ -168,7 +248,7 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, mesh_rec
 }
 
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
-                            mesh_record *out, server_error *error) {
+                            const identity *who, mesh_record *out, server_error *error) {
     ct_mesh_limits limits;
     ct_mesh_limits_init(&limits);
     ct_error cause = {0};
@@ -178,12 +258,12 @@ bool registry_register_file(registry *registry, const void *bytes, size_t size, 
         name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
-    return insert(registry, mesh, name, out, error);
+    return insert(registry, mesh, name, who, out, error);
 }
 
 bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
-                              const void *triangles_u32, size_t n_triangles, const char *name, mesh_record *out,
-                              server_error *error) {
+                              const void *triangles_u32, size_t n_triangles, const char *name, const identity *who,
+                              mesh_record *out, server_error *error) {
     ct_mesh_limits limits;
     ct_mesh_limits_init(&limits);
     ct_error cause = {0};
@@ -193,7 +273,7 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
         name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
-    return insert(registry, mesh, name, out, error);
+    return insert(registry, mesh, name, who, out, error);
 }
 
 static mesh_entry *find_by_hash(const registry *registry, const char *hash, server_error *error) {
@@ -273,26 +353,14 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
     return entry != NULL;
 }
 
-/* The owner's place in the list; n_owners: it is none. With the lock held. */
-static uint32_t owner_place(const mesh_entry *entry, uint32_t principal) {
-    uint32_t i = 0;
-    while (i < entry->n_owners && entry->owners[i] != principal) i++;
-    return i;
-}
-
-bool registry_own_mesh(registry *registry, uint64_t handle, uint32_t principal, server_error *error) {
-    if (principal == PRINCIPAL_NONE) return true;
+bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error) {
     pthread_mutex_lock(&registry->lock);
     mesh_entry *entry = find(registry, handle, NULL, error);
-    bool is_new = entry && owner_place(entry, principal) == entry->n_owners;
-    uint32_t *grown = is_new ? realloc(entry->owners, (entry->n_owners + 1) * sizeof *grown) : NULL;
-    if (grown) {
-        entry->owners = grown;
-        entry->owners[entry->n_owners++] = principal;
-    }
+    bool good = entry && (shares_know(&registry->mesh_bytes, who) ||
+                          server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory to count the mesh"));
+    good = good && add_owner(registry, entry, who->principal, error);
     pthread_mutex_unlock(&registry->lock);
-    if (is_new && !grown) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
-    return entry != NULL;
+    return good;
 }
 
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who) {
@@ -310,7 +378,9 @@ void registry_disown_mesh(registry *registry, uint64_t handle, uint32_t principa
     *others = entry && entry->n_owners > 1;
     if (*others) {
         uint32_t place = owner_place(entry, principal);
+        uncount(registry, entry);
         if (place < entry->n_owners) entry->owners[place] = entry->owners[--entry->n_owners];
+        count(registry, entry);
     }
     pthread_mutex_unlock(&registry->lock);
 }

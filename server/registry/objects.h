@@ -93,7 +93,7 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
 
 /* Registers a new scene; it takes `engine` over, and a reference to the owner (may be NULL). The caller gets a
  * reference. NULL: LIMIT_EXCEEDED, OUT_OF_MEMORY; engine is the caller's still. */
-scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, uint32_t principal,
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
                  server_error *error);
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
 void scene_release(scene **scene);
@@ -118,8 +118,12 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
                      uint64_t submitted_ns);
 /* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
 answer_store *registry_kept_answers(registry *registry);
-/* LIMIT_EXCEEDED if scenes would hold more than the limit with so many bytes more. */
-bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error);
+/* LIMIT_EXCEEDED if scenes would hold more than the limit, or the principal's more than its share (guard/shares.h),
+ * with so many bytes more. */
+bool registry_has_scene_room(registry *registry, uint64_t bytes, const identity *who, const char *object,
+                             server_error *error);
+/* For whose share the scene counts: who opened it. Without name. */
+identity scene_payer(registry *registry, const scene *scene);
 
 /* ---- meshes in use ---- */
 

@@ -11,6 +11,9 @@ registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics
     if (!registry) return NULL;
     registry->limits = *limits;
     registry->kept.max_bytes = limits->scene_bytes;
+    shares_init(&registry->mesh_bytes, limits->mesh_bytes);
+    shares_init(&registry->n_scenes, limits->max_scenes);
+    shares_init(&registry->scene_bytes, limits->scene_bytes);
     registry->engine = engine;
     registry->metrics = metrics;
     if (!registry_init_sessions(registry)) {
@@ -26,6 +29,9 @@ void registry_free(registry **registry) {
     registry_free_scenes(*registry);
     registry_free_sessions(*registry);
     registry_free_meshes(*registry);
+    shares_free(&(*registry)->mesh_bytes);
+    shares_free(&(*registry)->n_scenes);
+    shares_free(&(*registry)->scene_bytes);
     pthread_mutex_destroy(&(*registry)->lock);
     free(*registry);
     *registry = NULL;
@@ -56,7 +62,7 @@ void registry_get_totals(registry *registry, registry_totals *out) {
         .scenes = registry->scenes.used,
         .meshes = registry->meshes.used,
         .bodies = (uint32_t)registry->bodies,
-        .mesh_bytes = registry->mesh_bytes,
+        .mesh_bytes = registry->mesh_bytes.used,
         .mesh_bytes_limit = registry->limits.mesh_bytes,
         .scene_bytes = registry->kept.scene_bytes + registry->kept.kept_bytes,
     };

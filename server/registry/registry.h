@@ -48,14 +48,16 @@ typedef struct mesh_record {
     bool existed;    /* the content was resident before this registration */
 } mesh_record;
 
-/* Parse, validate, and make resident. Where the memory limit would be passed, meshes that no body uses make room, the
- * least recently used first; if that is not enough LIMIT_EXCEEDED names need and limit. A client whose mesh made room
- * gets STALE_HANDLE when it next uses it, and registers it again. May take 100s of ms: not for an I/O thread. */
+/* Parse, validate, and make resident for the principal. Where the memory limit, or the principal's share of it
+ * (guard/shares.h), would be passed, meshes that no body uses are evicted, the least recently used first: the
+ * principal's own, and those of principals that have more than what is kept for them. If that is not enough
+ * LIMIT_EXCEEDED names need, limit and share. A client whose mesh was evicted gets STALE_HANDLE when it next uses it,
+ * and registers it again. May take 100s of ms: not for an I/O thread. */
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
-                            mesh_record *out, server_error *error);
+                            const identity *who, mesh_record *out, server_error *error);
 bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
-                              const void *triangles_u32, size_t n_triangles, const char *name, mesh_record *out,
-                              server_error *error);
+                              const void *triangles_u32, size_t n_triangles, const char *name, const identity *who,
+                              mesh_record *out, server_error *error);
 
 /* By handle if it is not 0, else by hash: the whole hash or the first 8 digits or more of it (CONFLICT if several
  * meshes begin so). out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */
@@ -63,8 +65,9 @@ bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, m
                         server_error *error);
 /* Frees its memory, here and on devices. CONFLICT while bodies use it. */
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
-/* A mesh belongs to the principals that registered it. PRINCIPAL_NONE: nothing to note. False: it is gone again. */
-bool registry_own_mesh(registry *registry, uint64_t handle, uint32_t principal, server_error *error);
+/* A mesh belongs to the principals that registered it, and counts for the first one's share. Adds one, as registering
+ * does. PRINCIPAL_NONE: nothing to note. False: the mesh is gone, or OUT_OF_MEMORY. */
+bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error);
 /* Whether it may be seen and used: by those it belongs to, and by operators and admins. */
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who);
 /* For a principal that leaves it: *others tells whether it still belongs to others, and so must stay. */

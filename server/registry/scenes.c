@@ -7,7 +7,35 @@
 #include "server/clock.h"
 #include "server/registry/internal.h"
 
-scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, uint32_t principal,
+/* With the lock held. */
+static void count_bytes(registry *registry, const scene *scene, uint64_t was, uint64_t is) {
+    shares_give(&registry->scene_bytes, scene->principal, was);
+    shares_take(&registry->scene_bytes, scene->principal, is);
+    registry->kept.scene_bytes += is - was;
+}
+
+/* With the lock held. */
+static bool has_place(registry *registry, const identity *who, server_error *error) {
+    shares *n_scenes = &registry->n_scenes;
+    if (!shares_know(n_scenes, who) || !shares_know(&registry->scene_bytes, who))
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no memory to count a scene");
+    if (shares_allow_held(n_scenes, who, 1)) return true;
+    if (registry->scenes.used >= registry->limits.max_scenes) {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
+                    "%" PRIu32 " scenes are open, which is the limit (--max-scenes)", registry->scenes.used);
+    } else {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
+                    "%" PRIu64 " scenes of %s are open; its share of --max-scenes %" PRIu64 " is %" PRIu64
+                    " and up to %" PRIu64
+                    " while others leave them: close scenes, or give it more weight in --principals",
+                    shares_used(n_scenes, who->principal), who->name, n_scenes->limit, shares_kept(n_scenes, who),
+                    shares_most(n_scenes, who));
+    }
+    if (error) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
+}
+
+scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
                  server_error *error) {
     scene *scene = calloc(1, sizeof *scene);
     if (!scene) {
@@ -16,7 +44,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     }
     atomic_init(&scene->references, 2); /* the table's and the caller's */
     registry_copy_name(scene->record.name, name);
-    scene->principal = scene->record.principal = principal;
+    scene->principal = scene->record.principal = who->principal;
     ct_scene_get_settings(engine, &scene->record.settings);
     ct_scene_get_running(engine, &scene->record.running);
     scene->record.bytes = ct_scene_bytes(engine);
@@ -27,15 +55,14 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     atomic_init(&scene->asked_ns, scene->opened_ns);
 
     pthread_mutex_lock(&registry->lock);
-    if (registry->scenes.used >= registry->limits.max_scenes) {
-        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
-                    "%" PRIu32 " scenes are open, which is the limit (--max-scenes)", registry->scenes.used);
-        if (error) error->retry_after_ms = RETRY_AFTER_MS;
+    if (!has_place(registry, who, error)) {
+        /* *error says why */
     } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");
     } else {
         scene->record.handle = scene->handle;
-        registry->kept.scene_bytes += scene->record.bytes;
+        shares_take(&registry->n_scenes, scene->principal, 1);
+        count_bytes(registry, scene, 0, scene->record.bytes);
         scene->engine = engine;
         if (owner) {
             atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
@@ -99,7 +126,8 @@ void scene_adopt(registry *registry, scene *scene, session *owner) {
 void scene_forget(registry *registry, scene *scene) {
     pthread_mutex_lock(&registry->lock);
     slots_remove(&registry->scenes, scene->handle);
-    registry->kept.scene_bytes -= scene->record.bytes;
+    count_bytes(registry, scene, scene->record.bytes, 0);
+    shares_give(&registry->n_scenes, scene->principal, 1);
     registry->bodies -= scene->record.bodies;
     if (scene->owner) scene->owner->scenes--;
     pthread_mutex_unlock(&registry->lock);
@@ -190,7 +218,7 @@ bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out
 
 /* With the lock held. */
 static void set_bytes(registry *registry, scene *scene, uint64_t bytes, uint64_t device_bytes) {
-    registry->kept.scene_bytes += bytes - scene->record.bytes;
+    count_bytes(registry, scene, scene->record.bytes, bytes);
     scene->record.bytes = bytes;
     scene->record.device_bytes = device_bytes;
 }
@@ -277,17 +305,42 @@ answer_store *registry_kept_answers(registry *registry) {
     return &registry->kept;
 }
 
-bool registry_has_scene_room(registry *registry, uint64_t bytes, const char *object, server_error *error) {
+/* With the lock held. */
+static bool fail_share(const shares *shares, const identity *who, uint64_t bytes, const char *object,
+                       server_error *error) {
+    server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
+                "this needs %" PRIu64 " bytes; scenes of %s hold %" PRIu64
+                ", and its share of --scene-memory is %" PRIu64 " bytes and up to %" PRIu64
+                " while others leave them: close scenes, or give it more weight in --principals",
+                bytes, who->name[0] ? who->name : "this principal", shares_used(shares, who->principal),
+                shares_kept(shares, who), shares_most(shares, who));
+    if (error && bytes <= shares_most(shares, who)) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
+}
+
+bool registry_has_scene_room(registry *registry, uint64_t bytes, const identity *who, const char *object,
+                             server_error *error) {
+    shares *shares = &registry->scene_bytes;
     pthread_mutex_lock(&registry->lock);
     uint64_t held = registry->kept.scene_bytes + registry->kept.kept_bytes, limit = registry->limits.scene_bytes;
+    bool has_room = held <= limit && bytes <= limit - held;
+    bool has_share = shares_know(shares, who) && shares_allow_held(shares, who, bytes);
+    if (has_room && !has_share) fail_share(shares, who, bytes, object, error);
     pthread_mutex_unlock(&registry->lock);
-    if (held <= limit && bytes <= limit - held) return true;
+    if (has_room) return has_share;
     server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "scene-memory",
                 "this needs %" PRIu64 " bytes; scenes hold %" PRIu64 " of the %" PRIu64
                 " that --scene-memory allows: close scenes, or start the server with more",
                 bytes, held, limit);
     if (error && bytes <= limit) error->retry_after_ms = RETRY_AFTER_MS;
     return false;
+}
+
+identity scene_payer(registry *registry, const scene *scene) {
+    pthread_mutex_lock(&registry->lock);
+    identity who = shares_identity(&registry->scene_bytes, scene->principal);
+    pthread_mutex_unlock(&registry->lock);
+    return who;
 }
 
 void registry_free_scenes(registry *registry) {

@@ -57,7 +57,7 @@ bool command_open(scheduler *scheduler, command *command) {
     ct_scene *engine = NULL;
     ct_scene_settings_init(&settings);
     if (!apply_patch(&settings, &command->in.open.settings, "scene", &command->error)) return false;
-    if (!registry_has_scene_room(scheduler->registry, 0, "scene", &command->error)) return false;
+    if (!registry_has_scene_room(scheduler->registry, 0, &command->who, "scene", &command->error)) return false;
     session *owner = NULL;
     if (command->session != SESSION_NONE) {
         owner = session_acquire(scheduler->registry, command->session, &command->error);
@@ -67,8 +67,7 @@ bool command_open(scheduler *scheduler, command *command) {
     if (ct_scene_create(scheduler->engine, &settings, &engine, &cause) != CT_OK) {
         server_fail_engine(&command->error, "scene", &cause);
     } else {
-        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, command->who.principal,
-                          &command->error);
+        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, &command->who, &command->error);
         if (!scene) ct_scene_destroy(&engine);
     }
     session_release(&owner);
@@ -112,13 +111,16 @@ static bool has_room_for_use(scene *scene) {
 }
 
 /* Makes room among the kept answers for the positions of a body. False: *error says that scenes hold too much. */
-static bool make_room_for_body(scheduler *scheduler, const ct_mesh_info *info, const char *object,
-                               server_error *error) {
+static bool make_room_for_body(scheduler *scheduler, const command *command, const ct_mesh_info *info,
+                               const char *object, server_error *error) {
     uint64_t bytes = info->vertices * 3 * sizeof(float);
     pthread_mutex_lock(&scheduler->lock);
     answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
     pthread_mutex_unlock(&scheduler->lock);
-    return registry_has_scene_room(scheduler->registry, bytes, object, error);
+    /* The scene counts for the principal that opened it, whoever adds the body. */
+    identity payer = scene_payer(scheduler->registry, command->target);
+    bool is_own = payer.principal == command->who.principal;
+    return registry_has_scene_room(scheduler->registry, bytes, is_own ? &command->who : &payer, object, error);
 }
 
 static void note_size(scene *scene, const ct_mesh_info *info) {
@@ -146,7 +148,7 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
         if (!entry) return;
         ct_mesh_get_info(mesh, &info);
     }
-    if (make_room_for_body(scheduler, &info, object, &command->error) &&
+    if (make_room_for_body(scheduler, command, &info, object, &command->error) &&
         ct_scene_add_body(scene->engine, mesh, &command->in.add_body.options, &command->out.body, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
     }
@@ -186,7 +188,7 @@ static void run_replace_mesh(scheduler *scheduler, command *command, const char 
     mesh_entry *entry = mesh_use(scheduler->registry, command->in.replace_mesh.mesh, &mesh, &command->error);
     if (!entry) return;
     ct_mesh_get_info(mesh, &info);
-    if (make_room_for_body(scheduler, &info, object, &command->error) &&
+    if (make_room_for_body(scheduler, command, &info, object, &command->error) &&
         ct_scene_replace_mesh(scene->engine, body, mesh, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
     }

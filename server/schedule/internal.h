@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "server/guard/shares.h"
 #include "server/registry/objects.h"
 #include "server/schedule/schedule.h"
 
@@ -69,11 +70,10 @@ struct scheduler {
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t idle;  /* drain: something ended */
     bool draining, ending;
-    uint32_t depth;            /* commands waiting or running */
-    uint32_t n_busy_sessions;  /* that have any of them */
-    uint32_t *principal_depth; /* [n_principals] of them, by principal */
-    uint32_t n_principals, n_busy_principals;
-    bool lost; /* a device is, and on_lost was called */
+    uint32_t depth;           /* commands waiting or running */
+    uint32_t n_busy_sessions; /* that have any of them */
+    shares shares;            /* of the queue's places, by principal */
+    bool lost;                /* a device is, and on_lost was called */
 
     uint32_t n_runners; /* [fixed] */
     runner runners[];   /* a device's stand together, in the order of schedule_lane */

@@ -61,7 +61,7 @@ static void dismantle(scheduler *scheduler, uint32_t started) {
     for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_destroy(&scheduler->runners[i].wake);
     pthread_cond_destroy(&scheduler->idle);
     pthread_mutex_destroy(&scheduler->lock);
-    free(scheduler->principal_depth);
+    shares_free(&scheduler->shares);
 }
 
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
@@ -77,6 +77,7 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     scheduler->engine = options->engine;
     scheduler->backend = options->backend;
     scheduler->capacity = options->queue;
+    shares_init(&scheduler->shares, options->queue);
     scheduler->max_in_flight = options->max_in_flight;
     scheduler->scratch_bytes = options->scratch_bytes;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
@@ -128,8 +129,7 @@ void scheduler_uncount(scheduler *scheduler, command *command) {
     if (command->kind == COMMAND_STEP) atomic_fetch_sub(&asker->in_flight, 1);
     if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
     atomic_fetch_sub(&command->target->pending, 1);
-    uint32_t principal = command->who.principal;
-    if (principal && --scheduler->principal_depth[principal] == 0) scheduler->n_busy_principals--;
+    shares_give(&scheduler->shares, command->who.principal, 1);
     scheduler->runners[command->runner].depth--;
     scheduler->depth--;
 }
@@ -369,25 +369,20 @@ static uint32_t fair_share(const scheduler *scheduler) {
 
 /* Room to count the principal's commands. */
 static bool knows_principal(scheduler *scheduler, command *command) {
-    uint32_t n = command->who.principal + 1;
-    if (n == 1 || n <= scheduler->n_principals) return true;
-    uint32_t *grown = realloc(scheduler->principal_depth, n * sizeof *grown);
-    if (!grown) return server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "queue", "", "no memory to count commands");
-    memset(grown + scheduler->n_principals, 0, (n - scheduler->n_principals) * sizeof *grown);
-    scheduler->principal_depth = grown;
-    scheduler->n_principals = n;
-    return true;
+    if (shares_know(&scheduler->shares, &command->who)) return true;
+    return server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "queue", "", "no memory to count commands");
 }
 
-/* From a queue half full on, a principal may have its share, however many sessions it has; a share is at most half. */
+/* The principal's share, however many sessions it has. */
 static bool has_principals_room(scheduler *scheduler, command *command) {
-    uint32_t principal = command->who.principal;
-    if (!principal) return true;
-    uint32_t depth = scheduler->principal_depth[principal], busy_principals = scheduler->n_busy_principals;
-    uint32_t share = scheduler->capacity / (busy_principals > 2 ? busy_principals : 2);
-    if (scheduler->depth < scheduler->capacity / 2 || depth < share) return true;
-    busy(scheduler, command, "%" PRIu32 " commands of %s wait, and the queue holds %" PRIu32 " of %" PRIu32, depth,
-         command->who.name, scheduler->depth, scheduler->capacity);
+    const shares *shares = &scheduler->shares;
+    const identity *who = &command->who;
+    if (shares_allow(shares, who, 1)) return true;
+    busy(scheduler, command,
+         "%" PRIu64 " commands of %s wait, its share of the queue (--queue %" PRIu32 ") is %" PRIu64 ", and %" PRIu32
+         " of all wait: send fewer at once, or give it more weight in --principals",
+         shares_used(shares, who->principal), who->name, scheduler->capacity, shares_part(shares, who),
+         scheduler->depth);
     return false;
 }
 
@@ -460,8 +455,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     }
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
     if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
-    uint32_t principal = command->who.principal;
-    if (principal && scheduler->principal_depth[principal]++ == 0) scheduler->n_busy_principals++;
+    shares_take(&scheduler->shares, command->who.principal, 1);
     atomic_fetch_add(&scene->pending, 1);
     scheduler->depth++;
     if (scene->first) {

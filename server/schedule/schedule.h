@@ -11,10 +11,10 @@
  * and on the CPU one of 400,000 triangles never. A scene belongs to one runner while its commands run. Batches end at
  * an estimated cost (BATCH_SECONDS in schedule.c), so a step that takes longer runs alone.
  *
- * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it, and
- * where there are none the last quarter for such sessions, so that no client fills it alone; and each session's
- * max_in_flight; a command beyond them is refused with BUSY and a hint from the measured rate. A command with a
- * deadline that has not begun by then is answered DEADLINE_EXCEEDED.
+ * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it
+ * (guard/shares.h), and without principals the last quarter for such sessions, so that no client fills it alone; and
+ * each session's max_in_flight; a command beyond them is refused with BUSY and a hint from the measured rate. A command
+ * with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
  *
  * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
  *   - A step that is admitted uses its number up, whatever its outcome: NaN positions, a passed deadline and a

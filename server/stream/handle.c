@@ -8,8 +8,6 @@
 #include "server/log.h"
 #include "server/stream/internal.h"
 
-/* Requests not yet answered may take so many times --max-message of memory; more are BUSY. */
-#define UNANSWERED_MESSAGES 4
 /* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
  * header, unless updates share tables. */
 #define DECODED_PER_HEADER_BYTE 4
@@ -116,14 +114,12 @@ static void register_mesh(work *work) { /* on a worker */
     registry *registry = request->stream->service->registry;
     if (in->file.dtype != WIRE_NONE) {
         registry_register_file(registry, in->file.data, in->file.count, (ct_mesh_format)in->format, in->name,
-                               &request->mesh, &request->error);
+                               &request->who, &request->mesh, &request->error);
     } else {
         ct_dtype dtype = in->vertices.dtype == WIRE_F64 ? CT_F64 : CT_F32;
         registry_register_arrays(registry, in->vertices.data, dtype, in->vertices.count / 3, in->triangles.data,
-                                 in->triangles.count / 3, in->name, &request->mesh, &request->error);
+                                 in->triangles.count / 3, in->name, &request->who, &request->mesh, &request->error);
     }
-    if (request->error.code == CONTACTD_OK)
-        registry_own_mesh(registry, request->mesh.handle, request->who.principal, &request->error);
     stream_finish(request);
 }
 
@@ -549,10 +545,33 @@ static bool needs_session(wire_type type) {
     return type != WIRE_HELLO && type != WIRE_PING && type != WIRE_GET_STATUS;
 }
 
-/* From half of the limit on, a client that has a quarter of it is refused. */
+/* From half of the limit on: a principal that has more than its share, and a client without principal that has a
+ * quarter of the limit. The request's own bytes are counted already, and alone they are always taken. */
 static bool has_too_much(const stream *stream, const request *request) {
-    uint64_t limit = UNANSWERED_MESSAGES * stream->service->config->max_message, all = stream->unanswered_bytes;
-    return all > limit || (all > limit / 2 && peer_unanswered_bytes(request->peer) > limit / 4 + request->bytes);
+    const shares *in_hand = &stream->in_hand;
+    const identity *who = &request->who;
+    if (in_hand->used > in_hand->limit) return true;
+    if (in_hand->used <= in_hand->limit / 2) return false;
+    if (who->principal) return shares_used(in_hand, who->principal) > shares_part(in_hand, who) + request->bytes;
+    return peer_unanswered_bytes(request->peer) > in_hand->limit / 4 + request->bytes;
+}
+
+static void fail_too_much(const stream *stream, const request *request, server_error *error) {
+    const shares *in_hand = &stream->in_hand;
+    const identity *who = &request->who;
+    if (who->principal) {
+        server_fail(error, CONTACTD_BUSY, "message", "",
+                    "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
+                    " of them of %s, whose share is %" PRIu64 " of %" PRIu64
+                    " (%d times --max-message): wait for answers, or give it more weight in --principals",
+                    in_hand->used, shares_used(in_hand, who->principal), who->name, shares_part(in_hand, who),
+                    in_hand->limit, UNANSWERED_MESSAGES);
+    } else {
+        server_fail(error, CONTACTD_BUSY, "message", "",
+                    "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
+                    " of them this client's, of at most %" PRIu64 " (%d times --max-message): wait for answers",
+                    in_hand->used, peer_unanswered_bytes(request->peer), in_hand->limit, UNANSWERED_MESSAGES);
+    }
 }
 
 static bool check_unanswered(stream *stream, const request *request, server_error *error) {
@@ -561,13 +580,11 @@ static bool check_unanswered(stream *stream, const request *request, server_erro
         peer_note_refusal(request->peer);
         server_fail(error, CONTACTD_BUSY, "answers", "",
                     "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64
-                    ", --unread-per-client): read them before you ask for more",
+                    ", --unread-per-client, and its principal's share of --unread-memory): read them before you ask "
+                    "for more",
                     peer_unread_bytes(request->peer), stream->service->config->unread_per_client);
     } else if (has_too_much(stream, request)) {
-        server_fail(error, CONTACTD_BUSY, "message", "",
-                    "%" PRIu64 " bytes of requests wait for their answers, %" PRIu64
-                    " of them this client's, which is too much",
-                    stream->unanswered_bytes, peer_unanswered_bytes(request->peer));
+        fail_too_much(stream, request, error);
     } else {
         return true;
     }

@@ -14,6 +14,7 @@
 #include "proto/spin.h"
 #include "proto/trace.h"
 #include "proto/zmq_thread.h"
+#include "server/guard/shares.h"
 #include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
@@ -99,13 +100,16 @@ struct stream {
 
     request *spare; /* requests to use again */
     unsigned n_spare;
-    uint64_t spare_bytes;      /* allocated by them */
-    unsigned n_outstanding;    /* requests that the scheduler or the workers have */
-    uint64_t unanswered_bytes; /* of all requests not yet answered, decoded or not */
+    uint64_t spare_bytes;   /* allocated by them */
+    unsigned n_outstanding; /* requests that the scheduler or the workers have */
+    shares in_hand;         /* bytes of all requests not yet answered, decoded or not, by principal */
     wire_encoder *encoder;
     wire_contact *contacts; /* of the answer being encoded */
     size_t room_contacts;
 };
+
+/* Requests not yet answered may take so many times --max-message of memory; more are BUSY. */
+#define UNANSWERED_MESSAGES 4
 
 /* stream.c */
 void stream_finish(request *request);       /* from any thread: its answer can be sent */

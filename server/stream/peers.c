@@ -48,6 +48,14 @@ enum {
 /* CURVE adds to each frame: the command's name (8), a nonce (8), the frame's flags (1) and an authenticator (16). */
 #define CURVE_BYTES 33
 
+/* Answers of all connections of one principal. */
+typedef struct account {
+    struct account *next;
+    identity who;
+    atomic_uint_fast64_t unread; /* bytes */
+    uint64_t expected;           /* bytes */
+} account;
+
 struct peer {
     atomic_uint references;
     struct peers *peers; /* outlives it: see peers_free */
@@ -59,6 +67,7 @@ struct peer {
     bool is_identified;
     uint32_t generation; /* of the guard's list, when it was identified */
     identity who;
+    account *account; /* of its principal; NULL: it has none. Set once, before the first answer */
     char credential[64];
     bool is_refused; /* it got BUSY since it had last read everything */
     uint64_t cookie;
@@ -82,6 +91,7 @@ struct peers {
     void *monitor;
     atomic_uint_fast64_t unread; /* bytes, of all peers */
     uint64_t expected;           /* bytes, of all peers */
+    account *accounts;
     peer **by_fd;
     size_t n_fd; /* of by_fd */
     uint32_t n_attached, n_cut;
@@ -121,6 +131,10 @@ static peer *peer_new(peers *peers, int fd) {
 
 static void peers_release(peers *peers) {
     if (atomic_fetch_sub_explicit(&peers->references, 1, memory_order_acq_rel) != 1) return;
+    for (account *account = peers->accounts, *next; account; account = next) {
+        next = account->next;
+        free(account);
+    }
     free(peers->by_fd);
     free(peers);
 }
@@ -308,6 +322,18 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
     return peer_retain(peer);
 }
 
+/* NULL: no memory; then its answers count for the connection alone. */
+static account *account_of(peers *peers, const identity *who) {
+    account *account = peers->accounts;
+    while (account && account->who.principal != who->principal) account = account->next;
+    if (!account && (account = calloc(1, sizeof *account))) {
+        account->next = peers->accounts;
+        peers->accounts = account;
+    }
+    if (account) account->who = *who; /* its weight may have changed */
+    return account;
+}
+
 const identity *peer_identify(peer *peer, guard *guard, const char *credential) {
     uint32_t generation = guard_generation(guard);
     if (peer->is_identified && peer->generation == generation) return &peer->who;
@@ -318,7 +344,11 @@ const identity *peer_identify(peer *peer, guard *guard, const char *credential) 
         peer->who = (identity){.role = ROLE_UNRESTRICTED};
         return &peer->who;
     }
-    if (guard_find(guard, peer->credential, &peer->who)) return &peer->who;
+    if (guard_find(guard, peer->credential, &peer->who)) {
+        account *account = account_of(peer->peers, &peer->who);
+        if (!peer->account) peer->account = account;
+        return &peer->who;
+    }
     peer->is_identified = false;
     cut(peer->peers, peer, METRICS_CUT_UNLISTED, "its credential is no longer in --principals");
     return NULL;
@@ -362,11 +392,29 @@ uint64_t peers_unread_bytes(const peers *peers) {
     return atomic_load_explicit(&peers->unread, memory_order_relaxed);
 }
 
+static uint64_t bytes_of_account(const account *account) {
+    return atomic_load_explicit(&account->unread, memory_order_relaxed) + account->expected;
+}
+
+/* From half of the limit on a principal gets no more than its share of it (guard/shares.h), however many connections it
+ * has. */
+static bool exceeds_share(const peers *peers, const account *account, uint64_t all) {
+    if (!account || !identity_has_others(&account->who) || all <= peers->limits.unread / 2) return false;
+    uint64_t weight = identity_weight(&account->who), whole = weight;
+    for (const struct account *other = peers->accounts; other; other = other->next) {
+        if (other != account && bytes_of_account(other)) whole += identity_weight(&other->who);
+    }
+    if (whole == weight) whole = 2 * weight; /* as much again is left for one that may come */
+    return bytes_of_account(account) > peers->limits.unread / whole * weight;
+}
+
 uint64_t peer_answer_room(const peer *peer) {
     const peers_limits *limits = &peer->peers->limits;
     uint64_t bytes = peer_unread_bytes(peer) + peer->expected;
     uint64_t all = peers_unread_bytes(peer->peers) + peer->peers->expected;
-    if (bytes == 0) return all > limits->unread ? SMALL_ANSWER : UINT64_MAX;
+    bool is_over_share = exceeds_share(peer->peers, peer->account, all);
+    if (bytes == 0) return all > limits->unread || is_over_share ? SMALL_ANSWER : UINT64_MAX;
+    if (is_over_share) return 0;
     /* A client that reads keeps little unread, and must not be refused for those that do not read. */
     if (all > limits->unread && bytes > limits->unread / 64) return 0;
     return bytes < limits->unread_per_client ? limits->unread_per_client - bytes : 0;
@@ -374,11 +422,13 @@ uint64_t peer_answer_room(const peer *peer) {
 
 void peer_expect(peer *peer, uint64_t bytes) {
     peer->expected += bytes;
+    if (peer->account) peer->account->expected += bytes;
     peer->peers->expected += bytes;
 }
 
 void peer_unexpect(peer *peer, uint64_t bytes) {
     peer->expected -= bytes;
+    if (peer->account) peer->account->expected -= bytes;
     peer->peers->expected -= bytes;
 }
 
@@ -392,11 +442,13 @@ bool peer_is_overfull(const peer *peer, uint64_t bytes) {
 void peer_charge(peer *peer, uint64_t bytes) {
     atomic_fetch_add_explicit(&peer->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
     atomic_fetch_add_explicit(&peer->peers->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
+    if (peer->account) atomic_fetch_add_explicit(&peer->account->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
 }
 
 void peer_discharge(peer *peer, uint64_t bytes) {
     atomic_fetch_sub_explicit(&peer->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
     atomic_fetch_sub_explicit(&peer->peers->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
+    if (peer->account) atomic_fetch_sub_explicit(&peer->account->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
 }
 
 uint64_t peers_unfinished_bytes(const peers *peers) {

@@ -66,8 +66,9 @@ uint64_t peer_unanswered_bytes(const peer *peer);
 /* A session uses it: connections without one are cut first when they become too many. */
 void peer_note_session(peer *peer);
 
-/* Bytes that the answer to a new request may have, as unread answers and those expected leave room. UINT64_MAX where
- * the connection has none and all together do not exceed their limit: one answer of any size may wait. */
+/* Bytes that the answer to a new request may have, as unread answers and those expected leave room, of the connection
+ * and of its principal's share (guard/shares.h). UINT64_MAX where the connection has none and all together do not
+ * exceed their limit: one answer of any size may wait. */
 uint64_t peer_answer_room(const peer *peer);
 /* An answer of so many bytes is expected, or no longer. */
 void peer_expect(peer *peer, uint64_t bytes);

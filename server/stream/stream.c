@@ -52,6 +52,7 @@ static request *new_request(stream *stream) {
     }
     zmq_msg_init(&request->client);
     request->peer = NULL;
+    request->who = (identity){0};
     request->is_overfull = false;
     request->scene = 0;
     request->code = CONTACTD_OK;
@@ -79,7 +80,7 @@ void stream_free_request(request *request) {
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
     if (request->peer) peer_subtract_unanswered(request->peer, request->bytes);
     peer_release(&request->peer);
-    stream->unanswered_bytes -= request->bytes;
+    shares_give(&stream->in_hand, request->who.principal, request->bytes);
     if (stream->n_spare >= KEEP_SPARE || stream->spare_bytes + allocated > KEEP_SPARE_BYTES) {
         destroy_request(request);
         return;
@@ -92,7 +93,7 @@ void stream_free_request(request *request) {
 
 void stream_charge_request(request *request, size_t bytes) {
     request->bytes += bytes;
-    request->stream->unanswered_bytes += bytes;
+    shares_take(&request->stream->in_hand, request->who.principal, bytes);
     if (request->peer) peer_add_unanswered(request->peer, bytes);
 }
 
@@ -177,8 +178,9 @@ static bool identify(stream *stream, request *request, zmq_msg_t *part) {
     if (!request->peer) return false;
     const char *credential = stream->zap ? zmq_msg_gets(part, "User-Id") : NULL;
     const identity *who = peer_identify(request->peer, stream->service->guard, credential);
-    if (who) request->who = *who;
-    return who != NULL;
+    if (!who || !shares_know(&stream->in_hand, who)) return false;
+    request->who = *who;
+    return true;
 }
 
 /* Receives one message whole. False: there is none. */
@@ -241,8 +243,8 @@ static void run_trim(work *work) { /* on a worker */
 static void trim_memory(stream *stream, uint64_t now) {
     registry_totals totals;
     registry_get_totals(stream->service->registry, &totals);
-    uint64_t in_use = stream->unanswered_bytes + peers_unread_bytes(stream->peers) +
-                      peers_unfinished_bytes(stream->peers) + totals.scene_bytes + totals.mesh_bytes;
+    uint64_t in_use = stream->in_hand.used + peers_unread_bytes(stream->peers) + peers_unfinished_bytes(stream->peers) +
+                      totals.scene_bytes + totals.mesh_bytes;
     if (!memory_should_trim(&stream->trimmer, in_use, now) || atomic_exchange(&stream->is_trimming, true)) return;
     stream->trim.run = run_trim;
     if (workers_add(stream->service->workers, WORK_SCENES, &(identity){0}, &stream->trim) != WORKERS_QUEUED)
@@ -378,6 +380,7 @@ static void free_stream(stream *stream) {
     if (stream->context) zmq_ctx_term(stream->context); /* ends when all is sent, or linger has passed */
     wire_encoder_free(&stream->encoder);
     free(stream->contacts);
+    shares_free(&stream->in_hand);
     if (stream->wake_fd >= 0) close(stream->wake_fd);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
@@ -424,6 +427,7 @@ stream *stream_start(const service *service, server_error *error) {
         return NULL;
     }
     stream->service = service;
+    shares_init(&stream->in_hand, UNANSWERED_MESSAGES * service->config->max_message);
     wire_spin_init(&stream->spin, (uint32_t)service->config->spin_us);
     ct_engine_get_facts(service->engine, 0, &stream->engine);
     stream->shares_cores = strcmp(stream->engine.backend, "cpu") == 0;

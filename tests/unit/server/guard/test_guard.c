@@ -106,6 +106,12 @@ static void refuses_broken_lists(void **state) {
     refused("a admin token=secret", "sha256");
     refused("a admin token=sha256:12", "sha256");
     refused("a admin key=" KEY " # comment", "more stands after");
+    refused("a admin key=" KEY " weight=0", "1 to 1000");
+    refused("a admin key=" KEY " weight=1001", "1 to 1000");
+    refused("a admin key=" KEY " weight=", "1 to 1000");
+    refused("a admin key=" KEY " weight=2x", "1 to 1000");
+    refused("a admin key=" KEY " weight=2 weight=2", "more stands after");
+    refused("a admin key=" KEY " weight=2\na admin key=" OTHER " weight=3", "one weight");
     refused("a/b admin key=" KEY, "name");
     refused("a admin key=" KEY "\nb admin key=" KEY, "same credential");
     refused("a admin token=sha256:" HELLO "\nb admin token=sha256:" HELLO, "same credential");
@@ -121,6 +127,24 @@ static void refuses_broken_lists(void **state) {
     error = (server_error){0};
     assert_false(guard_open(&guard, "/tmp", &error));
     assert_non_null(strstr(error.message, "not a file"));
+}
+
+static void weights_are_of_principals(void **state) {
+    (void)state;
+    guard *guard = open_list("a simulator key=" KEY "\na simulator uid=1 weight=5\nb admin uid=2 weight=2\n"
+                             "c simulator uid=3\nd operator uid=4 weight=7\n");
+    identity who;
+    assert_true(guard_find(guard, "key=" KEY, &who)); /* the weight stands on another line */
+    assert_int_equal(who.weight, 5);
+    assert_int_equal(who.others_weight, 3);
+    assert_true(guard_find(guard, "uid=2", &who));
+    assert_int_equal(who.weight, 2);
+    assert_int_equal(who.others_weight, 6);
+    assert_true(guard_find(guard, "uid=3", &who));
+    assert_int_equal(who.weight, 1);
+    assert_true(guard_find(guard, "uid=4", &who)); /* an operator has no meshes and scenes to share for */
+    assert_int_equal(who.others_weight, 8);
+    guard_close(&guard);
 }
 
 static void an_empty_path_is_an_empty_list(void **state) {
@@ -214,6 +238,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(finds_who_is_listed, make_path, drop_path),
         cmocka_unit_test_setup_teardown(refuses_broken_lists, make_path, drop_path),
+        cmocka_unit_test(weights_are_of_principals),
         cmocka_unit_test(an_empty_path_is_an_empty_list),
         cmocka_unit_test_setup_teardown(reads_the_list_again, make_path, drop_path),
         cmocka_unit_test_setup_teardown(failures_are_limited, make_path, drop_path),

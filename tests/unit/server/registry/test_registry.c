@@ -24,12 +24,19 @@ static registry *make(uint64_t mesh_bytes) {
     return registry;
 }
 
-static bool put(registry *registry, double size, const char *name, mesh_record *out, server_error *error) {
+static const identity none = {.principal = PRINCIPAL_NONE};
+
+static bool put_as(registry *registry, const identity *who, double size, const char *name, mesh_record *out,
+                   server_error *error) {
     struct shape box = shape_box(size, size, size);
     bool good = registry_register_arrays(registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, name, out, error);
+                                         box.n_triangles, name, who, out, error);
     shape_free(&box);
     return good;
+}
+
+static bool put(registry *registry, double size, const char *name, mesh_record *out, server_error *error) {
+    return put_as(registry, &none, size, name, out, error);
 }
 
 static void test_slots(void **state) {
@@ -106,12 +113,12 @@ static void test_refused_mesh_says_why(void **state) {
     registry *registry = make(1 << 20);
     server_error error = {0};
     mesh_record out;
-    assert_false(registry_register_file(registry, "v 0 0\n", 6, CT_FORMAT_OBJ, "bad", &out, &error));
+    assert_false(registry_register_file(registry, "v 0 0\n", 6, CT_FORMAT_OBJ, "bad", &none, &out, &error));
     assert_int_equal(error.code, CONTACTD_PARSE_ERROR);
     assert_string_equal(error.object, "mesh \"bad\"");
     assert_true(strlen(error.message) > 10);
     error = (server_error){0};
-    assert_false(registry_register_file(registry, "x", 1, CT_FORMAT_AUTO, "", &out, &error));
+    assert_false(registry_register_file(registry, "x", 1, CT_FORMAT_AUTO, "", &none, &out, &error));
     assert_string_equal(error.object, "the mesh");
     registry_free(&registry);
 }
@@ -164,6 +171,70 @@ static void test_memory_limit(void **state) {
     error = (server_error){0};
     assert_false(put(registry, 1, "a", &a, &error));
     assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    registry_free(&registry);
+}
+
+/* Three principals of weight 1: each has a sixth of the memory for itself, and half is first come, first served. */
+static void test_shares_of_meshes(void **state) {
+    (void)state;
+    const identity flood = {.principal = 1, .name = "flood", .others_weight = 2},
+                   quiet = {.principal = 2, .name = "quiet", .others_weight = 2},
+                   third = {.principal = 3, .name = "third", .others_weight = 2};
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    mesh_record a, mine[2], other;
+    ct_mesh *mesh;
+    registry_totals totals;
+    assert_true(put(registry, 1, "a", &a, &error));
+    const uint64_t one = a.info.bytes;
+    registry_free(&registry);
+
+    registry = make(12 * one);
+    assert_true(put_as(registry, &quiet, 101, "mine", &mine[0], &error));
+    assert_true(put_as(registry, &quiet, 102, "mine", &mine[1], &error));
+    /* Its own oldest ones make room for a flood's meshes, and those that are kept for others stay. */
+    for (int i = 0; i < 30; i++) assert_true(put_as(registry, &flood, 1 + i, "flood", &a, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.meshes, 2 + 8);
+    for (int i = 0; i < 2; i++) assert_true(registry_find_mesh(registry, mine[i].handle, NULL, NULL, NULL, &error));
+    /* What the flood has beyond its share goes for others, also where they go beyond theirs. */
+    assert_true(put_as(registry, &third, 201, "third", &other, &error));
+    assert_true(put_as(registry, &third, 202, "third", &other, &error));
+    for (int i = 0; i < 6; i++) assert_true(put_as(registry, &quiet, 103 + i, "mine", &other, &error));
+    registry_get_totals(registry, &totals);
+    assert_int_equal(totals.mesh_bytes, 12 * one);
+    assert_int_equal(shares_used(&registry->mesh_bytes, 1), 2 * one);
+    assert_int_equal(shares_used(&registry->mesh_bytes, 3), 2 * one);
+    assert_int_equal(shares_used(&registry->mesh_bytes, 2), 8 * one);
+    registry_free(&registry);
+
+    /* In use they cannot go: a refusal names the share and the remedy, says that time may help, and evicts nothing. */
+    registry = make(12 * one);
+    mesh_entry *used[8];
+    for (int i = 0; i < 8; i++) {
+        assert_true(put_as(registry, &flood, 1 + i, "flood", &a, &error));
+        used[i] = mesh_use(registry, a.handle, &mesh, &error);
+    }
+    assert_false(put_as(registry, &flood, 99, "flood", &a, &error));
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    assert_non_null(strstr(error.message, "flood"));
+    assert_non_null(strstr(error.message, "--principals"));
+    char share[64];
+    snprintf(share, sizeof share, "share of --mesh-memory is %llu bytes", (unsigned long long)(2 * one));
+    assert_non_null(strstr(error.message, share));
+    assert_true(server_error_may_retry(&error));
+    error = (server_error){0};
+    assert_true(put_as(registry, &quiet, 101, "mine", &mine[0], &error));
+    assert_true(put_as(registry, &third, 201, "third", &other, &error));
+    for (int i = 0; i < 8; i++) mesh_unuse(registry, used[i]);
+    /* A mesh counts for the first of its owners; when that one leaves it, for the next. */
+    bool others;
+    assert_true(put_as(registry, &third, 101, "mine", &other, &error));
+    assert_int_equal(shares_used(&registry->mesh_bytes, 2), one);
+    registry_disown_mesh(registry, mine[0].handle, 2, &others);
+    assert_true(others);
+    assert_int_equal(shares_used(&registry->mesh_bytes, 2), 0);
+    assert_int_equal(shares_used(&registry->mesh_bytes, 3), 2 * one);
     registry_free(&registry);
 }
 
@@ -352,6 +423,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_meshes_are_shared_by_content, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_mesh_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_shares_of_meshes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_derived_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),

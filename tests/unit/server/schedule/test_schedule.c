@@ -356,7 +356,8 @@ static void test_shares_of_principals(void **state) {
     for (int i = 0; i <= SESSIONS; i++) {
         sessions[i] = open_session(world);
         command open = {.kind = COMMAND_OPEN, .session = sessions[i]};
-        open.who = (identity){.principal = i < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone"};
+        open.who = (identity){
+            .principal = i < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone", .others_weight = 1};
         open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
         assert_true(scheduler_execute(world->scheduler, &open));
         scenes[i] = open.out.scene.handle;
@@ -366,7 +367,8 @@ static void test_shares_of_principals(void **state) {
         int who = i < 8 ? i % SESSIONS : SESSIONS;
         uint64_t number = i < 8 ? i / SESSIONS + 1 : i - 8 + 1;
         steps[i] = (command){.kind = COMMAND_STEP, .session = sessions[who], .scene = scenes[who], .done = note_done};
-        steps[i].who = (identity){.principal = who < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone"};
+        steps[i].who = (identity){
+            .principal = who < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone", .others_weight = 1};
         steps[i].in.step.sequence = number;
         if (i == 8) { /* the flood goes on, and finds its half full */
             for (int k = 0; k < SESSIONS; k++) {
@@ -381,10 +383,63 @@ static void test_shares_of_principals(void **state) {
     }
     scheduler_kick(world->scheduler);
     wait_for(world, 16);
-    assert_int_equal(world->scheduler->n_busy_principals, 0);
-    assert_int_equal(world->scheduler->principal_depth[1], 0);
+    assert_int_equal(world->scheduler->shares.n_busy, 0);
+    assert_int_equal(shares_used(&world->scheduler->shares, 1), 0);
     for (int i = 0; i < 16; i++) assert_int_equal(steps[i].error.code, CONTACTD_OK);
     forget(steps, 16);
+}
+
+/* Half of the scenes is divided among the listed principals, the other half is first come, first served. */
+static void test_shares_of_scenes(void **state) {
+    world *world = *state;
+    const uint32_t limit = world->registry->limits.max_scenes;
+    const identity flood = {.principal = 1, .role = ROLE_SIMULATOR, .name = "flood", .others_weight = 1},
+                   quiet = {.principal = 2, .role = ROLE_SIMULATOR, .name = "quiet", .others_weight = 1};
+    command open = {.kind = COMMAND_OPEN, .who = flood};
+    uint64_t last = 0;
+    uint32_t n = 0;
+    for (; scheduler_execute(world->scheduler, &open); n++) {
+        last = open.out.scene.handle;
+        open = (command){.kind = COMMAND_OPEN, .who = flood};
+    }
+    assert_int_equal(n, limit - limit / 2 + limit / 4);
+    assert_int_equal(open.error.code, CONTACTD_LIMIT_EXCEEDED);
+    assert_non_null(strstr(open.error.message, "scenes of flood are open; its share of --max-scenes"));
+    assert_true(server_error_may_retry(&open.error));
+    for (uint32_t i = 0; i < limit / 4; i++) {
+        open = (command){.kind = COMMAND_OPEN, .who = quiet};
+        assert_true(scheduler_execute(world->scheduler, &open));
+    }
+    command close = {.kind = COMMAND_CLOSE, .scene = last, .who = flood};
+    assert_true(scheduler_execute(world->scheduler, &close));
+    open = (command){.kind = COMMAND_OPEN, .who = flood};
+    assert_true(scheduler_execute(world->scheduler, &open));
+}
+
+/* Bodies count for the principal that opened the scene, also where an admin adds them. */
+static void test_shares_of_scene_memory(void **state) {
+    world *world = *state;
+    const identity owner = {.principal = 1, .role = ROLE_SIMULATOR, .name = "owner", .others_weight = 1},
+                   admin = {.principal = 2, .role = ROLE_ADMIN, .name = "admin", .others_weight = 1};
+    command open = {.kind = COMMAND_OPEN, .who = owner};
+    assert_true(scheduler_execute(world->scheduler, &open));
+    command add = {.kind = COMMAND_ADD_BODY, .scene = open.out.scene.handle, .who = admin};
+    add.in.add_body.mesh = world->box;
+    ct_body_options_init(&add.in.add_body.options);
+    assert_true(scheduler_execute(world->scheduler, &add));
+    shares *bytes = &world->registry->scene_bytes;
+    assert_true(shares_used(bytes, 1) > 0);
+    assert_int_equal(shares_used(bytes, 1), bytes->used);
+    assert_int_equal(shares_used(bytes, 2), 0);
+    bytes->limit = 2 * bytes->used; /* now the owner has more than its quarter, and the other half but for one body */
+    server_error error = {0};
+    assert_false(registry_has_scene_room(world->registry, bytes->used, &owner, "scene 1", &error));
+    assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
+    assert_non_null(strstr(error.message, "scenes of owner hold"));
+    assert_non_null(strstr(error.message, "--principals"));
+    command close = {.kind = COMMAND_CLOSE, .scene = open.out.scene.handle, .who = owner};
+    assert_true(scheduler_execute(world->scheduler, &close));
+    assert_int_equal(bytes->used, 0);
 }
 
 /* A simulator uses its principal's own scenes and meshes, an operator looks and configures. */
@@ -395,7 +450,7 @@ static void test_roles(void **state) {
                    looker = {.principal = 3, .role = ROLE_OPERATOR, .name = "looker"},
                    admin = {.principal = 4, .role = ROLE_ADMIN, .name = "admin"};
     server_error error = {0};
-    assert_true(registry_own_mesh(world->registry, world->box, 1, &error));
+    assert_true(registry_own_mesh(world->registry, world->box, &mine, &error));
     command open = {.kind = COMMAND_OPEN, .who = mine};
     assert_true(scheduler_execute(world->scheduler, &open));
     uint64_t scene = open.out.scene.handle;
@@ -428,7 +483,7 @@ static void test_roles(void **state) {
     ct_body_options_init(&add.in.add_body.options);
     assert_false(scheduler_execute(world->scheduler, &add));
     assert_int_equal(add.error.code, CONTACTD_FORBIDDEN);
-    assert_true(registry_own_mesh(world->registry, world->box, 2, &error));
+    assert_true(registry_own_mesh(world->registry, world->box, &other, &error));
     assert_true(scheduler_execute(world->scheduler, &add));
 }
 
@@ -802,6 +857,8 @@ int main(void) {
         WITH_WORLD(test_answers_that_have_no_room),
         WITH_WORLD(test_shares_of_the_queue),
         WITH_WORLD(test_shares_of_principals),
+        WITH_WORLD(test_shares_of_scenes),
+        WITH_WORLD(test_shares_of_scene_memory),
         WITH_WORLD(test_roles),
         WITH_WORLD(test_closing_frees_places),
         WITH_WORLD(test_deadline_before_submission),
