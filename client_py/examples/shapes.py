@@ -1,4 +1,4 @@
-"""Closed triangle meshes of any detail for the examples: torus, blob, box. Vertices (n, 3) float64, triangles (m, 3)."""
+"""Closed triangle meshes of any detail for the examples: torus, blob, box, bricks. Vertices (n, 3) float64, triangles (m, 3)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,32 @@ def box(lo: tuple[float, float, float], hi: tuple[float, float, float]) -> Mesh:
     triangles = np.array([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6],
                           [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]])
     return vertices, triangles
+
+
+def bricks(filled: np.ndarray, size: tuple[float, float, float]) -> Mesh:
+    """The surface of those bricks of a grid, about its middle, that are filled. Bricks that meet must share a face.
+
+    filled: (i, j, k) booleans. size: m, of a brick.
+    """
+    padded = np.pad(np.asarray(filled, bool), 1)
+    corners, shape = [], np.array(padded.shape)
+    for axis in range(3):
+        u, v = np.eye(3, dtype=int)[[(axis + 1) % 3, (axis + 2) % 3]]
+        for side in (0, 1):
+            outside = np.roll(padded, 1 - 2 * side, axis)
+            at = np.argwhere(padded & ~outside) + side * np.eye(3, dtype=int)[axis]
+            quad = np.stack([at, at + u, at + u + v, at + v], 1)
+            corners.append(quad if side else quad[:, ::-1])
+    used, quads = np.unique(np.concatenate(corners).reshape(-1, 3), axis=0, return_inverse=True)
+    quads = quads.reshape(-1, 4)
+    return (used - shape / 2) * size, np.concatenate([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
+
+
+def stool(width: float = 0.3, height: float = 0.3) -> Mesh:
+    """A square plate on four feet, a third of its width each."""
+    filled = np.ones((3, 3, 3))
+    filled[1, :, :2] = filled[:, 1, :2] = 0
+    return bricks(filled, (width / 3, width / 3, height / 3))
 
 
 def volume(mesh: Mesh) -> float:

@@ -10,6 +10,7 @@ import pytest
 from conftest import SLOW
 from geometry import UNIT_BOX, box, icosphere, moved, place, torus, turned
 
+from shapes import bricks, stool, volume
 from sim import DeformableBody, HalfSpace, Options, RigidBody, World, quaternion, step, step_by_penalty
 from sim.mass import mass_properties
 from sim.pgs import least_power, solve_friction, solve_pressures
@@ -292,6 +293,36 @@ def test_viscous_forces_keep_momentum(client):
         # The impulse h nu area^2 slip also turns both: at the contact each has 1 / m + 0.5^2 / I = 2.5 / m of mobility.
         slip = bodies[1].velocity[0] - bodies[0].velocity[0]
         assert slip == pytest.approx(0.5 - 2 * H * 10 * 0.5 / (1 + H * 10 * 5))
+
+
+def test_bricks_are_closed_and_as_large_as_they_say(client):
+    filled = np.ones((2, 3, 4))
+    filled[0, 0, 0] = filled[1, 1:, 3] = 0
+    mesh = bricks(filled, (0.5, 0.2, 0.1))
+    assert volume(mesh) == pytest.approx(21 * 0.01)
+    assert mesh[0].min(0) == pytest.approx([-0.5, -0.3, -0.2]) and mesh[0].max(0) == pytest.approx([0.5, 0.3, 0.2])
+    client.register_mesh(*mesh)  # refuses what is not closed
+    assert volume(stool(0.3, 0.6)) == pytest.approx(17 * 0.1 * 0.1 * 0.2)
+
+
+def test_a_pile_of_stools_stands(client):
+    """Four contacts a pair: their pressures carry the weights and resist tilting."""
+    bodies = [HalfSpace((0, 0, 1)), *(RigidBody(stool(), 500.0, moved(0.02 * i, 0, 0.1495 + 0.2995 * i)) for i in range(3))]
+    start = [body.position for body in bodies[1:]]
+    with World(client, bodies, patches=True) as world:
+        contacts, carried = None, np.zeros(3)
+        for i in range(60):
+            pairs, areas = [max(c.rows) - 1 for c in contacts or ()], [c.area for c in contacts or ()]
+            report = step(world, H, Options(), contacts)
+            contacts = report.contacts
+            if i >= 40:
+                np.add.at(carried, pairs, report.pressures[:, 0] * areas)
+        assert len(contacts) == 12
+        assert world.kinetic_energy() < 1e-2
+    for body, at in zip(bodies[1:], start):
+        assert body.position == pytest.approx(at, abs=5e-3)
+    weight = 9.81 * bodies[1].mass * 20 * H
+    assert carried == pytest.approx([3 * weight, 2 * weight, weight], rel=0.05)
 
 
 def test_driven_bodies_go_their_way(client):

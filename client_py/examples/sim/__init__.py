@@ -1,17 +1,24 @@
 """A reference simulator: small enough to read, correct enough to test with. It gets every contact from a contactd server.
 
     build/contactd &                                       # the server
-    cd client_py/examples && python -m sim                 # bodies fall on a floor; --help names the options
+    cd client_py/examples && python -m sim                 # a pile of stools and a soft ball; --help names the options
 
-    from sim import Options, RigidBody, World, step        # client_py and client_py/examples on PYTHONPATH
-    from shapes import box
+    import contactd                                        # client_py and client_py/examples on PYTHONPATH
+    from shapes import stool
+    from sim import HalfSpace, Options, RigidBody, World, step
 
-    with contactd.connect() as client, World(client, [HalfSpace((0, 0, 1)), RigidBody(box(...), 1000.0)]) as world:
-        for _ in range(100):
-            report = step(world, 0.01, Options(friction=0.5, target_depth=1e-3))
+    with contactd.connect() as client:
+        bodies = [HalfSpace((0, 0, 1), -0.2), RigidBody(stool(), density=500.0)]
+        with World(client, bodies, patches=True) as world:
+            for _ in range(100):
+                report = step(world, 0.01, Options(friction=0.5, target_depth=1e-3))
 
 It needs numpy alone. It exists to test the server and to teach: matrices are dense, loops are Python's. Simulators bring
 their own.
+
+A contact has one volume, hence one pressure, which cannot resist a tilt: a cube that stands on a floor rocks by about its
+depth over its half length. Where that matters, give a pair several contacts: the setting `patches` makes one of each
+connected piece, such as a foot.
 
 | file             | subject                                                                                       |
 | ---------------- | --------------------------------------------------------------------------------------------- |
