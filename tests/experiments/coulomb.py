@@ -1,9 +1,10 @@
 """Coulomb: a block on a tilted plane sticks below the friction angle and slides above it.
 
-Allard 2010 speaks of the stability of static friction (section 6) and gives no number. Ours: the angle at which a flat block begins to slide,
-found by bisection, beside arctan(friction), and its acceleration beyond it beside g (sin a - friction cos a); for three
-coefficients, in three directions of the slope, since a pyramid of fixed tangents would be weaker between them by up to
-30 %. The reference simulator lays the first tangent along the sliding, where the pyramid is as strong as the cone.
+Allard 2010 speaks of the stability of static friction (section 6) and gives no number. Ours: the angle at which a flat
+block begins to slide, found by bisection, beside arctan(friction), and its acceleration beyond it beside
+g (sin a - friction cos a). There are three coefficients and three directions of the slope, since a pyramid of fixed tangents
+would be weaker between them by up to 30 %. The reference simulator lays the first tangent along the sliding, where the
+pyramid is as strong as the cone.
 
 The block is flat (its height is a fiftieth of its side): with one volume a contact, a pressure is uniform, and a high
 block would tilt by its depth over its length before its pressure could carry it."""

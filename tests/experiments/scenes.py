@@ -3,10 +3,11 @@ contacts, steps a second, and ms by phase.
 
 The paper's armadillos and toys are scans; ours are tori with as many triangles: a pair of which one rolls on the other, and
 soft ones in a box. The grasp is a soft ball between two fingers that close, and lift it by friction alone. The paper's
-contacts are cells of several volumes a pair; ours is one a pair, so there are fewer. Its times are of a GeForce GTX 285
-and a Core i7 975. Ours are of the CPU for "collision" (whole round trips to the server, one a step and one more for each correction of
-positions), and of Python for the rest: dense matrices, and solvers that visit one contact at a time. The figure to compare
-is the collision's."""
+contacts are cells of several volumes a pair; ours is one a pair, so there are fewer.
+
+Its times are of a GeForce GTX 285 and a Core i7 975. Ours are of the CPU for "collision" (whole round trips to the server,
+one a step and one more for each correction of positions), and of Python for the rest: dense matrices, and solvers that
+visit one contact at a time. The figure to compare is the collision's."""
 
 from __future__ import annotations
 
