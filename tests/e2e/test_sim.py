@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import PATIENCE, ROOT, SLOW
 from geometry import UNIT_BOX, box, icosphere, moved, place, torus, turned
 
 from shapes import bricks, stool, volume
@@ -334,3 +337,12 @@ def test_driven_bodies_go_their_way(client):
             contacts = step(world, H, Options(), contacts).contacts
     assert bodies[0].position == pytest.approx([0, 0, 0.01])
     assert bodies[1].position[2] == pytest.approx(1.0095, abs=1e-3)
+
+
+def test_the_program_tells_of_a_pile(server):
+    examples = ROOT / "client_py" / "examples"
+    done = subprocess.run([sys.executable, "-m", "sim", "--server", server.stream, "--steps", "20"], cwd=examples,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")}, capture_output=True, text=True,
+                          timeout=PATIENCE, check=True)
+    head, line = done.stdout.splitlines()
+    assert head.split()[0] == "time" and line.split()[0] == "0.20" and int(line.split()[1]) >= 4
