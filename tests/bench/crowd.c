@@ -92,7 +92,6 @@ static crowd_stage set_up(const crowd *crowd, const runner *runner) {
         ct_body_options options;
         ct_body_options_init(&options);
         options.kind = body->is_deformable ? CT_BODY_DEFORMABLE : CT_BODY_RIGID;
-        options.self_contact = body->self_contact;
         if (!body->is_deformable) memcpy(options.pose, body->start, sizeof options.pose);
         if (ct_scene_add_body(stage.scene, body->mesh, &options, &handle, &error))
             die("%s: body: %s", crowd->name, error.message);

@@ -10,7 +10,6 @@ typedef struct crowd_body {
     double start[12];
     double reach;       /* m: how far it strays from its start, along each axis; a rigid body with 0 is never updated */
     bool is_deformable; /* all its positions are sent at every step; it also swells and shrinks by 1 % */
-    bool self_contact;  /* crowd_add leaves it false */
 } crowd_body;
 
 typedef struct crowd {

@@ -117,41 +117,7 @@ static void time_deforming_bunny(void) {
     ct_mesh_release(&cube);
 }
 
-/* ---- scenes of the papers ---- */
-
-/* 20,000 triangles as Faure 2008's octopus (Fig. 7): a bumpy ball and eight rings as arms, in each other and in it. */
-static struct shape shape_octopus(void) {
-    struct shape all = shape_blob(0.3, 4, 0.1, 7); /* 5,120 */
-    for (int arm = 0; arm < 8; arm++) {
-        struct shape ring = shape_torus(0.3, 0.07, 31, 30); /* 1,860 */
-        double pose[12];
-        shape_pose_axis((double[3]){1, 0, 0}, 0.05, (double[3]){0.45, 0, 0.02 * (arm % 2)}, pose);
-        shape_transform(&ring, pose);
-        shape_pose_axis((double[3]){0, 0, 1}, arm / 8.0, (double[3]){0, 0, 0}, pose);
-        shape_transform(&ring, pose);
-        struct shape more = shape_merge(&all, &ring);
-        shape_free(&ring);
-        shape_free(&all);
-        all = more;
-    }
-    return all;
-}
-
-static void time_octopus(void) {
-    if (!is_wanted("octopus")) return;
-    ct_mesh *octopus = mesh_of(shape_octopus());
-    crowd crowd = crowd_begin("octopus", 1, 256);
-    crowd.kinds[0] = "ball and eight rings";
-    crowd.kinds[1] = "";
-    crowd.n_pairs = crowd.n_contacts = 1;
-    double pose[12];
-    shape_pose_identity(pose);
-    crowd_add(&crowd, octopus, pose, 0.01, true);
-    crowd.bodies[0].self_contact = true;
-    crowd_compare(&crowd, 1);
-    crowd_free(&crowd);
-    ct_mesh_release(&octopus);
-}
+/* ---- a stack ---- */
 
 /* The stack of Allard 2010, Table 1: 40 soft bodies of 18,120 triangles, in ten layers of two by two. Each touches its
  * neighbours in the layer, and those above and below it, 2 cm deep. */
@@ -183,6 +149,5 @@ void time_crowds(void) {
     time_copies("armadillos_apart", "armadillo_346k.ply", (double[3]){0.98, 0, 0}, 0.002, 1);
     time_copies("bunnies_apart", "bunny_70k.ply", (double[3]){0.9, 0, 0}, 0.002, 0);
     time_deforming_bunny();
-    time_octopus();
     time_stack();
 }

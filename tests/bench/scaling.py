@@ -22,12 +22,11 @@ FIGURES = [
     ("armadillos_apart", "346k triangles and a copy moved by 98 % of the width, 3 x 128^2, 2 threads", "ms", 0.8, True),
     ("bunnies_apart", "69.7k triangles and a copy, 10 % of their boxes' length in common, no contact, 3 x 128^2, 2 threads", "ms", 0.6, True),
     ("bunny_deforming", "69.7k triangles against a cube, all positions sent, 3 x 128^2, 2 threads", "ms", None, True),
-    ("octopus", "a body of 20,000 triangles with itself, all positions sent, 3 x 256^2, 2 threads", "ms", 12.0, True),
     ("exact_stack_40", "exact: a stack of 40 soft bodies, 725k triangles, all positions sent, 2 threads", "ms", 60.0, True),
 ]
 # The scenes of bench_engine that these figures come from.
 SCENES = ["ground_coarse_256", *(f"ground_{n}" for n in TORI), "ground_256_deforming", "ground_256_resting",
-          "exact_ground_256", "dragons_apart", "armadillos_apart", "bunnies_apart", "bunny_deforming", "octopus",
+          "exact_ground_256", "dragons_apart", "armadillos_apart", "bunnies_apart", "bunny_deforming",
           "exact_stack_40"]
 
 
