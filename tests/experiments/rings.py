@@ -4,8 +4,8 @@ The paper reports that stability grows with the resolution, that 32² is needed 
 still does not diverge; it gives no numbers. As there, implicit Euler and viscous friction; steps of 10 ms. The ring is let
 go aslant, and an air drag brings it to rest.
 
-Ours agrees: no resolution diverges. What is left in the end comes from ripples of the force and falls with the resolution,
-down to that of the method exact. At 2² and 4² the ring hops."""
+Ours agrees: no resolution diverges. What is left in the end comes from ripples of the force and falls with the resolution.
+At 2² and 4² the ring hops. By the method exact there are no ripples: the ring still turns slowly into its place."""
 
 from __future__ import annotations
 
