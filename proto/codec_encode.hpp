@@ -192,12 +192,11 @@ struct Encoder {
     Offset<fb::Settings> settings(const wire_settings &s) {
         Offset<flatbuffers::Vector<uint32_t>> resolution;
         if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
-        return fb::CreateSettings(*fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution,
-                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1,
-                                  int8_t(s.has_patches ? s.patches : -1),
-                                  s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
-                                  s.has_strict ? int8_t(s.strict) : int8_t(-1),
-                                  s.has_ray_budget ? int64_t(s.ray_budget) : -1);
+        return fb::CreateSettings(
+            *fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution, s.has_pixel_size ? s.pixel_size : -1,
+            s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),
+            s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
+            s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
@@ -273,8 +272,7 @@ struct Encoder {
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
-                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes,
-                                    arrays[9])
+                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9])
             .Union();
     }
 
