@@ -10,6 +10,8 @@
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
+#include "gpu/exact/topology.h"
+#include "gpu/mesh/adjacency.h"
 #ifdef CT_HAVE_CUDA
 #include "gpu/backend/cuda/backend_cuda.h"
 #define ON_CUDA(run) run
@@ -103,14 +105,20 @@ static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
     return check_ebpi(&ebpi, error);
 }
 
+/* Winding numbers are flooded along the clusters' topology, and pieces are found along the edges. */
+static ct_status prepare_for_exact(ct_mesh *mesh, const ct_scene_settings *s, ct_error *error) {
+    if (!ct_mesh_topology(mesh, error)) return CT_OUT_OF_MEMORY;
+    return s->patches && !ct_mesh_adjacency(mesh, error) ? CT_OUT_OF_MEMORY : CT_OK;
+}
+
 /* ---- the table ---- */
 
 /* clang-format off */
 static const ct_method_row rows[] = {
-    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, half-spaces, self, second  cpu          cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_ldi,         false,       false,            true,  NULL,  false, "cpu", false, ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_exact,       false,       false,            false, "cpu", true,  NULL,  true,  ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
-    {CT_METHOD_EBPI,  "ebpi",  check_ebpi,        false,       true,             false, NULL,  false, NULL,  false, ct_cpu_run_ebpi,  NULL},
+    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, half-spaces, self, second, prepare mesh,   cpu              cuda       */
+    {CT_METHOD_LDI,   "ldi",   check_ldi,         false,       false,            true,  NULL,  false, "cpu", false, NULL,              ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
+    {CT_METHOD_EXACT, "exact", check_exact,       false,       false,            false, "cpu", true,  NULL,  true,  prepare_for_exact, ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
+    {CT_METHOD_EBPI,  "ebpi",  check_ebpi,        false,       true,             false, NULL,  false, NULL,  false, NULL,              ct_cpu_run_ebpi,  NULL},
 };
 /* clang-format on */
 
@@ -227,6 +235,12 @@ ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *fiel
     if (row->takes_half_spaces) return CT_OK;
     return ct_fail(error, CT_UNSUPPORTED, field, "method \"%s\" takes no half-spaces: use a mesh, or method \"exact\"",
                    row->name);
+}
+
+ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(running->method, error);
+    if (!row) return CT_UNSUPPORTED;
+    return row->prepare_mesh ? row->prepare_mesh(mesh, running, error) : CT_OK;
 }
 
 /* ---- checks ---- */

@@ -21,8 +21,11 @@ typedef struct ct_method_row {
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
-    const char *self_on;       /* the backend that finds contacts of a body with itself; NULL: none */
-    bool gives_second;         /* INERTIA and products with the second derivative; false: such steps are refused */
+    const char *self_on; /* the backend that finds contacts of a body with itself; NULL: none */
+    bool gives_second;   /* INERTIA and products with the second derivative; false: such steps are refused */
+    /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it. OUT_OF_MEMORY.
+     * NULL: nothing. */
+    ct_status (*prepare_mesh)(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error);
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
 
@@ -53,6 +56,10 @@ ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *ro
  * patches, which the settings ask for. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
                                  ct_error *error);
+
+/* Makes what the method that these settings run derives from a mesh: when a body joins a scene, and when the scene's
+ * settings change. OUT_OF_MEMORY. */
+ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, ct_error *error);
 
 /* UNSUPPORTED: the method finds no contacts of a body with itself on the engine's backend. */
 ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error);

@@ -113,7 +113,8 @@ void ct_mesh_release(ct_mesh **mesh);   /* drops a reference and nulls the point
 typedef struct ct_mesh_info {
     uint64_t vertices;
     uint64_t triangles;
-    uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh */
+    uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh,
+                            which it does when a body joins a scene with that method */
     uint32_t components; /* connected components; triangles that share a vertex are connected */
     double volume;       /* m^3, of the rest positions; > 0 */
     double area;         /* m^2 */
@@ -258,8 +259,9 @@ ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, 
 ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
                              ct_error *error);
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
-/* Replaces the settings, from the next step on. Fails as ct_scene_create does, without OUT_OF_MEMORY; also UNSUPPORTED:
- * a body has self_contact, which the method does not find on this backend. */
+/* Replaces the settings, from the next step on. Fails as ct_scene_create does; also UNSUPPORTED: a body has
+ * self_contact, which the method does not find on this backend; OUT_OF_MEMORY: what the method derives from the bodies'
+ * meshes. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 /* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);

@@ -118,6 +118,8 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
     if (!status && scene->n_half_spaces)
         status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
+    for (uint32_t i = 0; !status && i < scene->n_bodies; i++)
+        status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -236,7 +238,8 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
-    if (!mesh) {
+    if (!mesh || ct_method_prepare_mesh(&scene->settings, mesh, error)) {
+        ct_mesh_release(&mesh);
         free(body);
         return CT_OUT_OF_MEMORY;
     }
@@ -319,6 +322,8 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (body->is_half_space)
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
+    ct_status status = ct_method_prepare_mesh(&scene->settings, mesh, error);
+    if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;
     next.mesh = ct_mesh_retain(mesh);
@@ -327,7 +332,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     next.resident = NULL;
     next.device_bytes = 0;
     next.updates_since_volume = 0;
-    ct_status status = scene->engine->backend->body_create(device->device, &next, error);
+    status = scene->engine->backend->body_create(device->device, &next, error);
     if (status) {
         ct_mesh_release(&next.mesh);
         return status;

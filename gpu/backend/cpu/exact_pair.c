@@ -9,7 +9,6 @@
 
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/exact/extents.h"
-#include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/half_space.h"
 
@@ -45,10 +44,6 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
     if (place_bodies(pair, &placement)) {
         const ct_status status = ct_check_extents(&placement.box[0], &placement.box[1], error);
         if (status) return status;
-    }
-    for (int b = 0; b < 2; b++) {
-        if (!ct_mesh_topology(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
-        if (settings->patches && !ct_mesh_adjacency(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
     }
     pair->wants_patches = settings->patches;
     pair->n_contacts = 1;
@@ -93,7 +88,7 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
     ct_exact_part *part = &exact->part[b];
     ct_exact_scratch *scratch = driver_of(exact);
     ct_budget *budget = &exact->device->budget;
-    const ct_topology *topology = ct_mesh_topology(body->mesh, NULL); /* made when the pair was planned */
+    const ct_topology *topology = ct_mesh_topology(body->mesh, NULL); /* made when the body was added */
     const uint32_t n_clusters = topology->clusters->n, n_vertices = body->mesh->n_vertices;
     part->body = (ct_exact_body){
         .topology = topology,

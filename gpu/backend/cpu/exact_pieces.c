@@ -55,7 +55,7 @@ bool ct_exact_find_pieces(ct_exact_pair *exact) {
                                 .argument = exact};
     for (int b = 0; b < 2; b++) {
         search->body[b] = &exact->part[b].body;
-        search->adjacency[b] = ct_mesh_adjacency(exact->pair->body[b]->mesh, NULL); /* made when the pair was planned */
+        search->adjacency[b] = ct_mesh_adjacency(exact->pair->body[b]->mesh, NULL); /* made when the body was added */
         for (int pass = 0; pass < exact->n_passes; pass++) {
             search->moved[pass] = ct_exact_moved_in(pass);
             search->surface[pass][b] = surface_of(&exact->part[b].surface[pass]);

@@ -464,17 +464,75 @@ static void test_refused_meshes(void **state) {
     ct_scene_destroy(&scene);
 }
 
+static uint64_t bytes_of(const ct_mesh *mesh) {
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    return info.bytes;
+}
+
+/* What the method exact derives from a mesh is made when a body joins a scene that runs it, or when a scene with bodies
+ * is configured to it: not in a step. */
+static void test_methods_prepare_meshes(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 4), small = shape_icosphere(1, 2);
+    for (int late = 0; late < 2; late++) {
+        ct_mesh *mesh = shape_to_mesh(&ball, NULL);
+        ct_scene *scene = new_scene();
+        ct_scene_settings exact = stage_exact();
+        ct_body_options o;
+        ct_body_options_init(&o);
+        o.kind = CT_BODY_RIGID;
+        uint32_t body;
+        if (!late) assert_int_equal(ct_scene_configure(scene, &exact, NULL), CT_OK);
+        const uint64_t plain = bytes_of(mesh);
+        for (int i = 0; i < 2; i++) assert_int_equal(ct_scene_add_body(scene, mesh, &o, &body, NULL), CT_OK);
+        if (late) {
+            ct_step step = {.scene = scene};
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK); /* LDI keeps clusters, and no topology */
+            ct_result_free(&step.result);
+            const uint64_t by_rays = bytes_of(mesh);
+            assert_int_equal(ct_scene_configure(scene, &exact, NULL), CT_OK);
+            assert_true(bytes_of(mesh) >= by_rays + 6 * (uint64_t)ball.n_triangles);
+        }
+        const uint64_t prepared = bytes_of(mesh);
+        assert_true(prepared >= plain + 6 * (uint64_t)ball.n_triangles);
+        ct_step step = {.scene = scene, .want = CT_WANT_ALL};
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        assert_int_equal(step.result->n_contacts, 1);
+        ct_result_free(&step.result);
+        assert_int_equal(bytes_of(mesh), prepared);
+        ct_mesh *other = shape_to_mesh(&small, NULL); /* another one in its place */
+        const uint64_t others = bytes_of(other);
+        assert_int_equal(ct_scene_replace_mesh(scene, body, other, NULL), CT_OK);
+        assert_true(bytes_of(other) > others + 6 * (uint64_t)small.n_triangles);
+        ct_mesh_release(&other);
+        exact.patches = true;
+        assert_int_equal(ct_scene_configure(scene, &exact, NULL), CT_OK);
+        assert_true(bytes_of(mesh) > prepared); /* the edges */
+        ct_scene_destroy(&scene);
+        ct_mesh_release(&mesh);
+    }
+    shape_free(&ball);
+    shape_free(&small);
+}
+
 int main(void) {
     engine = stage_engine(1, NULL);
     struct shape shape = shape_cube(1, 1);
     cube = shape_to_mesh(&shape, NULL);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings),       cmocka_unit_test(test_handles),
-        cmocka_unit_test(test_generations),    cmocka_unit_test(test_many_come_and_go),
-        cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_ignore_lists),
-        cmocka_unit_test(test_groups),         cmocka_unit_test(test_info_and_references),
-        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_another_mesh),   cmocka_unit_test(test_refused_meshes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_settings),
+                                       cmocka_unit_test(test_handles),
+                                       cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_many_come_and_go),
+                                       cmocka_unit_test(test_refused_bodies),
+                                       cmocka_unit_test(test_ignore_lists),
+                                       cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_info_and_references),
+                                       cmocka_unit_test(test_bytes),
+                                       cmocka_unit_test(test_defaults),
+                                       cmocka_unit_test(test_methods_prepare_meshes),
+                                       cmocka_unit_test(test_another_mesh),
+                                       cmocka_unit_test(test_refused_meshes)};
     int failed = cmocka_run_group_tests_name("scene", tests, NULL, NULL);
     ct_mesh_release(&cube);
     ct_engine_destroy(&engine);
