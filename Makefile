@@ -307,7 +307,7 @@ $(B)/tests/%: $(B)/obj/tests/%.o $(ALL_LIBS)
 	$Q$(LINK) -o $@ $(filter %.o,$^) $(ALL_LIBS) $(LIBS_TEST) $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/tests/bench/bench_stream: $(B)/obj/tests/bench/echo.o
 # Said once more than needed: make takes the rule above where it knows of a file of the rule below from that alone.
-$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/session.o
+$(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/bench_flood $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/session.o
 $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/ground.o
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
 $(B)/tests/unit/backend/test_candidates_cuda: $(B)/obj/tests/unit/backend/candidates.o

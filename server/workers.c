@@ -3,9 +3,13 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { THREADS_MESHES = 2, THREADS_SCENES = 1, THREADS_COMMANDS = 4, THREADS_PICTURES = 2 };
 enum { THREADS = THREADS_MESHES + THREADS_SCENES + THREADS_COMMANDS + THREADS_PICTURES };
+
+enum { LOWER_NICE = 5 }; /* a third of the processor time of a thread of nice 0 beside it */
 
 static const unsigned threads_of[WORK_KINDS] = {[WORK_MESHES] = THREADS_MESHES,
                                                 [WORK_SCENES] = THREADS_SCENES,
@@ -113,9 +117,17 @@ static void run(workers *workers, thread *self, work *work) {
     pthread_cond_broadcast(workers->n_works ? &workers->queues[self->kind].wake : &workers->idle);
 }
 
+/* Reading meshes and drawing keep a core busy for long. At a lower priority they do not delay the threads that compute
+ * steps: on Linux a thread has a nice value of its own. It is only a preference, so a failure does not matter. */
+static void lower_priority(void) {
+    int nice = getpriority(PRIO_PROCESS, 0);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), nice + LOWER_NICE < 19 ? nice + LOWER_NICE : 19);
+}
+
 static void *work_thread(void *argument) {
     thread *self = argument;
     workers *workers = self->workers;
+    if (self->kind == WORK_MESHES || self->kind == WORK_PICTURES) lower_priority();
     pthread_mutex_lock(&workers->lock);
     for (;;) {
         work *work = take(workers, self->kind);

@@ -11,6 +11,12 @@
 
 enum { BATCH_STEPS = 512 }; /* at most so many scenes are taken at once */
 
+/* The sessions of one principal that wait for a runner, served round robin. */
+typedef struct principal_queue {
+    session *first, *last;
+    double time_s; /* processor time that the runner gave it, divided by its weight; see pick_principal */
+} principal_queue;
+
 /* One lane of one device: a queue of sessions, and the batch that runs. Batches run on the runner's thread, or on the
  * I/O thread (scheduler_run_inline), one at a time. */
 typedef struct runner {
@@ -19,6 +25,7 @@ typedef struct runner {
     size_t device;        /* [fixed] */
     schedule_lane lane;   /* [fixed] */
     double batch_s;       /* [fixed] processor time after which a batch is full */
+    double shared_s;      /* [fixed] the same where several principals are listed */
     double speed;         /* [fixed] of the device: a processor's core is 1, roughly */
     pthread_t thread;
 
@@ -26,7 +33,10 @@ typedef struct runner {
     pthread_cond_t wake;   /* its thread: something is ready, or the end */
     uint64_t asleep_until; /* when its thread will look by itself; UINT64_MAX: never; 0: it is awake or was woken */
     bool busy;             /* a thread runs a batch of it */
-    session *first_session, *last_session;
+    principal_queue *principals; /* [n_principals] by principal, the first for sessions without one */
+    uint32_t n_principals;
+    uint32_t n_sessions;       /* that wait, in all of them */
+    double time_s;             /* of the principal whose scene was taken last */
     uint64_t waiting_since_ns; /* when the steps that wait for a fuller batch began to wait; 0: they do not */
     double queued_s;           /* processor time of what was queued since a batch was last taken */
     uint32_t depth;            /* commands counted to it that wait or run */
@@ -72,6 +82,7 @@ struct scheduler {
     bool draining, ending;
     uint32_t depth;           /* commands waiting or running */
     uint32_t n_busy_sessions; /* that have any of them */
+    bool is_shared;           /* several principals are listed */
     shares shares;            /* of the queue's places, by principal */
     bool lost;                /* a device is, and on_lost was called */
 
@@ -80,6 +91,8 @@ struct scheduler {
 };
 
 /* runner_queue.c; with the lock held */
+/* Room for the sessions of principals up to this one. False: no memory. */
+bool scheduler_know_principal(scheduler *scheduler, uint32_t principal);
 /* The scene has commands and runs nothing: it is put into the queue that suits them, whose runner is returned. */
 runner *scheduler_make_ready(scheduler *scheduler, scene *scene);
 /* Fills the runner's batch from its queue. It may stay empty. */

@@ -1,6 +1,8 @@
 /* runner_queue.c - the runners' queues: what a command is expected to cost, in which lane it belongs, and which scenes
  * the next batch takes. For the scheduler; all with its lock held. */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "server/clock.h"
 #include "server/schedule/internal.h"
@@ -117,17 +119,51 @@ static session *session_of(const scheduler *scheduler, const scene *scene) {
     return scene->owner ? scene->owner : scheduler->anonymous_session;
 }
 
+bool scheduler_know_principal(scheduler *scheduler, uint32_t principal) {
+    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
+        runner *runner = &scheduler->runners[i];
+        uint32_t n = principal + 1;
+        if (n <= runner->n_principals) continue;
+        principal_queue *grown = realloc(runner->principals, n * sizeof *grown);
+        if (!grown) return false;
+        memset(grown + runner->n_principals, 0, (n - runner->n_principals) * sizeof *grown);
+        runner->principals = grown;
+        runner->n_principals = n;
+    }
+    return true;
+}
+
 static void append_session(runner *runner, session *session) {
     runner_queue *queue = queue_of(runner, session);
+    bool is_known = session->principal < runner->n_principals; /* else it has sent no command, and its scenes close */
+    principal_queue *principal = &runner->principals[is_known ? session->principal : PRINCIPAL_NONE];
     queue->next = NULL;
     queue->is_listed = true;
-    if (runner->first_session) {
-        queue_of(runner, runner->last_session)->next = session;
+    if (principal->first) {
+        queue_of(runner, principal->last)->next = session;
     } else {
-        runner->first_session = session;
-        runner->waiting_since_ns = clock_ns();
+        principal->first = session;
+        if (principal->time_s < runner->time_s) principal->time_s = runner->time_s;
     }
-    runner->last_session = session;
+    principal->last = session;
+    if (runner->n_sessions++ == 0) runner->waiting_since_ns = clock_ns();
+}
+
+/* Start-time fair queueing: the principal that has got the least processor time for its weight. One that comes gets no
+ * more than the others for the time that it was away. NULL: no session waits. */
+static principal_queue *pick_principal(runner *runner) {
+    principal_queue *best = NULL;
+    for (uint32_t i = 0; i < runner->n_principals && runner->n_sessions; i++) {
+        principal_queue *principal = &runner->principals[i];
+        if (principal->first && (!best || principal->time_s < best->time_s)) best = principal;
+    }
+    return best;
+}
+
+static void charge_principal(runner *runner, principal_queue *principal, double cost_s) {
+    identity who = shares_identity(&runner->scheduler->shares, (uint32_t)(principal - runner->principals));
+    runner->time_s = principal->time_s;
+    principal->time_s += cost_s / identity_weight(&who);
 }
 
 runner *scheduler_make_ready(scheduler *scheduler, scene *scene) {
@@ -152,11 +188,12 @@ runner *scheduler_make_ready(scheduler *scheduler, scene *scene) {
     return runner;
 }
 
-static void drop_first_session(runner *runner) {
-    runner_queue *queue = queue_of(runner, runner->first_session);
-    runner->first_session = queue->next;
-    if (!runner->first_session) runner->last_session = NULL;
+static void drop_first_session(runner *runner, principal_queue *principal) {
+    runner_queue *queue = queue_of(runner, principal->first);
+    principal->first = queue->next;
+    if (!principal->first) principal->last = NULL;
     queue->is_listed = false;
+    runner->n_sessions--;
 }
 
 static scene *drop_first_scene(runner_queue *queue) {
@@ -212,17 +249,18 @@ static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
     }
 }
 
-/* Processor time of the next batch. Small batches are shorter while a large one runs beside them on the same threads.
- */
+/* Processor time of the next batch. Small batches are shorter while a large one runs beside them on the same threads,
+ * and all are where several principals are listed. */
 static double batch_limit_s(const runner *runner) {
     const scheduler *scheduler = runner->scheduler;
-    bool shared =
+    bool is_beside_large =
         runner->lane == SCHEDULE_SMALL && scheduler->runners[runner->device * SCHEDULE_LANES + SCHEDULE_LARGE].busy;
-    return shared && SMALL_SECONDS < runner->batch_s ? SMALL_SECONDS : runner->batch_s;
+    double limit = scheduler->is_shared ? runner->shared_s : runner->batch_s;
+    return is_beside_large && SMALL_SECONDS < limit ? SMALL_SECONDS : limit;
 }
 
-/* Round robin over the sessions, one scene each time, until the batch is full. A scene that would make it too long is
- * the first of the next batch, so a step longer than a batch runs alone. */
+/* Principals by fair queueing, their sessions round robin, one scene each time, until the batch is full. A scene that
+ * would make it too long is the first of the next batch, so a step longer than a batch runs alone. */
 void scheduler_fill_batch(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     double cost = 0, limit = batch_limit_s(runner);
@@ -230,8 +268,8 @@ void scheduler_fill_batch(runner *runner) {
     runner->n_scenes = 0;
     runner->queued_s = 0;
     runner->first_taken = runner->last_taken = NULL;
-    while (runner->n_scenes < BATCH_STEPS && runner->first_session) {
-        session *session = runner->first_session;
+    for (principal_queue *principal; runner->n_scenes < BATCH_STEPS && (principal = pick_principal(runner)) != NULL;) {
+        session *session = principal->first;
         runner_queue *queue = queue_of(runner, session);
         scene *scene = queue->first;
         portion portion = next_portion(scene, runner->speed);
@@ -245,41 +283,54 @@ void scheduler_fill_batch(runner *runner) {
             drop_first_scene(queue);
             take_scene(runner, scene, portion.n, now);
             cost += portion.cost_s;
+            charge_principal(runner, principal, portion.cost_s);
         }
-        drop_first_session(runner);
+        drop_first_session(runner, principal);
         if (queue->first) append_session(runner, session);
     }
-    if (runner->first_session) runner->waiting_since_ns = 0; /* what is left has waited */
+    if (runner->n_sessions) runner->waiting_since_ns = 0; /* what is left has waited */
+}
+
+/* Counts the session's commands into *n and *cost. False: one of them is too long for the I/O thread. */
+static bool is_short(const runner *runner, session *session, int *n, double *cost) {
+    for (const scene *scene = queue_of(runner, session)->first; scene; scene = scene->next_ready) {
+        if (++*n > INLINE_SCENES || command_brings_mesh(scene->first) || scene->first->kind == COMMAND_CLOSE)
+            return false;
+        *cost += next_portion(scene, runner->speed).cost_s;
+        if (*cost > INLINE_SECONDS) return false;
+    }
+    return true;
 }
 
 bool scheduler_may_run_inline(const runner *runner) {
     double cost = 0;
     int n = 0;
-    for (session *session = runner->first_session; session; session = queue_of(runner, session)->next) {
-        for (const scene *scene = queue_of(runner, session)->first; scene; scene = scene->next_ready) {
-            if (++n > INLINE_SCENES || command_brings_mesh(scene->first) || scene->first->kind == COMMAND_CLOSE) {
-                return false;
-            }
-            cost += next_portion(scene, runner->speed).cost_s;
-            if (cost > INLINE_SECONDS) return false;
+    if (runner->n_sessions > INLINE_SCENES) return false;
+    for (uint32_t i = 0; i < runner->n_principals; i++) {
+        for (session *session = runner->principals[i].first; session; session = queue_of(runner, session)->next) {
+            if (!is_short(runner, session, &n, &cost)) return false;
         }
     }
     return true;
+}
+
+static command **empty_session(runner_queue *queue, command **last) {
+    while (queue->first) {
+        scene *scene = drop_first_scene(queue);
+        *last = scene->first;
+        last = &scene->last->next;
+        scene->first = scene->last = NULL;
+    }
+    return last;
 }
 
 command *scheduler_empty_queues(scheduler *scheduler) {
     command *first = NULL, **last = &first;
     for (uint32_t i = 0; i < scheduler->n_runners; i++) {
         runner *runner = &scheduler->runners[i];
-        while (runner->first_session) {
-            runner_queue *queue = queue_of(runner, runner->first_session);
-            while (queue->first) {
-                scene *scene = drop_first_scene(queue);
-                *last = scene->first;
-                last = &scene->last->next;
-                scene->first = scene->last = NULL;
-            }
-            drop_first_session(runner);
+        for (principal_queue *principal; (principal = pick_principal(runner)) != NULL;) {
+            last = empty_session(queue_of(runner, principal->first), last);
+            drop_first_session(runner, principal);
         }
     }
     return first;

@@ -1,7 +1,8 @@
 /* schedule.h - the queue of commands on scenes: admits them, runs them on the engine and answers them.
  *
  * Commands of one scene run in the order in which they were submitted; scenes are independent. What is ready runs as
- * one batch of the engine: at most one step of each scene, sessions round robin. Nothing waits for a batch to fill,
+ * one batch of the engine: at most one step of each scene, principals by fair queueing of
+ * processor time and their sessions round robin. Nothing waits for a batch to fill,
  * unless batch_window_us asks for it.
  *
  * Lanes. Each device has two runners, each with a queue of its own and one batch at a time: small steps, and large ones

@@ -182,7 +182,7 @@ static void complete_command(scheduler *scheduler, command *command) {
 /* When a batch of what is queued may run. */
 static uint64_t batch_due_ns(const runner *runner) {
     const scheduler *scheduler = runner->scheduler;
-    if (!runner->first_session) return UINT64_MAX;
+    if (!runner->n_sessions) return UINT64_MAX;
     bool waits =
         runner->waiting_since_ns && scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
     return waits ? runner->waiting_since_ns + scheduler->window_ns : 0;
@@ -316,7 +316,7 @@ void scheduler_run_inline(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
     for (uint32_t i = 0; i < scheduler->n_runners && !scheduler->ending; i++) {
         runner *runner = &scheduler->runners[i];
-        if (!runner->first_session || runner->busy) continue;
+        if (!runner->n_sessions || runner->busy) continue;
         bool due = batch_due_ns(runner) <= clock_ns();
         if (due && runner->lane == SCHEDULE_SMALL && scheduler_may_run_inline(runner)) run_batch(runner);
         scheduler_wake(runner);

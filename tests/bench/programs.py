@@ -87,12 +87,12 @@ def make_keys(build, folder):
             {"CONTACTD_SERVER_KEY": f"{folder}/server.key", "CONTACTD_CLIENT_KEY": f"{folder}/client.key"})
 
 
-def served_runs(build, flags, bench, encrypted=False):
-    """What a bench printed that got the endpoint and the process of a contactd of its own."""
+def served_runs(build, flags, bench, encrypted=False, env=None):
+    """What a bench printed that got the endpoint and the process of a contactd of its own. env: the bench's variables."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory(prefix="contactd-bench-") as folder:
         log_path = pathlib.Path(folder) / "contactd.log"
-        more, env = make_keys(build, folder) if encrypted else ([], {})
+        more, env = make_keys(build, folder) if encrypted else ([], env or {})
         command = [str(build / "contactd"), "--stream", endpoint, "--http", f"127.0.0.1:{free_port()}", *flags, *more]
         with log_path.open("w") as log:
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)

@@ -741,6 +741,35 @@ static void test_sessions_take_turns(void **state) {
     forget(steps, 7);
 }
 
+/* Principals by fair queueing, however many sessions they have; a weight counts. */
+static void test_principals_take_turns_by_weight(void **state) {
+    world *world = *state;
+    enum { FLOOD = 4, NEIGHBOUR = 3, N = FLOOD + NEIGHBOUR };
+    const identity whose[2] = {
+        {.principal = 1, .role = ROLE_SIMULATOR, .name = "flood", .weight = 1, .others_weight = 2},
+        {.principal = 2, .role = ROLE_SIMULATOR, .name = "neighbour", .weight = 2, .others_weight = 1}};
+    command steps[N];
+    for (int i = 0; i < N; i++) {
+        const identity *who = &whose[i >= FLOOD];
+        uint64_t session = open_session(world);
+        registry_bind_session(world->registry, session, who->principal);
+        command open = {.kind = COMMAND_OPEN, .session = session, .who = *who};
+        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
+        assert_true(scheduler_execute(world->scheduler, &open));
+        steps[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = open.out.scene.handle, .who = *who};
+        steps[i].done = note_done;
+        steps[i].in.step.sequence = 1;
+        assert_int_equal(scheduler_submit(world->scheduler, &steps[i]), SUBMIT_QUEUED);
+    }
+    scheduler_kick(world->scheduler);
+    wait_for(world, N);
+    /* All steps are expected to cost c. The flood has had c, then 2 c; the neighbour c/2, c, 3/2 c. */
+    static const int order[N] = {0, 4, 5, 1, 6, 2, 3};
+    for (int i = 0; i < N; i++) assert_ptr_equal(done[i], &steps[order[i]]);
+    assert_true(world->scheduler->is_shared);
+    forget(steps, N);
+}
+
 static void test_lease(void **state) {
     world *world = *state;
     session_record session;
@@ -868,6 +897,7 @@ int main(void) {
         WITH_WORLD(test_sampling_chooses_the_method),
         WITH_WORLD(test_bodies),
         WITH_WORLD(test_sessions_take_turns),
+        WITH_WORLD(test_principals_take_turns_by_weight),
         WITH_WORLD(test_lease),
         WITH_WORLD(test_many_threads),
         WITH_WORLD(test_drain),
