@@ -66,6 +66,9 @@ typedef struct ctc_scene {
     } * ids; /* in rising order of server; n_ids 0: to be made */
     uint32_t n_ids, cap_ids;
     bool rebuilt; /* once for the step that is in conflict */
+    bool has_continuous_frames;
+    struct ctc_frame *frames; /* [n_frames] of the last step waited for, by bodies and index; see frames.c */
+    uint32_t n_frames, cap_frames;
 } ctc_scene;
 
 typedef enum ctc_step_state {
@@ -255,5 +258,10 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
                                const contactd_update *updates, size_t n, const contactd_step_options *options);
 void ctc_mirror_step(ctc_scene *scene, const ctc_step *step);  /* it was answered: its updates are the state */
 bool ctc_make_result(contactd_client *client, ctc_step *step); /* of an answer; false: out of memory */
+
+/* ---- frames.c ---- */
+
+/* Tangents follow those before, if the scene asks for that. False: out of memory. */
+bool ctc_continue_frames(ctc_scene *scene, contactd_contact *contacts, uint32_t n);
 
 #endif

@@ -85,6 +85,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         }
     }
     const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
+    const bool has_frames = step->want & CONTACTD_WANT_ALL || (r->n_contacts && r->contacts[0].has_slip);
+    if (has_frames && !ctc_continue_frames(scene, step->contacts, r->n_contacts)) return false;
     step->result = (contactd_result){.n_contacts = r->n_contacts,
                                      .contacts = step->contacts,
                                      .method = wire_method_name(r->method),

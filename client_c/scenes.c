@@ -49,6 +49,7 @@ void ctc_scene_free(ctc_scene **scene) {
     for (uint32_t i = 0; i < (*scene)->n_bodies; i++) body_free(&(*scene)->bodies[i]);
     free((*scene)->bodies);
     free((*scene)->ids);
+    free((*scene)->frames);
     free((*scene)->name);
     free(*scene);
     *scene = NULL;

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
+from ._frames import Frames
 from ._wire import Arrays
 from .errors import ContactdError, ErrorCode, error_for
 
@@ -214,6 +215,7 @@ class SceneState:
     changing: "Request | None" = None  # no step is sent before this has been answered
     synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
     closed: bool = False
+    frames: Frames | None = None  # of the last answered step, if frames are continuous
     error: ContactdError | None = None  # why it could not be rebuilt
 
     def open_message(self) -> dict[str, Any]:

@@ -76,11 +76,12 @@ class Contact:
     Attributes that the step did not ask for raise an error naming `want`.
     """
 
-    __slots__ = ("_result", "_table", "_number", "_values")
+    __slots__ = ("_result", "_table", "_number", "_values", "_tangents")
 
     def __init__(self, result: "StepResult", table: Later, number: int) -> None:
         self._result, self._table, self._number = result, table, number
         self._values: dict[str, Any] | None = None
+        self._tangents: NDArray[np.float64] | None = None  # where frames are continuous
 
     def _get(self, name: str, want: int = 0) -> Any:
         if want & ~self._result.want:
@@ -152,7 +153,9 @@ class Contact:
 
     @property
     def tangents(self) -> NDArray[np.float64]:
-        """(2, 3) unit vectors, orthogonal to the normal and to each other."""
+        """(2, 3) unit vectors, orthogonal to the normal and to each other; see Scene.continuous_frames."""
+        if self._tangents is not None:
+            return self._tangents.copy()
         return self._vector("tangents", 1, (2, 3))
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
+from ._frames import Frames
 from ._request import Request
 from ._schema import ENUMS
 from ._state import BodyState, Direction, SceneState, Update, no_self_contact, settings_of
@@ -181,6 +182,20 @@ class Scene:
                                     ray_budget)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
+
+    @property
+    def continuous_frames(self) -> bool:
+        """Whether the tangents of contacts follow those before, so that they do not jump; False by default.
+
+        The tangents of a contact are then those of the contact with the same bodies and index in the step answered before,
+        projected across the new normal and scaled; a contact that step did not have begins with those of its normal alone.
+        Setting it forgets them. They outlive a restart of the server.
+        """
+        return self._state.frames is not None
+
+    @continuous_frames.setter
+    def continuous_frames(self, on: bool) -> None:
+        self._state.frames = Frames() if on else None
 
     def info(self, timeout: float | None = None) -> dict[str, Any]:
         """What the server knows of the scene: bodies, bytes, steps, contacts of the last step, settings."""
@@ -403,8 +418,11 @@ class Scene:
             raise error_for(ErrorCode.CONFLICT, "updated twice in one step", object=f"body {twice.id}", field="updates")
 
         def done(answer: Decoded) -> StepResult:
-            return StepResult(self, answer, self._state.by_id, request.want, self._state.number,
-                              time.monotonic() - request.began)
+            result = StepResult(self, answer, self._state.by_id, request.want, self._state.number,
+                                time.monotonic() - request.began)
+            if self._state.frames is not None:
+                self._state.frames.update(result)
+            return result
 
         request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)
         request.scene, request.updates, request.want = self._state, updates, want_bits(want)

@@ -656,6 +656,12 @@ ct_status ct_result_stiffness_products(const ct_result *result, double stiffness
  * derivative of the penalty force -k V g along d is -k (V H d + g (g . d)); its second term is the product above. */
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]);
 
+/* Makes the frames of a result follow those of the scene's step before, so that tangents do not jump: the tangents of
+ * each contact that `previous` has too (the same bodies and index, both with a normal) become those there, projected
+ * across the new normal and scaled. Without it tangents depend on the normal alone, continuously but at one direction;
+ * with it, also on the results passed here before. Nothing else changes. For results that have frames. */
+void ct_result_continue_frames(const ct_result *previous, ct_result *result);
+
 /* The volume that a position solver leaves in the contact for its surfaces to overlap by `depth` (Allard 2010, the
  * target of equations 18 and 19): depth x area, m^3. */
 double ct_contact_target_volume(const ct_contact *contact, double depth);

@@ -283,6 +283,42 @@ static void test_other_meshes(void **state) {
     }
 }
 
+/* Velocities of a deformable and a rigid body: slip and friction are computed from each backend's answer. */
+static void test_slip(void **state) {
+    (void)state;
+    uint64_t rng = 4;
+    struct shape ball = shape_icosphere(1, 3), tool = shape_torus(0.7, 0.3, 20, 10);
+    double *values = calloc(ball.n_vertices, 3 * sizeof *values);
+    assert_non_null(values);
+    for (uint32_t i = 0; i < 3 * ball.n_vertices; i++) values[i] = shape_uniform(&rng, -1, 1);
+    double pose[12];
+    shape_pose_random(&rng, 0.5, pose);
+    ct_scene_settings settings[] = {stage_resolution(24), stage_exact()};
+    for (int m = 0; m < 2; m++) {
+        struct twin twin =
+            twin_open(&settings[m], (struct placed[]){{&ball, NULL, CT_BODY_DEFORMABLE, 0}, {&tool, pose, 0, 0}}, 2);
+        ct_step steps[2];
+        for (int e = 0; e < 2; e++) {
+            const ct_velocity velocities[] = {{twin.of[e].body[0], values, CT_F64, ball.n_vertices, {0}},
+                                              {.body = twin.of[e].body[1], .twist = {1, 2, 3, -4, 5, 6}}};
+            steps[e] = (ct_step){.scene = twin.of[e].scene,
+                                 .want = CT_WANT_ALL,
+                                 .velocities = velocities,
+                                 .n_velocities = 2,
+                                 .viscosity = 3};
+            assert_int_equal(ct_engine_run(engines[e], &steps[e], 1), CT_OK);
+        }
+        assert_int_equal(steps[0].result->n_contacts, 1);
+        assert_true(steps[0].result->contacts[0].spin != 0 && steps[0].result->friction_forces);
+        assert_same_slip("slip", steps[0].result, steps[1].result);
+        for (int e = 0; e < 2; e++) ct_result_free(&steps[e].result);
+        twin_close(&twin);
+    }
+    free(values);
+    shape_free(&ball);
+    shape_free(&tool);
+}
+
 /* All kinds of updates, repeated and overlapping ones, unsorted indices, float64, several of a body in one step. */
 static void test_updates(void **state) {
     (void)state;
@@ -445,9 +481,9 @@ int main(void) {
         cmocka_unit_test(test_ties),          cmocka_unit_test(test_nested_and_apart),
         cmocka_unit_test(test_deep_rays),     cmocka_unit_test(test_ground_plane),
         cmocka_unit_test(test_many_bodies),   cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_other_meshes),  cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_real_meshes),
+        cmocka_unit_test(test_other_meshes),  cmocka_unit_test(test_slip),
+        cmocka_unit_test(test_updates),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_batches),       cmocka_unit_test(test_real_meshes),
     };
     static const char *const rasterizers[] = {"native", "egl"};
     return twin_run_on_backends(tests, sizeof tests / sizeof *tests, rasterizers, 2);

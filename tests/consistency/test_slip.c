@@ -276,6 +276,65 @@ static void test_deformable(void **state) {
     shape_free(&block);
 }
 
+/* Tangents follow those before, also where the normal turns to the first of them, and are orthonormal; bodies that were
+ * not in contact begin with those of the normal. */
+static void test_continuous_frames(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 3);
+    double pose[12], first = 0, most = 0;
+    shape_pose_identity(pose);
+    const struct placed bodies[] = {{&ball, pose, 0, 0}, {&ball, pose, 0, 0}};
+    const ct_scene_settings settings = stage_exact();
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_result *before = NULL;
+    for (int k = 0; k <= 80; k++) { /* the other ball goes round by way of the pole of tangents */
+        const double pole[3] = {0.36, 0.48, 0.8}, across[3] = {0.8, -0.6, 0};
+        const double c = cos(M_PI * k / 40), s = sin(M_PI * k / 40);
+        ct_update update = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
+        memcpy(update.pose, pose, sizeof pose);
+        for (int i = 0; i < 3; i++) update.pose[4 * i + 3] = 1.5 * (c * across[i] + s * pole[i]);
+        ct_result *r = stage_step(&stage, &update, 1, CT_WANT_FRAME);
+        ct_contact *now = &r->contacts[0];
+        const ct_contact alone = *now;
+        if (before) {
+            const ct_contact *then = &before->contacts[0];
+            ct_result_continue_frames(before, r);
+            for (int i = 0; i < 3; i++) most = fmax(most, fabs(now->tangents[0][i] - then->tangents[0][i]));
+            for (int i = 0; i < 3; i++) first = fmax(first, fabs(now->tangents[0][i] - alone.tangents[0][i]));
+        }
+        double dots[6] = {0};
+        for (int i = 0; i < 3; i++) {
+            const double *t = now->tangents[0], *u = now->tangents[1], *n = now->normal;
+            const double turned = n[(i + 1) % 3] * t[(i + 2) % 3] - n[(i + 2) % 3] * t[(i + 1) % 3];
+            near(turned, u[i], 1e-12);
+            dots[0] += t[i] * t[i];
+            dots[1] += u[i] * u[i];
+            dots[2] += t[i] * u[i];
+            dots[3] += t[i] * n[i];
+        }
+        near(dots[0], 1, 1e-12);
+        near(dots[1], 1, 1e-12);
+        near(dots[2], 0, 1e-12);
+        near(dots[3], 0, 1e-12);
+        assert_memory_equal(now->normal, alone.normal, sizeof now->normal);
+        ct_result_free(&before);
+        before = r;
+    }
+    assert_true(most < 0.15 && first > 0.1);
+    /* A normal that jumps by 90 degrees, to the first tangent. */
+    ct_contact a = {.normal = {0, 0, 1}, .tangents = {{1, 0, 0}, {0, 1, 0}}}, b = {.normal = {1, 0, 0}}, other = b;
+    other.index = 1;
+    ct_contact contacts[] = {b, other};
+    ct_result old = {.n_contacts = 1, .contacts = &a}, new = {.n_contacts = 2, .contacts = contacts};
+    ct_result_continue_frames(&old, &new);
+    near(contacts[0].tangents[1][1], 1, 0);
+    near(contacts[0].tangents[0][2], -1, 0);
+    assert_memory_equal(&contacts[1], &other, sizeof other);
+    ct_result_free(&before);
+    stage_close(&stage);
+    shape_free(&ball);
+}
+
 static void test_refused(void **state) {
     (void)state;
     struct shape ball = shape_icosphere(1, 1);
@@ -341,7 +400,8 @@ int main(void) {
     engine = stage_engine(1, NULL);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_flat_patch), cmocka_unit_test(test_turning_disc),
                                        cmocka_unit_test(test_half_space), cmocka_unit_test(test_random_pairs),
-                                       cmocka_unit_test(test_deformable), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_deformable), cmocka_unit_test(test_continuous_frames),
+                                       cmocka_unit_test(test_refused)};
     const int failed = cmocka_run_group_tests_name("slip", tests, NULL, NULL);
     ct_engine_destroy(&engine);
     return failed;

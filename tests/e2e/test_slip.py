@@ -21,6 +21,7 @@ TWIST = [2.0, -1.0, -3.0, 0, 0, 0.5]
 
 C = r"""
 #include <contactd.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 static void ask(contactd_client *client, contactd_code code) {
@@ -70,6 +71,16 @@ int main(int argc, char **argv) {
         printf("%.9f %.9f %.9f %.9f %.9f\n", c->friction[b][0], c->friction[b][1], sum[0], sum[1], c->friction[b][5]);
     }
     printf("%.9f %.9f\n", c->side_center[1][2], contactd_target_volume(c, 0.01));
+    ask(client, contactd_set_continuous_frames(client, 9, true));
+    ask(client, contactd_set_continuous_frames(client, scene, true));
+    for (int k = 0; k < 40; k++) {
+        double pose[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+        pose[7] = 2.3 * sin(k / 5.0);
+        pose[11] = -0.5 + 0.8 * cos(k / 5.0);
+        contactd_update update = contactd_move(bodies[1], pose);
+        ask(client, contactd_step(client, scene, &update, 1, NULL, &r));
+        for (uint32_t i = 0; i < r->n_contacts; i++) printf("tangent %d %.12f %.12f %.12f\n", k, r->contacts[i].tangents[0][0], r->contacts[i].tangents[0][1], r->contacts[i].tangents[0][2]);
+    }
     velocities[0].values = NULL;
     ask(client, contactd_step(client, scene, NULL, 0, &step, &r));
     step.n_velocities = 0;
@@ -135,6 +146,42 @@ def test_a_sliding_block_comes_to_rest(client):
     assert v == pytest.approx(1.5 * np.exp(-NU * AREA / mass), rel=0.01)
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_frames_are_continuous_in_time(make_server, restart):
+    """The normal turns through the direction at which the tangents of normals alone jump, and over a pole of the carried
+    ones; and comes back."""
+    server = make_server()
+    jumps = {}
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        for carried in (False, True):
+            scene = client.open_scene()
+            scene.continuous_frames = carried
+            assert scene.continuous_frames is carried
+            ball = scene.add_body(client.register_mesh(*icosphere(1, 3)), pose=np.eye(4))
+            other = scene.add_body(client.register_mesh(*icosphere(1, 2)), pose=np.eye(4))
+            last, jumps[carried] = None, 0.0
+            pole, across = np.array([0.36, 0.48, 0.8]), np.array([0.8, -0.6, 0.0])
+            axis = np.cross(pole, across) + 0.02 * pole  # by the pole, not through it
+            axis /= np.linalg.norm(axis)
+            start = np.cross(axis, pole) / np.linalg.norm(np.cross(axis, pole))
+            for k in range(101):
+                angle = 2 * np.pi * k / 100
+                at = np.eye(4)
+                at[:3, 3] = 1.5 * (np.cos(angle) * start + np.sin(angle) * np.cross(axis, start))
+                (contact,) = scene.step(poses={other: at}, want="frame").contacts
+                n, (t, u) = contact.normal, contact.tangents
+                assert np.stack([n, t, u]) @ np.stack([n, t, u]).T == pytest.approx(np.eye(3), abs=1e-12)
+                assert np.cross(n, t) == pytest.approx(u, abs=1e-12)
+                if last is not None:
+                    jumps[carried] = max(jumps[carried], np.abs(t - last).max())
+                last = t
+                if restart and k == 50:
+                    server.restart(hard=True)
+                if k == 60:
+                    scene.step(want="volume")
+    assert jumps[False] > 0.7 and jumps[True] < 0.15
+
+
 def test_refused(client):
     scene = client.open_scene()
     soft = scene.add_body(client.register_mesh(*icosphere(1, 1)))
@@ -179,13 +226,24 @@ def test_http(server):
 def test_c(server, binaries, tmp_path):
     (tmp_path / "slip.c").write_text(C)
     subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(tmp_path / "slip.c"),
-                    *pkg_config(binaries), "-o", str(tmp_path / "slip")], check=True)
+                    *pkg_config(binaries), "-lm", "-o", str(tmp_path / "slip")], check=True)
     done = subprocess.run([str(tmp_path / "slip"), server.stream], capture_output=True, text=True, timeout=60 * SLOW,
                           check=True, env=os.environ | {"LD_LIBRARY_PATH": str(BUILD)})
-    lines = [line.split() for line in done.stdout.splitlines()]
+    lines = [line.split() for line in done.stdout.splitlines() if not line.startswith("tangent")]
     assert [float(x) for x in lines[0]] == pytest.approx([1, 1, 2, -1, -3, 0.5], abs=1e-6)
     for line, sign in ((lines[1], 1), (lines[2], -1)):
         force = [sign * NU * AREA * 2, -sign * NU * AREA]
         assert [float(x) for x in line[:4]] == pytest.approx(force + force, abs=1e-5)
     assert [float(x) for x in lines[3]] == pytest.approx([-0.0625, 0.01 * AREA], abs=1e-6)
-    assert lines[4:] == [["INVALID_ARGUMENT", "velocities"], ["INVALID_ARGUMENT", "velocities"]]
+    assert lines[4:] == [["NOT_FOUND", "scene"], ["INVALID_ARGUMENT", "velocities"], ["INVALID_ARGUMENT", "velocities"]]
+    tangents = []
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        scene = client.open_scene()
+        scene.continuous_frames = True
+        scene.add_body(client.register_mesh(*FLOOR), kind="deformable")
+        block = scene.add_body(client.register_mesh(*BLOCK), pose=np.eye(4))
+        for k in range(40):
+            pose = moved(0, 2.3 * np.sin(k / 5), -0.5 + 0.8 * np.cos(k / 5))
+            tangents += [[k, *c.tangents[0]] for c in scene.step(poses={block: pose}).contacts]
+    found = [[float(x) for x in line.split()[1:]] for line in done.stdout.splitlines() if line.startswith("tangent")]
+    assert len(found) > 20 and np.array(found) == pytest.approx(np.array(tangents), abs=1e-9)

@@ -98,6 +98,7 @@ static void test_no_client(void **state) {
         contactd_add_half_space(NULL, 1, (const double[3]){0, 0, 1}, 0, NULL, &handle),
         contactd_remove_body(NULL, 1, 1),
         contactd_replace_mesh(NULL, 1, 1, 1),
+        contactd_set_continuous_frames(NULL, 1, true),
         contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),
         contactd_step_wait(NULL, 1, &result),
         contactd_step(NULL, 1, NULL, 0, NULL, &result),

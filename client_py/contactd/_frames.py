@@ -1,0 +1,45 @@
+"""Contact frames that are continuous in time: the tangents of a scene's contacts as of its last answered step."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Sequence
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .result import StepResult
+
+
+def carry(before: Sequence[Sequence[float]], normal: Sequence[float]) -> np.ndarray:
+    """(2, 3) tangents at `normal` that are closest to those before."""
+    n = np.asarray(normal)
+    t = before[0] - np.dot(before[0], n) * n
+    size = math.sqrt(t @ t)
+    if size > 0.5:
+        t = t / size
+        return np.stack([t, np.cross(n, t)])
+    u = before[1] - np.dot(before[1], n) * n  # the normal has turned to the first tangent: then the second is across it
+    u = u / math.sqrt(u @ u)
+    return np.stack([np.cross(u, n), u])
+
+
+class Frames:
+    """Of one scene. Steps that do not ask for frames leave them as they are."""
+
+    def __init__(self) -> None:
+        self._tangents: dict[tuple, np.ndarray] = {}  # by bodies and index
+
+    def update(self, result: "StepResult") -> None:
+        """Makes the tangents of a result follow those of the one before."""
+        if not result.want & 1:
+            return
+        now = {}
+        for contact in result.contacts:
+            normal = contact.normal
+            if not normal.any():
+                continue
+            key = (*contact.bodies, contact.index)
+            before = self._tangents.get(key)
+            now[key] = contact._tangents = contact.tangents if before is None else carry(before, normal)
+        self._tangents = now
