@@ -400,6 +400,9 @@ typedef struct contactd_contact {
      * forces on the vertices (contactd_sparse.friction) sum to it. The forces on both parts sum to 0 and never add
      * energy. */
     double friction[2][6];
+    /* Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
+     * negative, and the volume there counts negatively. 0 too where max_winding is 0 (ldi). */
+    uint32_t inverted_triangles;
 } contactd_contact;
 
 enum { CONTACTD_PHASES = 7 };

@@ -52,6 +52,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                  .depth = from->depth,
                                  .index = from->index,
                                  .max_winding = from->max_winding,
+                                 .inverted_triangles = from->inverted_triangles,
                                  .spin = from->spin,
                                  .n_spans = spans ? from->n_spans : 0,
                                  .spans = spans ? spans + 6 * from->first_span : NULL,

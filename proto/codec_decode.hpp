@@ -213,6 +213,7 @@ struct Decoder {
         out->n_spans = in->n_spans();
         out->index = in->index();
         out->max_winding = in->max_winding();
+        out->inverted_triangles = in->inverted_triangles();
         out->has_inertia = in->inertia() != nullptr;
         out->first_product[0] = in->first_product_a();
         out->count_product[0] = in->count_product_a();

@@ -239,11 +239,11 @@ struct Encoder {
             friction_a = numbers(c.friction[0], 6);
             friction_b = numbers(c.friction[1], 6);
         }
-        return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
-                                 c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
-                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding, inertia,
-                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
-                                 centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b);
+        return fb::CreateContact(
+            *fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area, c.depth, normal,
+            tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
+            c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
+            centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {

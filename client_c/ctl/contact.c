@@ -42,6 +42,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
         json_number("error_bound", c->error_bound);
         json_number("error_estimate", c->error_estimate);
         json_count("max_winding", c->max_winding);
+        json_count("inverted_triangles", c->inverted_triangles);
         json_open("generalized_gradient", '[');
         for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
         json_close(']');

@@ -137,6 +137,12 @@ class Contact:
         return self._get("max_winding")
 
     @property
+    def inverted_triangles(self) -> int:
+        """Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
+        negative, and `volume` counts the part negatively. 0 too where max_winding is 0 ("ldi")."""
+        return self._get("inverted_triangles")
+
+    @property
     def area(self) -> float:
         """Contact area, m^2."""
         return self._get("area", 1)

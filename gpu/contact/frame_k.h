@@ -120,7 +120,7 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], con
                           ? (v[0] + v[1] + v[2]) / 3
                           : v[0] + (weight[1] * (v[1] - v[0]) + weight[2] * (v[2] - v[0]));
     contact->error_bound = NAN;
-    contact->max_winding = 0;
+    contact->max_winding = contact->inverted_triangles = 0;
     contact->error_estimate = ct_volume_error(contact, spans, weight);
     return contact->volume > 0;
 }

@@ -77,6 +77,7 @@ typedef struct ct_cluster_sums {
     double rounding;        /* units^3: see ct_volume_rounding */
     double reach;           /* units: a bound of |x|_1 of its triangles' corners */
     uint32_t max_winding;
+    uint32_t inverted; /* triangles with a corner at which the other body's winding number is negative */
 } ct_cluster_sums;
 
 typedef struct ct_winding_numbers {

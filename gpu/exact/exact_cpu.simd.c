@@ -676,6 +676,10 @@ static uint32_t deepest_on(const ct_placed_cluster *c, const ct_winding_numbers 
     return most;
 }
 
+static bool has_negative_corner(const ct_placed_cluster *c, const ct_winding_numbers *w, uint32_t t) {
+    return winding_at(c, w, t, 0) < 0 || winding_at(c, w, t, 1) < 0 || winding_at(c, w, t, 2) < 0;
+}
+
 static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *w, double scale,
                           const ct_exact_gradient *gradient, struct local_sums *local, struct surface_sums *surface,
                           ct_cluster_sums *sums) {
@@ -699,6 +703,7 @@ static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *
             add_whole(c, t, winding, scale, local, surface);
         }
         if (deepest > sums->max_winding) sums->max_winding = deepest;
+        sums->inverted += number ? has_negative_corner(c, w, t) : winding < 0;
     }
 }
 

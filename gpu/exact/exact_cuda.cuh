@@ -126,13 +126,13 @@ enum {
 
 struct ct_exact_sums {
     double of[CT_SLOT_SUMS];
-    uint32_t max_winding, unused;
+    uint32_t max_winding, inverted;
 };
 
 /* Sums over the clusters of one side in one pass, in their order. CT_SUM_NEAR includes CT_SUM_MOVED. */
 struct ct_exact_side_sums {
     double of[CT_SLOT_SUMS], residual; /* residual: the largest of the clusters that are inside or crossed */
-    uint32_t max_winding, unused;
+    uint32_t max_winding, inverted;
 };
 
 /* The largest entry of a gradient along an axis. */

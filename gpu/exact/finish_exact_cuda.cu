@@ -20,13 +20,13 @@ enum { STAGED_SLOTS = 64 };
 /* Adds up the sums of one side's clusters in one pass, in their order, a thread for each number. */
 CT_DEVICE void sum_side(const ct_exact_tables &b, uint64_t side, uint32_t pass) {
     CT_SHARED ct_exact_sums staged[STAGED_SLOTS];
-    CT_SHARED uint32_t max_winding;
+    CT_SHARED uint32_t max_winding, inverted;
     const ct_exact_plan *plan = &b.exact[side / 2];
     const uint64_t first = plan->first_slot[side & 1];
     const uint32_t n = plan->n_slots[side & 1];
     double sum = 0, residual = 0;
     CT_THREADS(t) {
-        if (t == 0) max_winding = 0;
+        if (t == 0) max_winding = inverted = 0;
     }
     for (uint32_t base = 0; base < n; base += STAGED_SLOTS) {
         const uint32_t n_staged = n - base < STAGED_SLOTS ? n - base : (uint32_t)STAGED_SLOTS;
@@ -38,6 +38,7 @@ CT_DEVICE void sum_side(const ct_exact_tables &b, uint64_t side, uint32_t pass) 
             for (uint32_t i = t; i < n_staged; i += CT_BLOCK) {
                 const ct_exact_slot *slot = &b.slots[first + base + i];
                 atomicMax(&max_winding, b.slot_sums[2 * (first + base + i) + pass].max_winding);
+                atomicAdd(&inverted, b.slot_sums[2 * (first + base + i) + pass].inverted);
                 if (slot->is_added >> pass & 1) residual = fmax(residual, slot->residual);
             }
         }
@@ -57,6 +58,7 @@ CT_DEVICE void sum_side(const ct_exact_tables &b, uint64_t side, uint32_t pass) 
         if (t == 0) {
             to->residual = residual;
             to->max_winding = max_winding;
+            to->inverted = inverted;
         }
     }
     CT_BARRIER();
@@ -186,6 +188,8 @@ CT_DEVICE void total_pass(const ct_exact_plan *plan, const ct_exact_side_sums *c
             ct_bound_moved_volume(s->residual + plan->pose[k].rounding, s->of[CT_SUM_AREA], s->of[CT_SUM_NEAR]);
         if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
     }
+    const uint32_t inverted = sums[0]->inverted + sums[1]->inverted;
+    if (inverted > totals->inverted) totals->inverted = inverted;
     for (int i = 0; i < 3; i++)
         totals->first_moment[i] += sums[0]->of[CT_SUM_FIRST_MOMENT + i] + sums[1]->of[CT_SUM_FIRST_MOMENT + i];
     totals->rounding += rounding[0] + rounding[1];
@@ -202,6 +206,7 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
     ct_contact *contact = &plan->contact;
     memset(contact, 0, sizeof *contact);
     contact->max_winding = totals->max_winding;
+    contact->inverted_triangles = totals->inverted;
     plan->step = ct_exact_step(&plan->lattice, plan->exponent, n_passes);
     plan->weight_scale = ldexp(1 / plan->step, -1); /* as on the CPU: weights are below 2^62 steps */
     plan->is_contact = ct_exact_volume(totals, &plan->lattice, n_passes, contact) && !bodies[0]->is_inverted &&

@@ -16,6 +16,7 @@ typedef struct ct_exact_totals {
     double arithmetic;   /* units^3: bounds that of products and sums */
     double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
     uint32_t max_winding;
+    uint32_t inverted; /* triangles of both surfaces, the more of both perturbations; see ct_contact */
 } ct_exact_totals;
 
 /* ---- the fixed point ---- */

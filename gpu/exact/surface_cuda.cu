@@ -155,7 +155,7 @@ struct surface {
     triangle_sums sums[CT_CLUSTER_TRIANGLES];
     double total[TRIANGLE_SUMS];
     uint64_t reach[3]; /* as ct_order_key */
-    uint32_t max_winding;
+    uint32_t max_winding, inverted;
 };
 
 CT_DEVICE void cross_product(const double u[3], const double v[3], double out[3]) {
@@ -244,6 +244,9 @@ CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uin
         add_whole(s, corner, winding, scale, to);
     }
     atomicMax(&s->max_winding, deepest);
+    bool is_inverted = winding < 0;
+    for (int k = 0; k < 3 && total; k++) is_inverted = is_inverted || ct_winding_at(b, v, t, k, pass) < 0;
+    if (is_inverted) atomicAdd(&s->inverted, 1u);
     for (int k = 0; k < 3; k++)
         for (int j = 0; j < 3; j++) ct_atomic_max(&s->reach[j], ct_order_key(fabs(s->point[corner[k]][j])));
 }
@@ -271,6 +274,7 @@ CT_DEVICE void write_sums(const ct_slot_view &v, const ct_exact_slot *slot, cons
     out->of[CT_SUM_MOVED] = ct_bound_moved_area(ct_cut_to_window(&slot->box, &v.plan->window[1 - (v.side & 1)]).sides);
     out->of[CT_SUM_ARITHMETIC] = ct_bound_arithmetic(reach[0] + reach[1] + reach[2], area);
     out->max_winding = s->max_winding;
+    out->inverted = s->inverted;
 }
 
 /* Adds the gradient of each cluster, and its sums. A block for each cluster that is inside or crossed. */
@@ -282,7 +286,7 @@ CT_KERNEL add_surface(const ct_exact_tables b) {
         ct_exact_sums *out = &b.slot_sums[2 * i];
         CT_THREADS(t) {
             for (uint32_t k = t; k < 2 * CT_SLOT_SUMS; k += CT_BLOCK) out[k / CT_SLOT_SUMS].of[k % CT_SLOT_SUMS] = 0;
-            if (t < 2) out[t].max_winding = 0;
+            if (t < 2) out[t].max_winding = out[t].inverted = 0;
         }
         if (!slot->is_added) continue;
         const ct_slot_view v = ct_view_slot(b, slot);
@@ -296,7 +300,7 @@ CT_KERNEL add_surface(const ct_exact_tables b) {
                     for (int j = 0; j < 3; j++) s.gradient[k][j] = 0;
                 }
                 if (t < 3) s.reach[t] = ct_order_key(0);
-                if (t == 0) s.max_winding = 0;
+                if (t == 0) s.max_winding = s.inverted = 0;
             }
             CT_BARRIER();
             CT_THREADS(t) {

@@ -433,6 +433,10 @@ typedef struct ct_contact {
 
     uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
                              a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
+    uint32_t
+        inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
+                               its winding number is negative, and the volume there counts negatively. Not counted
+                               by LDI, whose max_winding is 0: there an inverted region counts as outside */
 
     /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */

@@ -23,6 +23,7 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
         .n_spans = from->n_spans,
         .index = from->index,
         .max_winding = from->max_winding,
+        .inverted_triangles = from->inverted_triangles,
         .first_product = {from->first_product[0], from->first_product[1]},
         .count_product = {from->count_product[0], from->count_product[1]},
         .has_inertia = result->want & CT_WANT_INERTIA,

@@ -268,6 +268,35 @@ static void test_deformable(void **state) {
     }
 }
 
+/* A body of two balls, one of which is turned inside out, with faces that coincide with the other body's, and without.
+ */
+static void test_inverted_region(void **state) {
+    (void)state;
+    struct shape ball = shape_blob(1, 3, 0.2, 3), box = shape_cube(1, 4), away = shape_copy(&box), both, probe;
+    shape_translate(&away, 3, 0, 0);
+    both = shape_merge(&ball, &away);
+    probe = shape_merge(&ball, &away);
+    for (uint32_t v = ball.n_vertices; v < both.n_vertices; v++) both.positions[3 * v] = 6 - both.positions[3 * v];
+    const ct_scene_settings settings = stage_exact();
+    struct shape rest = shape_merge(&ball, &away);
+    for (int round = 0; round < 4; round++) {
+        double pose[12];
+        shape_pose_axis((const double[]){0, 0, 1}, 0, (const double[]){0.1 * round, 0.125 * round, 0}, pose);
+        struct twin twin =
+            twin_open(&settings, (struct placed[]){{&rest, NULL, CT_BODY_DEFORMABLE, 0}, {&probe, pose, 0, 0}}, 2);
+        const ct_update update = {
+            twin.of[0].body[0], CT_UPDATE_POSITIONS, both.positions, CT_F32, both.n_vertices, NULL, 0, {0}};
+        const ct_update *list = &update;
+        assert_int_equal(compare("inverted", &twin, &list, &(size_t){1}, 1, CT_WANT_ALL), 1);
+        ct_result *result = stage_step(&twin.of[0], NULL, 0, 0);
+        assert_true(result->contacts->inverted_triangles > 12);
+        ct_result_free(&result);
+        twin_close(&twin);
+    }
+    struct shape *shapes[] = {&ball, &box, &away, &both, &probe, &rest};
+    for (int i = 0; i < 6; i++) shape_free(shapes[i]);
+}
+
 /* ---- half-spaces ---- */
 
 /* Planes along the axes and tilted ones, grazing a body, through it and far below it; with the half-space first or
@@ -417,6 +446,7 @@ int main(void) {
         cmocka_unit_test(test_many_bodies),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deformable),
+        cmocka_unit_test(test_inverted_region),
         cmocka_unit_test(test_half_spaces),
         cmocka_unit_test(test_half_space_ties),
         cmocka_unit_test(test_half_spaces_and_bodies),

@@ -507,6 +507,56 @@ static void test_self_overlap(void **state) {
     shape_free(&probe);
 }
 
+/* A deformed body of two boxes, one of which is mirrored: inside out. What is in it counts negatively, and is counted.
+ */
+static void test_inverted_region(void **state) {
+    (void)state;
+    struct shape boxes = shape_box(1, 1, 1), probes = shape_box(0.5, 0.5, 0.5);
+    const struct shape second = shape_box(1, 1, 1), probe = shape_box(0.25, 0.25, 0.25);
+    append(&boxes, &second, 3, 0, 0);
+    append(&probes, &probe, 3, 0, 0);
+    double pose[12];
+    shape_pose_identity(pose);
+    const struct placed bodies[] = {{&boxes, NULL, CT_BODY_DEFORMABLE, 0}, {&probes, pose, 0, 0}};
+    const ct_scene_settings settings[] = {stage_exact(), stage_pixel(1.0 / 64)};
+    float *mirrored = malloc(boxes.n_vertices * 12);
+    assert_non_null(mirrored);
+    memcpy(mirrored, boxes.positions, boxes.n_vertices * 12);
+    for (uint32_t v = 8; v < 16; v++) mirrored[3 * v] = 6 - mirrored[3 * v];
+    for (int m = 0; m < 2; m++) {
+        struct stage stage = stage_open(engine, &settings[m], bodies, 2);
+        ct_result *whole = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+        assert_true(fabs(whole->contacts->volume - (0.125 + 0x1p-6)) < 1e-9);
+        assert_int_equal(whole->contacts->inverted_triangles, 0);
+        const ct_update update = {.body = stage.body[0],
+                                  .kind = CT_UPDATE_POSITIONS,
+                                  .positions = mirrored,
+                                  .dtype = CT_F32,
+                                  .count = boxes.n_vertices};
+        ct_result *half = stage_step(&stage, &update, 1, CT_WANT_ALL);
+        assert_true(fabs(half->contacts->volume - (m ? 0.125 : 0.125 - 0x1p-6)) < 1e-9);
+        assert_int_equal(half->contacts->inverted_triangles, m ? 0 : 12); /* those of the probe in the mirrored box */
+        ct_result_free(&whole);
+        ct_result_free(&half);
+        double moved[12];
+        memcpy(moved, pose, sizeof moved);
+        moved[7] = 0.5; /* through the box's side: some are crossed */
+        const ct_update push = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
+        ct_update pushed = push;
+        memcpy(pushed.pose, moved, sizeof moved);
+        half = stage_step(&stage, &pushed, 1, CT_WANT_ALL);
+        /* of the probe those that have a corner inside, and of the box none: the probe is not inside out */
+        assert_int_equal(half->contacts->inverted_triangles, m ? 0 : 10);
+        ct_result_free(&half);
+        stage_close(&stage);
+    }
+    free(mirrored);
+    shape_free(&boxes);
+    shape_free(&probes);
+    shape_free(&(struct shape[]){second}[0]);
+    shape_free(&(struct shape[]){probe}[0]);
+}
+
 /* Thousands of boxes in one place, all through the middle of one face: inside all of them, but no corner of it is. */
 static void test_deep_between_corners(void **state) {
     (void)state;
@@ -817,6 +867,7 @@ int main(void) {
         cmocka_unit_test(test_stack),
         cmocka_unit_test(test_lattices_of_cubes),
         cmocka_unit_test(test_self_overlap),
+        cmocka_unit_test(test_inverted_region),
         cmocka_unit_test(test_deep_between_corners),
         cmocka_unit_test(test_random_surfaces_on_a_grid),
         cmocka_unit_test(test_needles),

@@ -454,6 +454,7 @@ static void total_sums(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;
     double moment[2][3][3] = {{{0}}}, first_moment[2][3] = {{0}}, rounding[2] = {0}, arithmetic[2] = {0},
            moved_volume[2];
+    uint32_t inverted = 0;
     for (int b = 0; b < 2; b++) {
         const ct_exact_part *part = &exact->part[b];
         const ct_exact_surface *surface = &part->surface[exact->pass];
@@ -471,12 +472,14 @@ static void total_sums(ct_exact_pair *exact) {
             rounding[b] += s->rounding;
             arithmetic[b] += ct_bound_arithmetic(s->reach, s->area);
             if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
+            inverted += s->inverted;
             const ct_node_box box = ct_exact_node_box(&part->body, surface->added[k]);
             near_area += ct_bound_moved_area(ct_cut_to_window(&box, &window).sides);
             residual = fmax(residual, part->body.placed[part->body.placed_as[surface->added[k]] - 1].residual);
         }
         moved_volume[b] = ct_bound_moved_volume(residual + part->body.pose.rounding, area, near_area);
     }
+    if (inverted > totals->inverted) totals->inverted = inverted;
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 3; j++) totals->moment[b][i][j] += moment[b][i][j];

@@ -248,7 +248,8 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     balance_gradient(exact);
     exact->contact = made;
     *exact->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id},
-                                        .contact.max_winding = exact->totals.max_winding};
+                                        .contact.max_winding = exact->totals.max_winding,
+                                        .contact.inverted_triangles = exact->totals.inverted};
     exact->contact->is_found = find_volume(exact, &exact->contact->contact);
     if (!exact->contact->is_found) return true;
     if (!(pair->want & NEEDS_ENTRIES) && !pair->n_directions) return true;

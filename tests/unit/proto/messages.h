@@ -401,6 +401,7 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(n_spans);
     SAME(index);
     SAME(max_winding);
+    SAME(inverted_triangles);
     SAME(has_inertia);
     SAME(inertia);
     SAME(first_product);

@@ -221,6 +221,7 @@ static void later_fields_round_trip(void **state) {
     wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
     contacts[1].index = UINT32_MAX;
     contacts[1].max_winding = 7;
+    contacts[1].inverted_triangles = 1u << 31;
     m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
