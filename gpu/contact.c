@@ -11,7 +11,7 @@
 #include "gpu/scene/slip.h"
 #include "gpu/scene/warnings.h"
 
-enum { ENGINE_COOKIE = 0xe9913001 };
+enum { ENGINE_COOKIE = 0xe9913002 };
 
 const char *ct_phase_name(ct_phase phase) {
     static const char *const names[CT_PHASES] = {"upload", "broadphase", "raster", "span", "contact", "download"};
@@ -51,6 +51,9 @@ ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct
     *out = NULL;
     if (options->cookie != ENGINE_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "options were not filled by ct_engine_options_init");
+    if (options->max_cells > CT_MAX_CELLS)
+        return ct_fail(error, CT_OUT_OF_RANGE, "max_cells", "max_cells is %u, expected at most %d", options->max_cells,
+                       CT_MAX_CELLS);
     ct_engine *engine = calloc(1, sizeof *engine);
     if (!engine) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for an engine");
     bool is_auto = !options->backend || !strcmp(options->backend, "auto");
@@ -210,6 +213,7 @@ void ct_result_free(ct_result **handle) {
     ct_result *result = *handle;
     if (!result) return;
     free(result->contacts);
+    free(result->cells);
     free(result->vertices);
     free(result->gradient);
     free(result->weights);

@@ -113,14 +113,31 @@ static ct_status prepare_for_exact(ct_mesh *mesh, const ct_scene_settings *s, ct
 
 /* ---- the table ---- */
 
-/* clang-format off */
+/* What is not named is false or NULL: the method does not have it. */
 static const ct_method_row rows[] = {
-    /* method         name     settings    takes: time budget, tolerance, gives: spans, patches, half-spaces, self, second, prepare mesh,   cpu              cuda       */
-    {CT_METHOD_LDI,   "ldi",   check_ldi,         false,       false,            true,  NULL,  false, "cpu", false, NULL,              ct_cpu_run_ldi,   ON_CUDA(ct_gpu_run_ldi)},
-    {CT_METHOD_EXACT, "exact", check_exact,       false,       false,            false, "cpu", true,  NULL,  true,  prepare_for_exact, ct_cpu_run_exact, ON_CUDA(ct_gpu_run_exact)},
-    {CT_METHOD_EBPI,  "ebpi",  check_ebpi,        false,       true,             false, NULL,  false, NULL,  false, NULL,              ct_cpu_run_ebpi,  NULL},
+    {.method = CT_METHOD_LDI,
+     .name = "ldi",
+     .check_settings = check_ldi,
+     .gives_spans = true,
+     .cells_on = "cpu",
+     .self_on = "cpu",
+     .cpu = ct_cpu_run_ldi,
+     .cuda = ON_CUDA(ct_gpu_run_ldi)},
+    {.method = CT_METHOD_EXACT,
+     .name = "exact",
+     .check_settings = check_exact,
+     .patches_on = "cpu",
+     .takes_half_spaces = true,
+     .gives_second = true,
+     .prepare_mesh = prepare_for_exact,
+     .cpu = ct_cpu_run_exact,
+     .cuda = ON_CUDA(ct_gpu_run_exact)},
+    {.method = CT_METHOD_EBPI,
+     .name = "ebpi",
+     .check_settings = check_ebpi,
+     .takes_tolerance = true,
+     .cpu = ct_cpu_run_ebpi},
 };
-/* clang-format on */
 
 enum { ROWS = sizeof rows / sizeof *rows };
 static_assert((int)ROWS <= (int)CT_MAX_METHODS, "CT_MAX_METHODS of contact.h is too small");
@@ -204,6 +221,7 @@ ct_method ct_engine_auto_method(const ct_engine *engine) {
 ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *settings) {
     if (settings->method != CT_METHOD_AUTO) return settings->method;
     if (settings->patches) return CT_METHOD_EXACT;
+    if (settings->cell_size > 0) return CT_METHOD_LDI;
     if (names_precision(settings)) return CT_METHOD_EBPI;
     return names_sampling(settings) ? CT_METHOD_LDI : ct_engine_auto_method(engine);
 }
@@ -211,19 +229,28 @@ ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *set
 ct_method ct_method_of_step(const ct_step *step) {
     const ct_scene *scene = step->scene;
     const ct_method_row *ebpi = ct_method_row_of(CT_METHOD_EBPI, NULL);
-    const bool may_choose = scene->asked.method == CT_METHOD_AUTO && !names_sampling(&scene->asked);
+    const bool may_choose =
+        scene->asked.method == CT_METHOD_AUTO && !names_sampling(&scene->asked) && scene->asked.cell_size == 0;
     return may_choose && step->tolerance > 0 && ct_engine_run_of(scene->engine, ebpi) ? CT_METHOD_EBPI
                                                                                       : scene->settings.method;
+}
+
+/* `what` is a division of contacts that the backend `on` gives; NULL: none does. */
+static ct_status check_division(const char *backend, const ct_method_row *row, const char *field, const char *what,
+                                const char *on, ct_error *error) {
+    if (on && !strcmp(on, backend)) return CT_OK;
+    return ct_fail(error, CT_UNSUPPORTED, field,
+                   "method \"%s\" gives no %s on backend \"%s\": leave %s out, or run on backend \"%s\"", row->name,
+                   what, backend, field, on ? on : "none");
 }
 
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
                                  ct_error *error) {
     const char *backend = engine->backend->name;
     if (ct_engine_run_of(engine, row)) {
-        if (!settings->patches || (row->patches_on && !strcmp(row->patches_on, backend))) return CT_OK;
-        return ct_fail(error, CT_UNSUPPORTED, "patches",
-                       "method \"%s\" gives no patches on backend \"%s\": leave patches out, or run on backend \"%s\"",
-                       row->name, backend, row->patches_on ? row->patches_on : "none");
+        if (settings->patches) return check_division(backend, row, "patches", "patches", row->patches_on, error);
+        if (settings->cell_size > 0) return check_division(backend, row, "cell_size", "cells", row->cells_on, error);
+        return CT_OK;
     }
     char names[128];
     list_names(engine, names, sizeof names);
@@ -262,11 +289,28 @@ static ct_status check_patches(const ct_scene_settings *s, const ct_method_row *
     return CT_OK;
 }
 
+/* Cells need a method that gives them on some backend, and none of those gives patches. */
+static ct_status check_cells(const ct_scene_settings *s, const ct_method_row *row, ct_error *error) {
+    if (s->cell_size == 0) return CT_OK;
+    if (!(s->cell_size >= 1e-30 && s->cell_size <= 1e30))
+        return ct_fail(error, CT_OUT_OF_RANGE, "cell_size",
+                       "cell_size is %g m, expected a length from 1e-30 to 1e30, or 0 for no cells", s->cell_size);
+    if (row && !row->cells_on)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "cell_size",
+                       "method \"%s\" gives no cells: leave cell_size 0, or choose method \"ldi\"", row->name);
+    if (s->patches || names_precision(s))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "cell_size",
+                       "cells need method \"ldi\", which gives no patches and takes no tolerance: leave out either "
+                       "cell_size or these");
+    return CT_OK;
+}
+
 ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
     const ct_method_row *row = NULL;
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
-    const ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
-    return status ? status : check_patches(settings, row, error);
+    ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
+    if (!status) status = check_patches(settings, row, error);
+    return status ? status : check_cells(settings, row, error);
 }
 
 ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error) {

@@ -20,6 +20,7 @@ typedef struct ct_method_row {
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
+    const char *cells_on;                         /* the backend that gives cells; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
     const char *self_on; /* the backend that finds contacts of a body with itself; NULL: none */
     bool gives_second;   /* INERTIA and products with the second derivative; false: such steps are refused */
@@ -53,7 +54,7 @@ void ct_engine_find_methods(ct_engine *engine);
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
 /* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. Or it has no
- * patches, which the settings ask for. */
+ * patches or cells, which the settings ask for. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
                                  ct_error *error);
 

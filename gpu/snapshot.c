@@ -82,6 +82,7 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
     uint32_t resolution = snapshot->options.resolution;
     if (settings.method != CT_METHOD_LDI && !resolution) resolution = CT_DEFAULT_RESOLUTION;
     scene->settings.method = CT_METHOD_LDI;
+    scene->settings.cell_size = 0; /* spans are the contacts' */
     if (resolution) {
         for (int a = 0; a < 3; a++) scene->settings.resolution[a] = resolution;
         scene->settings.pixel_size = 0;

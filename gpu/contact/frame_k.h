@@ -104,12 +104,11 @@ CT_FN double ct_volume_error(const ct_contact *contact, const int64_t spans[3], 
     return sqrt(CT_ESTIMATE_DEVIATIONS * CT_ESTIMATE_DEVIATIONS * spread + CT_ESTIMATE_RAYS * CT_ESTIMATE_RAYS * rays);
 }
 
-/* Computes volumes and error estimate from the sums of span lengths and the numbers of spans. Returns 0 if the volume
- * is zero: no contact. */
-CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], const int64_t spans[3],
-                           ct_contact *contact) {
-    double *v = contact->volumes, weight[3];
-    ct_view_weights(window, spans, weight);
+/* Computes volumes and error estimate from the sums of span lengths, the numbers of spans and the views' weights.
+ * Returns 0 if the volume is zero: no contact. */
+CT_FN int ct_frame_weighted_volumes(const ct_window *window, const int64_t length[3], const int64_t spans[3],
+                                    const double weight[3], ct_contact *contact) {
+    double *v = contact->volumes;
     for (int w = 0; w < 3; w++) {
         double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
         v[w] = ray_area * window->axis[w].unit * (double)length[w];
@@ -123,6 +122,14 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], con
     contact->max_winding = contact->inverted_triangles = 0;
     contact->error_estimate = ct_volume_error(contact, spans, weight);
     return contact->volume > 0;
+}
+
+/* The same, with the weights that follow from the numbers of spans. */
+CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], const int64_t spans[3],
+                           ct_contact *contact) {
+    double weight[3];
+    ct_view_weights(window, spans, weight);
+    return ct_frame_weighted_volumes(window, length, spans, weight, contact);
 }
 
 /* The error of a view's volume, m^3: a bound, and an estimate of a standard deviation. */

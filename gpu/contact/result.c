@@ -75,9 +75,8 @@ ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, u
     return r;
 }
 
-ct_contact *ct_result_add(ct_result *r, const ct_contact *contact, uint64_t *entry, uint64_t *span) {
-    ct_contact *c = &r->contacts[r->n_contacts++];
-    *c = *contact;
+/* Assigns the contact its entries, from *entry on. */
+static void assign_entries(const ct_result *r, ct_contact *c, uint64_t *entry) {
     if (r->vertices) {
         c->first[0] = *entry;
         c->first[1] = *entry + c->count[0];
@@ -85,10 +84,32 @@ ct_contact *ct_result_add(ct_result *r, const ct_contact *contact, uint64_t *ent
     } else {
         c->count[0] = c->count[1] = 0;
     }
+}
+
+ct_contact *ct_result_add(ct_result *r, const ct_contact *contact, uint64_t *entry, uint64_t *span) {
+    ct_contact *c = &r->contacts[r->n_contacts++];
+    *c = *contact;
+    assign_entries(r, c, entry);
+    c->first_cell = r->n_cells;
     if (r->spans) {
         c->first_span = *span;
         *span += c->n_spans;
     }
+    return c;
+}
+
+bool ct_result_add_cells(ct_result *r, uint64_t n_cells, ct_error *error) {
+    r->cells = malloc((n_cells ? n_cells : 1) * sizeof *r->cells);
+    if (r->cells) return true;
+    ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %llu cells", (unsigned long long)n_cells);
+    return false;
+}
+
+ct_contact *ct_result_add_cell(ct_result *r, const ct_contact *cell, uint64_t *entry) {
+    ct_contact *contact = &r->contacts[r->n_contacts - 1], *c = &r->cells[r->n_cells++];
+    *c = *cell;
+    c->index = (uint32_t)contact->n_cells++;
+    assign_entries(r, c, entry);
     return c;
 }
 

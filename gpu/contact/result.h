@@ -28,6 +28,12 @@ ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, u
  * *span on. Advances both to the next contact's first. */
 ct_contact *ct_result_add(ct_result *result, const ct_contact *contact, uint64_t *entry, uint64_t *span);
 
+/* Gives the result capacity for n_cells cells, of which it has none yet. False with *error: out of memory. */
+bool ct_result_add_cells(ct_result *result, uint64_t n_cells, ct_error *error);
+
+/* Appends a cell to the contact that was added last, as ct_result_add does with contacts. */
+ct_contact *ct_result_add_cell(ct_result *result, const ct_contact *cell, uint64_t *entry);
+
 /* Gives the result arrays for n_products rows of products along n_directions directions, and for n_contacts
  * contacts. False with *error: out of memory. */
 bool ct_result_add_products(ct_result *result, size_t n_contacts, uint64_t n_products, uint32_t n_directions,

@@ -159,6 +159,8 @@ typedef struct ct_engine_options {
     uint32_t threads;           /* CPU threads; 0: as many as the machine has */
     const char *simd;           /* "auto", or a name from ct_engine_facts.simd_available to force that code path */
     uint64_t max_scratch_bytes; /* a step that needs more scratch memory fails with OUT_OF_MEMORY; 0: no limit */
+    uint32_t max_cells; /* of one contact; a step that needs more fails with LIMIT_EXCEEDED. At most CT_MAX_CELLS, and 0
+                           is CT_DEFAULT_CELLS */
 } ct_engine_options;
 
 void ct_engine_options_init(ct_engine_options *options);
@@ -228,6 +230,11 @@ typedef struct ct_scene ct_scene;
 #define CT_DEFAULT_RAY_BUDGET 1048576
 #define CT_MAX_RAY_BUDGET     268435456
 
+/* Cells of one contact: by default, and at most; and along one axis of a window. */
+#define CT_DEFAULT_CELLS   4096
+#define CT_MAX_CELLS       (1 << 20)
+#define CT_MAX_CELLS_ALONG 4096
+
 /* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
  * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
  * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
@@ -244,11 +251,14 @@ typedef struct ct_scene_settings {
                            * CT_DEFAULT_RAY_BUDGET
                            */
     double stiffness;     /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
-    bool patches; /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
-                     them, and with patches AUTO runs it; other methods and backends refuse them */
+    bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
+                         them, and with patches AUTO runs it; other methods and backends refuse them */
+    double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
+                         of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI on the CPU gives
+                         cells, and with a cell_size AUTO runs it; other methods and backends refuse it. 0: no cells */
 } ct_scene_settings;
 
-void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches */
+void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
 /* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
@@ -474,6 +484,8 @@ typedef struct ct_contact {
     uint64_t first_point, n_points; /* LDI: n_points is 0 */
     /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
     uint64_t first_product[2], count_product[2];
+    uint64_t first_cell, n_cells; /* its cells in ct_result.cells; 0 without a cell_size, and of a cell */
+    int32_t cell[3]; /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z; else 0 */
 } ct_contact;
 
 typedef struct ct_span {
@@ -555,14 +567,37 @@ typedef struct ct_warning {
     double value;  /* m^3: the body's signed volume, exact but for the rounding of each triangle's share to double */
 } ct_warning;
 
+/* Cells: with a cell_size each contact is also given cube by cube, as Allard 2010 (section 5) divides it, so that one
+ * part of it can stick while another slides. A cell is a ct_contact of its own: volume V_c of the intersection inside
+ * the cube, gradient, frame, 6-vectors, weights and forces (-k V_c dV_c/dx). Only cubes that hold volume in some view
+ * are listed. `index` counts the contact's cells.
+ *
+ * The gradient of a cell counts that its walls cut the intersection, not that they stand still: where a ray leaves the
+ * cube at depth W between the ends z- and z+ of its span, W = alpha z+ + (1 - alpha) z-, the wall is taken to move with
+ * them, and adds alpha dz+ + (1 - alpha) dz- (equations 22 and 23). So each cell's gradient sums to 0 over both bodies,
+ * and the cells' gradients and volumes sum to the contact's. Both hold exactly for the integers that the numbers are
+ * made of: volumes[] are integers times the pitches of the rays and of depth, an entry of the gradient is one times
+ * 2^-30 of a ray's area. Their doubles are rounded once; volume, the mean of volumes[] with the contact's own weights,
+ * once more. A cell's error_estimate is made as a contact's is.
+ *
+ * Across its rays, a view has the whole of a ray in the cube that its sample is in; on a wall, in the one above it.
+ * So cubes smaller than the pitch hold what the rays in them stand for. Vertices are in the same part as in the
+ * contact, and spans are the contact's alone.
+ *
+ * A window has at most CT_MAX_CELLS_ALONG cubes along one axis, and a contact at most ct_engine_options.max_cells
+ * cells: beyond that the step fails with LIMIT_EXCEEDED; OUT_OF_RANGE: 2^31 cubes or more from the origin. Either names
+ * both bodies. */
 typedef struct ct_result {
     size_t n_contacts;
     ct_contact *contacts; /* in rising order of (body[0], body[1], index) */
-    uint64_t n_entries;   /* length of the sparse arrays, which the contacts of the step share: */
-    uint32_t *vertices;   /* [n_entries], or NULL where none of the following is wanted */
-    double *gradient;     /* [n_entries][3], m^2, or NULL */
-    double *weights;      /* [n_entries], m^2, or NULL */
-    double *forces;       /* [n_entries][3], N, or NULL */
+    uint64_t n_cells;
+    ct_contact *cells;  /* [n_cells], or NULL: of all contacts, each's in rising order of cell[0], cell[1], cell[2]. The
+                           functions below take contacts, not cells */
+    uint64_t n_entries; /* length of the sparse arrays, which the contacts and cells of the step share: */
+    uint32_t *vertices; /* [n_entries], or NULL where none of the following is wanted */
+    double *gradient;   /* [n_entries][3], m^2, or NULL */
+    double *weights;    /* [n_entries], m^2, or NULL */
+    double *forces;     /* [n_entries][3], N, or NULL */
     double
         *friction_forces; /* [n_entries][3], N: f_k of ct_contact; NULL: the step has no velocities or no viscosity */
     bool has_slip;        /* the step had velocities */

@@ -228,10 +228,17 @@ static ct_status add_slip(const struct fetched *fetched, const ct_step *step, ct
     return CT_OK;
 }
 
+/* The i-th of the contacts and then of their cells. */
+static ct_contact *contact_or_cell(const ct_result *result, uint64_t i) {
+    return i < result->n_contacts ? &result->contacts[i] : &result->cells[i - result->n_contacts];
+}
+
 ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
+    const uint64_t n_all = result->n_contacts + result->n_cells;
     uint64_t most = 0;
-    for (size_t i = 0; i < result->n_contacts; i++) {
-        const uint64_t n = result->contacts[i].count[0] + result->contacts[i].count[1];
+    for (uint64_t i = 0; i < n_all; i++) {
+        const ct_contact *contact = contact_or_cell(result, i);
+        const uint64_t n = contact->count[0] + contact->count[1];
         if (n > most) most = n;
     }
     struct fetched fetched = {scene, calloc(scene->n_bodies + 1, sizeof(float *))};
@@ -241,8 +248,8 @@ ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *re
     if (!fetched.of || !rows || (step->viscosity > 0 && !result->friction_forces))
         status = ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for the slip of %zu contacts",
                          result->n_contacts);
-    for (size_t i = 0; i < result->n_contacts && !status; i++) {
-        ct_contact *contact = &result->contacts[i];
+    for (uint64_t i = 0; i < n_all && !status; i++) {
+        ct_contact *contact = contact_or_cell(result, i);
         if (contact->area > 0) status = add_slip(&fetched, step, result, contact, rows, error);
     }
     for (uint32_t i = 0; fetched.of && i < scene->n_bodies; i++) free(fetched.of[i]);

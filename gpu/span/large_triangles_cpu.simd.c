@@ -12,7 +12,7 @@
  *     row 3   0000011111111110        lane 3
  *
  * Samples that the comparisons do not decide are walked one by one. The sums are exactly those of the raster and span
- * stages. Only for ct_may_skip_walk. */
+ * stages. Only for ct_may_sum_large_triangles. */
 #include "gpu/base/clock.h"
 #include "gpu/span/raster_triangle.h"
 #include "gpu/span/single_layer.h"
@@ -391,6 +391,5 @@ ct_large_status CT_VARIANT(ct_large_triangles)(ct_ray_lists *rays, const ct_wind
     rays->n_fragments = 0;
     const bool ok = walk_bin(&bin);
     flush_sums(&bin);
-    end_accumulating(&bin.to, rays, options, sums);
-    return ok ? CT_LARGE_DONE : CT_LARGE_FAILED;
+    return end_accumulating(&bin.to, rays, options, sums) && ok ? CT_LARGE_DONE : CT_LARGE_FAILED;
 }

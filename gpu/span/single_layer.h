@@ -46,8 +46,14 @@ static inline struct bin_rays bin_rays_of(const ct_ray_lists *rays) {
     return bin;
 }
 
-/* False: the ray needs the walk; nothing was done. */
-static inline bool walk_single_layer(struct accumulators *to, const struct bin_rays *bin, size_t ray, uint32_t head) {
+enum ray_outcome {
+    RAY_IS_DONE,
+    RAY_NEEDS_WALK, /* nothing was done */
+    RAY_HAS_NO_MEMORY
+};
+
+static inline enum ray_outcome walk_single_layer(struct accumulators *to, const ct_ray_lists *rays,
+                                                 const struct bin_rays *bin, size_t ray, uint32_t head) {
     const ct_linked_fragment *fragments = bin->fragments;
     /* Key and index of each body's exit and entry; sentinels where there is none: an exit behind all, an entry before.
      */
@@ -55,7 +61,7 @@ static inline bool walk_single_layer(struct accumulators *to, const struct bin_r
     uint32_t have = 0;
     for (uint32_t i = head; i != CT_END; i = fragments[i].next) {
         uint32_t key = fragments[i].f.key, slot = fragments[i].f.tag >> 31 << 1 | (key & 1);
-        if (have >> slot & 1) return false;
+        if (have >> slot & 1) return RAY_NEEDS_WALK;
         have |= 1u << slot;
         crossed[slot] = (uint64_t)key << 32 | i;
     }
@@ -64,19 +70,22 @@ static inline bool walk_single_layer(struct accumulators *to, const struct bin_r
         verdict_table table = bin->is_counted[b] ? verdicts_of(bin->winding[ray][b]) : bin->verdicts[b];
         verdict |= table >> (8 * (have >> (2 * b) & 3));
     }
-    if (verdict & NEVER_INSIDE) return true;
-    if (verdict & NEEDS_WALK || crossed[IN] > crossed[OUT] || crossed[2 + IN] > crossed[2 + OUT]) return false;
+    if (verdict & NEVER_INSIDE) return RAY_IS_DONE;
+    if (verdict & NEEDS_WALK || crossed[IN] > crossed[OUT] || crossed[2 + IN] > crossed[2 + OUT]) return RAY_NEEDS_WALK;
     uint64_t lower = crossed[IN] > crossed[2 + IN] ? crossed[IN] : crossed[2 + IN];
     uint64_t upper = crossed[OUT] < crossed[2 + OUT] ? crossed[OUT] : crossed[2 + OUT];
     if (crossed[IN] >> 32 == crossed[2 + IN] >> 32 || crossed[OUT] >> 32 == crossed[2 + OUT] >> 32)
-        return false; /* a bound is shared, or lies outside the window */
-    if (lower > upper) return true;
+        return RAY_NEEDS_WALK; /* a bound is shared, or lies outside the window */
+    if (lower > upper) return RAY_IS_DONE;
     const ct_fragment *first = &fragments[(uint32_t)lower].f, *last = &fragments[(uint32_t)upper].f;
-    add_fragment_bound(&to->gradient, first, LOWER, ALONE);
-    add_fragment_bound(&to->gradient, last, UPPER, ALONE);
+    if (!to->is_gradient_of_cells) {
+        add_fragment_bound(&to->gradient, first, LOWER, ALONE);
+        add_fragment_bound(&to->gradient, last, UPPER, ALONE);
+    }
     to->length += ct_fragment_depth(last->key) - ct_fragment_depth(first->key);
     to->n_spans++;
-    return true;
+    if (!to->cells.grid) return RAY_IS_DONE;
+    return add_span_to_cells(&to->cells, rays, ray, first, last) ? RAY_IS_DONE : RAY_HAS_NO_MEMORY;
 }
 
 #endif

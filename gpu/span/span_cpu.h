@@ -4,6 +4,7 @@
 #define CT_SPAN_CPU_H
 
 #include "gpu/raster/raster_cpu.h"
+#include "gpu/span/cells_cpu.h"
 #include "gpu/span/span_k.h"
 
 /* Vertices are summed and cleared in groups of CT_VERTEX_GROUP, each with one touched flag; CT_VERTEX_BLOCK vertices
@@ -36,20 +37,28 @@ typedef struct ct_span_scratch {
     ct_buffer spans; /* ct_raw_span [n_spans], in the order of bins and rays */
     size_t n_spans;
     ct_buffer covers; /* the large-triangle path's */
+    ct_cell_scratch cells;
 } ct_span_scratch;
 
 /* Which spans of a pair are found, and where they are accumulated. */
 typedef struct ct_span_options {
     const uint32_t *triangles[2]; /* per body: [n][3] vertex indices */
     ct_span_rule rule;
-    uint32_t contact; /* index, among the pair's contacts, of the sums that the spans are added to */
-    bool keep_spans;  /* also append them to scratch->spans */
+    uint32_t contact;         /* index, among the pair's contacts, of the sums that the spans are added to */
+    bool keep_spans;          /* also append them to scratch->spans */
+    const ct_cell_grid *grid; /* also cut them into cells, in scratch->cells; NULL: no cells */
+    bool has_cell_gradient;   /* else cells have only their spans */
 } ct_span_options;
 
 /* The fast paths know the pair rule in closed form and only add up lengths and gradients. This is the one place that
  * decides where they replace the walk (ct_walk_crossing), which gives the same bits. */
 static inline bool ct_may_skip_walk(const ct_span_options *options) {
     return options->rule == CT_SPAN_OF_PAIR && !options->keep_spans;
+}
+
+/* The fast path for large triangles adds up whole blocks of rays, which may lie in several cells. */
+static inline bool ct_may_sum_large_triangles(const ct_span_options *options) {
+    return ct_may_skip_walk(options) && !options->grid;
 }
 
 typedef enum ct_large_status {
@@ -66,7 +75,7 @@ typedef struct ct_span_cpu {
     /* The fast path for a bin that few large triangles cover: rasterises it and adds its spans without storing
      * fragments. Gives what ct_raster_cpu.raster and span give, but leaves no lists in *rays, only the bin and the
      * number of fragments. *rastered_at: when (ct_now) the rays were rasterised and spans remained. Needs
-     * ct_may_skip_walk(options). */
+     * ct_may_sum_large_triangles(options). */
     ct_large_status (*large_triangles)(ct_ray_lists *rays, const ct_window *window, const ct_bin_plan *plan,
                                        uint32_t bin, const ct_binned_chunk *chunks, size_t n_chunks,
                                        const ct_span_options *options, ct_contact_sums *sums, ct_span_scratch *scratch,

@@ -30,11 +30,10 @@ static bool span(const ct_ray_lists *rays, const ct_span_options *options, ct_co
     for (size_t ray = 0; ray < n_rays && ok; ray++) {
         const uint32_t head = heads[ray];
         if (!can_have_span(&bin, ray, head, first_body, rule)) continue;
-        if (!may_skip_walk || !walk_single_layer(&to, &bin, ray, head))
-            ok = walk_ray(&to, rays, ray, rule, scratch, budget);
+        const enum ray_outcome result = may_skip_walk ? walk_single_layer(&to, rays, &bin, ray, head) : RAY_NEEDS_WALK;
+        ok = result == RAY_NEEDS_WALK ? walk_ray(&to, rays, ray, rule, scratch, budget) : result == RAY_IS_DONE;
     }
-    end_accumulating(&to, rays, options, sums);
-    return ok;
+    return end_accumulating(&to, rays, options, sums) && ok;
 }
 
 const ct_span_cpu CT_VARIANT(ct_span_cpu) = {span, CT_VARIANT(ct_large_triangles)};

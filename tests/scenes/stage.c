@@ -131,6 +131,23 @@ static void take(ct_sha256 *sha, const void *bytes, size_t size) {
     if (bytes) ct_sha256_update(sha, bytes, size);
 }
 
+static void take_contact(ct_sha256 *sha, const ct_contact *c) {
+    take(sha, c->body, sizeof c->body);
+    take(sha, &c->volume, sizeof c->volume);
+    take(sha, c->volumes, sizeof c->volumes);
+    take(sha, &c->error_estimate, sizeof c->error_estimate); /* error_bound: NaN, whose sign is no promise */
+    take(sha, &c->area, sizeof c->area);
+    take(sha, &c->depth, sizeof c->depth);
+    take(sha, c->normal, sizeof c->normal);
+    take(sha, c->tangents, sizeof c->tangents);
+    take(sha, c->center, sizeof c->center);
+    take(sha, c->generalized_gradient, sizeof c->generalized_gradient);
+    take(sha, c->first, sizeof c->first);
+    take(sha, c->count, sizeof c->count);
+    take(sha, &c->first_span, sizeof c->first_span);
+    take(sha, &c->n_spans, sizeof c->n_spans);
+}
+
 void stage_hash(const ct_result *result, char hex[33]) {
     ct_sha256 sha;
     uint8_t digest[32];
@@ -140,22 +157,10 @@ void stage_hash(const ct_result *result, char hex[33]) {
                                /* how many rays the method exact casts is how it finds its answer, not what it is */
                                result->method == CT_METHOD_EXACT ? 0 : result->rays};
     take(&sha, counts, sizeof counts);
-    for (size_t i = 0; i < result->n_contacts; i++) {
-        const ct_contact *c = &result->contacts[i];
-        take(&sha, c->body, sizeof c->body);
-        take(&sha, &c->volume, sizeof c->volume);
-        take(&sha, c->volumes, sizeof c->volumes);
-        take(&sha, &c->error_estimate, sizeof c->error_estimate); /* error_bound: NaN, whose sign is no promise */
-        take(&sha, &c->area, sizeof c->area);
-        take(&sha, &c->depth, sizeof c->depth);
-        take(&sha, c->normal, sizeof c->normal);
-        take(&sha, c->tangents, sizeof c->tangents);
-        take(&sha, c->center, sizeof c->center);
-        take(&sha, c->generalized_gradient, sizeof c->generalized_gradient);
-        take(&sha, c->first, sizeof c->first);
-        take(&sha, c->count, sizeof c->count);
-        take(&sha, &c->first_span, sizeof c->first_span);
-        take(&sha, &c->n_spans, sizeof c->n_spans);
+    for (size_t i = 0; i < result->n_contacts; i++) take_contact(&sha, &result->contacts[i]);
+    for (uint64_t i = 0; i < result->n_cells; i++) {
+        take_contact(&sha, &result->cells[i]);
+        take(&sha, result->cells[i].cell, sizeof result->cells[i].cell);
     }
     size_t n = result->n_entries;
     take(&sha, result->vertices, n * sizeof *result->vertices);

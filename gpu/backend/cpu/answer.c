@@ -29,6 +29,16 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
         pthread_mutex_unlock(&device->mutex);
         return ct_fail(error, pair->status, lost.field, "%s: %.380s", name, lost.message);
     }
+    if (pair->status == CT_LIMIT_EXCEEDED) {
+        const uint64_t counted = (uint64_t)CT_CELLS_COUNTED * device->max_cells;
+        const bool is_exact = pair->cells_needed <= counted;
+        return ct_fail(
+            error, pair->status, "cell_size",
+            "%s: cells of %g m, of which %s%llu hold volume, and a contact may have at most %u: use a larger "
+            "cell_size, or raise the limit (max_cells)",
+            name, pair->cell_size, is_exact ? "" : "more than ",
+            (unsigned long long)(is_exact ? pair->cells_needed : counted), device->max_cells);
+    }
     return ct_fail(error, pair->status, "scratch",
                    "%s need more working memory than there is (%zu bytes are in use%s): use a lower "
                    "resolution or a larger pixel_size, or raise the limit",
@@ -38,7 +48,7 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
 /* Totals over the contacts of a step. */
 struct totals {
     size_t contacts;
-    uint64_t entries, spans, products;
+    uint64_t entries, spans, products, cells;
     ct_entry_arrays *only; /* of the only contact of the only pair: the result takes them over without a copy */
 };
 
@@ -51,6 +61,9 @@ static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
             t.only = t.contacts++ == 0 && pairs[i].is_alone ? &contact->entries : NULL;
             t.entries += contact->contact.count[0] + contact->contact.count[1];
             t.spans += contact->contact.n_spans;
+            t.cells += contact->n_cells;
+            for (uint32_t k = 0; k < contact->n_cells; k++)
+                t.entries += contact->cells[k].contact.count[0] + contact->cells[k].contact.count[1];
             t.products += contact->contact.count_product[0] + contact->contact.count_product[1];
         }
     return t;
@@ -84,6 +97,10 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
         ct_result_free(&r);
         return;
     }
+    if (totals.cells && !ct_result_add_cells(r, totals.cells, &step->error)) {
+        ct_result_free(&r);
+        return;
+    }
     r->method = ct_method_of_step(step);
     r->pairs = n_pairs;
     size_t n_met = 0;
@@ -103,6 +120,10 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
             if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
             if (n_directions) copy_products(r, c, contact, &first_product);
             if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
+            for (uint32_t n = 0; n < contact->n_cells; n++) {
+                const ct_contact *cell = ct_result_add_cell(r, &contact->cells[n].contact, &first);
+                if (r->vertices) ct_result_copy(r, cell, &contact->cells[n].entries);
+            }
         }
     }
     r->quality = n_pairs ? (double)n_met / (double)n_pairs : 1;

@@ -89,7 +89,8 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
         pair->directions = step->directions;
         pair->n_directions = n_directions;
         pair->tolerance = step->tolerance;
-        pair->is_alone = scene->broad.n_pairs == 1;
+        pair->cell_size = scene->settings.cell_size;
+        pair->is_alone = scene->broad.n_pairs == 1 && pair->cell_size == 0;
     }
     return n;
 }

@@ -192,6 +192,7 @@ bool ct_pair_prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
     }
     for (size_t c = 0; c < n; c++)
         for (int w = 0; w < 3; w++) worker->sums[c].length[w] = worker->sums[c].spans[w] = 0;
+    if (context->options.grid && !ct_cells_clear(&worker->span.cells, budget)) return false;
     worker->rays_cast = worker->fragments = 0;
     worker->raster_seconds = worker->span_seconds = 0;
     worker->sums_pair = pair->number;
@@ -208,7 +209,7 @@ static bool add_bin(ct_pair_context *context, uint32_t number, ct_thread_scratch
     if (pair->drawing) {
         read_drawn_rays(context, number, &worker->rays);
     } else {
-        if (ct_may_skip_walk(&context->options)) {
+        if (ct_may_sum_large_triangles(&context->options)) {
             const ct_large_status status = kernels->span->large_triangles(
                 &worker->rays, &pair->window, &pair->plan, number, chunks, n_chunks, &context->options, worker->sums,
                 &worker->span, &device->budget, rastered_at);
@@ -373,8 +374,11 @@ bool ct_pair_prepare_vertices(ct_pair_context *context) {
     ct_budget *budget = &context->device->budget;
     ct_thread_scratch *driver = ct_pair_driver(context);
     const ct_pair_task *pair = context->pair;
-    context->options =
-        (ct_span_options){.rule = pair->rule, .keep_spans = (pair->want & CT_WANT_SPANS) != 0, .contact = 0};
+    context->options = (ct_span_options){.rule = pair->rule,
+                                         .keep_spans = (pair->want & CT_WANT_SPANS) != 0,
+                                         .contact = 0,
+                                         .has_cell_gradient = (pair->want & CT_WANT_ENTRIES) != 0};
+    if (pair->cell_size > 0 && !ct_pair_place_walls(context)) return false;
     for (int b = 0; b < 2; b++) {
         const ct_mesh *mesh = pair->body[b]->mesh;
         context->vertices[b] = mesh->n_vertices;
@@ -495,7 +499,7 @@ void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     pair->seconds[CT_PHASE_RASTER] += binned - start;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     if (context.has_failed) {
-        pair->status = context.status == CT_DEVICE_ERROR ? CT_DEVICE_ERROR : CT_OUT_OF_MEMORY;
+        pair->status = context.status ? context.status : CT_OUT_OF_MEMORY;
         ct_cpu_clear_pair(pair);
     }
 }

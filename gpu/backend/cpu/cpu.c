@@ -43,6 +43,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     device->threads = threads;
     device->kernels = kernels;
     device->budget.limit = options->max_scratch_bytes;
+    device->max_cells = options->max_cells ? options->max_cells : CT_DEFAULT_CELLS;
     bool uses_gl;
     ct_status status = ct_rasterizer_choose(options->rasterizer, &uses_gl, error);
     if (!status) status = ct_workspaces_create(device, error);

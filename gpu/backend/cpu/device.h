@@ -63,6 +63,13 @@ typedef struct ct_exact_scratch {
     ct_buffer touched[2];    /* a bit per vertex, zero between pairs */
 } ct_exact_scratch;
 
+/* Sums of one cell at a time (finish_cells.c). All but the compact arrays are zero between cells. */
+typedef struct ct_cell_sums {
+    ct_buffer sums[2];    /* per part: int64_t [vertices][3] */
+    ct_buffer touched[2]; /* per part: a bit per vertex, then one for each word of these */
+    ct_buffer compact;    /* of the touched vertices alone: planes, coordinates, flags, vertices */
+} ct_cell_sums;
+
 /* One thread's scratch in one workspace. */
 typedef struct ct_thread_scratch {
     /* A pair on its lattice, for the thread that drives the pair: */
@@ -75,6 +82,8 @@ typedef struct ct_thread_scratch {
     ct_ray_lists rays;
     ct_span_scratch span;
     ct_side_scratch sides; /* of a body that touches itself */
+    ct_cell_sums cell_sums;
+    ct_buffer walls, parts, cell_order; /* of the pair's cells, for the thread that drives the pair */
     /* The sums of the pair's contacts, or this thread's part of them: */
     ct_buffer sums_memory, gradient_memory[2], touched_memory[2];
     ct_contact_sums *sums; /* [the pair's n_contacts] */
@@ -87,12 +96,20 @@ typedef struct ct_thread_scratch {
     ct_arena answers;        /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 
+/* A cell of a contact. */
+typedef struct ct_pair_cell {
+    ct_contact contact;
+    ct_entry_arrays entries; /* in an arena; part 0's first */
+} ct_pair_cell;
+
 /* A contact of a pair. */
 typedef struct ct_pair_contact {
     bool is_found;
     ct_contact contact;
-    ct_entry_arrays entries;  /* body 0's first */
-    const ct_raw_span *spans; /* [contact.n_spans] */
+    ct_entry_arrays entries;   /* body 0's first */
+    const ct_raw_span *spans;  /* [contact.n_spans] */
+    const ct_pair_cell *cells; /* [n_cells], in an arena */
+    uint32_t n_cells;
     /* Products with the second derivative, as in ct_result; in an arena. contact.count_product tells how many. */
     const uint32_t *product_vertices;
     const double *products, *generalized_product;
@@ -120,8 +137,11 @@ typedef struct ct_pair_task {
     uint64_t ray_budget;
     ct_view_error view_error[3]; /* of methods that bound the error of each view */
     bool has_view_errors;
-    bool is_alone;      /* the only pair of its step: a single contact's entries become the result's without a copy */
-    bool wants_patches; /* exact: each piece of the intersection is a contact; n_contacts counts them afterwards */
+    bool is_alone; /* the only pair of its step, without cells: a single contact's entries become the result's without
+                      a copy */
+    double cell_size;      /* m; 0: no cells */
+    ct_cell_axis cells[3]; /* the pair's grid, without its walls */
+    bool wants_patches;    /* exact: each piece of the intersection is a contact; n_contacts counts them afterwards */
     /* If OpenGL draws: rays of bins [first_bin, end_bin) are in the drawing. first_ray: per view, the index in the
      * drawing that the ray of the view's first row has, or would have. */
     const ct_drawing *drawing;
@@ -131,6 +151,7 @@ typedef struct ct_pair_task {
     ct_status status;
     ct_ended ended;
     uint32_t passes;
+    uint64_t cells_needed;     /* where status is LIMIT_EXCEEDED: exact up to CT_CELLS_COUNTED times the limit */
     ct_pair_contact *contacts; /* [n_contacts], in an arena; NULL: none was found */
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
@@ -167,6 +188,7 @@ struct ct_device {
     ct_pool *pool;
     uint32_t threads;
     const ct_kernels *kernels;
+    uint32_t max_cells;
     ct_budget budget;  /* scratch */
     ct_budget answers; /* arenas of answers: without a limit, as the results made of them are */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];

@@ -6,8 +6,6 @@
 #include "gpu/contact/entry_arrays.h"
 #include "gpu/mesh/mesh.h"
 
-enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
-
 void ct_cpu_clear_pair(ct_pair_task *pair) {
     for (uint32_t c = 0; pair->contacts && pair->is_alone && c < pair->n_contacts; c++)
         ct_entry_arrays_free(&pair->contacts[c].entries);
@@ -106,9 +104,8 @@ static void reduce_sums(ct_pair_context *context) {
         const ct_body *body = pair->body[b];
         ct_compacted_chunk *part = context->compacted + first_chunk_of(context, b);
         const ct_compacted_chunk *end = part + context->vertex_chunks[b];
-        double origin[3] = {0, 0, 0};
-        if (body->kind == CT_BODY_RIGID)
-            for (int k = 0; k < 3; k++) origin[k] = body->pose[4 * k + 3];
+        double origin[3];
+        ct_pair_origin(body, origin);
         ct_moments sum;
         memset(&sum, 0, sizeof sum);
         contact->count[b] = 0;
@@ -172,7 +169,8 @@ static bool keep_spans(ct_pair_context *context) {
 /* Turns context->partial_sums into contact number c. */
 static void finish_contact(ct_pair_context *context, uint32_t c) {
     ct_pair_task *pair = context->pair;
-    int64_t length[3] = {0, 0, 0}, spans[3] = {0, 0, 0};
+    int64_t length[3] = {0, 0, 0}, *spans = context->spans;
+    memset(context->spans, 0, sizeof context->spans);
     for (uint32_t p = 0; p < context->n_partial_sums; p++)
         for (int k = 0; k < 3; k++) {
             length[k] += context->partial_sums[p]->length[k];
@@ -183,9 +181,12 @@ static void finish_contact(ct_pair_context *context, uint32_t c) {
     context->contact->is_found = ct_frame_volumes(&pair->window, length, spans, &context->contact->contact);
     if (pair->has_view_errors)
         context->contact->is_found = ct_frame_bounded_volume(pair->view_error, &context->contact->contact);
-    if (context->contact->is_found && ct_is_self_task(pair) && pair->want & (NEEDS_ENTRIES | CT_WANT_SPANS))
+    if (context->contact->is_found && ct_is_self_task(pair) && pair->want & (CT_WANT_ENTRIES | CT_WANT_SPANS))
         split_sides(context);
-    if (context->contact->is_found && pair->want & NEEDS_ENTRIES && !context->has_failed)
+    if (context->contact->is_found && ct_is_self_task(pair) && context->options.grid && !context->has_failed &&
+        !ct_pair_keep_parts(context))
+        context->has_failed = true;
+    if (context->contact->is_found && pair->want & CT_WANT_ENTRIES && !context->has_failed)
         make_entries_and_frame(context);
     else
         clear_sums(context);
@@ -232,4 +233,6 @@ void ct_pair_finish(ct_pair_context *context) {
         else
             finish_contact(context, c);
     }
+    if (context->options.grid && n && !context->has_failed && context->contact->is_found)
+        ct_pair_finish_cells(context, contributors, n);
 }

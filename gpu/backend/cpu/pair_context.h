@@ -12,6 +12,9 @@
  * 100k triangles over several threads. */
 enum { CT_PAIR_VERTEX_CHUNK = 1 << 14, CT_PAIR_TRIANGLE_CHUNK = 1 << 14 };
 
+/* What needs the sums of single vertices. */
+enum { CT_WANT_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
+
 /* The sums of a chunk of one body's vertices, compacted. */
 typedef struct ct_compacted_chunk {
     size_t first, count; /* entries */
@@ -34,6 +37,7 @@ typedef struct ct_pair_context {
     const uint32_t *chunk_runs[2];  /* first run of each chunk of triangles, [triangle_chunks + 1] */
     uint32_t vertices[2], vertex_chunks[2], triangle_chunks[2];
     ct_span_options options;
+    ct_cell_grid grid;      /* with a cell_size; then options.grid points to it */
     int first_body;         /* rasterised first: the finer one, which limits best where the other matters */
     atomic_bool has_failed; /* out of memory, unless status says otherwise */
     ct_status status;
@@ -42,7 +46,10 @@ typedef struct ct_pair_context {
     ct_pair_contact *contact;
     ct_contact_sums *partial_sums[CT_MAX_THREADS]; /* its sums, one set per thread that computed spans */
     uint32_t n_partial_sums;
-    ct_compacted_chunk *compacted; /* per chunk, body 0's first */
+    int64_t spans[3];                  /* its spans per view */
+    const uint64_t *parts;             /* of a body with itself, with cells: a bit per vertex, set in part 1 */
+    const struct cell_sort *cell_sort; /* while cells are finished */
+    ct_compacted_chunk *compacted;     /* per chunk, body 0's first */
     int has_normal;
 } ct_pair_context;
 
@@ -91,5 +98,19 @@ bool ct_pair_prepare_sums(ct_pair_context *context, ct_thread_scratch *worker);
 
 /* Turns the sums into the pair's contacts, and clears them. After a failure it only clears. */
 void ct_pair_finish(ct_pair_context *context);
+
+/* finish_cells.c: */
+/* Places the walls of the pair's cells. False: out of memory. */
+bool ct_pair_place_walls(ct_pair_context *context);
+/* For a body with itself, while context->partial_sums[0] has both parts' sums: keeps which vertices are part 1. False:
+ * out of memory. */
+bool ct_pair_keep_parts(ct_pair_context *context);
+/* Adds its cells to context->contact, whose sums are cleared: from what these n threads collected. */
+void ct_pair_finish_cells(ct_pair_context *context, ct_thread_scratch *const *contributors, uint32_t n);
+
+/* The point that a body's torques are about: a rigid body's translation, else 0 0 0. */
+static inline void ct_pair_origin(const ct_body *body, double origin[3]) {
+    for (int k = 0; k < 3; k++) origin[k] = body->kind == CT_BODY_RIGID ? body->pose[4 * k + 3] : 0;
+}
 
 #endif
