@@ -81,7 +81,8 @@ typedef struct bench {
     uint32_t want;
     double reach; /* m: how far the second body strays from its start */
     bool is_exact, patches;
-    uint32_t n_directions; /* of each rigid body: products with the second derivative */
+    uint32_t n_directions;        /* of each rigid body: products with the second derivative */
+    double pixel_size, cell_size; /* m; 0: the resolution, no cells */
 } bench;
 
 typedef struct stage {
@@ -123,6 +124,8 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
         settings.method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI;
         settings.patches = b->patches;
         if (!b->is_exact) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
+        settings.pixel_size = b->pixel_size;
+        settings.cell_size = b->cell_size;
         if (ct_scene_create(s->engine, &settings, &s->scenes[i], &error)) die("scene: %s", error.message);
         if (n > 1)
             shape_pose_random(&rng, 0.1, s->turns[i]);
@@ -266,6 +269,16 @@ static void compare_methods(bench *b, unsigned threads) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
+/* Contacts divided into cells; the baseline has none. On the CPU alone. */
+static void compare_cells(bench *b, double cell_size, unsigned threads) {
+    runner cpu = {"cpu", "auto", threads < max_threads ? threads : max_threads};
+    b->cell_size = cell_size;
+    run(b, &cpu);
+    b->cell_size = 0;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
 static void compare_methods_on_one(bench *b) {
     compare_methods(b, 1);
 }
@@ -381,6 +394,46 @@ static void self_contact(void) {
     compare(&b, 2);
 }
 
+/* Some 500 cells each: of a shallow contact that is wide, and of deep ones. */
+static void cell_scenes(void) {
+    double pose[12];
+    if (is_wanted("cells_shallow")) {
+        bench b = {.name = "cells_shallow",
+                   .n_scenes = 1,
+                   .want = CT_WANT_GRADIENT,
+                   .reach = 0.001,
+                   .resolution = {128, 128, 128},
+                   .pixel_size = 0.003};
+        shape_pose_axis((double[]){1, 0.3, 0}, 0.0003, (double[]){0.1, 0.05, -0.432}, pose);
+        b.bodies[0] = make_body(NULL, shape_slab(2, 0.3, 0.004, 5, 128), "slab 66,560", pose);
+        shape_pose_axis((double[]){0, 0, 1}, 0.1, (double[]){0, 0, 0.31}, pose);
+        b.bodies[1] = make_body(NULL, shape_cube(1.5, 76), "cube 69,312", pose);
+        compare_cells(&b, 0.066, 1);
+    }
+    if (is_wanted("cells_bunny_cube")) {
+        bench b = {.name = "cells_bunny_cube",
+                   .n_scenes = 1,
+                   .want = CT_WANT_GRADIENT,
+                   .reach = 0.01,
+                   .resolution = {128, 128, 128}};
+        b.bodies[0] = make_body("bunny_capped.ply", shape_torus(0.65, 0.35, 186, 187), "torus 69,564", bunny_pose);
+        b.bodies[1] = make_body(NULL, shape_cube(2, 1), "cube of side 2", cube_pose);
+        compare_cells(&b, 0.13, 1);
+    }
+    if (is_wanted("cells_armadillos")) {
+        bench b = {.name = "cells_armadillos",
+                   .n_scenes = 1,
+                   .want = CT_WANT_GRADIENT,
+                   .reach = 0.01,
+                   .resolution = {280, 240, 260}};
+        shape_pose_identity(pose);
+        b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", pose);
+        b.bodies[1] =
+            make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
+        compare_cells(&b, 0.1, 2);
+    }
+}
+
 static void two_armadillos(void) {
     if (!is_wanted("armadillos")) return;
     double identity[12];
@@ -439,6 +492,7 @@ int main(int argc, char **argv) {
     two_armadillos();
     two_huge();
     many_scenes("batch_1024", false);
+    cell_scenes();
     exact_scenes();
     exact_wishes();
     self_contact();

@@ -67,6 +67,7 @@ void add_result(run_totals *totals, const ct_result *result) {
     totals->fragments += result->fragments;
     totals->contacts += result->n_contacts;
     totals->entries += result->n_entries;
+    totals->cells += result->n_cells;
     for (size_t c = 0; c < result->n_contacts; c++) totals->volume += result->contacts[c].volume;
 }
 
@@ -80,8 +81,16 @@ void hash_result(run_totals *totals, const ct_result *result) {
     uint64_t hash = totals->hash ? totals->hash : 0xcbf29ce484222325u;
     for (size_t c = 0; c < result->n_contacts; c++)
         hash = hash_bytes(hash, result->contacts[c].volumes, sizeof result->contacts[c].volumes);
-    if (result->vertices) hash = hash_bytes(hash, result->vertices, result->n_entries * sizeof *result->vertices);
-    if (result->gradient) hash = hash_bytes(hash, result->gradient, 3 * result->n_entries * sizeof *result->gradient);
+    for (size_t c = 0; c < result->n_contacts && result->vertices; c++) { /* not those of cells: others have none */
+        const ct_contact *of = &result->contacts[c];
+        hash =
+            hash_bytes(hash, result->vertices + of->first[0], (of->count[0] + of->count[1]) * sizeof *result->vertices);
+    }
+    for (size_t c = 0; c < result->n_contacts && result->gradient; c++) {
+        const ct_contact *of = &result->contacts[c];
+        hash = hash_bytes(hash, result->gradient + 3 * of->first[0],
+                          3 * (of->count[0] + of->count[1]) * sizeof *result->gradient);
+    }
     if (result->n_products) {
         const uint64_t n = 3 * (uint64_t)result->n_directions * result->n_products;
         hash = hash_bytes(hash, result->products, n * sizeof *result->products);
@@ -108,13 +117,15 @@ void print_run(const run_label *label, ct_engine *engine, run_totals *totals, co
            bench_quantile(ms, 0.5), bench_quantile(ms, 0.9));
     for (int p = 0; p < CT_PHASES; p++)
         printf("%s\"%s\":%.6g", p ? "," : "", ct_phase_name((ct_phase)p), 1e3 * totals->phases[p] / n);
-    printf("},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
-           "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,"
-           "\"clusters\":%.6g,\"near_clusters\":%.6g,\"hash\":\"%016llx\"%s}\n",
-           (double)totals->rays / n, (double)totals->fragments / n, (double)totals->contacts / n,
-           (double)totals->entries / n, totals->volume / n, (unsigned long long)facts.scratch_peak,
-           (double)(facts.launches - before->launches) / n, (double)(facts.uploaded - before->uploaded) / n,
-           (double)(facts.downloaded - before->downloaded) / n, (double)(facts.clusters - before->clusters) / n,
-           (double)(facts.near_clusters - before->near_clusters) / n, (unsigned long long)totals->hash, more);
+    printf(
+        "},\"rays\":%.6g,\"fragments\":%.6g,\"contacts\":%.6g,\"cells\":%.6g,\"gradient_entries\":%.6g,\"volume\":%.9g,"
+        "\"scratch_bytes\":%llu,\"launches\":%.6g,\"uploaded\":%.6g,\"downloaded\":%.6g,"
+        "\"clusters\":%.6g,\"near_clusters\":%.6g,\"hash\":\"%016llx\"%s}\n",
+        (double)totals->rays / n, (double)totals->fragments / n, (double)totals->contacts / n,
+        (double)totals->cells / n, (double)totals->entries / n, totals->volume / n,
+        (unsigned long long)facts.scratch_peak, (double)(facts.launches - before->launches) / n,
+        (double)(facts.uploaded - before->uploaded) / n, (double)(facts.downloaded - before->downloaded) / n,
+        (double)(facts.clusters - before->clusters) / n, (double)(facts.near_clusters - before->near_clusters) / n,
+        (unsigned long long)totals->hash, more);
     fflush(stdout);
 }

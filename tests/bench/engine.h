@@ -35,7 +35,7 @@ ct_engine *make_engine(const runner *runner); /* ends the program if there is no
 typedef struct run_totals { /* zero it first */
     bench_samples ms;       /* one per step */
     double phases[CT_PHASES];
-    uint64_t rays, fragments, contacts, entries;
+    uint64_t rays, fragments, contacts, cells, entries;
     double volume;
     uint64_t hash;          /* of the results passed to hash_result */
     ct_engine_facts before; /* at the first counted step; a zeroed one counts from the engine's start */
