@@ -104,7 +104,7 @@ typedef struct ctc_step {
     ctc_received *received;
     wire_scratch *scratch;
     wire_message answer;
-    contactd_contact *contacts;
+    contactd_contact *contacts; /* then cells */
     uint32_t cap_contacts;
     contactd_warning *warnings;
     uint32_t cap_warnings;

@@ -13,7 +13,7 @@
 #define BIT(option) (1ull << (option))
 #define SETTINGS                                                                                                       \
     (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES) |             \
-     BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET))
+     BIT(OPT_CELL_SIZE) | BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET))
 
 #define PICTURE                                                                                                        \
     (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
@@ -43,6 +43,7 @@ static const struct option {
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
                         "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
+    [OPT_CELL_SIZE] = {"--cell-size", "M", "divides contacts into cubes of this size, in m; method ldi"},
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},

@@ -198,6 +198,8 @@ typedef struct contactd_settings {
     double tolerance_rel;   /* ebpi: the same as a fraction of the volume, 1e-6 to 1; of both the larger counts */
     int strict;             /* ebpi: 1: a proven bound; 0: the published one; -1: default */
     int64_t ray_budget;     /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
+    double cell_size;       /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
+                               (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
 } contactd_settings;
 
 void contactd_settings_init(contactd_settings *settings);
@@ -221,6 +223,7 @@ typedef struct contactd_scene_info {
     double tolerance, tolerance_rel;
     bool strict;
     uint64_t ray_budget; /* 0: 1048576 */
+    double cell_size;    /* m; 0: no cells */
     uint64_t revision;   /* of the settings: rises with every change of them; 0: the server is older than this */
 } contactd_scene_info;
 
@@ -391,6 +394,13 @@ typedef struct contactd_contact {
     /* [n_directions][2][6]: the derivative of generalized_gradient along each direction; NULL: no directions. For rigid
      * bodies the Jacobian that Newton's method needs. */
     const double *generalized_product;
+    /* With a cell_size, the part of the contact in each cube of the grid that holds volume (Allard 2010, section 5), in
+     * rising order of cell[0], cell[1], cell[2]. A cell is a contact of its own, without spans and products: it has a
+     * gradient that sums to 0 over both bodies, a frame, weights, slip, and forces -k V_c dV_c/dx. The cells' volumes
+     * and gradients sum to the contact's but for the rounding of each number to double. */
+    uint32_t n_cells;
+    const struct contactd_contact *cells; /* [n_cells]; NULL: none */
+    int32_t cell[3];          /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z */
     double side_center[2][3]; /* m: the barycentre of each part's surface, its vertices weighted by friction weights */
     /* Of a step with velocities, else 0: of the second part relative to the first, m/s: the sum of friction weight
      * times velocity over both, divided by area; and rad/s about the normal. */

@@ -19,22 +19,79 @@ static const void *aligned(ctc_step *step, int slot, const wire_array *array, bo
     return memcpy(copy, array->data, bytes);
 }
 
+/* The arrays that contacts and cells have their entries in. NULL: not wanted, or absent. */
+struct arrays {
+    const uint32_t *vertices, *product_vertices;
+    const double *gradient, *weights, *forces, *friction, *products, *generalized;
+    const float *spans;
+    const uint8_t *axes;
+    bool has_products;
+};
+
+/* number: of the contact in the answer. */
+static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t directions, const wire_contact *from,
+                         size_t number, contactd_contact *to) {
+    const bool has_products = a->has_products && !from->is_cell;
+    *to = (contactd_contact){.volume = from->volume,
+                             .error_bound = from->error_bound,
+                             .error_estimate = from->error_estimate,
+                             .area = from->area,
+                             .depth = from->depth,
+                             .index = from->index,
+                             .max_winding = from->max_winding,
+                             .inverted_triangles = from->inverted_triangles,
+                             .spin = from->spin,
+                             .n_spans = a->spans ? from->n_spans : 0,
+                             .spans = a->spans ? a->spans + 6 * from->first_span : NULL,
+                             .span_axes = a->axes ? a->axes + from->first_span : NULL};
+    memcpy(to->volumes, from->volumes, sizeof to->volumes);
+    memcpy(to->normal, from->normal, sizeof to->normal);
+    memcpy(to->tangents, from->tangents, sizeof to->tangents);
+    memcpy(to->center, from->center, sizeof to->center);
+    memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
+    memcpy(to->side_center, from->side_centers, sizeof to->side_center);
+    memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
+    memcpy(to->friction, from->friction, sizeof to->friction);
+    memcpy(to->cell, from->cell, sizeof to->cell);
+    if (has_products) to->generalized_product = a->generalized + number * directions * 12;
+    for (int k = 0; k < 3; k++) {
+        to->inertia[k][k] = from->inertia[k];
+        to->inertia[k][(k + 1) % 3] = to->inertia[(k + 1) % 3][k] = from->inertia[3 + k];
+    }
+    for (int b = 0; b < 2; b++) {
+        uint64_t first = from->first[b];
+        if (has_products)
+            to->products[b] = (contactd_products){.n = from->count_product[b],
+                                                  .vertices = a->product_vertices + from->first_product[b],
+                                                  .values = a->products + from->first_product[b] * directions * 3};
+        to->bodies[b] = ctc_body_of(scene, from->body[b]);
+        to->sparse[b] = (contactd_sparse){.n = from->count[b],
+                                          .vertices = a->vertices ? a->vertices + first : NULL,
+                                          .gradient = a->gradient ? a->gradient + 3 * first : NULL,
+                                          .weights = a->weights ? a->weights + first : NULL,
+                                          .forces = a->forces ? a->forces + 3 * first : NULL,
+                                          .friction = a->friction ? a->friction + 3 * first : NULL};
+    }
+}
+
 bool ctc_make_result(contactd_client *client, ctc_step *step) {
     const wire_step_result *r = &step->answer.u.step_result;
     ctc_scene *scene = client->scenes[step->scene - 1];
     bool ok = true;
-    const uint32_t *vertices = aligned(step, 0, &r->vertices, &ok);
-    const double *gradient = aligned(step, 1, &r->gradient, &ok), *weights = aligned(step, 2, &r->weights, &ok);
-    const double *forces = aligned(step, 3, &r->forces, &ok);
-    const float *spans = aligned(step, 4, &r->spans, &ok);
-    const uint8_t *axes = aligned(step, 5, &r->span_axes, &ok);
-    const uint32_t *product_vertices = aligned(step, 6, &r->product_vertices, &ok);
-    const double *products = aligned(step, 7, &r->products, &ok);
-    const double *generalized = aligned(step, 8, &r->generalized_products, &ok);
-    const double *friction = aligned(step, 9, &r->friction_forces, &ok);
-    const bool has_products = product_vertices && products && generalized;
-    if (!ok ||
-        (r->n_contacts && !ctc_grow32(&step->contacts, r->n_contacts - 1, &step->cap_contacts, sizeof *step->contacts)))
+    struct arrays a = {.vertices = aligned(step, 0, &r->vertices, &ok),
+                       .gradient = aligned(step, 1, &r->gradient, &ok),
+                       .weights = aligned(step, 2, &r->weights, &ok),
+                       .forces = aligned(step, 3, &r->forces, &ok),
+                       .spans = aligned(step, 4, &r->spans, &ok),
+                       .axes = aligned(step, 5, &r->span_axes, &ok),
+                       .product_vertices = aligned(step, 6, &r->product_vertices, &ok),
+                       .products = aligned(step, 7, &r->products, &ok),
+                       .generalized = aligned(step, 8, &r->generalized_products, &ok),
+                       .friction = aligned(step, 9, &r->friction_forces, &ok)};
+    const bool has_products = a.has_products = a.product_vertices && a.products && a.generalized;
+    const uint64_t n_all = (uint64_t)r->n_contacts + r->n_cells;
+    if (!ok || n_all > UINT32_MAX ||
+        (n_all && !ctc_grow32(&step->contacts, (uint32_t)n_all - 1, &step->cap_contacts, sizeof *step->contacts)))
         return false;
     if (r->n_warnings && !ctc_grow32(&step->warnings, r->n_warnings - 1, &step->cap_warnings, sizeof *step->warnings))
         return false;
@@ -42,48 +99,13 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         step->warnings[i] = (contactd_warning){.code = r->warnings[i].code,
                                                .body = ctc_body_of(scene, r->warnings[i].body),
                                                .value = r->warnings[i].value};
+    contactd_contact *cells = r->n_cells ? step->contacts + r->n_contacts : NULL; /* behind the contacts */
+    for (uint32_t i = 0; i < r->n_cells; i++) make_contact(scene, &a, r->directions, &r->cells[i], 0, &cells[i]);
     for (uint32_t i = 0; i < r->n_contacts; i++) {
-        const wire_contact *from = &r->contacts[i];
         contactd_contact *to = &step->contacts[i];
-        *to = (contactd_contact){.volume = from->volume,
-                                 .error_bound = from->error_bound,
-                                 .error_estimate = from->error_estimate,
-                                 .area = from->area,
-                                 .depth = from->depth,
-                                 .index = from->index,
-                                 .max_winding = from->max_winding,
-                                 .inverted_triangles = from->inverted_triangles,
-                                 .spin = from->spin,
-                                 .n_spans = spans ? from->n_spans : 0,
-                                 .spans = spans ? spans + 6 * from->first_span : NULL,
-                                 .span_axes = axes ? axes + from->first_span : NULL};
-        memcpy(to->volumes, from->volumes, sizeof to->volumes);
-        memcpy(to->normal, from->normal, sizeof to->normal);
-        memcpy(to->tangents, from->tangents, sizeof to->tangents);
-        memcpy(to->center, from->center, sizeof to->center);
-        memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
-        memcpy(to->side_center, from->side_centers, sizeof to->side_center);
-        memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
-        memcpy(to->friction, from->friction, sizeof to->friction);
-        if (has_products) to->generalized_product = generalized + (size_t)i * r->directions * 12;
-        for (int k = 0; k < 3; k++) {
-            to->inertia[k][k] = from->inertia[k];
-            to->inertia[k][(k + 1) % 3] = to->inertia[(k + 1) % 3][k] = from->inertia[3 + k];
-        }
-        for (int b = 0; b < 2; b++) {
-            uint64_t first = from->first[b];
-            if (has_products)
-                to->products[b] = (contactd_products){.n = from->count_product[b],
-                                                      .vertices = product_vertices + from->first_product[b],
-                                                      .values = products + from->first_product[b] * r->directions * 3};
-            to->bodies[b] = ctc_body_of(scene, from->body[b]);
-            to->sparse[b] = (contactd_sparse){.n = from->count[b],
-                                              .vertices = vertices ? vertices + first : NULL,
-                                              .gradient = gradient ? gradient + 3 * first : NULL,
-                                              .weights = weights ? weights + first : NULL,
-                                              .forces = forces ? forces + 3 * first : NULL,
-                                              .friction = friction ? friction + 3 * first : NULL};
-        }
+        make_contact(scene, &a, r->directions, &r->contacts[i], i, to);
+        to->n_cells = (uint32_t)r->contacts[i].n_cells;
+        if (to->n_cells) to->cells = cells + r->contacts[i].first_cell;
     }
     const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
     const bool has_frames = step->want & CONTACTD_WANT_ALL || (r->n_contacts && r->contacts[0].has_slip);
@@ -114,6 +136,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.tolerance_rel = settings->tolerance_rel;
     step->result.settings.strict = settings->strict;
     step->result.settings.ray_budget = (int64_t)settings->ray_budget;
+    step->result.settings.cell_size = settings->cell_size;
     step->result.revision = r->revision;
     return true;
 }

@@ -7,7 +7,7 @@
 
 #include "client_c/client.h"
 
-#define SETTINGS_COOKIE 0xc0abu
+#define SETTINGS_COOKIE 0xc0acu
 #define BODY_COOKIE     0xc0b3u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
@@ -67,7 +67,8 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .tolerance = -1,
                                     .tolerance_rel = -1,
                                     .strict = -1,
-                                    .ray_budget = -1};
+                                    .ray_budget = -1,
+                                    .cell_size = -1};
 }
 
 /* A method that this library and the server both know, or AUTO, which the server does not list. */
@@ -130,6 +131,8 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
                         (long long)from->ray_budget);
     to->has_ray_budget = from->ray_budget != -1;
     if (to->has_ray_budget) to->ray_budget = (uint64_t)from->ray_budget;
+    to->has_cell_size = from->cell_size != -1;
+    if (to->has_cell_size) to->cell_size = from->cell_size;
     return CONTACTD_OK;
 }
 
@@ -145,6 +148,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .tolerance_rel = from->settings.tolerance_rel,
         .strict = from->settings.strict,
         .ray_budget = from->settings.ray_budget,
+        .cell_size = from->settings.cell_size,
         .bodies = from->bodies,
         .contacts = from->contacts,
         .bytes = from->bytes,

@@ -117,7 +117,7 @@ wire_method wire_method_find(const char *name);    /* NONE: not in the list */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
@@ -126,6 +126,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
     bool strict;
     uint64_t ray_budget; /* 0: the default; below 2^63 */
+    double cell_size;    /* m; 0: no cells */
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
 typedef struct wire_scene_info {
@@ -195,6 +196,9 @@ typedef struct wire_contact {
     bool has_side_centers, has_slip;
     double side_centers[2][3];
     double relative_velocity[3], spin, friction[2][6]; /* has_slip */
+    uint64_t first_cell, n_cells;
+    bool is_cell;
+    int32_t cell[3]; /* is_cell */
 } wire_contact;
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
@@ -218,6 +222,7 @@ typedef struct wire_step_result {
     wire_ended ended;
     uint32_t passes;
     wire_array friction_forces;
+    const wire_contact *cells; uint32_t n_cells;
 } wire_step_result;
 
 typedef struct wire_device {

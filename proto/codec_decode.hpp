@@ -138,6 +138,8 @@ struct Decoder {
                         static_cast<long long>(in->ray_budget()));
         out->has_ray_budget = in->ray_budget() != -1;
         out->ray_budget = out->has_ray_budget ? static_cast<uint64_t>(in->ray_budget()) : 0;
+        out->has_cell_size = in->cell_size() != -1;
+        out->cell_size = out->has_cell_size ? in->cell_size() : 0;
         return true;
     }
 
@@ -197,7 +199,12 @@ struct Decoder {
         return true;
     }
 
-    bool contact(const fb::Contact *in, uint64_t n_entries, uint64_t n_spans, uint64_t n_products, wire_contact *out) {
+    // Where elements of a contact lie in the answer.
+    struct Counts {
+        uint64_t entries, spans, products, cells;
+    };
+
+    bool contact(const fb::Contact *in, const Counts &n, wire_contact *out) {
         out->body[0] = in->body_a();
         out->body[1] = in->body_b();
         out->volume = in->volume();
@@ -220,11 +227,18 @@ struct Decoder {
         out->first_product[1] = in->first_product_b();
         out->count_product[1] = in->count_product_b();
         for (int b = 0; b < 2; b++)
-            if (!within(out->first[b], out->count[b], n_entries, b ? "first_b" : "first_a", "sparse entries") ||
-                !within(out->first_product[b], out->count_product[b], n_products,
+            if (!within(out->first[b], out->count[b], n.entries, b ? "first_b" : "first_a", "sparse entries") ||
+                !within(out->first_product[b], out->count_product[b], n.products,
                         b ? "first_product_b" : "first_product_a", "rows of products"))
                 return false;
-        return within(out->first_span, out->n_spans, n_spans, "first_span", "spans") &&
+        out->first_cell = in->first_cell();
+        out->n_cells = in->n_cells();
+        out->is_cell = in->cell() != nullptr;
+        if (out->is_cell && in->cell()->size() != 3)
+            return fail(CONTACTD_WRONG_LENGTH, "cell", "cell has %u numbers, expected 3", in->cell()->size());
+        for (unsigned k = 0; k < 3; k++) out->cell[k] = out->is_cell ? in->cell()->Get(k) : 0;
+        return within(out->first_span, out->n_spans, n.spans, "first_span", "spans") &&
+               within(out->first_cell, out->n_cells, n.cells, "first_cell", "cells") &&
                numbers(in->volumes(), "volumes", 3, nullptr, out->volumes) &&
                numbers(in->normal(), "normal", 3, nullptr, out->normal) &&
                numbers(in->tangents(), "tangents", 6, nullptr, out->tangents[0]) &&
@@ -351,8 +365,13 @@ struct Decoder {
                 return fail(CONTACTD_WRONG_LENGTH, a.field, "%s has %llu rows, expected %llu", a.field,
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
+        const Counts counts = {n, s, p, in->cells() ? in->cells()->size() : 0}, of_cell = {n, 0, 0, 0};
         return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
-                    [this, n, s, p](const fb::Contact *c, wire_contact *o) { return contact(c, n, s, p, o); }) &&
+                    [this, &counts](const fb::Contact *c, wire_contact *o) { return contact(c, counts, o); }) &&
+               each(
+                   in->cells(), "cells", &out->cells, &out->n_cells,
+                   [this, &of_cell](const fb::Contact *c, wire_contact *o) { return contact(c, of_cell, o); },
+                   scratch->velocities) &&
                each(in->warnings(), "warnings", &out->warnings, &out->n_warnings, warning, scratch->others);
     }
 

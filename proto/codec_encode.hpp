@@ -149,8 +149,8 @@ struct Encoder {
         case WIRE_STEP:
             return n + 448 * size_t(m.u.step.n_updates) + 384 * (size_t(m.u.step.n_directions) + m.u.step.n_velocities);
         case WIRE_STEP_RESULT:
-            return n + 1408 * size_t(m.u.step_result.n_contacts) + 96 * size_t(m.u.step_result.n_warnings) +
-                   text_bytes(m.u.step_result.backend);
+            return n + 1408 * (size_t(m.u.step_result.n_contacts) + m.u.step_result.n_cells) +
+                   96 * size_t(m.u.step_result.n_warnings) + text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
@@ -192,11 +192,12 @@ struct Encoder {
     Offset<fb::Settings> settings(const wire_settings &s) {
         Offset<flatbuffers::Vector<uint32_t>> resolution;
         if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
-        return fb::CreateSettings(
-            *fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution, s.has_pixel_size ? s.pixel_size : -1,
-            s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),
-            s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
-            s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1);
+        return fb::CreateSettings(*fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution,
+                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1,
+                                  int8_t(s.has_patches ? s.patches : -1), s.has_tolerance ? s.tolerance : -1,
+                                  s.has_tolerance_rel ? s.tolerance_rel : -1,
+                                  s.has_strict ? int8_t(s.strict) : int8_t(-1),
+                                  s.has_ray_budget ? int64_t(s.ray_budget) : -1, s.has_cell_size ? s.cell_size : -1);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
@@ -239,11 +240,14 @@ struct Encoder {
             friction_a = numbers(c.friction[0], 6);
             friction_b = numbers(c.friction[1], 6);
         }
-        return fb::CreateContact(
-            *fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area, c.depth, normal,
-            tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
-            c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
-            centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles);
+        Offset<flatbuffers::Vector<int32_t>> cell;
+        if (c.is_cell) cell = fbb->CreateVector(c.cell, 3);
+        return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
+                                 c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
+                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding, inertia,
+                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
+                                 centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b,
+                                 c.inverted_triangles, c.first_cell, c.n_cells, cell);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -260,6 +264,8 @@ struct Encoder {
 
     Offset<void> step_result(const wire_step_result &r) {
         auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
+        Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
+        if (r.n_cells) cells = each(r.cells, r.n_cells, &Encoder::contact);
         Offset<fb::Array> arrays[10];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
@@ -272,7 +278,7 @@ struct Encoder {
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
-                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9])
+                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells)
             .Union();
     }
 
@@ -431,7 +437,7 @@ size_t list_length(const wire_message &m) {
     case WIRE_STEP:
         return std::max({m.u.step.n_updates, m.u.step.n_directions, m.u.step.n_velocities});
     case WIRE_STEP_RESULT:
-        return std::max(m.u.step_result.n_contacts, m.u.step_result.n_warnings);
+        return std::max({m.u.step_result.n_contacts, m.u.step_result.n_cells, m.u.step_result.n_warnings});
     case WIRE_STATUS:
         return m.u.status.n_devices;
     default:

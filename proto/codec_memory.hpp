@@ -38,7 +38,7 @@ struct WireBuffer { // reusable memory; zeroed is empty
 
 struct wire_scratch {
     WireBuffer header, items, others; // the aligned copy; the elements of the message's vector; those of a second one
-    WireBuffer velocities;            // the elements of a step's third vector
+    WireBuffer velocities;            // the elements of a step's third vector, and of an answer's
     size_t limit;                     // bytes that elements of vectors may take; 0: any
 };
 struct wire_encoder {

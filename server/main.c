@@ -93,6 +93,7 @@ static bool start_engine(parts *parts, server_error *error) {
     options.threads = (uint32_t)(config->threads ? config->threads : default_threads(&parts->machine));
     options.simd = config->simd;
     options.max_scratch_bytes = config->scratch_memory;
+    options.max_cells = (uint32_t)config->max_cells;
     if (ct_engine_create(&options, &parts->engine, &cause) != CT_OK) return server_fail_engine(error, "engine", &cause);
     if (config->scratch_memory || !computes_on_cpu(parts->engine)) return true;
     /* A GPU's scratch is its own memory, which --gpu-memory bounds. The CPU's is the process's. */

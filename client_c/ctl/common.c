@@ -26,6 +26,7 @@ static const char *const names[OPT_COUNT] = {
     [OPT_STIFFNESS] = "--stiffness",
     [OPT_HALF_SPACE] = "--half-space",
     [OPT_PATCHES] = "--patches",
+    [OPT_CELL_SIZE] = "--cell-size",
     [OPT_NO_PATCHES] = "--no-patches",
     [OPT_NAME] = "--name",
     [OPT_SECONDS] = "--seconds",
@@ -158,6 +159,12 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     }
     if (ctl->options[OPT_PATCHES] && ctl->options[OPT_NO_PATCHES]) {
         ctl_mistake("--patches and --no-patches exclude each other: give one");
+        return false;
+    }
+    if (!ctl_number(ctl, OPT_CELL_SIZE, &out->cell_size)) return false;
+    if (ctl->options[OPT_CELL_SIZE] && !(out->cell_size >= 0)) { /* -1 says that it is not given */
+        ctl_mistake("--cell-size is \"%s\", expected a length > 0 in m, or 0 for no cells",
+                    ctl->options[OPT_CELL_SIZE]);
         return false;
     }
     if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;

@@ -25,33 +25,50 @@ static int upload(ctl *ctl, side *s) {
     return EXIT_OK;
 }
 
+static void contact_fields(const contactd_contact *c) {
+    json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
+    json_count("index", c->index);
+    json_number("volume", c->volume);
+    json_numbers("volumes", c->volumes, 3);
+    json_number("area", c->area);
+    json_numbers("normal", c->normal, 3);
+    json_numbers("center", c->center, 3);
+    json_number("depth", c->depth);
+    json_number("error_bound", c->error_bound);
+    json_number("error_estimate", c->error_estimate);
+    json_count("max_winding", c->max_winding);
+    json_count("inverted_triangles", c->inverted_triangles);
+    json_open("generalized_gradient", '[');
+    for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
+    json_close(']');
+    json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
+}
+
+static void cells_json(const contactd_contact *c) {
+    json_open("cells", '[');
+    for (uint32_t i = 0; i < c->n_cells; i++) {
+        const int32_t *cell = c->cells[i].cell;
+        json_open(NULL, '{');
+        json_numbers("cell", (double[]){cell[0], cell[1], cell[2]}, 3);
+        contact_fields(&c->cells[i]);
+        json_close('}');
+    }
+    json_close(']');
+}
+
 static void print_json(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
     json_open(NULL, '{');
     json_open("contacts", '[');
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
         json_open(NULL, '{');
-        json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
-        json_count("index", c->index);
-        json_number("volume", c->volume);
-        json_numbers("volumes", c->volumes, 3);
-        json_number("area", c->area);
-        json_numbers("normal", c->normal, 3);
-        json_numbers("center", c->center, 3);
-        json_number("depth", c->depth);
-        json_number("error_bound", c->error_bound);
-        json_number("error_estimate", c->error_estimate);
-        json_count("max_winding", c->max_winding);
-        json_count("inverted_triangles", c->inverted_triangles);
-        json_open("generalized_gradient", '[');
-        for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
-        json_close(']');
+        contact_fields(c);
         if (has_inertia) {
             json_open("inertia", '[');
             for (int k = 0; k < 3; k++) json_numbers(NULL, c->inertia[k], 3);
             json_close(']');
         }
-        json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
+        if (c->n_cells) cells_json(c);
         json_close('}');
     }
     json_close(']');
@@ -115,6 +132,20 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
                c->max_winding);
 }
 
+static void print_cells(const contactd_contact *c, double cell_size) {
+    if (!c->n_cells) return;
+    printf("cells      %u of %g m\n%-24s %14s %14s %10s %10s %10s\n", c->n_cells, cell_size, "  from (m)",
+           "volume (m^3)", "area (m^2)", "normal x", "y", "z");
+    for (uint32_t i = 0; i < c->n_cells; i++) {
+        const contactd_contact *cell = &c->cells[i];
+        char from[64];
+        snprintf(from, sizeof from, "  %g %g %g", cell->cell[0] * cell_size, cell->cell[1] * cell_size,
+                 cell->cell[2] * cell_size);
+        printf("%-24s %14.6g %14.6g %10.6f %10.6f %10.6f\n", from, cell->volume, cell->area, cell->normal[0],
+               cell->normal[1], cell->normal[2]);
+    }
+}
+
 static void print_table(const side *sides, int n_sides, const contactd_result *result, bool is_strict,
                         bool has_inertia) {
     for (int b = 0; b < n_sides; b++)
@@ -146,6 +177,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    is_self ? "part" : "body", is_self ? (uint32_t)b + 1 : c->bodies[b], g[0], g[1], g[2], g[3], g[4],
                    g[5], (unsigned long long)c->sparse[b].n);
         }
+        print_cells(c, result->settings.cell_size);
     }
     if (strcmp(result->ended, "completed") != 0)
         printf("ended      %s: the bound is above the tolerance\n", result->ended);

@@ -32,6 +32,7 @@ typedef enum ctl_option {
     OPT_STIFFNESS,
     OPT_HALF_SPACE,
     OPT_PATCHES,
+    OPT_CELL_SIZE,
     OPT_NO_PATCHES,
     OPT_NAME,
     OPT_ROLE,

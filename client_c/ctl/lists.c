@@ -130,6 +130,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_number("tolerance_rel", s->tolerance_rel);
     json_bool("strict", s->strict);
     json_count("ray_budget", s->ray_budget);
+    json_number("cell_size", s->cell_size);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
@@ -202,9 +203,10 @@ int ctl_scene_set(ctl *ctl) {
     contactd_settings settings;
     if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
     if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
-        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_PATCHES] && !ctl->options[OPT_NO_PATCHES])
-        return ctl_mistake(
-            "nothing to set: give --resolution, --pixel-size, --stiffness, --method, --patches or --no-patches");
+        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_PATCHES] &&
+        !ctl->options[OPT_NO_PATCHES])
+        return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, "
+                           "--patches or --no-patches");
     return scene_by_id(ctl, &settings);
 }
 

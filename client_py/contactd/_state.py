@@ -192,7 +192,7 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "stiffness": table["stiffness"], "patches": table["patches"] == 1,
             "tolerance": max(table["tolerance"], 0.0), "tolerance_rel": max(table["tolerance_rel"], 0.0),
             "strict": table["strict"] == 1,
-            "ray_budget": max(table["ray_budget"], 0)}  # an older server sends -1: absent
+            "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0)}  # an older server sends -1: absent
 
 
 @dataclass(slots=True, eq=False)

@@ -193,12 +193,12 @@ class Client:
     def open_scene(self, method: str | None = None, resolution: int | Sequence[int] | None = None,
                    pixel_size: float | None = None, stiffness: float | None = None,
                    patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
-                   strict: bool | None = None, ray_budget: int | None = None, name: str = "",
+                   strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None, name: str = "",
                    timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
-        resolution, pixel size 0, stiffness 1, no patches, no tolerance."""
+        resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
-                                                  tolerance_rel, strict, ray_budget))
+                                                  tolerance_rel, strict, ray_budget, cell_size))
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():

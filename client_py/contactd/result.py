@@ -219,6 +219,24 @@ class Contact:
         xx, yy, zz, xy, yz, zx = self._get("inertia", 32)
         return np.array([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]])
 
+    @property
+    def cells(self) -> list["Contact"]:
+        """With a cell_size: the part of this contact in each cube of the grid that holds volume, in rising order of `cell`
+        (Allard 2010, section 5). Each is a contact of its own, without spans and products: its gradient sums to 0 over both
+        bodies, and the cells' volumes and gradients sum to this contact's but for the rounding of each number.
+
+        Where a cube's wall cuts the volume, the wall is taken to move with the surfaces that bound the ray there
+        (equations 22 and 23). A ray is in the cube of its sample; on a wall, in the one above. Empty without a cell_size,
+        and for a cell.
+        """
+        first = self._get("first_cell")
+        return self._result._cells[first:first + self._get("n_cells")]
+
+    @property
+    def cell(self) -> tuple[int, int, int] | None:
+        """Of one of `cells`: it is the cube from cell to cell + 1, times the cell_size, along x, y and z. None: no cell."""
+        return self._get("cell")
+
     def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
         """(6,): dV/d(translation), m^2, and dV/d(rotation about the body's origin), m^3.
 
@@ -391,6 +409,8 @@ class StepResult:
         self._layout: tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
         self.contacts: list[Contact] = [Contact(self, table, number)
                                         for number, table in enumerate(answer.body["contacts"] or ())]
+        self._cells: list[Contact] = [Contact(self, table, number)
+                                      for number, table in enumerate(answer.body["cells"] or ())]
 
     @property
     def warnings(self) -> list[StepWarning]:
@@ -446,7 +466,7 @@ class StepResult:
     @property
     def settings(self) -> dict[str, Any] | None:
         """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, ray_budget and revision, which rises with every change of them. Not only this client may change them: an operator may too. None: the server
+        tolerance_rel, strict, ray_budget, cell_size and revision, which rises with every change of them. Not only this client may change them: an operator may too. None: the server
         is older than this."""
         table = self._answer.body["settings"]
         if table is None:

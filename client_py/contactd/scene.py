@@ -157,10 +157,15 @@ class Scene:
         """Of "ebpi": rays that a pair may cast; 0: 1048576."""
         return self._state.settings["ray_budget"]
 
+    @property
+    def cell_size(self) -> float:
+        """Size of the cubes that divide contacts into `contact.cells`, m; 0: they are not divided."""
+        return self._state.settings["cell_size"]
+
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
                   pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
-                  ray_budget: int | None = None, timeout: float | None = None) -> None:
+                  ray_budget: int | None = None, cell_size: float | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
@@ -177,9 +182,12 @@ class Scene:
             tolerance_rel: the same as a fraction of the volume, 1e-6 to 1. Of both the larger counts. As above.
             strict: whether the bound is proven, or else the published one.
             ray_budget: rays that a pair may cast; 0: 1048576.
+            cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
+                that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
+                methods drop what was named before, and refuse it.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget)
+                                    ray_budget, cell_size)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -573,7 +581,7 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
 
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
-                     ray_budget: int | None) -> dict[str, Any]:
+                     ray_budget: int | None, cell_size: float | None) -> dict[str, Any]:
     """The wire's Settings, with only what is given."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -599,6 +607,8 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["strict"] = int(bool(strict))
     if ray_budget is not None:
         out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
+    if cell_size is not None:
+        out["cell_size"] = _not_negative(cell_size, "cell_size")
     return out
 
 

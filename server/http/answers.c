@@ -41,6 +41,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_number(out, "tolerance_rel", settings->tolerance_rel);
     json_out_bool(out, "strict", settings->strict);
     json_out_integer(out, "ray_budget", settings->ray_budget);
+    json_out_number(out, "cell_size", settings->cell_size);
     json_out_integer(out, "revision", revision);
 }
 
@@ -326,8 +327,8 @@ static void slip(json_out *out, const ct_contact *contact) {
     json_out_array_end(out);
 }
 
-static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
-    json_out_object(out, NULL);
+/* What contacts and cells both have. */
+static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_array(out, "bodies");
     json_out_integer(out, NULL, contact->body[0]);
     json_out_integer(out, NULL, contact->body[1]);
@@ -362,6 +363,26 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
         sparse(out, result, contact);
     }
     if (result->has_slip) slip(out, contact);
+}
+
+static void cells(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_array(out, "cells");
+    for (uint64_t i = 0; i < contact->n_cells && out->state == JSON_OUT_OK; i++) {
+        const ct_contact *cell = &result->cells[contact->first_cell + i];
+        json_out_object(out, NULL);
+        json_out_array(out, "cell");
+        for (int k = 0; k < 3; k++) json_out_number(out, NULL, cell->cell[k]);
+        json_out_array_end(out);
+        contact_fields(out, result, cell);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
+static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_object(out, NULL);
+    contact_fields(out, result, contact);
+    if (contact->n_cells) cells(out, result, contact);
     if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);

@@ -17,6 +17,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
         memset(settings->resolution, 0, sizeof settings->resolution);
         settings->pixel_size = 0;
     }
+    if (method != CT_METHOD_LDI && method != CT_METHOD_AUTO) settings->cell_size = 0;
     if (method != CT_METHOD_EBPI) {
         settings->tolerance = settings->tolerance_rel = 0;
         settings->strict = false;
@@ -48,6 +49,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_tolerance_rel) settings->tolerance_rel = patch->tolerance_rel;
     if (patch->has_strict) settings->strict = patch->strict;
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
+    if (patch->has_cell_size) settings->cell_size = patch->cell_size;
     return true;
 }
 

@@ -96,10 +96,11 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
  * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI. A change
  * of the method drops what the new one does not take: all but LDI the resolution and pixel size of before, all but EBPI
- * the tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. */
+ * the tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. All but LDI
+ * and AUTO drop the cell size. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
@@ -108,6 +109,7 @@ typedef struct scene_patch {
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
     bool strict;
     uint64_t ray_budget; /* 0: the default */
+    double cell_size;    /* m; 0: no cells */
 } scene_patch;
 
 typedef struct body_record {

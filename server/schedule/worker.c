@@ -38,8 +38,8 @@ static void run_steps(runner *runner) {
 static uint64_t result_bytes(const ct_result *result) {
     uint64_t per_entry = sizeof(uint32_t) + (result->gradient ? 24 : 0) + (result->weights ? 8 : 0) +
                          (result->forces ? 24 : 0) + (result->friction_forces ? 24 : 0);
-    return sizeof *result + result->n_contacts * sizeof(ct_contact) + result->n_entries * per_entry +
-           result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
+    return sizeof *result + (result->n_contacts + result->n_cells) * sizeof(ct_contact) +
+           result->n_entries * per_entry + result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
            result->n_warnings * sizeof(ct_warning) +
            result->n_products * (sizeof(uint32_t) + 24ull * result->n_directions) +
            result->n_contacts * 96ull * result->n_directions;

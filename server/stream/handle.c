@@ -238,6 +238,7 @@ static scene_patch patch_of(const wire_settings *in) {
         .has_tolerance_rel = in->has_tolerance_rel,
         .has_strict = in->has_strict,
         .has_ray_budget = in->has_ray_budget,
+        .has_cell_size = in->has_cell_size,
         .method = (ct_method)in->method,
         .pixel_size = in->pixel_size,
         .stiffness = in->stiffness,
@@ -246,6 +247,7 @@ static scene_patch patch_of(const wire_settings *in) {
         .tolerance_rel = in->tolerance_rel,
         .strict = in->strict,
         .ray_budget = in->ray_budget,
+        .cell_size = in->cell_size,
     };
     memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
     return patch;

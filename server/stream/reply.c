@@ -273,6 +273,7 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
         .has_tolerance_rel = true,
         .has_strict = true,
         .has_ray_budget = true,
+        .has_cell_size = true,
         .method = (wire_method)settings->method,
         .resolution = {settings->resolution[0], settings->resolution[1], settings->resolution[2]},
         .pixel_size = settings->pixel_size,
@@ -282,6 +283,7 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
         .tolerance_rel = settings->tolerance_rel,
         .strict = settings->strict,
         .ray_budget = settings->ray_budget,
+        .cell_size = settings->cell_size,
     };
 }
 

@@ -41,6 +41,9 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
     memcpy(to->side_centers, from->side_center, sizeof to->side_centers);
     memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
     memcpy(to->friction, from->friction, sizeof to->friction);
+    to->first_cell = from->first_cell;
+    to->n_cells = from->n_cells;
+    memcpy(to->cell, from->cell, sizeof to->cell);
 }
 
 /* The wire has end points and axes apart. *block is freed by the caller. */
@@ -76,7 +79,8 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
-/* *contacts has room for *room contacts and grows if needed. *spans is allocated here, and the caller frees it. */
+/* *contacts has room for *room contacts and cells and grows if needed. *spans is allocated here, and the caller frees
+ * it. */
 static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **spans,
                         wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
@@ -109,14 +113,21 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
     for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
 
-    if (result->n_contacts > *room) {
-        wire_contact *grown = realloc(*contacts, result->n_contacts * sizeof *grown);
+    const size_t n_all = result->n_contacts + result->n_cells;
+    if (n_all > *room) {
+        wire_contact *grown = realloc(*contacts, n_all * sizeof *grown);
         if (!grown) return false;
         *contacts = grown;
-        *room = result->n_contacts;
+        *room = n_all;
     }
     for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i], result);
     out->contacts = *contacts;
+    out->cells = *contacts + result->n_contacts;
+    out->n_cells = (uint32_t)result->n_cells;
+    for (size_t i = result->n_contacts; i < n_all; i++) {
+        copy_contact(&(*contacts)[i], &result->cells[i - result->n_contacts], result);
+        (*contacts)[i].is_cell = true;
+    }
     if (result->n_spans && !copy_spans(result, out, spans)) return false;
     wire_warning *warnings = NULL;
     if (result->n_warnings) {
@@ -132,7 +143,8 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
 }
 
 static bool is_slow_to_encode(const ct_result *result) {
-    return result->n_contacts >= MANY_CONTACTS || result->n_spans >= MANY_SPANS || result->n_warnings >= MANY_WARNINGS;
+    return result->n_contacts + result->n_cells >= MANY_CONTACTS || result->n_spans >= MANY_SPANS ||
+           result->n_warnings >= MANY_WARNINGS;
 }
 
 void reply_encode_step(request *request) {

@@ -694,6 +694,7 @@ def test_a_dropped_client_goes_away(fake):
         (lambda c, s, a, b: c.open_scene(resolution=1.5), ErrorCode.INVALID_ARGUMENT, "resolution"),
         (lambda c, s, a, b: c.open_scene(pixel_size=-1), ErrorCode.OUT_OF_RANGE, "pixel_size"),
         (lambda c, s, a, b: s.configure(stiffness="x"), ErrorCode.INVALID_ARGUMENT, "stiffness"),
+        (lambda c, s, a, b: c.open_scene(cell_size=-1), ErrorCode.OUT_OF_RANGE, "cell_size"),
         (lambda c, s, a, b: s.configure(patches=1), ErrorCode.INVALID_ARGUMENT, "patches"),
         (lambda c, s, a, b: s.add_body(c, np.eye(4)), ErrorCode.INVALID_ARGUMENT, "mesh"),
         (lambda c, s, a, b: s.step(want="volume").contacts[0].area, ErrorCode.INVALID_ARGUMENT, "want"),

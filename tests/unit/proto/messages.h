@@ -335,6 +335,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_tolerance_rel);
     SAME(has_strict);
     SAME(has_ray_budget);
+    SAME(has_cell_size);
     SAME(method);
     SAME(resolution);
     SAME(pixel_size);
@@ -344,6 +345,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(tolerance_rel);
     SAME(strict);
     SAME(ray_budget);
+    SAME(cell_size);
     return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
@@ -412,6 +414,10 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(relative_velocity);
     SAME(spin);
     SAME(friction);
+    SAME(first_cell);
+    SAME(n_cells);
+    SAME(is_cell);
+    SAME(cell);
     return NULL;
 }
 static inline const char *differ_direction(const wire_direction *a, const wire_direction *b) {
@@ -455,6 +461,7 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_ARRAY(products);
     SAME_ARRAY(generalized_products);
     SAME_ARRAY(friction_forces);
+    SAME_LIST(differ_contact, cells, n_cells);
     return NULL;
 }
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {

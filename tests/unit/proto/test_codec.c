@@ -297,6 +297,40 @@ static void slip_round_trips(void **state) {
     refused(&m, CONTACTD_WRONG_LENGTH, "friction_forces");
 }
 
+static void cells_round_trip(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_OPEN_SCENE);
+    for (int set = 0; set < 2; set++) {
+        m.u.open_scene.settings.has_cell_size = set;
+        m.u.open_scene.settings.cell_size = 0.25 * set;
+        round_trip(&m, 0);
+    }
+    wire_contact contacts[2] = {store.contacts[0], store.contacts[1]}, cells[3];
+    for (int i = 0; i < 3; i++) {
+        cells[i] = store.contacts[i % 2];
+        cells[i].first_span = cells[i].n_spans = 0;
+        cells[i].is_cell = true;
+        cells[i].cell[0] = INT32_MIN + i;
+        cells[i].cell[2] = INT32_MAX - i;
+    }
+    contacts[0].n_cells = 2;
+    contacts[1].first_cell = 2;
+    contacts[1].n_cells = 1;
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.cells = cells;
+    m.u.step_result.n_cells = 3;
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    contacts[1].n_cells = 2; /* more than there are */
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[1].first_cell");
+    contacts[1].n_cells = 1;
+    cells[2].first_span = 0;
+    cells[2].n_spans = 1; /* cells have no spans */
+    refused(&m, CONTACTD_WRONG_LENGTH, "cells[2].first_span");
+}
+
 static void products_round_trip(void **state) {
     (void)state;
     static const uint32_t vertices[3] = {5, 7, 1};
@@ -681,6 +715,7 @@ int main(void) {
         cmocka_unit_test(later_fields_round_trip),
         cmocka_unit_test(directions_round_trip),
         cmocka_unit_test(slip_round_trips),
+        cmocka_unit_test(cells_round_trip),
         cmocka_unit_test(products_round_trip),
         cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
