@@ -3,7 +3,7 @@
  * table zero for the next batch. */
 #include "gpu/backend/cuda/sums.cuh"
 #include "gpu/contact/entries_cuda.cuh"
-#include "gpu/exact/exact_cuda.cuh"
+#include "gpu/exact/slot_cuda.cuh"
 
 #include <string.h>
 
@@ -166,6 +166,7 @@ CT_KERNEL measure_gradient(const ct_exact_tables b) {
 CT_DEVICE void balance_axis(const ct_exact_tables &b, uint64_t p, int k, const ct_exact_best &best,
                             ct_exact_totals *totals) {
     const int64_t excess = (int64_t)(totals->force[0][k] + totals->force[1][k]);
+    totals->excess[k] = ldexp((double)excess, b.exact[p].exponent);
     if (!excess || !best.size) return;
     const uint64_t part = 2 * p + best.part;
     int64_t *sums = ct_vertex_sums(b, *ct_page_slot(b, part, best.vertex), best.vertex);
@@ -195,6 +196,62 @@ CT_DEVICE void total_pass(const ct_exact_plan *plan, const ct_exact_side_sums *c
     totals->rounding += rounding[0] + rounding[1];
     totals->arithmetic += arithmetic[0] + arithmetic[1];
     totals->moved_volume += moved_volume[0] + moved_volume[1];
+    totals->area += sums[0]->of[CT_SUM_AREA] + sums[1]->of[CT_SUM_AREA];
+}
+
+/* ---- the reference point ---- */
+
+/* Calls add(triangle, rounding) for each crossed triangle of a side in a pass, in their order. */
+template <class Add> CT_DEVICE void for_each_crossed(const ct_exact_tables &b, uint64_t side, uint32_t pass, Add add) {
+    const ct_exact_plan *plan = &b.exact[side / 2];
+    for (uint32_t i = 0; i < plan->n_slots[side & 1]; i++) {
+        const ct_exact_slot *slot = &b.slots[plan->first_slot[side & 1] + i];
+        if (!slot->crossed) continue;
+        const ct_slot_view v = ct_view_slot(b, slot);
+        for (uint32_t t = 0; t < v.n_triangles; t++) {
+            const ct_exact_total *total = ct_total_of(b, v, t, pass);
+            if (!total) continue;
+            double corner[3][3];
+            ct_place_corners(v, t, corner);
+            const double *const p[3] = {corner[0], corner[1], corner[2]};
+            add(p, total->of[CT_INTEGRALS + 1]);
+        }
+    }
+}
+
+/* As move_reference of finish_exact.c. On one thread: few pairs need it. */
+CT_DEVICE void move_reference(const ct_exact_tables &b, uint64_t p, ct_exact_totals *totals) {
+    const ct_exact_plan *plan = &b.exact[p];
+    ct_plane_fit fit;
+    double about[3], rounding = 0;
+    if (!ct_should_move_reference(totals)) return;
+    memset(&fit, 0, sizeof fit);
+    for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
+        ct_plane_fit of[2];
+        memset(of, 0, sizeof of);
+        for (uint64_t k = 0; k < 2; k++)
+            for_each_crossed(b, 2 * p + k, pass, [&](const double *const *q, double r) { ct_fit_plane(&of[k], q, r); });
+        ct_add_fit(&fit, &of[0], &of[1]);
+    }
+    if (!ct_find_reference(&fit, about)) return;
+    for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
+        double of[2] = {0, 0};
+        for (uint64_t k = 0; k < 2; k++)
+            for_each_crossed(b, 2 * p + k, pass,
+                             [&](const double *const *q, double r) { of[k] += ct_volume_rounding_about(q, r, about); });
+        rounding += of[0] + of[1];
+    }
+    ct_move_reference(totals, plan->exponent, about, rounding);
+}
+
+/* The clusters that are inside or crossed, in each pass. */
+CT_DEVICE uint32_t count_added(const ct_exact_tables &b, uint64_t p) {
+    const ct_exact_plan *plan = &b.exact[p];
+    uint32_t n = 0;
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < plan->n_slots[k]; i++)
+            n += (uint32_t)__popc(b.slots[plan->first_slot[k] + i].is_added);
+    return n;
 }
 
 CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact_totals *totals) {
@@ -272,6 +329,8 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
                 const ct_exact_side_sums *sums[2] = {&b.side_sums[4 * p + pass], &b.side_sums[4 * p + 2 + pass]};
                 total_pass(plan, sums, &totals);
             }
+            if (ct_should_move_reference(&totals)) totals.n_clusters = count_added(b, p);
+            move_reference(b, p, &totals);
             make_contact(b, p, &totals);
             ct_atomic_add(&b.step_fragments[b.pairs[p].step], plan->found[0] + (plan->has_ties ? plan->found[1] : 0));
         }

@@ -15,6 +15,10 @@ typedef struct ct_exact_totals {
     double rounding;     /* units^3: bounds what the rounding of the integrals adds to three times the volume */
     double arithmetic;   /* units^3: bounds that of products and sums */
     double moved_volume; /* units^3: the part that comes from moving vertices to the lattice */
+    double area;         /* units^2: sum of |area vector|_1 of both surfaces inside */
+    double excess[3];    /* units^2: the gradient's sum before it was balanced */
+    double n_clusters;   /* that were added */
+    double about[3];     /* units: where volumes count from; 0 unless ct_move_reference has moved it */
     uint32_t max_winding;
     uint32_t inverted; /* triangles of both surfaces, the more of both perturbations; see ct_contact */
 } ct_exact_totals;
@@ -67,6 +71,72 @@ CT_FN double ct_bound_moved_volume(double residual, double area, double near_are
     return residual * (area * (1 + 0x1p-8) + near_area);
 }
 
+/* ---- the reference point ---- */
+
+/* The volume is a third of the sum over both surfaces of x . dV/dx, whatever point x counts from, because the gradient
+ * sums to 0: V = (M - c . G) / 3 with M and G the computed sums of x dV/dx and dV/dx. Where a triangle's integrals are
+ * wrong by d, M is wrong by N . x d and G by N d, with x any point of its plane, so V is wrong by a third of N . (x -
+ * c) d. From a point c in the planes of the triangles with the largest errors, those far larger than the contact, they
+ * add nothing; up to three planes have one, whose distances, weighted by the errors, have the least sum of squares. G
+ * is the sum of the gradient in fixed point, which is an integer, so it is wrong by the rounding to steps only. */
+typedef struct ct_plane_fit {
+    double square[6], linear[3]; /* xx, yy, zz, xy, yz, zx */
+} ct_plane_fit;
+
+/* True: rounding counts for more in the bound than what another reference point cannot change. */
+CT_FN int ct_should_move_reference(const ct_exact_totals *totals) {
+    return totals->rounding / 3 > totals->moved_volume + totals->arithmetic;
+}
+
+/* Adds a crossed triangle. rounding: as in ct_triangle_share. */
+CT_FN void ct_fit_plane(ct_plane_fit *fit, const double *const p[3], double rounding) {
+    const ct_normal n = ct_normal_of_triangle(p);
+    const double size = ct_size1(&n);
+    if (!(size > 0)) return;
+    double distance = 0;
+    for (int k = 0; k < 3; k++) distance += n.of[k] / size * p[0][k];
+    for (int k = 0; k < 3; k++) {
+        const double weighted = rounding * rounding * (n.of[k] / size);
+        fit->square[k] += weighted * (n.of[k] / size);
+        fit->square[3 + k] += weighted * (n.of[(k + 1) % 3] / size);
+        fit->linear[k] += weighted * distance;
+    }
+}
+
+CT_FN void ct_add_fit(ct_plane_fit *sum, const ct_plane_fit *a, const ct_plane_fit *b) {
+    for (int k = 0; k < 6; k++) sum->square[k] += a->square[k] + b->square[k];
+    for (int k = 0; k < 3; k++) sum->linear[k] += a->linear[k] + b->linear[k];
+}
+
+/* The point, units. Along directions that no plane with large errors has, it stays near the lattice's origin. 0: there
+ * is none. */
+CT_FN int ct_find_reference(const ct_plane_fit *fit, double about[3]) {
+    const double *s = fit->square, hold = (s[0] + s[1] + s[2]) * 0x1p-20;
+    const double xx = s[0] + hold, yy = s[1] + hold, zz = s[2] + hold, xy = s[3], yz = s[4], zx = s[5];
+    const double c[6] = {yy * zz - yz * yz, zz * xx - zx * zx, xx * yy - xy * xy,
+                         yz * zx - xy * zz, zx * xy - yz * xx, xy * yz - zx * yy};
+    const double det = xx * c[0] + xy * c[3] + zx * c[5];
+    if (!(det > 0)) return 0;
+    about[0] = (c[0] * fit->linear[0] + c[3] * fit->linear[1] + c[5] * fit->linear[2]) / det;
+    about[1] = (c[3] * fit->linear[0] + c[1] * fit->linear[1] + c[4] * fit->linear[2]) / det;
+    about[2] = (c[5] * fit->linear[0] + c[4] * fit->linear[1] + c[2] * fit->linear[2]) / det;
+    for (int k = 0; k < 3; k++)
+        if (!(fabs(about[k]) < CT_LATTICE_LIMIT)) return 0;
+    return 1;
+}
+
+/* rounding: that of all triangles about the point. Takes the point if it makes the bound smaller. What it adds: G was
+ * rounded, by half a step for each corner of each triangle and by products and sums of doubles. */
+CT_FN void ct_move_reference(ct_exact_totals *totals, int exponent, const double about[3], double rounding) {
+    const double reach = fabs(about[0]) + fabs(about[1]) + fabs(about[2]);
+    const double of_steps = 1.5 * CT_CLUSTER_TRIANGLES * totals->n_clusters * ldexp(reach, exponent);
+    const double added = ct_bound_arithmetic(reach, totals->area) + of_steps;
+    if (rounding / 3 + added >= totals->rounding / 3) return;
+    totals->rounding = rounding;
+    totals->arithmetic += added;
+    for (int k = 0; k < 3; k++) totals->about[k] = about[k];
+}
+
 /* ---- the contact ---- */
 
 /* Volume and bound. 0: there is no contact, or none that could be told from rounding.
@@ -74,15 +144,18 @@ CT_FN double ct_bound_moved_volume(double residual, double area, double near_are
  * The bound is the sum of what can be wrong: (1) coordinates were moved to the lattice, by `residual` at most along
  * each axis, which changes the volume by no more than that times the area (in the 1-norm) of both surfaces inside each
  * other, at any time while they move: their present area, and what lies within two units of the other surface; (2) the
- * integrals over crossed triangles were rounded, which matters as much as a triangle's plane is away from the origin of
- * the lattice, in the middle of the boxes' overlap (ct_volume_rounding); (3) so were products and sums. */
+ * integrals over crossed triangles were rounded, which matters as much as a triangle's plane is away from the reference
+ * point: the origin of the lattice, in the middle of the boxes' overlap, or ct_find_reference (ct_volume_rounding); (3)
+ * so were products and sums. */
 CT_FN int ct_exact_volume(const ct_exact_totals *totals, const ct_exact_lattice *lattice, int n_passes,
                           ct_contact *contact) {
     const double unit = lattice->unit, passes = n_passes;
     double trace[2] = {0, 0};
     for (int i = 0; i < 3; i++)
         for (int p = 0; p < 2; p++) trace[p] += totals->moment[p][i][i];
-    contact->volume = (trace[0] + trace[1]) / 3 / passes * (unit * unit * unit);
+    double moved = 0;
+    for (int k = 0; k < 3; k++) moved += totals->about[k] * totals->excess[k];
+    contact->volume = (trace[0] + trace[1] - moved) / 3 / passes * (unit * unit * unit);
     const double wrong = totals->moved_volume + totals->rounding / 3 + totals->arithmetic;
     contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
     contact->error_estimate = contact->error_bound;

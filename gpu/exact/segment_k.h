@@ -302,8 +302,9 @@ CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3],
 /* Bounds what the rounding of a crossed triangle's integrals adds to three times the volume, in units^3. That is the
  * sum over the triangles of N . (integral of w x), N the cross product of two sides; x is corner 0 plus a point of the
  * plane, which N does not see. So only N . corner 0 matters, the plane's distance from the origin: little even for a
- * triangle far larger than the contact. The second term is the rounding of N. rounding: as in ct_triangle_share. */
-CT_FN double ct_volume_rounding(const double *const p[3], double rounding) {
+ * triangle far larger than the contact. The second term is the rounding of N. rounding: as in ct_triangle_share. about:
+ * the point from which coordinates count (finish_k.h), units. */
+CT_FN double ct_volume_rounding_about(const double *const p[3], double rounding, const double about[3]) {
     double u[3], v[3], distance = 0, slack = 0;
     for (int k = 0; k < 3; k++) {
         u[k] = p[1][k] - p[0][k];
@@ -312,10 +313,16 @@ CT_FN double ct_volume_rounding(const double *const p[3], double rounding) {
     const ct_normal n = ct_normal_of(u, v);
     const double size = ct_size1(&n);
     for (int k = 0; k < 3; k++) {
-        distance += n.of[k] * p[0][k];
-        slack += n.size[k] * (fabs(p[0][k]) + fabs(u[k]) + fabs(v[k]));
+        const double x = p[0][k] - about[k];
+        distance += n.of[k] * x;
+        slack += n.size[k] * (fabs(x) + fabs(u[k]) + fabs(v[k]));
     }
     return size > 0 ? rounding * ((fabs(distance) + slack * CT_FILTER) / size) : 0;
+}
+
+CT_FN double ct_volume_rounding(const double *const p[3], double rounding) {
+    const double origin[3] = {0, 0, 0};
+    return ct_volume_rounding_about(p, rounding, origin);
 }
 
 CT_FN ct_normal ct_normal_of_triangle(const double *const p[3]) {

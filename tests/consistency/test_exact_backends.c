@@ -297,6 +297,33 @@ static void test_inverted_region(void **state) {
     for (int i = 0; i < 6; i++) shape_free(shapes[i]);
 }
 
+/* Tilted triangles that are far larger than the contact: volumes count from a point in their planes. */
+static void test_huge_triangles(void **state) {
+    (void)state;
+    uint64_t rng = 8, contacts = 0;
+    struct shape blob = shape_blob(0.7, 2, 0.4, 5), box = shape_box(1, 0.8, 0.6), ring = shape_torus(0.7, 0.3, 20, 10);
+    for (int i = 0; i < 12; i++) {
+        const double size = pow(10, 1 + i % 4);
+        struct shape floor = i % 2 ? shape_box(size, size, size) : shape_cube(size, 4);
+        double turn[12], pose[12], tilt[12];
+        shape_pose_random(&rng, 0.2, pose);
+        shape_pose_axis((const double[]){1, 0.2 * i, 0.4}, 0.07 + 0.01 * i, (const double[]){0, 0, 0}, tilt);
+        memcpy(turn, tilt, sizeof turn);
+        for (int k = 0; k < 3; k++) /* a point of the top, but not its middle, lies in the origin */
+            turn[4 * k + 3] = -(tilt[4 * k] * 0.1 * size + tilt[4 * k + 2] * 0.5 * size);
+        contacts += compare_pair("huge triangles", i % 3 ? &floor : &blob, i % 3 ? turn : pose,
+                                 i % 3 == 0   ? &floor
+                                 : i % 3 == 1 ? &box
+                                              : &ring,
+                                 i % 3 ? pose : turn, CT_BODY_RIGID, CT_WANT_ALL);
+        shape_free(&floor);
+    }
+    assert_int_equal(contacts, 12);
+    shape_free(&blob);
+    shape_free(&box);
+    shape_free(&ring);
+}
+
 /* ---- half-spaces ---- */
 
 /* Planes along the axes and tilted ones, grazing a body, through it and far below it; with the half-space first or
@@ -447,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deformable),
         cmocka_unit_test(test_inverted_region),
+        cmocka_unit_test(test_huge_triangles),
         cmocka_unit_test(test_half_spaces),
         cmocka_unit_test(test_half_space_ties),
         cmocka_unit_test(test_half_spaces_and_bodies),

@@ -453,7 +453,7 @@ double ct_exact_residual(const ct_exact_body *body) {
 static void total_sums(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;
     double moment[2][3][3] = {{{0}}}, first_moment[2][3] = {{0}}, rounding[2] = {0}, arithmetic[2] = {0},
-           moved_volume[2];
+           moved_volume[2], areas[2];
     uint32_t inverted = 0;
     for (int b = 0; b < 2; b++) {
         const ct_exact_part *part = &exact->part[b];
@@ -477,6 +477,8 @@ static void total_sums(ct_exact_pair *exact) {
             near_area += ct_bound_moved_area(ct_cut_to_window(&box, &window).sides);
             residual = fmax(residual, part->body.placed[part->body.placed_as[surface->added[k]] - 1].residual);
         }
+        areas[b] = area;
+        totals->n_clusters += surface->n_added;
         moved_volume[b] = ct_bound_moved_volume(residual + part->body.pose.rounding, area, near_area);
     }
     if (inverted > totals->inverted) totals->inverted = inverted;
@@ -487,6 +489,7 @@ static void total_sums(ct_exact_pair *exact) {
     totals->rounding += rounding[0] + rounding[1];
     totals->arithmetic += arithmetic[0] + arithmetic[1];
     totals->moved_volume += moved_volume[0] + moved_volume[1];
+    totals->area += areas[0] + areas[1];
 }
 
 /* Finds both surfaces with one perturbation. Returns whether the other one may find others: a tie was broken. */

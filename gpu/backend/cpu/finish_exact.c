@@ -143,12 +143,66 @@ static void balance_gradient(ct_exact_pair *exact) {
             of_chunk = i;
         }
         const int64_t excess = (int64_t)(totals->force[0][k] + totals->force[1][k]);
+        totals->excess[k] = ldexp((double)excess, exact->exponent);
         if (!excess || !best.size) continue;
         int64_t *g = exact->part[best.body].gradient.of[best.vertex];
         g[k] -= excess;
         totals->force[best.body][k] -= excess;
         if (!(g[0] | g[1] | g[2])) exact->chunks[of_chunk].count--;
     }
+}
+
+/* ---- the reference point ---- */
+
+/* Calls add(argument, triangle, rounding) for each crossed triangle of a body in a pass, in their order. */
+static void for_each_crossed(const ct_exact_pair *exact, int b, int pass,
+                             void (*add)(void *argument, const double *const p[3], double rounding), void *argument) {
+    const ct_exact_body *body = &exact->part[b].body;
+    const ct_exact_surface *surface = &exact->part[b].surface[pass];
+    for (uint32_t k = 0; k < surface->n_crossed; k++) {
+        const ct_placed_cluster *c = &body->placed[body->placed_as[surface->crossed_clusters[k]] - 1];
+        const ct_crossed_cluster *crossed = &surface->crossed[k];
+        for (uint32_t t = 0; t < c->n_triangles; t++) {
+            if (!crossed->number[t]) continue;
+            const double *const p[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
+                                        c->points[c->corners[t][2]]};
+            add(argument, p, crossed->triangles[crossed->number[t] - 1].rounding);
+        }
+    }
+}
+
+static void fit_plane(void *argument, const double *const p[3], double rounding) {
+    ct_fit_plane(argument, p, rounding);
+}
+
+struct rounding_about {
+    const double *about;
+    double sum;
+};
+
+static void add_rounding(void *argument, const double *const p[3], double rounding) {
+    struct rounding_about *r = argument;
+    r->sum += ct_volume_rounding_about(p, rounding, r->about);
+}
+
+/* Moves the point from which the volume counts to where triangles' rounding matters least, if it matters most of all in
+ * the bound. Not for pieces of an intersection, of which a triangle has several. */
+static void move_reference(ct_exact_pair *exact) {
+    ct_plane_fit fit = {{0}, {0}};
+    double about[3], rounding = 0;
+    if (exact->pieces || !ct_should_move_reference(&exact->totals)) return;
+    for (int pass = 0; pass < exact->n_passes; pass++) {
+        ct_plane_fit of[2] = {{{0}, {0}}, {{0}, {0}}};
+        for (int b = 0; b < 2; b++) for_each_crossed(exact, b, pass, fit_plane, &of[b]);
+        ct_add_fit(&fit, &of[0], &of[1]);
+    }
+    if (!ct_find_reference(&fit, about)) return;
+    for (int pass = 0; pass < exact->n_passes; pass++) {
+        struct rounding_about of[2] = {{about, 0}, {about, 0}};
+        for (int b = 0; b < 2; b++) for_each_crossed(exact, b, pass, add_rounding, &of[b]);
+        rounding += of[0].sum + of[1].sum;
+    }
+    ct_move_reference(&exact->totals, exact->exponent, about, rounding);
 }
 
 /* ---- the contact ---- */
@@ -246,6 +300,7 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     if (!exact->chunks) return false;
     ct_exact_for_each(exact, n_chunks, measure_chunk);
     balance_gradient(exact);
+    move_reference(exact);
     exact->contact = made;
     *exact->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id},
                                         .contact.max_winding = exact->totals.max_winding,
