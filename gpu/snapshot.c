@@ -7,6 +7,7 @@
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
+#include "gpu/view/half_space_k.h"
 
 #define MAX_SPANS       (UINT64_C(1) << 22)   /* of a snapshot: 128 MiB of span ends */
 #define MAX_GLASS_BYTES (UINT64_C(256) << 20) /* of the GPU's memory, see ct_painter_draw */
@@ -31,14 +32,68 @@ static ct_status copy_body(ct_scene *scene, const ct_body *from, ct_snapshot_bod
     return scene->engine->backend->body_positions(device, from, to->positions, error);
 }
 
+/* The box around the bodies that are shown, half-spaces excepted. False: there is none. */
+static bool find_shown_box(const ct_scene *scene, const ct_snapshot_options *options, ct_box *box) {
+    bool any = false;
+    for (uint32_t i = 0; i < scene->n_bodies; i++) {
+        const ct_body *body = scene->bodies[i];
+        if (body->is_half_space || !is_shown(options, body->id)) continue;
+        for (int k = 0; k < 3; k++) {
+            box->lo[k] = any ? fmin(box->lo[k], body->box.lo[k]) : body->box.lo[k];
+            box->hi[k] = any ? fmax(box->hi[k], body->box.hi[k]) : body->box.hi[k];
+        }
+        any = true;
+    }
+    return any;
+}
+
+/* A half-space is drawn as a thin sheet whose top lies in the plane, opposite the other bodies and 1.5 times as wide as
+ * all of them. around: the box of these; NULL: there are none, and the sheet is 2 m wide. */
+static ct_status copy_half_space(const ct_body *from, const ct_box *around, ct_snapshot_body *to, ct_error *error) {
+    const uint32_t n = from->mesh->n_vertices;
+    double at[3] = {0, 0, 0}, half = 1;
+    if (around) {
+        double middle[3], square = 0;
+        for (int k = 0; k < 3; k++) {
+            const double side = around->hi[k] - around->lo[k];
+            middle[k] = 0.5 * (around->lo[k] + around->hi[k]) - from->pose[4 * k + 3];
+            square += side * side;
+        }
+        ct_solve_rotation(from->pose, middle, at);
+        half = 0.75 * sqrt(square);
+    }
+    to->id = from->id;
+    to->mesh = ct_mesh_retain(from->mesh);
+    to->is_backdrop = around != NULL;
+    for (int k = 0; k < 12; k++) to->pose[k] = k % 5 == 0;
+    to->positions = malloc((size_t)n * 12);
+    if (!to->positions)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for the sheet of half-space %u", from->id);
+    for (uint32_t v = 0; v < n; v++) {
+        const float *p = from->mesh->positions + 3 * (size_t)v; /* in -1 .. 1, -1 .. 1, -1 .. 0 */
+        const double x = at[0] + half * (double)p[0], y = at[1] + half * (double)p[1], z = 0.01 * half * (double)p[2];
+        for (int k = 0; k < 3; k++) {
+            const double *row = from->pose + 4 * k;
+            to->positions[3 * (size_t)v + (size_t)k] = (float)(row[0] * x + row[1] * y + row[2] * z + row[3]);
+        }
+    }
+    return CT_OK;
+}
+
 static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
     snapshot->bodies = calloc(scene->n_bodies ? scene->n_bodies : 1, sizeof *snapshot->bodies);
     if (!snapshot->bodies)
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %u bodies", scene->n_bodies);
     ct_status status = CT_OK;
-    for (uint32_t i = 0; !status && i < scene->n_bodies; i++)
-        if (is_shown(&snapshot->options, scene->bodies[i]->id) && !scene->bodies[i]->is_half_space)
-            status = copy_body(scene, scene->bodies[i], &snapshot->bodies[snapshot->n_bodies++], error);
+    ct_box around;
+    const bool has_box = find_shown_box(scene, &snapshot->options, &around);
+    for (uint32_t i = 0; !status && i < scene->n_bodies; i++) {
+        const ct_body *body = scene->bodies[i];
+        if (!is_shown(&snapshot->options, body->id)) continue;
+        ct_snapshot_body *to = &snapshot->bodies[snapshot->n_bodies++];
+        status = body->is_half_space ? copy_half_space(body, has_box ? &around : NULL, to, error)
+                                     : copy_body(scene, body, to, error);
+    }
     return status;
 }
 
@@ -144,7 +199,9 @@ static void place_camera(const ct_scene *scene, ct_snapshot *snapshot) {
     ct_camera_fit_begin(&fit, o);
     if (is_close_up) frame_contact(&fit, &box);
     for (size_t i = 0; i < snapshot->n_bodies; i++)
-        add_body_vertices(&fit, &snapshot->bodies[i], is_close_up ? ct_camera_fit_add_drawn : ct_camera_fit_add_framed);
+        add_body_vertices(&fit, &snapshot->bodies[i],
+                          is_close_up || snapshot->bodies[i].is_backdrop ? ct_camera_fit_add_drawn
+                                                                         : ct_camera_fit_add_framed);
     snapshot->camera = ct_camera_fit_end(&fit);
 }
 

@@ -1,6 +1,7 @@
 /* snapshot.h - pictures of a scene, or of the contacts of two bodies: bodies as tinted glass, and in them the ends of
  * the intersection's spans as small squares, red, green and blue for rays along x, y and z (after Faure 2008, figure
- * 10).
+ * 10). A half-space is a thin sheet, opposite the bodies shown and 1.5 times as wide as all of them; it changes nothing
+ * of what the camera frames.
  *
  * A picture is made in two calls. Taking a snapshot runs a step without updates, so it is as quick as a step and leaves
  * the scene unchanged. Drawing it is slow, and needs neither the scene nor the thread that took it. Drawing needs

@@ -42,6 +42,7 @@ typedef struct ct_snapshot_body {
     uint32_t id;
     ct_mesh *mesh; /* one reference */
     bool rigid;
+    bool is_backdrop; /* a half-space's sheet, which the picture need not frame */
     double pose[12];  /* identity for a deformable body */
     float *positions; /* [vertices][3], world; NULL for a rigid body, which has its mesh's positions */
 } ct_snapshot_body;

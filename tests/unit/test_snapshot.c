@@ -1,4 +1,5 @@
 /* test_snapshot.c - taking a snapshot: its contents, its errors, and that the scene does not change. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,6 +223,51 @@ static void an_empty_scene(void **state) {
     ct_snapshot_free(&snapshot);
 }
 
+/* A thin sheet in the plane, opposite the other bodies, which the camera frames as if it was not there. */
+static void half_spaces_are_sheets(void **state) {
+    fixture *f = *state;
+    const double normal[3] = {0.6, 0, 0.8}, offset = -1;
+    ct_scene_settings settings = stage_exact();
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.show = CT_SHOW_BODIES;
+    ct_snapshot *without = take(f, &o);
+    uint32_t plane;
+    assert_int_equal(ct_scene_configure(f->stage.scene, &settings, NULL), CT_OK);
+    assert_int_equal(ct_scene_add_half_space(f->stage.scene, normal, offset, NULL, &plane, NULL), CT_OK);
+    ct_snapshot *snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_bodies, 3);
+    const ct_snapshot_body *sheet = &snapshot->bodies[2];
+    assert_int_equal(sheet->id, plane);
+    assert_same_bytes(snapshot->camera.eye, without->camera.eye, sizeof without->camera.eye);
+    assert_same_bytes(snapshot->camera.tangent, without->camera.tangent, sizeof without->camera.tangent);
+    const double diagonal = 1.5 * sqrt(3); /* of both cubes */
+    double middle[3] = {0, 0, 0};
+    int on_top = 0;
+    for (int v = 0; v < 8; v++) {
+        const float *p = ct_snapshot_body_positions(sheet) + 3 * v;
+        const double depth = offset - (normal[0] * p[0] + normal[1] * p[1] + normal[2] * p[2]);
+        assert_true(fabs(depth) < 1e-6 || fabs(depth - 0.0075 * diagonal) < 1e-6);
+        on_top += fabs(depth) < 1e-6;
+        for (int k = 0; k < 3; k++) middle[k] += (double)p[k] / 8;
+        double square = 0;
+        for (int k = 0; k < 3; k++) square += (p[k] - 0.25) * (p[k] - 0.25);
+        assert_true(square > diagonal * diagonal); /* it sticks out from below them */
+    }
+    assert_int_equal(on_top, 4);
+    for (int k = 0; k < 3; k++) { /* below the middle of the cubes, at 0.25 */
+        const double height = (normal[0] + normal[2]) * 0.25 - offset + 0.00375 * diagonal;
+        assert_true(fabs(middle[k] - (0.25 - normal[k] * height)) < 1e-6);
+    }
+    ct_snapshot_free(&snapshot);
+    ct_snapshot_free(&without);
+    for (int i = 0; i < 2; i++) assert_int_equal(ct_scene_remove_body(f->stage.scene, f->stage.body[i], NULL), CT_OK);
+    snapshot = take(f, &o); /* alone it is framed */
+    assert_int_equal(snapshot->n_bodies, 1);
+    assert_false(snapshot->bodies[0].is_backdrop);
+    ct_snapshot_free(&snapshot);
+}
+
 #ifndef CT_HAVE_EGL
 static void a_build_without_egl_says_so(void **state) {
     fixture *f = *state;
@@ -251,6 +297,7 @@ int main(void) {
         TEST(several_contacts_of_a_pair),
         TEST(refusals),
         TEST(an_empty_scene),
+        TEST(half_spaces_are_sheets),
 #ifndef CT_HAVE_EGL
         TEST(a_build_without_egl_says_so),
 #endif
