@@ -190,8 +190,8 @@ static bool add_owner(registry *registry, mesh_entry *entry, uint32_t principal,
     if (principal == PRINCIPAL_NONE || owner_place(entry, principal) < entry->n_owners) return true;
     uint32_t *grown = realloc(entry->owners, (entry->n_owners + 1) * sizeof *grown);
     if (!grown) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
+    entry->owners = grown; /* before payer_of reads it again */
     uncount(registry, entry);
-    entry->owners = grown;
     entry->owners[entry->n_owners++] = principal;
     count(registry, entry);
     return true;
