@@ -133,6 +133,7 @@ struct contactd_client {
     bool connected, greeted; /* greeted: a Welcome came at least once */
     uint64_t breaks;         /* connections lost so far */
     uint64_t strangers;      /* messages that are not of the protocol */
+    bool has_lost_answer;    /* there was no memory to decode an answer, not of a step */
     uint64_t session, epoch, request;
     uint32_t recoveries;
     uint64_t recovered_ns;
@@ -246,6 +247,9 @@ contactd_code ctc_serve_steps(contactd_client *client);
 void ctc_step_answered(contactd_client *client, ctc_step *step); /* client->message is its answer */
 /* Waits until none of the scene's steps is without an answer; scene 0: fewer than `below` of all. */
 contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below);
+/* Sends steps again, with their numbers, as the answer was lost: that of the request, or of all that are sent where it
+ * is 0. */
+void ctc_resend_steps(contactd_client *client, uint64_t request);
 void ctc_unsend_steps(contactd_client *client, uint32_t scene); /* numbers are void; scene 0: of all */
 void ctc_drop_steps(contactd_client *client, uint32_t scene);
 void ctc_steps_free(contactd_client *client);

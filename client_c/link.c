@@ -213,6 +213,21 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
 
 /* ---- receiving ---- */
 
+/* There is no memory to decode an answer. Steps are sent again, as the server keeps their answers: their number is not
+ * used twice. Any other request ends with an error, in ctc_exchange. True: client->message is that error. */
+static bool note_lost_answer(contactd_client *client, uint64_t request) {
+    bool is_step = ctc_step_of_request(client, request) != NULL;
+    ctc_resend_steps(client, is_step ? request : 0);
+    if (is_step) return false;
+    client->has_lost_answer = true;
+    client->message = (wire_message){.request = request, .type = WIRE_ERROR};
+    client->message.u.error = (wire_error){.code = CONTACTD_OUT_OF_MEMORY,
+                                           .object = "client",
+                                           .field = "answer",
+                                           .message = "no memory to decode the server's answer"};
+    return request != 0;
+}
+
 /* One whole message into client->incoming, decoded into client->message. False: nothing came, or nothing of use. */
 static bool receive(contactd_client *client, int flags) {
     ctc_received *r = client->incoming;
@@ -236,6 +251,7 @@ static bool receive(contactd_client *client, int flags) {
         frames[i] = (wire_frame){zmq_msg_data(&r->frames[i]), zmq_msg_size(&r->frames[i])};
     wire_fault fault;
     if (wire_decode(frames, r->n, client->scratch, &client->message, &fault)) return true;
+    if (fault.code == CONTACTD_OUT_OF_MEMORY) return note_lost_answer(client, fault.request);
     client->strangers++;
     if (fault.request == 0) return false;
     /* A request waits for this answer: end it at once with an error. */
@@ -325,6 +341,7 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
             return code == CONTACTD_OK ? CTC_AGAIN : code;
         }
         drain_monitor(client);
+        client->has_lost_answer = false;
         uint64_t breaks = client->breaks;
         contactd_code code = ctc_send(client, m, NULL, true);
         if (code != CONTACTD_OK) return code;
@@ -333,12 +350,18 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
         bool broken = false;
         while ((event = ctc_pump(client, m->request, client->deadline_ns)) != CTC_ANSWER) {
             if (client->lost && m->type != WIRE_HELLO) break;
+            if (client->has_lost_answer) break;
             broken = client->breaks != breaks;
             if (broken && client->connected) break;
             if (ctc_now() >= client->deadline_ns) {
                 if (!repeatable(m->type)) client->lost = true; /* whether it was done is not known */
                 return ctc_timed_out(client, object, "an answer");
             }
+        }
+        if (client->has_lost_answer) {
+            client->has_lost_answer = false;
+            if (!repeatable(m->type)) client->lost = true; /* it was done, but the new object's handle is lost */
+            return ctc_no_memory(client, object);
         }
         if (event != CTC_ANSWER) {
             if (broken && !repeatable(m->type)) client->lost = true;

@@ -9,6 +9,8 @@
 
 /* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
 enum { AWAY_NS = 100000 };
+/* Before a step is sent again whose answer there was no memory for. */
+enum { RESEND_NS = 20000000 };
 
 void contactd_step_options_init(contactd_step_options *options) {
     if (!options) return;
@@ -98,6 +100,17 @@ void ctc_unsend_steps(contactd_client *client, uint32_t scene) {
         if (!in_flight(step) || (scene && step->scene != scene)) continue;
         step->state = STEP_UNSENT;
         step->request = step->sequence = step->retry_ns = 0;
+    }
+}
+
+void ctc_resend_steps(contactd_client *client, uint64_t request) {
+    for (size_t i = 0; i < client->n_steps; i++) {
+        ctc_step *step = client->steps[i];
+        if (step->state != STEP_SENT || (request && step->request != request)) continue;
+        step->state = STEP_UNSENT;
+        step->retry_ns = ctc_now() + RESEND_NS;
+        step->error = (contactd_error){.code = CONTACTD_OUT_OF_MEMORY, .retry = true};
+        snprintf(step->error.message, sizeof step->error.message, "no memory to decode the server's answer");
     }
 }
 

@@ -453,6 +453,34 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         r.u.snapshot =
             (wire_snapshot){m->u.get_snapshot.scene, 1, 1, {WIRE_U8, sizeof m->u.get_snapshot, &m->u.get_snapshot}};
         break;
+    case WIRE_LIST_MESHES: {
+        wire_mesh_info infos[FAKE_MESHES];
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < f->n_meshes; i++)
+            if (f->meshes[i].live) infos[n++] = fake_mesh_info(f, &f->meshes[i]);
+        r.type = WIRE_MESH_LIST;
+        r.u.mesh_list = (wire_mesh_list){infos, n};
+        fake_reply(f, &r, m->request);
+        return;
+    }
+    case WIRE_LIST_SCENES: {
+        wire_scene_info infos[FAKE_SCENES];
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < f->n_scenes; i++)
+            if (f->scenes[i].live)
+                infos[n++] = (wire_scene_info){.scene = 100 + i, .settings = f->scenes[i].settings, .mine = true};
+        r.type = WIRE_SCENE_LIST;
+        r.u.scene_list = (wire_scene_list){infos, n};
+        fake_reply(f, &r, m->request);
+        return;
+    }
+    case WIRE_GET_STATUS: {
+        static const wire_device device = {.device = "fake", .lost_reason = ""};
+        r.type = WIRE_STATUS;
+        r.u.status =
+            (wire_status){.server = "fake", .backend = "fake", .ready = true, .devices = &device, .n_devices = 1};
+        break;
+    }
     case WIRE_STEP:
         fake_step(f, m);
         return;
