@@ -521,6 +521,21 @@ void contactd_stiffness_product(const contactd_contact *contact, double stiffnes
 void contactd_hessian_product(const contactd_result *result, const contactd_contact *contact, uint32_t direction,
                               double *const out[2]);
 
+/* The intersection of two meshes a and b; the names are those of contactd_contact. */
+typedef struct contactd_overlap {
+    double volume;                      /* m^3; 0: they do not overlap, and what follows is 0 too */
+    double error_bound, error_estimate; /* m^3; the bound is NaN where the method gives none (ldi) */
+    double center[3];                   /* m; exact: the centroid */
+    double area, depth, normal[3];      /* the normal pushes a out of b */
+    double generalized_gradient[2][6];  /* of a, of b; rotation about the pose's origin */
+    const char *method;                 /* that ran */
+} contactd_overlap;
+
+/* The intersection in one call: each mesh as it is (pose NULL), or at a pose. settings: method and sampling; may be
+ * NULL. No scene stays. It is a step like any other: results of steps that were waited for are no longer valid. */
+contactd_code contactd_find_overlap(contactd_client *client, contactd_mesh a, const double pose_a[12], contactd_mesh b,
+                                    const double pose_b[12], const contactd_settings *settings, contactd_overlap *out);
+
 /* depth * area, m^3: the volume that a position solver leaves in the contact for its surfaces to overlap by `depth`, m.
  */
 double contactd_target_volume(const contactd_contact *contact, double depth);

@@ -16,10 +16,10 @@ Errors are in contactd.errors; all derive from ContactdError.
 
 from . import errors
 from ._link import VERSION as __version__
-from .client import Client, Mesh, connect
+from .client import Client, Mesh, Overlap, connect
 from .errors import ContactdError, ErrorCode, UnreachableError
 from .result import Contact, StepResult, StepWarning
 from .scene import Body, Future, Scene, plane_pose
 
-__all__ = ["Body", "Client", "Contact", "ContactdError", "ErrorCode", "Future", "Mesh", "Scene", "StepResult",
-           "StepWarning", "UnreachableError", "connect", "errors", "__version__", "plane_pose"]
+__all__ = ["Body", "Client", "Contact", "ContactdError", "ErrorCode", "Future", "Mesh", "Overlap", "Scene",
+           "StepResult", "StepWarning", "UnreachableError", "connect", "errors", "__version__", "plane_pose"]

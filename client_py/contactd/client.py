@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import time
+from dataclasses import dataclass
 from typing import Any, Sequence
 
 import numpy as np
@@ -52,6 +53,32 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
         client.close()
         raise
     return client
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The intersection of two meshes a and b; see Client.overlap and Contact, whose names these are.
+
+    Attributes:
+        volume: m^3; 0 if they do not overlap.
+        error_bound: m^3, guaranteed; None where the method gives none ("ldi"), and where they do not overlap.
+        error_estimate: m^3.
+        center: (3,) m; None where they do not overlap. "exact": the centroid.
+        area, depth: m^2, m.
+        normal: (3,) unit vector that pushes a out of b; zero where no direction does.
+        generalized_gradient: (2, 6), of a and of b: dV/d(translation), m^2, and dV/d(rotation about the pose's origin), m^3.
+        method: that ran.
+    """
+
+    volume: float
+    error_bound: float | None
+    error_estimate: float
+    center: NDArray[np.float64] | None
+    area: float
+    depth: float
+    normal: NDArray[np.float64]
+    generalized_gradient: NDArray[np.float64]
+    method: str
 
 
 class Mesh:
@@ -216,6 +243,23 @@ class Client:
         request = Request("OpenScene", lambda: (state.open_message(), None), done, undo=undo,
                           timeout=self._timeout(timeout))
         return self._link.call(request)
+
+    def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
+                method: str | None = None, resolution: int | Sequence[int] | None = None,
+                pixel_size: float | None = None, timeout: float | None = None) -> Overlap:
+        """The intersection of two meshes, each as it is or at a pose, (4, 4) or (3, 4), in one call. No scene stays.
+
+        method, resolution, pixel_size: as of Scene.configure. timeout: of each of the five requests it takes.
+        """
+        with self.open_scene(method, resolution, pixel_size, name="overlap", timeout=timeout) as scene:
+            bodies = [scene.add_body(mesh, np.eye(4) if pose is None else pose, timeout=timeout)
+                      for mesh, pose in ((a, pose_a), (b, pose_b))]
+            result = scene.step(want="frame", timeout=timeout)
+        if not result.contacts:
+            return Overlap(0.0, None, 0.0, None, 0.0, 0.0, np.zeros(3), np.zeros((2, 6)), result.method)
+        (c,) = result.contacts
+        return Overlap(c.volume, c.error_bound, c.error_estimate, c.center, c.area, c.depth, c.normal,
+                       np.stack([c.generalized_gradient(body) for body in bodies]), result.method)
 
     def scenes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """All scenes on the server, of all clients: scene, name, settings, running_method, bodies, bytes, steps, contacts,

@@ -401,6 +401,19 @@ static void warnings(json_out *out, const ct_result *result) {
     json_out_array_end(out);
 }
 
+void answer_overlap(json_out *out, const step_answer *answer, const char *backend) {
+    const ct_result *result = step_answer_result(answer);
+    json_out_object(out, NULL);
+    json_out_array(out, "contacts");
+    for (size_t i = 0; i < result->n_contacts && out->state == JSON_OUT_OK; i++)
+        contact_answer(out, result, &result->contacts[i]);
+    json_out_array_end(out);
+    json_out_string(out, "method", ct_method_name(result->method));
+    json_out_string(out, "backend", backend);
+    timings(out, "timings_us", step_answer_queue_seconds(answer), result->seconds, 1);
+    json_out_object_end(out);
+}
+
 void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend) {
     const ct_result *result = step_answer_result(answer);
     uint64_t revision;

@@ -14,6 +14,8 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body);
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
 void answer_status(json_out *out, const service *service, const service_status *status);
 void answer_devices(json_out *out, const service_status *status);
+/* Of a step of a scene of two bodies: their contact, of bodies 1 and 2. */
+void answer_overlap(json_out *out, const step_answer *answer, const char *backend);
 void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend);
 
 #endif

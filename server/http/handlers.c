@@ -22,6 +22,9 @@ bool handler_is_slow(const route_match *match, work_kind *kind) {
     case ROUTE_SCENE:
         *kind = WORK_COMMANDS;
         return match->method != HTTP_GET;
+    case ROUTE_OVERLAP:
+        *kind = WORK_SCENES;
+        return true;
     case ROUTE_BODIES:
     case ROUTE_BODY:
     case ROUTE_STEP:
@@ -218,6 +221,8 @@ bool handler_run(const service *service, const http_request *request, http_answe
         return handle_snapshot(service, request, answer, p);
     case ROUTE_STEP:
         return handle_step(service, request, answer, p);
+    case ROUTE_OVERLAP:
+        return handle_overlap(service, request, answer, p);
     case ROUTE_COUNT:
         break;
     }

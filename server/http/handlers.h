@@ -46,6 +46,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_overlap(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
 
 /* One page of a list. */

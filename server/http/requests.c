@@ -242,6 +242,33 @@ void request_body_free(body_request *request) {
     request->options.ignore = NULL;
 }
 
+/* ---- overlaps ---- */
+
+static bool take_placed_mesh(const json_fields *fields, const char *name, body_request *out) {
+    static const char *const known[] = {"mesh", "pose", NULL};
+    const json_t *value = NULL;
+    json_fields inner;
+    char path[8];
+    bool has;
+    snprintf(path, sizeof path, "%s.", name);
+    ct_body_options_init(&out->options);
+    out->options.kind = CT_BODY_RIGID;
+    return json_take_value(fields, name, &value, NULL) &&
+           json_fields_begin(&inner, value, path, known, fields->problem) && take_mesh(&inner, out) &&
+           json_take_pose(&inner, "pose", out->options.pose, &has);
+}
+
+bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p) {
+    static const char *const known[] = {"a", "b", "method", "resolution", "pixel_size", NULL};
+    json_fields fields;
+    memset(out, 0, sizeof *out);
+    json_t *root = json_in_parse(bytes, size, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_placed_mesh(&fields, "a", &out->body[0]) &&
+              take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings);
+    json_decref(root);
+    return ok;
+}
+
 /* ---- steps ---- */
 
 const char *const request_want_names[] = {"frame", "gradient", "friction", "forces", "spans", "inertia", NULL};

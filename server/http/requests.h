@@ -61,6 +61,14 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);
 void request_step_free(step_request *request);
 
+typedef struct overlap_request { /* {"a": {"mesh", "pose"}, "b": {"mesh", "pose"}, "method", "resolution", "pixel_size"}
+                                  */
+    body_request body[2];        /* rigid */
+    scene_patch settings;
+} overlap_request;
+
+bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p);
+
 /* ?limit=N&after=ID of a list: at most N of the items beyond that id. limit 0: all. */
 typedef struct page_request {
     uint64_t after;

@@ -26,6 +26,7 @@ enum { HTTP_GET = 1, HTTP_POST = 2, HTTP_PATCH = 4, HTTP_DELETE = 8 }; /* HEAD g
     X(SESSIONS, "/v1/sessions", HTTP_GET)                                                                              \
     X(MESHES, "/v1/meshes", HTTP_GET | HTTP_POST)                                                                      \
     X(MESH, "/v1/meshes/{mesh}", HTTP_GET | HTTP_DELETE)                                                               \
+    X(OVERLAP, "/v1/overlap", HTTP_POST)                                                                               \
     X(SCENES, "/v1/scenes", HTTP_GET | HTTP_POST)                                                                      \
     X(SCENE, "/v1/scenes/{scene}", HTTP_GET | HTTP_PATCH | HTTP_DELETE)                                                \
     X(BODIES, "/v1/scenes/{scene}/bodies", HTTP_GET | HTTP_POST)                                                       \

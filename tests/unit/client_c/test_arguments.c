@@ -99,6 +99,7 @@ static void test_no_client(void **state) {
         contactd_remove_body(NULL, 1, 1),
         contactd_replace_mesh(NULL, 1, 1, 1),
         contactd_set_continuous_frames(NULL, 1, true),
+        contactd_find_overlap(NULL, 1, NULL, 1, NULL, NULL, NULL),
         contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),
         contactd_step_wait(NULL, 1, &result),
         contactd_step(NULL, 1, NULL, 0, NULL, &result),
@@ -409,6 +410,9 @@ static void test_names_and_products(void **state) {
     contactd_hessian_product(&empty, &contact, 0, NULL);
     contactd_hessian_product(&empty, &contact, 0, out);
     assert_true(contactd_target_volume(NULL, 1) == 0);
+    contactd_overlap overlap;
+    NULL_IS_REFUSED(contactd_find_overlap(client, 1, NULL, 1, NULL, NULL, NULL), "out");
+    blames(contactd_find_overlap(client, 99, NULL, 99, NULL, NULL, &overlap), CONTACTD_NOT_FOUND, "mesh");
 }
 
 /* This file names every exported function. */
