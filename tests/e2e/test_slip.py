@@ -132,6 +132,27 @@ def test_block_on_a_floor(sliding):
         scene.step().contacts[0].relative_velocity
 
 
+def test_cells_have_slip_of_their_own(client):
+    """A long patch that slides and turns: the more cells, the closer is the sum of their friction to the integral over it."""
+    torques = []
+    for cells in (0.25, 0.125):
+        scene = client.open_scene(pixel_size=1 / 64, cell_size=cells)
+        scene.add_body(client.register_mesh(*FLOOR), pose=np.eye(4))
+        plank = client.register_mesh(*box((-0.5, -0.125, -0.0625), (0.5, 0.125, 0.5)))
+        block = scene.add_body(plank, pose=np.eye(4))
+        (contact,) = scene.step(velocities={block: [1, 0, 0, 0, 0, 2]}, viscosity=NU).contacts
+        assert len(contact.cells) > 3
+        friction = sum(cell.friction(block) for cell in contact.cells)
+        assert friction[:2] == pytest.approx([-NU * contact.area, 0], abs=1e-5)
+        for cell in contact.cells:
+            assert cell.friction_forces(block).sum(0) == pytest.approx(cell.friction(block)[:3], abs=1e-12)
+            assert cell.relative_velocity[:2] == pytest.approx(
+                np.array([1, 0]) + 2 * np.array([-cell.side_centers[1, 1], cell.side_centers[1, 0]]), abs=1e-6)
+        torques.append(friction[5])
+    assert torques[1] == pytest.approx(-NU * 0.25 * (1 + 1 / 16) / 12 * 2, rel=0.02)
+    assert abs(contact.friction(block)[5]) < 0.5 * abs(torques[1])
+
+
 def test_a_sliding_block_comes_to_rest(client):
     """m dv/dt = -nu A v: explicit steps against the exponential."""
     scene = client.open_scene()
