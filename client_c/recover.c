@@ -50,7 +50,8 @@ contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh) {
         mesh->server = client->message.u.mesh_info.mesh;
         return code;
     }
-    if (code != CONTACTD_NOT_FOUND && code != CONTACTD_STALE_HANDLE) return code;
+    /* Not there, or for now only others': registering it again needs the upload. */
+    if (code != CONTACTD_NOT_FOUND && code != CONTACTD_STALE_HANDLE && code != CONTACTD_FORBIDDEN) return code;
     if (!mesh->kept)
         return ctc_fail(client, CONTACTD_STATE_LOST, object, "keep_meshes",
                         "the server lost %s and no copy of it was kept: register it again, or set keep_meshes", object);

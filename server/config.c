@@ -485,7 +485,8 @@ void config_help(FILE *to) {
           "or cannot be bound; 4 the engine cannot run as asked; 5 the log cannot be written; 6 a device failed while\n"
           "serving: start the server again, its clients register with it by themselves; 7 ended before its work was "
           "done\n"
-          "(a second SIGTERM or SIGINT, or work that outlasted --drain by 3 s); 1 anything else\n"
+          "(a second SIGTERM or SIGINT, or work that outlasted --drain by 3 s); 8 the state folder cannot be used; 1\n"
+          "anything else\n"
           "SIGHUP opens the log file anew, and reads the list of principals, the certificate and its key again\n",
           to);
 }

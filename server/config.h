@@ -43,6 +43,9 @@
     SIZE(gpu_memory, "0", 0, INT64_MAX, "memory to use of each GPU; 0: most of what is free at the start")             \
     COUNT(threads, "0", 0, 1024, "CPU threads of the engine; 0: one for each processor that may be used")              \
     TEXT(simd, "auto", "NAME", "instruction set, e.g. avx2; auto: the best that the processor has")                    \
+    TEXT(state_dir, "", "FOLDER",                                                                                      \
+         "where meshes, and settings that an operator changed, outlive the server. One server each; without: nowhere") \
+    SIZE(state_size, "16G", 1 << 16, INT64_MAX, "disk space for meshes there; the oldest unused ones make room")       \
     SIZE(mesh_memory, "4G", 1 << 16, INT64_MAX, "memory for registered meshes; unused ones make room")                 \
     SIZE(scene_memory, "8G", 1 << 16, INT64_MAX, "memory for scenes: bodies' positions and kept answers")              \
     SIZE(scratch_memory, "0", 0, INT64_MAX,                                                                            \

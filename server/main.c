@@ -26,7 +26,8 @@ enum {
     EXIT_ENGINE = 4,
     EXIT_LOG = 5,
     EXIT_DEVICE = 6,
-    EXIT_UNFINISHED = 7
+    EXIT_UNFINISHED = 7,
+    EXIT_STATE = 8
 };
 enum {
     MAX_LINGER_MS = 2000,
@@ -46,6 +47,7 @@ typedef struct parts {
     ct_engine *engine;
     metrics *metrics;
     guard *guard;
+    state *state;
     registry *registry;
     scheduler *scheduler;
     workers *workers;
@@ -121,9 +123,9 @@ static bool start_middle(parts *parts, server_error *error) {
         .max_in_flight = (uint32_t)config->max_in_flight,
         .lease_ms = (uint32_t)config->lease,
     };
-    parts->metrics = metrics_new();
-    parts->registry = parts->metrics ? registry_new(&limits, parts->engine, parts->metrics) : NULL;
+    parts->registry = registry_new(&limits, parts->engine, parts->metrics);
     if (!parts->registry) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "no memory to start");
+    if (parts->state) registry_set_state(parts->registry, parts->state);
     scheduler_options options = {
         .engine = parts->engine,
         .backend = config->backend,
@@ -147,6 +149,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->scheduler = parts->scheduler;
     service->guard = parts->guard;
     service->workers = parts->workers;
+    service->state = parts->state;
     service->io_seen_ns = &parts->io_seen_ns;
     service->sockets = &parts->sockets;
     service->started_ns = clock_ns();
@@ -222,11 +225,28 @@ static void say_started(const parts *parts) {
     systemd_say_ready(status);
 }
 
+static bool start_state(parts *parts, server_error *error) {
+    const config *config = &parts->config;
+    if (!config->state_dir[0]) return true;
+    if (!state_open(&parts->state, config->state_dir, config->state_size, parts->metrics, error)) return false;
+    state_facts facts;
+    state_get_facts(parts->state, &facts);
+    log_info("state", "%s: %" PRIu64 " meshes of %" PRIu64 " MiB (at most %" PRIu64 "), settings of %" PRIu64 " scenes",
+             config->state_dir, facts.meshes, facts.bytes >> 20, facts.max_bytes >> 20, facts.scenes);
+    return true;
+}
+
 static int start(parts *parts) {
     server_error error = {0};
+    parts->metrics = metrics_new();
+    if (!parts->metrics) {
+        server_fail(&error, CONTACTD_OUT_OF_MEMORY, "server", "", "no memory to start");
+        return give_up(EXIT_OTHER, "main", &error);
+    }
     if (!guard_open(&parts->guard, parts->config.principals, &error)) return give_up(EXIT_OTHER, "main", &error);
     if (!systemd_open(&error)) return give_up(EXIT_OTHER, "main", &error);
     if (!systemd_take_sockets(&parts->sockets, &error)) return give_up(EXIT_ADDRESS, "main", &error);
+    if (!start_state(parts, &error)) return give_up(EXIT_STATE, "state", &error);
     if (!start_engine(parts, &error)) return give_up(EXIT_ENGINE, "engine", &error);
     say_engine(parts);
     say_limits(parts);
@@ -249,6 +269,7 @@ static void stop(parts *parts) {
     workers_stop(&parts->workers);
     scheduler_stop(&parts->scheduler);
     registry_free(&parts->registry);
+    state_close(&parts->state);
     guard_close(&parts->guard);
     if (parts->metrics) metrics_free(&parts->metrics);
     ct_engine_destroy(&parts->engine);

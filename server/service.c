@@ -23,6 +23,13 @@ void service_get_status(const service *service, service_status *out) {
     out->contacts = metrics_counter_value(service->metrics, METRICS_CONTACTS);
 }
 
+void service_keep_settings(const service *service, const scene_record *scene) {
+    if (!service->state || !scene->key) return;
+    char name[IDENTITY_NAME];
+    guard_name(service->guard, scene->principal, name);
+    state_put_settings(service->state, scene->key, name, &scene->settings, scene->revision);
+}
+
 double service_io_silence(const service *service) {
     uint64_t seen = service->io_seen_ns ? atomic_load(service->io_seen_ns) : 0, now = clock_ns();
     return seen && now > seen ? (double)(now - seen) * 1e-9 : 0;
@@ -56,5 +63,12 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics_set(metrics, METRICS_GAUGE_INSECURE, service->config->insecure);
     metrics_set(metrics, METRICS_GAUGE_IO_SILENCE, service_io_silence(service));
     metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
+    if (service->state) {
+        state_facts facts;
+        state_get_facts(service->state, &facts);
+        metrics_set(metrics, METRICS_GAUGE_STATE_MESHES, (double)facts.meshes);
+        metrics_set(metrics, METRICS_GAUGE_STATE_BYTES, (double)facts.bytes);
+        metrics_set(metrics, METRICS_GAUGE_STATE_BYTES_LIMIT, (double)facts.max_bytes);
+    }
     return metrics_text(metrics, status.devices, status.n_devices, size);
 }

@@ -7,6 +7,7 @@
 #include "server/metrics/metrics.h"
 #include "server/registry/registry.h"
 #include "server/schedule/schedule.h"
+#include "server/state/state.h"
 #include "server/systemd.h"
 #include "server/workers.h"
 
@@ -20,6 +21,7 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     scheduler *scheduler;
     guard *guard;
     workers *workers;
+    state *state;                  /* NULL: nothing outlives the server */
     const passed_sockets *sockets; /* replace --stream and --http */
     uint64_t epoch;                /* random, not 0; differs after every start */
     uint64_t started_ns;           /* of clock_ns() */
@@ -45,6 +47,8 @@ typedef struct service_status {
     uint64_t steps, contacts; /* since start */
 } service_status;
 
+/* After somebody other than its client has configured a scene: the settings outlive the server. Waits for the disk. */
+void service_keep_settings(const service *service, const scene_record *scene);
 void service_get_status(const service *service, service_status *out);
 /* Sets the gauges and makes the Prometheus text. The caller frees it with free(); NULL: out of memory. */
 char *service_metrics_text(const service *service, size_t *size);

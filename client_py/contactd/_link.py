@@ -47,6 +47,8 @@ Procedure = Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, None]
 # Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
 _NOT_REPEATABLE = {"OpenScene", "AddBody"}
 _LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}
+# A mesh of this hash is not there, or only others may use it.
+_MUST_UPLOAD = {ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE, ErrorCode.FORBIDDEN}
 
 
 def _number_unused(error: ContactdError) -> bool:
@@ -93,6 +95,7 @@ class Link:
         self._ready = False  # connected, and the session is in order
         self._why_not = "nothing answers at this address"
         self._session = self._epoch = 0
+        self._is_whole = False  # the session has all meshes and scenes
         self._numbers = itertools.count(1)
         self._queue: deque[Request] = deque()  # to send, other than steps
         self._flying: dict[int, Request] = {}  # sent, other than steps
@@ -414,7 +417,7 @@ class Link:
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._up = True
                 self._why_not = "connected, but no contactd server answers"
-                self._begin(self._resume() if self._session else self._establish())
+                self._begin(self._resume() if self._session and self._is_whole else self._establish())
             elif event == zmq.EVENT_DISCONNECTED:
                 self._lost("the connection was lost")
             elif event & _HANDSHAKE_FAILED:
@@ -543,15 +546,15 @@ class Link:
         """A new session, with everything that the old one had."""
         again = bool(self.welcome)
         self._session = self._epoch = 0
+        self._is_whole = False
         answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self.name,
                                  "lease_ms": round(self.lease_s * 1000)}, None
         self.welcome = answer.body
         self._session, self._epoch = answer.body["session"], answer.body["epoch"]
         self.reconnects += again
         for mesh in self.meshes:
-            body, arrays = mesh.message()
             try:
-                mesh.id = (yield "RegisterMesh", body, arrays).body["mesh"]
+                mesh.id = yield from _find_or_register(mesh)
                 mesh.error = None
             except ContactdError as e:
                 if e.code == ErrorCode.STATE_LOST:
@@ -576,6 +579,7 @@ class Link:
                     raise
                 scene.error = e
         self._repeat(keep_sequence=False)
+        self._is_whole = True
 
     def _repeat(self, keep_sequence: bool) -> None:
         """Puts what was in flight at the head of the queues, in its old order."""
@@ -737,10 +741,17 @@ class Link:
                 mesh.id = answer.body["mesh"]
                 self._queue.append(request)
 
-            again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic(),
-                            future=Future())
-            again.future.add_done_callback(lambda f: f.exception() and self._fail(request, f.exception()))
-            self._accept(again)
+            def upload() -> None:
+                again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic(),
+                                future=Future())
+                again.future.add_done_callback(lambda f: f.exception() and self._fail(request, f.exception()))
+                self._accept(again)
+
+            # The server may have it in its state folder.
+            stored = Request("GetMesh", lambda: ({"hash": mesh.info["hash"]}, None), registered,
+                             timeout=request.deadline - time.monotonic(), future=Future())
+            stored.future.add_done_callback(lambda f: f.exception() and upload())
+            self._accept(stored)
             return
         later = time.monotonic() + _delay(error)
         if error.code in _LATER and later < request.deadline and not request.future.done():
@@ -821,6 +832,18 @@ class Link:
             self._wake_read = self._wake_write = -1
             for end in ends:
                 os.close(end)
+
+
+def _find_or_register(mesh: MeshState) -> Generator[tuple[str, dict[str, Any], Arrays | None], Decoded, int]:
+    """The server's number of the mesh, which is uploaded only where the server does not have it."""
+    if "hash" in mesh.info:
+        try:
+            return (yield "GetMesh", {"hash": mesh.info["hash"]}, None).body["mesh"]
+        except ContactdError as e:
+            if e.code not in _MUST_UPLOAD:
+                raise
+    body, arrays = mesh.message()
+    return (yield "RegisterMesh", body, arrays).body["mesh"]
 
 
 def _run(link: Link) -> None:

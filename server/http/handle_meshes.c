@@ -25,7 +25,7 @@ static bool may_register(const identity *who, problem *p) {
                        who->name, role_name(who->role));
 }
 
-static bool find_mesh(const service *service, const char *text, mesh_record *out, problem *p) {
+static bool find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
     uint64_t handle;
     server_error error = {0};
     if (route_number(text, INT64_MAX, &handle)) {
@@ -44,11 +44,14 @@ static bool find_mesh(const service *service, const char *text, mesh_record *out
     for (; text[n] && n < sizeof hash - 1; n++) hash[n] = (char)tolower((unsigned char)text[n]);
     hash[n] = 0;
     error = (server_error){0};
-    return registry_find_mesh(service->registry, 0, hash, out, NULL, &error) || problem_take(p, &error);
+    bool found = registry_is_stored(service->registry, hash)
+                     ? registry_restore_mesh(service->registry, hash, who, out, &error)
+                     : registry_find_mesh(service->registry, 0, hash, out, NULL, &error);
+    return found || problem_take(p, &error);
 }
 
 bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
-    return find_mesh(service, text, out, p) && may_use(service, who, out, p);
+    return find_mesh(service, who, text, out, p) && may_use(service, who, out, p);
 }
 
 static void show(const service *service, json_out *out, const mesh_record *mesh) {
@@ -144,7 +147,7 @@ static bool drop(const service *service, const identity *who, const mesh_record 
     server_error error = {0};
     bool others = false;
     if (!may_register(who, p)) return false;
-    if (!role_administers(who->role)) registry_disown_mesh(service->registry, mesh->handle, who->principal, &others);
+    if (!role_administers(who->role)) registry_disown_mesh(service->registry, mesh->handle, who, &others);
     if (!others && !registry_remove_mesh(service->registry, mesh->handle, NULL, &error)) return problem_take(p, &error);
     *answer = (http_answer){.status = 204};
     return true;

@@ -125,6 +125,7 @@ static bool patch_scene(const service *service, uint64_t scene, const http_reque
         bool stale = command.error.code == CONTACTD_CONFLICT && strcmp(command.error.field, "version") == 0;
         return stale ? changed_meanwhile(p, scene) : problem_take(p, &command.error);
     }
+    service_keep_settings(service, &command.out.scene);
     return scene_answer(&command.out.scene, 200, answer, p);
 }
 

@@ -14,8 +14,8 @@ bool handler_is_slow(const route_match *match, work_kind *kind) {
         *kind = WORK_MESHES;
         return match->method == HTTP_POST;
     case ROUTE_MESH:
-        *kind = WORK_SCENES; /* DELETE frees a mesh */
-        return match->method != HTTP_GET;
+        *kind = WORK_MESHES; /* it may have to be read from the state folder */
+        return true;
     case ROUTE_SCENES:
         *kind = WORK_SCENES;
         return match->method == HTTP_POST;

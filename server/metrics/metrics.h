@@ -47,7 +47,11 @@
     X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
     X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \
     X(LOG_LOST, "contactd_log_lines_lost_total", "", "Lines of the log that could not be written")                     \
-    X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")
+    X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")                       \
+    X(STATE_RESTORED, "contactd_state_restored_total", "", "Meshes read from the state folder")                        \
+    X(STATE_EVICTED, "contactd_state_evicted_total", "", "Stored meshes that made room in the state folder")           \
+    X(STATE_DAMAGED, "contactd_state_damaged_total", "", "Files of the state folder found damaged and set aside")      \
+    X(STATE_FAILURES, "contactd_state_failures_total", "", "What could not be kept in the state folder")
 
 #define METRICS_GAUGES(X)                                                                                              \
     X(READY, "contactd_ready", "", "1 if a real step ran on the requested backend")                                    \
@@ -71,6 +75,9 @@
     X(IO_SILENCE, "contactd_io_silence_seconds", "", "Time since the stream's I/O thread last went round its loop")    \
     X(SCRATCH_BYTES, "contactd_scratch_bytes", "", "Scratch memory held by the engine")                                \
     X(SCRATCH_PEAK, "contactd_scratch_peak_bytes", "", "Most scratch memory held by the engine so far")                \
+    X(STATE_MESHES, "contactd_state_meshes", "", "Meshes in the state folder")                                         \
+    X(STATE_BYTES, "contactd_state_bytes", "", "Bytes of meshes in the state folder")                                  \
+    X(STATE_BYTES_LIMIT, "contactd_state_bytes_limit", "", "Bytes that meshes may have there; 0: no state folder")     \
     X(QUEUE_DEPTH, "contactd_queue_depth", "", "Commands waiting or running")                                          \
     X(LARGE_DEPTH, "contactd_lane_depth", "lane=\"large\"", "Commands waiting or running, by lane")                    \
     X(SMALL_DEPTH, "contactd_lane_depth", "lane=\"small\"", "Commands waiting or running, by lane")                    \

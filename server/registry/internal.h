@@ -13,6 +13,7 @@ struct registry {
     ct_engine *engine;            /* [fixed] or NULL */
     uint32_t runners;             /* [fixed] once there is a session: runner queues of each */
     metrics *metrics;             /* [fixed] */
+    state *state;                 /* [fixed] or NULL. Its functions take the lock themselves: call them without it */
     pthread_mutex_t lock;         /* guards all that follows */
     slots meshes;                 /* of mesh_entry */
     shares mesh_bytes;            /* of meshes; each counts for the first of its owners */

@@ -20,7 +20,10 @@ struct mesh_entry { /* guarded by the registry's lock; stays in place while bodi
     uint64_t used_ns; /* when it was last asked for */
     uint32_t *owners; /* [n_owners] principals that registered it; its bytes count for the first */
     uint32_t n_owners;
-    bool is_evicted; /* it is being taken out to make room */
+    state_owner *names; /* [n_names] of its owners, also of those who registered it with an earlier server */
+    uint32_t n_names;
+    bool has_new_names; /* since the list was stored */
+    bool is_evicted;    /* it is being taken out to make room */
 };
 
 /* The principal for whose share the mesh counts. */
@@ -79,6 +82,7 @@ static void free_resident(registry *registry, mesh_entry *entry) {
     if (registry->engine) ct_engine_forget_mesh(registry->engine, entry->mesh);
     ct_mesh_release(&entry->mesh);
     free(entry->owners);
+    free(entry->names);
     free(entry);
 }
 
@@ -185,21 +189,44 @@ static uint32_t owner_place(const mesh_entry *entry, uint32_t principal) {
     return i;
 }
 
+static uint32_t name_place(const state_owner *names, uint32_t n, const char *name) {
+    uint32_t i = 0;
+    while (i < n && strcmp(names[i], name) != 0) i++;
+    return i;
+}
+
+static bool add_name(mesh_entry *entry, const identity *who) {
+    if (!who->name[0] || name_place(entry->names, entry->n_names, who->name) < entry->n_names) return true;
+    state_owner *grown = realloc(entry->names, (entry->n_names + 1) * sizeof *grown);
+    if (!grown) return false;
+    entry->names = grown;
+    memcpy(entry->names[entry->n_names++], who->name, sizeof *grown);
+    entry->has_new_names = true;
+    return true;
+}
+
 /* With the lock held; shares_know(mesh_bytes) of the principal has gone well. */
-static bool add_owner(registry *registry, mesh_entry *entry, uint32_t principal, server_error *error) {
-    if (principal == PRINCIPAL_NONE || owner_place(entry, principal) < entry->n_owners) return true;
+static bool add_owner(registry *registry, mesh_entry *entry, const identity *who, server_error *error) {
+    if (who->principal == PRINCIPAL_NONE || owner_place(entry, who->principal) < entry->n_owners) return true;
     uint32_t *grown = realloc(entry->owners, (entry->n_owners + 1) * sizeof *grown);
-    if (!grown) return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
-    entry->owners = grown; /* before payer_of reads it again */
+    if (grown) entry->owners = grown; /* before payer_of reads it again */
+    if (!grown || !add_name(entry, who))
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for its owner");
     uncount(registry, entry);
-    entry->owners[entry->n_owners++] = principal;
+    entry->owners[entry->n_owners++] = who->principal;
     count(registry, entry);
     return true;
 }
 
-/* Makes a parsed mesh resident, and the principal's; takes the reference over in any case. */
-static bool insert(registry *registry, ct_mesh *mesh, const char *name, const identity *who, mesh_record *out,
-                   server_error *error) {
+/* What an earlier server stored of a mesh; owners are taken over by a new entry, which leaves NULL. */
+typedef struct stored_owners {
+    state_owner *names;
+    size_t n;
+} stored_owners;
+
+/* Makes a parsed mesh resident, and the principal's; takes the reference over in any case. stored may be NULL. */
+static bool insert(registry *registry, ct_mesh *mesh, const char *name, const identity *who, stored_owners *stored,
+                   mesh_record *out, server_error *error) {
     char object[96];
     name_object(object, sizeof object, name);
     mesh_entry *fresh = calloc(1, sizeof *fresh);
@@ -226,12 +253,17 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, const id
         }
         if (good) {
             count(registry, fresh);
+            if (stored) {
+                fresh->names = stored->names;
+                fresh->n_names = (uint32_t)stored->n;
+                stored->names = NULL;
+            }
             entry = fresh;
             fresh = NULL;
             metrics_add(registry->metrics, METRICS_MESHES_REGISTERED, 1);
         }
     }
-    if (good) good = add_owner(registry, entry, who->principal, error);
+    if (good) good = add_owner(registry, entry, who, error);
     if (good) {
         entry->used_ns = clock_ns();
         fill_record(registry, entry, out);
@@ -247,6 +279,29 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, const id
     return good;
 }
 
+/* ---- what outlives the server; without the lock ---- */
+
+static void store_names(registry *registry, const char *hash) {
+    if (!registry->state) return;
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = entry_of_content(registry, hash);
+    uint32_t n = entry && entry->has_new_names ? entry->n_names : 0;
+    state_owner *copy = n ? malloc(n * sizeof *copy) : NULL;
+    if (copy) {
+        memcpy(copy, entry->names, n * sizeof *copy);
+        entry->has_new_names = false;
+    }
+    pthread_mutex_unlock(&registry->lock);
+    if (copy) state_put_owners(registry->state, hash, copy, n);
+    free(copy);
+}
+
+static void store(registry *registry, const char *hash, const state_source *source) {
+    if (!registry->state) return;
+    state_put_mesh(registry->state, hash, source);
+    store_names(registry, hash);
+}
+
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
                             const identity *who, mesh_record *out, server_error *error) {
     ct_mesh_limits limits;
@@ -258,7 +313,9 @@ bool registry_register_file(registry *registry, const void *bytes, size_t size, 
         name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
-    return insert(registry, mesh, name, who, out, error);
+    if (!insert(registry, mesh, name, who, NULL, out, error)) return false;
+    store(registry, out->info.hash, &(state_source){.name = name, .file = bytes, .size = size, .format = format});
+    return true;
 }
 
 bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
@@ -273,7 +330,56 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
         name_object(object, sizeof object, name);
         return server_fail_engine(error, object, &cause);
     }
-    return insert(registry, mesh, name, who, out, error);
+    if (!insert(registry, mesh, name, who, NULL, out, error)) return false;
+    store(registry, out->info.hash,
+          &(state_source){.name = name,
+                          .positions = positions,
+                          .dtype = dtype,
+                          .n_vertices = n_vertices,
+                          .triangles = triangles_u32,
+                          .n_triangles = n_triangles});
+    return true;
+}
+
+static bool is_used(void *context, const char *hash) {
+    registry *registry = context;
+    pthread_mutex_lock(&registry->lock);
+    const mesh_entry *entry = entry_of_content(registry, hash);
+    bool used = entry && entry->bodies;
+    pthread_mutex_unlock(&registry->lock);
+    return used;
+}
+
+void registry_set_state(registry *registry, state *state) {
+    registry->state = state;
+    state_set_users(state, is_used, registry);
+}
+
+state *registry_state(registry *registry) {
+    return registry->state;
+}
+
+bool registry_is_stored(registry *registry, const char *hash) {
+    if (!registry->state || !hash || strlen(hash) != STATE_HASH - 1) return false;
+    pthread_mutex_lock(&registry->lock);
+    bool is_resident = entry_of_content(registry, hash) != NULL;
+    pthread_mutex_unlock(&registry->lock);
+    return !is_resident && state_has_mesh(registry->state, hash);
+}
+
+bool registry_restore_mesh(registry *registry, const char *hash, const identity *who, mesh_record *out,
+                           server_error *error) {
+    ct_mesh *mesh;
+    char name[STATE_NAME];
+    stored_owners stored;
+    static const identity nobody = {.principal = PRINCIPAL_NONE};
+    if (!state_get_mesh(registry->state, hash, &mesh, name, error)) return false;
+    state_get_owners(registry->state, hash, &stored.names, &stored.n);
+    /* Its bytes count for the owner who asks first. */
+    bool is_owner = name_place(stored.names, (uint32_t)stored.n, who->name) < stored.n;
+    bool good = insert(registry, mesh, name, is_owner ? who : &nobody, &stored, out, error);
+    free(stored.names);
+    return good;
 }
 
 static mesh_entry *find_by_hash(const registry *registry, const char *hash, server_error *error) {
@@ -349,6 +455,7 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
     }
     if (entry) take_out(registry, entry);
     pthread_mutex_unlock(&registry->lock);
+    if (entry && registry->state) state_drop_mesh(registry->state, entry->info.hash);
     if (entry) free_resident(registry, entry);
     return entry != NULL;
 }
@@ -358,8 +465,11 @@ bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who,
     mesh_entry *entry = find(registry, handle, NULL, error);
     bool good = entry && (shares_know(&registry->mesh_bytes, who) ||
                           server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory to count the mesh"));
-    good = good && add_owner(registry, entry, who->principal, error);
+    good = good && add_owner(registry, entry, who, error);
+    char hash[STATE_HASH] = "";
+    if (good) memcpy(hash, entry->info.hash, sizeof hash);
     pthread_mutex_unlock(&registry->lock);
+    if (good) store_names(registry, hash);
     return good;
 }
 
@@ -367,22 +477,31 @@ bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *
     if (role_operates(who->role)) return true;
     pthread_mutex_lock(&registry->lock);
     const mesh_entry *entry = find(registry, handle, NULL, NULL);
-    bool may = entry && owner_place(entry, who->principal) < entry->n_owners;
+    bool may = entry && (owner_place(entry, who->principal) < entry->n_owners ||
+                         (who->name[0] && name_place(entry->names, entry->n_names, who->name) < entry->n_names));
     pthread_mutex_unlock(&registry->lock);
     return may;
 }
 
-void registry_disown_mesh(registry *registry, uint64_t handle, uint32_t principal, bool *others) {
+void registry_disown_mesh(registry *registry, uint64_t handle, const identity *who, bool *others) {
+    char hash[STATE_HASH] = "";
     pthread_mutex_lock(&registry->lock);
     mesh_entry *entry = find(registry, handle, NULL, NULL);
-    *others = entry && entry->n_owners > 1;
+    *others = entry && (entry->n_owners > 1 || entry->n_names > 1);
     if (*others) {
-        uint32_t place = owner_place(entry, principal);
+        uint32_t place = owner_place(entry, who->principal),
+                 named = name_place(entry->names, entry->n_names, who->name);
+        if (named < entry->n_names) {
+            memmove(entry->names[named], entry->names[--entry->n_names], sizeof *entry->names);
+            entry->has_new_names = true;
+        }
+        memcpy(hash, entry->info.hash, sizeof hash);
         uncount(registry, entry);
         if (place < entry->n_owners) entry->owners[place] = entry->owners[--entry->n_owners];
         count(registry, entry);
     }
     pthread_mutex_unlock(&registry->lock);
+    if (*others) store_names(registry, hash);
 }
 
 static int by_handle(const void *a, const void *b) {

@@ -19,6 +19,7 @@
 #include "server/error.h"
 #include "server/guard/identity.h"
 #include "server/metrics/metrics.h"
+#include "server/state/state.h"
 
 #define REGISTRY_NAME 64 /* bytes of a name with its NUL; longer ones are cut */
 
@@ -35,6 +36,10 @@ typedef struct registry_limits {
 
 /* The engine is told of meshes that are gone, so that devices drop their copies; it may be NULL. Returns NULL: out of
  * memory. */
+/* Meshes are stored in it from now on, and found there. Before there is any. */
+void registry_set_state(registry *registry, state *state);
+/* NULL: there is none. */
+state *registry_state(registry *registry);
 registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics);
 void registry_free(registry **registry); /* after the scheduler, before the engine */
 
@@ -65,13 +70,20 @@ bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, m
                         server_error *error);
 /* Frees its memory, here and on devices. CONFLICT while bodies use it. */
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
+/* Whether the mesh of this whole hash is not resident, but registry_restore_mesh will find it. */
+bool registry_is_stored(registry *registry, const char *hash);
+/* Makes a stored mesh resident, with its owners. May take 100s of ms: not for an I/O thread. NOT_FOUND: it is not
+ * stored, or damaged; LIMIT_EXCEEDED and OUT_OF_MEMORY as above. */
+bool registry_restore_mesh(registry *registry, const char *hash, const identity *who, mesh_record *out,
+                           server_error *error);
+
 /* A mesh belongs to the principals that registered it, and counts for the first one's share. Adds one, as registering
  * does. PRINCIPAL_NONE: nothing to note. False: the mesh is gone, or OUT_OF_MEMORY. */
 bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error);
 /* Whether it may be seen and used: by those it belongs to, and by operators and admins. */
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who);
 /* For a principal that leaves it: *others tells whether it still belongs to others, and so must stay. */
-void registry_disown_mesh(registry *registry, uint64_t handle, uint32_t principal, bool *others);
+void registry_disown_mesh(registry *registry, uint64_t handle, const identity *who, bool *others);
 /* In rising order of handle. *out is freed with free(); NULL and 0 if there are none. False: OUT_OF_MEMORY. */
 bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, server_error *error);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/log.h"
 #include "server/schedule/internal.h"
 
 void command_object(const command *command, char object[96]) {
@@ -53,12 +54,35 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     return true;
 }
 
+/* What somebody else than the client asked for before the server ended, if the client does not know better. */
+static void take_stored(scheduler *scheduler, command *command, ct_scene_settings *settings) {
+    ct_scene_settings stored;
+    uint64_t revision;
+    state *state = registry_state(scheduler->registry);
+    if (!state || !command->in.open.key ||
+        !state_get_settings(state, command->in.open.key, command->who.name, &stored, &revision) ||
+        revision <= command->in.open.revision)
+        return;
+    ct_scene *trial;
+    ct_error cause = {0};
+    if (ct_scene_create(scheduler->engine, &stored, &trial, &cause) != CT_OK) {
+        log_warn("state",
+                 "a scene gets the settings that its client asks for, as those configured before cannot run: %s",
+                 cause.message);
+        return;
+    }
+    ct_scene_destroy(&trial);
+    *settings = stored;
+    command->in.open.revision = revision;
+}
+
 bool command_open(scheduler *scheduler, command *command) {
     ct_scene_settings settings;
     ct_error cause = {0};
     ct_scene *engine = NULL;
     ct_scene_settings_init(&settings);
     if (!apply_patch(&settings, &command->in.open.settings, "scene", &command->error)) return false;
+    take_stored(scheduler, command, &settings);
     if (!registry_has_scene_room(scheduler->registry, 0, &command->who, "scene", &command->error)) return false;
     session *owner = NULL;
     if (command->session != SESSION_NONE) {
@@ -258,6 +282,14 @@ void command_close_scene(scheduler *scheduler, scene *scene) {
     scene_forget(scheduler->registry, scene);
 }
 
+/* A scene that was closed for good; one whose client is only silent may come back. */
+static void forget_settings(scheduler *scheduler, const command *command) {
+    const scene_record *record = &command->target->record; /* what is read here never changes */
+    state *state = registry_state(scheduler->registry);
+    if (!state || command->internal || !record->key || record->principal != command->who.principal) return;
+    state_drop_settings(state, record->key, command->who.name);
+}
+
 void command_run(scheduler *scheduler, command *command) {
     char object[96];
     command_object(command, object);
@@ -281,6 +313,7 @@ void command_run(scheduler *scheduler, command *command) {
         run_snapshot(command, object);
         break;
     case COMMAND_CLOSE:
+        forget_settings(scheduler, command);
         command_close_scene(scheduler, command->target);
         break;
     case COMMAND_OPEN:

@@ -134,6 +134,18 @@ static void handle_register_mesh(stream *stream, request *request) {
     }
 }
 
+/* Whether a request names a mesh, by its hash alone, that must be read from the state folder first. */
+static bool is_stored(const request *request, uint64_t mesh, const char *hash) {
+    return !mesh && registry_is_stored(request->stream->service->registry, hash);
+}
+
+static void restore_mesh(work *work) { /* on a worker */
+    request *request = (struct request *)work;
+    registry_restore_mesh(request->stream->service->registry, request->message.u.get_mesh.hash, &request->who,
+                          &request->mesh, &request->error);
+    stream_finish(request);
+}
+
 static bool get_mesh(stream *stream, request *request, server_error *error) {
     const wire_get_mesh *in = &request->message.u.get_mesh;
     mesh_record record;
@@ -180,12 +192,12 @@ static bool remove_mesh_of(request *request, server_error *error) {
     stream *stream = request->stream;
     registry *registry = stream->service->registry;
     mesh_record record;
-    if (!registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error) ||
-        !may_use_mesh(stream, request, record.handle, error))
-        return false;
+    bool found = is_stored(request, in->mesh, in->hash)
+                     ? registry_restore_mesh(registry, in->hash, &request->who, &record, error)
+                     : registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error);
+    if (!found || !may_use_mesh(stream, request, record.handle, error)) return false;
     bool others = false;
-    if (!role_administers(request->who.role))
-        registry_disown_mesh(registry, record.handle, request->who.principal, &others);
+    if (!role_administers(request->who.role)) registry_disown_mesh(registry, record.handle, &request->who, &others);
     if (!others && !registry_remove_mesh(registry, record.handle, NULL, error)) return false;
     if (role_administers(request->who.role)) audit(&request->who, "removed mesh", record.handle);
     return true;
@@ -413,7 +425,26 @@ static void hand_over_snapshot(request *request) {
     stream_finish(request);
 }
 
+static void keep_settings(work *work) { /* on a worker */
+    request *request = (struct request *)work;
+    service_keep_settings(request->stream->service, &request->command.out.scene);
+    stream_finish(request);
+}
+
+/* Whether the answer waits until what another client configured is stored. On any thread. */
+static bool hand_over_settings(request *request) {
+    const command *command = &request->command;
+    const service *service = request->stream->service;
+    if (command->kind != COMMAND_CONFIGURE || command->error.code != CONTACTD_OK || !service->state) return false;
+    if (!command->out.scene.key || command->out.scene.owner == request->message.session) return false;
+    request->work.run = keep_settings;
+    if (workers_add(service->workers, WORK_SCENES, &request->who, &request->work) != WORKERS_QUEUED)
+        keep_settings(&request->work); /* it is done already, and so must be stored now */
+    return true;
+}
+
 static void command_done(command *command) {
+    if (hand_over_settings(command->context)) return;
     if (command->kind == COMMAND_SNAPSHOT && command->error.code == CONTACTD_OK) {
         hand_over_snapshot(command->context);
         return;
@@ -628,8 +659,13 @@ void stream_handle(stream *stream, request *request) {
         handle_hello(stream, request);
     } else if (type == WIRE_REGISTER_MESH) {
         handle_register_mesh(stream, request);
+    } else if (type == WIRE_GET_MESH &&
+               is_stored(request, request->message.u.get_mesh.mesh, request->message.u.get_mesh.hash)) {
+        hand_to_workers(stream, request, WORK_MESHES, restore_mesh);
     } else if (type == WIRE_REMOVE_MESH && may_register(request, &error)) {
-        hand_to_workers(stream, request, WORK_SCENES, remove_mesh);
+        const wire_remove_mesh *in = &request->message.u.remove_mesh;
+        hand_to_workers(stream, request, is_stored(request, in->mesh, in->hash) ? WORK_MESHES : WORK_SCENES,
+                        remove_mesh);
     } else if (type == WIRE_REMOVE_MESH) {
         refuse(stream, request, &error);
     } else if (fill_command(request, &error)) {
@@ -686,9 +722,11 @@ static void answer_command(stream *stream, request *request) {
 
 /* Work that was done without a command. */
 static void answer_work(stream *stream, request *request) {
-    if (request->error.code != CONTACTD_OK) {
-        reply_error(stream, request, request->message.request, &request->error,
-                    server_error_may_retry(&request->error));
+    server_error error = request->error;
+    if (request->message.type == WIRE_GET_MESH && error.code == CONTACTD_OK && get_mesh(stream, request, &error))
+        return;
+    if (error.code != CONTACTD_OK) {
+        reply_error(stream, request, request->message.request, &error, server_error_may_retry(&error));
     } else if (request->message.type == WIRE_REGISTER_MESH) {
         reply_mesh(stream, request, &request->mesh);
     } else {
@@ -698,7 +736,7 @@ static void answer_work(stream *stream, request *request) {
 
 void stream_answer(stream *stream, request *request) {
     wire_type type = request->message.type;
-    if (type == WIRE_REGISTER_MESH || type == WIRE_REMOVE_MESH) {
+    if (type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_REMOVE_MESH) {
         answer_work(stream, request);
     } else if (request->command.superseded) {
         reply_drop_encoded(request);

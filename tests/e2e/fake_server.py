@@ -44,6 +44,7 @@ class FakeServer:
         self.vertices = 8
         self.by_hand: list[dict] | None = None  # the contacts of every step, see _result_by_hand
         self.warnings: list[dict] = []  # of every step
+        self.has_meshes = False  # it knows every mesh by its hash
         self._handles = itertools.count(100)
         self._context = zmq.Context()
         self.port = free_port()
@@ -113,6 +114,8 @@ class FakeServer:
             raise Refusal(ErrorCode.STATE_LOST, field="session")
         if kind == "Ping":
             return "Pong", {"nonce": body["nonce"]}
+        if kind == "GetMesh" and not body.get("mesh") and not self.has_meshes:
+            raise Refusal(ErrorCode.NOT_FOUND, "no mesh of this hash", field="hash")
         if kind in ("RegisterMesh", "GetMesh"):
             return "MeshInfo", {"mesh": body.get("mesh") or next(self._handles), "hash": "0" * 32, "vertices": self.vertices,
                                 "triangles": 12, "volume": 1.0}

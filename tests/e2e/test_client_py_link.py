@@ -267,6 +267,22 @@ def test_a_crash_while_reconnecting(fake, client):
     assert client.reconnects == 1
 
 
+def test_a_connection_lost_while_a_session_is_set_up(fake, client):
+    """The server still knows that session, but not all that belongs into it."""
+    mesh = client.register_mesh(BOX, FACES)
+    scene = client.open_scene()
+    body = scene.add_body(mesh, pose=np.eye(4))
+    before = scene.step(poses={body: 3 * np.eye(4)[:3]}).contacts[0].volume
+    fake.crash()
+    answers = iter([b"nonsense"])
+    fake.hook = lambda kind, body: next(answers, None) if kind == "OpenScene" else None
+    fake.start()
+    with pytest.raises(contactd.ContactdError):
+        scene.step()
+    assert scene.step().contacts[0].volume == before
+    assert fake.heard.count("Hello") == 3
+
+
 def test_steps_in_flight_survive_a_crash(fake, client):
     scene, a, b = scene_of_two(client)
     scene.step(positions={a: full(1)})
@@ -336,6 +352,10 @@ def test_a_mesh_that_made_room_is_registered_again(fake, client):
             raise Refusal(ErrorCode.STALE_HANDLE, object=f"mesh {body['mesh']}")
 
     fake.hook = hook
+    scene.add_body(mesh)
+    assert fake.heard.count("RegisterMesh") == 2 and mesh._state.id != once[0]
+    once.clear()
+    fake.has_meshes = True  # in its state folder, say
     scene.add_body(mesh)
     assert fake.heard.count("RegisterMesh") == 2 and mesh._state.id != once[0]
 

@@ -9,7 +9,7 @@ from conftest import SLOW
 from geometry import UNIT_BOX, moved
 from http_api import Api
 
-NO_PRECISION = {"tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
+NO_PRECISION = {"cell_size": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ DOOR = "gpu/include/*.h"
 GROUND = [DOOR, "gpu/base/*"]
 STAGE = GROUND + ["gpu/mesh/*"]
 SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*",
-               "server/guard/*", "server/*.h"]
+               "server/guard/*", "server/state/*.h", "server/*.h"]
 
 LISTS = ["proto/errors.h", "proto/warnings.h"]  # of codes, which contactd.h includes
 

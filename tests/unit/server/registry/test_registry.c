@@ -231,7 +231,7 @@ static void test_shares_of_meshes(void **state) {
     bool others;
     assert_true(put_as(registry, &third, 101, "mine", &other, &error));
     assert_int_equal(shares_used(&registry->mesh_bytes, 2), one);
-    registry_disown_mesh(registry, mine[0].handle, 2, &others);
+    registry_disown_mesh(registry, mine[0].handle, &quiet, &others);
     assert_true(others);
     assert_int_equal(shares_used(&registry->mesh_bytes, 2), 0);
     assert_int_equal(shares_used(&registry->mesh_bytes, 3), 2 * one);

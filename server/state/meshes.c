@@ -1,0 +1,375 @@
+/* meshes.c - stored meshes: files named by the hash of what they hold, checked when they are read, bounded in bytes. */
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/log.h"
+#include "server/state/internal.h"
+
+#define DAMAGED ".damaged"
+#define OWNERS  ".owners"
+enum { FILE_NAME = STATE_HASH + 24 };
+
+static const char magic[16] = "contactd mesh 1\n";
+
+/* Little-endian, as the arrays behind it are. */
+typedef struct mesh_header {
+    char magic[16];
+    uint32_t is_file, format;
+    uint64_t n_vertices, n_triangles; /* of arrays: f32 [n_vertices][3], u32 [n_triangles][3] */
+    uint64_t size;                    /* bytes that follow */
+    char name[STATE_NAME];
+} mesh_header;
+static_assert(sizeof(mesh_header) == 112, "the header is written as it lies in memory");
+
+/* ---- the list; with the lock held ---- */
+
+/* Where the mesh is, or belongs. A damaged file stands behind a sound one of the same hash. */
+static size_t place_of(const state *state, const char *hash, bool is_damaged) {
+    size_t low = 0, high = state->n_meshes;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(state->meshes[middle].hash, hash);
+        if (order == 0) order = (int)state->meshes[middle].is_damaged - (int)is_damaged;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static stored_mesh *find(const state *state, const char *hash, bool is_damaged) {
+    size_t at = place_of(state, hash, is_damaged);
+    if (at == state->n_meshes) return NULL;
+    stored_mesh *mesh = &state->meshes[at];
+    return strcmp(mesh->hash, hash) == 0 && mesh->is_damaged == is_damaged ? mesh : NULL;
+}
+
+static void take_out(state *state, stored_mesh *mesh) {
+    state->bytes -= mesh->bytes;
+    size_t at = (size_t)(mesh - state->meshes);
+    memmove(mesh, mesh + 1, (--state->n_meshes - at) * sizeof *mesh);
+}
+
+/* Its bytes are counted by the caller. */
+static bool list(state *state, const stored_mesh *mesh) {
+    stored_mesh *old = find(state, mesh->hash, mesh->is_damaged);
+    if (old) take_out(state, old);
+    if (state->n_meshes == state->room_meshes) {
+        size_t room = state->room_meshes ? 2 * state->room_meshes : 64;
+        stored_mesh *grown = realloc(state->meshes, room * sizeof *grown);
+        if (!grown) return false;
+        state->meshes = grown;
+        state->room_meshes = room;
+    }
+    size_t at = place_of(state, mesh->hash, mesh->is_damaged);
+    memmove(&state->meshes[at + 1], &state->meshes[at], (state->n_meshes++ - at) * sizeof *mesh);
+    state->meshes[at] = *mesh;
+    return true;
+}
+
+static void file_name(char name[FILE_NAME], const char *hash, const char *suffix) {
+    snprintf(name, FILE_NAME, "%.32s%s", hash, suffix);
+}
+
+static void remove_files(state *state, const stored_mesh *mesh) {
+    char name[FILE_NAME];
+    file_name(name, mesh->hash, mesh->is_damaged ? DAMAGED : "");
+    unlinkat(state->meshes_fd, name, 0);
+    if (mesh->is_damaged) return;
+    file_name(name, mesh->hash, OWNERS);
+    unlinkat(state->meshes_fd, name, 0);
+}
+
+bool state_evict_mesh(state *state) {
+    stored_mesh *oldest = NULL;
+    for (size_t i = 0; i < state->n_meshes; i++) {
+        stored_mesh *mesh = &state->meshes[i];
+        if (oldest && oldest->is_damaged && !mesh->is_damaged) continue;
+        bool is_older = !oldest || mesh->used_ns < oldest->used_ns || (mesh->is_damaged && !oldest->is_damaged);
+        if (!is_older || (!mesh->is_damaged && state->is_used && state->is_used(state->context, mesh->hash))) continue;
+        oldest = mesh;
+    }
+    if (!oldest) return false;
+    log_debug("state", "%s: mesh %s makes room", state->folder, oldest->hash);
+    remove_files(state, oldest);
+    take_out(state, oldest);
+    metrics_add(state->metrics, METRICS_STATE_EVICTED, 1);
+    return true;
+}
+
+static bool make_room(state *state, uint64_t bytes) {
+    if (bytes > state->max_bytes) return false;
+    while (state->bytes > state->max_bytes - bytes) {
+        if (!state_evict_mesh(state)) return false;
+    }
+    return true;
+}
+
+/* ---- the folder ---- */
+
+/* A file's name is a hash, and what follows it. */
+static bool is_hash_with(const char *name, const char *suffix) {
+    return strspn(name, "0123456789abcdef") == STATE_HASH - 1 && strcmp(name + STATE_HASH - 1, suffix) == 0;
+}
+
+int state_scan_meshes(state *state) {
+    int copy = openat(state->meshes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    if (!folder) return errno;
+    int why = 0;
+    for (const struct dirent *entry; !why && (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        struct stat facts;
+        size_t length = strlen(name);
+        if (length > 4 && strcmp(name + length - 4, ".tmp") == 0) unlinkat(state->meshes_fd, name, 0);
+        bool is_damaged = is_hash_with(name, DAMAGED);
+        if (!is_damaged && !is_hash_with(name, "")) continue;
+        if (fstatat(state->meshes_fd, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) continue;
+        stored_mesh mesh = {
+            .is_damaged = is_damaged, .bytes = (uint64_t)facts.st_size, .used_ns = state_file_ns(&facts.st_mtim)};
+        snprintf(mesh.hash, sizeof mesh.hash, "%.32s", name);
+        if (!list(state, &mesh)) why = ENOMEM;
+        state->bytes += mesh.bytes;
+    }
+    closedir(folder);
+    if (!why) make_room(state, 0); /* --state-size may be less than it was */
+    return why;
+}
+
+void state_set_users(state *state, bool (*is_used)(void *context, const char *hash), void *context) {
+    state->is_used = is_used;
+    state->context = context;
+}
+
+/* ---- storing ---- */
+
+/* Positions as float32, which the mesh keeps; *copy is freed by the caller. NULL: out of memory. */
+static const void *positions_of(const state_source *source, void **copy) {
+    *copy = NULL;
+    if (source->dtype == CT_F32) return source->positions;
+    float *rounded = *copy = malloc(source->n_vertices * 3 * sizeof *rounded);
+    if (!rounded) return NULL;
+    for (size_t i = 0; i < 3 * source->n_vertices; i++) {
+        double x;
+        memcpy(&x, (const char *)source->positions + 8 * i, sizeof x);
+        rounded[i] = (float)x;
+    }
+    return rounded;
+}
+
+static int write_mesh(state *state, const char *hash, const char *temporary, const mesh_header *header,
+                      const state_source *source) {
+    void *copy = NULL;
+    const void *positions = source->file ? NULL : positions_of(source, &copy);
+    if (!source->file && !positions) return ENOMEM;
+    const state_part parts[] = {
+        {header, sizeof *header},
+        {source->file ? source->file : positions, source->file ? source->size : 12 * source->n_vertices},
+        {source->triangles, source->file ? 0 : 12 * source->n_triangles},
+    };
+    int why = state_write_file(state->meshes_fd, temporary, hash, parts, sizeof parts / sizeof *parts);
+    free(copy);
+    return why;
+}
+
+static void note_use(state *state, stored_mesh *mesh) {
+    mesh->used_ns = state_now_ns();
+    char name[FILE_NAME];
+    file_name(name, mesh->hash, "");
+    utimensat(state->meshes_fd, name, NULL, 0); /* to now; if it fails, the mesh only looks older after a restart */
+}
+
+void state_put_mesh(state *state, const char *hash, const state_source *source) {
+    mesh_header header = {.is_file = source->file != NULL,
+                          .format = (uint32_t)source->format,
+                          .n_vertices = source->file ? 0 : source->n_vertices,
+                          .n_triangles = source->file ? 0 : source->n_triangles,
+                          .size = source->file ? source->size : 12 * (source->n_vertices + source->n_triangles)};
+    memcpy(header.magic, magic, sizeof magic);
+    snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
+    stored_mesh mesh = {.bytes = sizeof header + header.size};
+    snprintf(mesh.hash, sizeof mesh.hash, "%.32s", hash);
+    char temporary[FILE_NAME], what[64];
+    snprintf(what, sizeof what, "mesh %.32s", hash);
+
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *old = find(state, hash, false);
+    if (old) note_use(state, old);
+    bool has_room = !old && make_room(state, mesh.bytes);
+    if (has_room) state->bytes += mesh.bytes;
+    snprintf(temporary, sizeof temporary, "%.32s.%" PRIu64 ".tmp", hash, ++state->n_temporary % 1000000);
+    pthread_mutex_unlock(&state->lock);
+    if (old) return;
+    if (!has_room) {
+        metrics_add(state->metrics, METRICS_STATE_FAILURES, 1);
+        log_warn("state",
+                 "%s: %s of %" PRIu64 " bytes cannot be kept: the meshes in use leave too little of the %" PRIu64
+                 " bytes of --state-size",
+                 state->folder, what, mesh.bytes, state->max_bytes);
+        return;
+    }
+    int why;
+    bool has_evicted = false;
+    do {
+        why = write_mesh(state, mesh.hash, temporary, &header, source);
+        pthread_mutex_lock(&state->lock);
+        has_evicted = why == ENOSPC && state_evict_mesh(state); /* the disk holds less than --state-size */
+        pthread_mutex_unlock(&state->lock);
+    } while (has_evicted);
+    mesh.used_ns = state_now_ns();
+    pthread_mutex_lock(&state->lock);
+    if (why || !list(state, &mesh)) state->bytes -= mesh.bytes;
+    pthread_mutex_unlock(&state->lock);
+    if (why) state_note_failure(state, what, why);
+}
+
+/* ---- reading ---- */
+
+bool state_has_mesh(state *state, const char *hash) {
+    pthread_mutex_lock(&state->lock);
+    bool has = find(state, hash, false) != NULL;
+    pthread_mutex_unlock(&state->lock);
+    return has;
+}
+
+/* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "" for want of memory. */
+static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out) {
+    mesh_header header;
+    if (size < sizeof header) return "it is shorter than a header";
+    memcpy(&header, bytes, sizeof header);
+    if (memcmp(header.magic, magic, sizeof magic) != 0) return "it does not begin as a mesh does";
+    if (header.size != size - sizeof header) return "its length is not the one that its header says";
+    const char *content = bytes + sizeof header;
+    ct_mesh_limits limits;
+    ct_mesh_limits_init(&limits);
+    ct_status status;
+    if (header.is_file) {
+        status = ct_mesh_read(content, header.size, (ct_mesh_format)header.format, &limits, out, NULL);
+    } else {
+        if (header.n_vertices > header.size / 12 || header.n_triangles != header.size / 12 - header.n_vertices)
+            return "its counts are not those of its length";
+        status = ct_mesh_create(content, CT_F32, header.n_vertices, content + 12 * header.n_vertices,
+                                header.n_triangles, &limits, out, NULL);
+    }
+    if (status == CT_OUT_OF_MEMORY) return "";
+    if (status != CT_OK) return "it holds no valid mesh";
+    ct_mesh_info info;
+    ct_mesh_get_info(*out, &info);
+    if (strcmp(info.hash, hash) == 0) return NULL;
+    ct_mesh_release(out);
+    return "its content has another hash than its name";
+}
+
+static void set_aside(state *state, const char *hash, const char *why) {
+    char name[FILE_NAME], aside[FILE_NAME];
+    file_name(name, hash, "");
+    file_name(aside, hash, DAMAGED);
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *mesh = find(state, hash, false);
+    if (mesh) {
+        stored_mesh damaged = *mesh;
+        damaged.is_damaged = true;
+        renameat(state->meshes_fd, name, state->meshes_fd, aside);
+        take_out(state, mesh);
+        if (list(state, &damaged)) state->bytes += damaged.bytes;
+    }
+    pthread_mutex_unlock(&state->lock);
+    if (!mesh) return;
+    metrics_add(state->metrics, METRICS_STATE_DAMAGED, 1);
+    log_error("state", "%s/meshes/%s is damaged: %s; it was set aside as %s, and the mesh must be registered again",
+              state->folder, name, why, aside);
+}
+
+static bool not_stored(const char *hash, server_error *error) {
+    char object[96];
+    snprintf(object, sizeof object, "mesh %.32s", hash);
+    return server_fail(error, CONTACTD_NOT_FOUND, object, "hash", "no mesh of this hash is stored: register it again");
+}
+
+bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STATE_NAME], server_error *error) {
+    *out = NULL;
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *mesh = find(state, hash, false);
+    if (mesh) note_use(state, mesh);
+    pthread_mutex_unlock(&state->lock);
+    if (!mesh) return not_stored(hash, error);
+    char at[FILE_NAME];
+    size_t size;
+    file_name(at, hash, "");
+    char *bytes = state_read_file(state->meshes_fd, at, SIZE_MAX / 2, &size);
+    int cause = errno;
+    const char *why = bytes ? make_mesh(bytes, size, hash, out) : cause == ENOMEM ? "" : strerror(cause);
+    if (!why) {
+        memcpy(name, bytes + offsetof(mesh_header, name), STATE_NAME);
+        name[STATE_NAME - 1] = 0;
+        metrics_add(state->metrics, METRICS_STATE_RESTORED, 1);
+    }
+    free(bytes);
+    if (!why) return true;
+    if (!why[0]) {
+        char object[96];
+        snprintf(object, sizeof object, "mesh %.32s", hash);
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to read the stored mesh");
+    }
+    set_aside(state, hash, why);
+    return not_stored(hash, error);
+}
+
+void state_drop_mesh(state *state, const char *hash) {
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *mesh = find(state, hash, false);
+    if (mesh) {
+        remove_files(state, mesh);
+        take_out(state, mesh);
+    }
+    pthread_mutex_unlock(&state->lock);
+}
+
+/* ---- owners ---- */
+
+void state_put_owners(state *state, const char *hash, const state_owner *owners, size_t n) {
+    char name[FILE_NAME], temporary[FILE_NAME], what[64];
+    file_name(name, hash, OWNERS);
+    file_name(temporary, hash, OWNERS ".tmp");
+    snprintf(what, sizeof what, "the owners of mesh %.32s", hash);
+    if (!state_has_mesh(state, hash)) return;
+    state_part *parts = malloc((2 * n + 1) * sizeof *parts);
+    for (size_t i = 0; parts && i < n; i++) {
+        parts[2 * i] = (state_part){owners[i], strlen(owners[i])};
+        parts[2 * i + 1] = (state_part){"\n", 1};
+    }
+    pthread_mutex_lock(&state->writing);
+    int why = parts ? state_write_file(state->meshes_fd, temporary, name, parts, 2 * n) : ENOMEM;
+    pthread_mutex_unlock(&state->writing);
+    free(parts);
+    if (why) state_note_failure(state, what, why);
+}
+
+void state_get_owners(state *state, const char *hash, state_owner **out, size_t *n) {
+    enum { MOST_BYTES = 1 << 20 };
+    char name[FILE_NAME];
+    size_t size;
+    *out = NULL;
+    *n = 0;
+    file_name(name, hash, OWNERS);
+    char *text = state_read_file(state->meshes_fd, name, MOST_BYTES, &size);
+    if (!text) return;
+    size_t lines = 0;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    *out = malloc((lines + 1) * sizeof **out);
+    for (char *line = text, *end; *out && (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        if (*line && strlen(line) < sizeof **out) snprintf((*out)[(*n)++], sizeof **out, "%s", line);
+    }
+    free(text);
+}

@@ -1,0 +1,258 @@
+/* settings.c - settings of scenes that outlive the server: a small text file for each, all of them in memory. */
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/log.h"
+#include "server/state/internal.h"
+
+enum { FILE_NAME = 40, KEY_DIGITS = 16, MOST_BYTES = 4096 };
+
+/* ---- the list; with the lock held ---- */
+
+static size_t place_of(const state *state, uint64_t key) {
+    size_t low = 0, high = state->n_settings;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (state->settings[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static stored_settings *find(const state *state, uint64_t key, const char *principal) {
+    size_t at = place_of(state, key);
+    if (at == state->n_settings || state->settings[at].key != key) return NULL;
+    return strcmp(state->settings[at].principal, principal) == 0 ? &state->settings[at] : NULL;
+}
+
+static void take_out(state *state, size_t at) {
+    char name[FILE_NAME];
+    snprintf(name, sizeof name, "%016" PRIx64, state->settings[at].key);
+    unlinkat(state->scenes_fd, name, 0);
+    memmove(&state->settings[at], &state->settings[at + 1], (--state->n_settings - at) * sizeof *state->settings);
+}
+
+static void drop_oldest(state *state) {
+    size_t oldest = 0;
+    for (size_t i = 1; i < state->n_settings; i++) {
+        if (state->settings[i].used_ns < state->settings[oldest].used_ns) oldest = i;
+    }
+    take_out(state, oldest);
+}
+
+/* Replaces what the key has. */
+static bool list(state *state, const stored_settings *settings) {
+    size_t at = place_of(state, settings->key);
+    if (at < state->n_settings && state->settings[at].key == settings->key) {
+        state->settings[at] = *settings;
+        return true;
+    }
+    if (state->n_settings == state->room_settings) {
+        size_t room = state->room_settings ? 2 * state->room_settings : 64;
+        stored_settings *grown = realloc(state->settings, room * sizeof *grown);
+        if (!grown) return false;
+        state->settings = grown;
+        state->room_settings = room;
+    }
+    memmove(&state->settings[at + 1], &state->settings[at], (state->n_settings++ - at) * sizeof *settings);
+    state->settings[at] = *settings;
+    return true;
+}
+
+/* ---- files ---- */
+
+/* The settings in the file's order: name, type, field. */
+#define SETTINGS_MAP(X)                                                                                                \
+    X("resolution_x", COUNT, resolution[0])                                                                            \
+    X("resolution_y", COUNT, resolution[1])                                                                            \
+    X("resolution_z", COUNT, resolution[2])                                                                            \
+    X("pixel_size", NUMBER, pixel_size)                                                                                \
+    X("tolerance", NUMBER, tolerance)                                                                                  \
+    X("tolerance_rel", NUMBER, tolerance_rel)                                                                          \
+    X("strict", SWITCH, strict)                                                                                        \
+    X("ray_budget", BUDGET, ray_budget)                                                                                \
+    X("stiffness", NUMBER, stiffness)                                                                                  \
+    X("patches", SWITCH, patches)                                                                                      \
+    X("cell_size", NUMBER, cell_size)
+static_assert(sizeof(ct_scene_settings) == 88, "a setting that is new belongs into SETTINGS_MAP");
+
+static int print(const stored_settings *in, char *text, size_t size) {
+    const ct_scene_settings *s = &in->settings;
+    int n = snprintf(text, size, "contactd scene 1\nprincipal %s\nrevision %" PRIu64 "\nmethod %s\n", in->principal,
+                     in->revision, ct_method_name(s->method));
+#define PRINT_COUNT(name, field)  n += snprintf(text + n, size - (size_t)n, name " %" PRIu32 "\n", s->field);
+#define PRINT_BUDGET(name, field) n += snprintf(text + n, size - (size_t)n, name " %" PRIu64 "\n", s->field);
+#define PRINT_NUMBER(name, field) n += snprintf(text + n, size - (size_t)n, name " %a\n", s->field);
+#define PRINT_SWITCH(name, field) n += snprintf(text + n, size - (size_t)n, name " %d\n", s->field);
+#define PRINT(name, type, field)  PRINT_##type(name, field)
+    SETTINGS_MAP(PRINT)
+#undef PRINT
+    return n + snprintf(text + n, size - (size_t)n, "end\n");
+}
+
+/* What follows a name and a space on one of the lines; NULL: none has the name. */
+static const char *value_of(const char *text, const char *name) {
+    size_t length = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+        if (strncmp(line, name, length) == 0 && line[length] == ' ') return line + length + 1;
+    }
+    return NULL;
+}
+
+static bool copy_word(char *to, size_t size, const char *value) {
+    size_t length = value ? strcspn(value, "\n") : size;
+    if (length >= size) return false;
+    memcpy(to, value, length);
+    to[length] = 0;
+    return true;
+}
+
+/* Settings that the file does not have keep their defaults; but for these, print makes the same text of it, or it is
+ * damaged. */
+static bool parse(const char *text, uint64_t key, stored_settings *out) {
+    char method[16];
+    *out = (stored_settings){.key = key};
+    ct_scene_settings *s = &out->settings;
+    ct_scene_settings_init(s);
+    const char *value = value_of(text, "revision");
+    if (!value || !copy_word(out->principal, sizeof out->principal, value_of(text, "principal")) ||
+        !copy_word(method, sizeof method, value_of(text, "method")))
+        return false;
+    out->revision = strtoull(value, NULL, 10);
+    bool is_known = false;
+    for (int m = 0; m < CT_MAX_METHODS && !is_known; m++) {
+        s->method = (ct_method)m;
+        is_known = strcmp(ct_method_name(s->method), method) == 0;
+    }
+    unsigned absent = 0;
+#define PARSE_COUNT(field)  s->field = (uint32_t)strtoul(value, NULL, 10)
+#define PARSE_BUDGET(field) s->field = strtoull(value, NULL, 10)
+#define PARSE_NUMBER(field) s->field = strtod(value, NULL)
+#define PARSE_SWITCH(field) s->field = *value == '1'
+#define PARSE(name, type, field)                                                                                       \
+    if ((value = value_of(text, name)))                                                                                \
+        PARSE_##type(field);                                                                                           \
+    else                                                                                                               \
+        absent++;
+    SETTINGS_MAP(PARSE)
+#undef PARSE
+    char again[MOST_BYTES];
+    print(out, again, sizeof again);
+    unsigned lines = 0, expected = 0;
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    bool is_same = true;
+    for (char *line = again, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        expected++;
+        const char *space = strchr(line, ' ');
+        char name[32] = "";
+        if (space) snprintf(name, sizeof name, "%.*s", (int)(space - line), line);
+        const char *found = space ? value_of(text, name) : NULL;
+        size_t length = space ? strlen(space + 1) : 0;
+        is_same = is_same && (!found || (strncmp(found, space + 1, length) == 0 && found[length] == '\n'));
+    }
+    size_t size = strlen(text);
+    bool is_whole = strncmp(text, "contactd scene 1\n", 17) == 0 && size > 5 && strcmp(text + size - 5, "\nend\n") == 0;
+    return is_known && is_same && is_whole && lines + absent == expected;
+}
+
+static int read_one(state *state, const char *name) {
+    size_t size;
+    struct stat facts;
+    char *text = state_read_file(state->scenes_fd, name, MOST_BYTES - 1, &size);
+    if (!text && errno == ENOMEM) return ENOMEM;
+    stored_settings settings;
+    bool is_sound = text && strlen(text) == size && parse(text, strtoull(name, NULL, 16), &settings);
+    free(text);
+    if (!is_sound) {
+        char aside[FILE_NAME];
+        snprintf(aside, sizeof aside, "%.16s.damaged", name);
+        renameat(state->scenes_fd, name, state->scenes_fd, aside);
+        metrics_add(state->metrics, METRICS_STATE_DAMAGED, 1);
+        log_error("state",
+                  "%s/scenes/%s is damaged and was set aside as %s: its scene has the settings that its client "
+                  "asks for",
+                  state->folder, name, aside);
+        return 0;
+    }
+    if (fstatat(state->scenes_fd, name, &facts, 0) == 0) settings.used_ns = state_file_ns(&facts.st_mtim);
+    return list(state, &settings) ? 0 : ENOMEM;
+}
+
+int state_scan_settings(state *state) {
+    int copy = openat(state->scenes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
+    if (!folder) return errno;
+    int why = 0;
+    /* Those left by an earlier start: of the damaged ones, the log has told once. */
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        const char *end = entry->d_name + strspn(entry->d_name, "0123456789abcdef");
+        if (strcmp(end, ".tmp") == 0 || strcmp(end, ".damaged") == 0) unlinkat(state->scenes_fd, entry->d_name, 0);
+    }
+    rewinddir(folder);
+    for (const struct dirent *entry; !why && (entry = readdir(folder));) {
+        size_t digits = strspn(entry->d_name, "0123456789abcdef");
+        if (digits == KEY_DIGITS && !entry->d_name[digits]) why = read_one(state, entry->d_name);
+    }
+    closedir(folder);
+    while (!why && state->n_settings > STATE_MAX_SCENES) drop_oldest(state);
+    return why;
+}
+
+/* ---- the calls ---- */
+
+void state_put_settings(state *state, uint64_t key, const char *principal, const ct_scene_settings *settings,
+                        uint64_t revision) {
+    stored_settings stored = {.key = key, .settings = *settings, .revision = revision, .used_ns = state_now_ns()};
+    snprintf(stored.principal, sizeof stored.principal, "%s", principal);
+    char text[MOST_BYTES], name[FILE_NAME], temporary[FILE_NAME], what[64];
+    int size = print(&stored, text, sizeof text);
+    snprintf(name, sizeof name, "%016" PRIx64, key);
+    snprintf(temporary, sizeof temporary, "%016" PRIx64 ".tmp", key);
+    snprintf(what, sizeof what, "what was configured (scene key %016" PRIx64 ")", key);
+
+    pthread_mutex_lock(&state->writing);
+    pthread_mutex_lock(&state->lock);
+    const stored_settings *old = find(state, key, principal);
+    bool is_newer = !old || old->revision < revision;
+    pthread_mutex_unlock(&state->lock);
+    int why = 0;
+    if (is_newer) {
+        why = state_write_file(state->scenes_fd, temporary, name, &(state_part){text, (size_t)size}, 1);
+        pthread_mutex_lock(&state->lock);
+        /* A server that goes on keeps it in mind even so. */
+        if (!list(state, &stored) && !why) why = ENOMEM;
+        if (state->n_settings > STATE_MAX_SCENES) drop_oldest(state);
+        pthread_mutex_unlock(&state->lock);
+    }
+    pthread_mutex_unlock(&state->writing);
+    if (why) state_note_failure(state, what, why);
+}
+
+bool state_get_settings(state *state, uint64_t key, const char *principal, ct_scene_settings *out, uint64_t *revision) {
+    pthread_mutex_lock(&state->lock);
+    const stored_settings *found = find(state, key, principal);
+    if (found) {
+        *out = found->settings;
+        *revision = found->revision;
+    }
+    pthread_mutex_unlock(&state->lock);
+    return found != NULL;
+}
+
+void state_drop_settings(state *state, uint64_t key, const char *principal) {
+    pthread_mutex_lock(&state->lock);
+    const stored_settings *found = find(state, key, principal);
+    if (found) take_out(state, (size_t)(found - state->settings));
+    pthread_mutex_unlock(&state->lock);
+}
