@@ -36,6 +36,8 @@ VERSION = "0.1.0"
 HEARTBEAT_MS = 2000
 ESTABLISH_S = 30.0  # for one answer while a session is set up
 GOODBYE_S = 1.0
+REACH_S = 0.25  # for a connection, before another server is asked for
+LINGER_MS = 1000  # for the farewell to a server that is left
 ASIDE_S = 0.05  # without a call, after which the connection's thread takes the I/O lock again
 
 _HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -59,7 +61,9 @@ def _number_unused(error: ContactdError) -> bool:
 
 
 class Link:
-    def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None) -> None:
+    def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None,
+                 elsewhere: Callable[[str, str], str] | None = None) -> None:
+        """elsewhere: given the address of a server that is gone or drains, and why, where to go instead; None: nowhere."""
         self.address, self.name, self.lease_s, self._keys = address, name, lease_s, keys
         self.meshes: list[MeshState] = []
         self.scenes: list[SceneState] = []
@@ -91,6 +95,10 @@ class Link:
         self._monitor: zmq.Socket | None = None
         self._poller = zmq.Poller()
         self._poller.register(self._wake_read, zmq.POLLIN)
+        self._elsewhere = elsewhere
+        self._target = ""  # the address to go to as soon as nothing is in flight; "": stay
+        # Until when this server must be connected, or another is asked for; 0: it does not matter.
+        self._reach_by = time.monotonic() + REACH_S if elsewhere is not None else 0.0
         self._up = False  # connected
         self._ready = False  # connected, and the session is in order
         self._why_not = "nothing answers at this address"
@@ -179,7 +187,7 @@ class Link:
             self._io_lock.release()
         except RuntimeError:  # it has not
             return
-        if self._inbox or self._flying or self._steps or not self._ready or self._closing or self._torn:
+        if self._inbox or self._flying or self._steps or not self._ready or self._closing or self._torn or self._target:
             self._back.set()
 
     def _serve(self, reply: Any, meanwhile: Callable[[], None] | None) -> Callable[[], None] | None:
@@ -218,6 +226,12 @@ class Link:
             os.sched_yield()
             now = time.monotonic()
         return {}
+
+    def leave(self, address: str) -> None:
+        """Goes to the server at `address` as soon as what is in flight has been answered."""
+        self._target = address
+        self._wake()
+        self._back.set()
 
     def close(self, wait: bool = True) -> None:
         """Closes the scenes on the server (waiting a second at most) and fails what is still in flight."""
@@ -266,6 +280,8 @@ class Link:
         if self._torn:
             self._mend()
         if not self._asked or self._flying or self._steps or self._queue or not self._ready or self._closing:
+            return False
+        if self._target:
             return False
         if any(scene.pending for scene in self.scenes):
             return False
@@ -330,6 +346,8 @@ class Link:
             times.append(goodbye)
         if self._reopen_at:
             times.append(self._reopen_at)
+        if self._reach_by:
+            times.append(self._reach_by)
         if self._procedure is not None:
             times.append(self._procedure_again or self._procedure_deadline)
         if self._ready:
@@ -415,7 +433,7 @@ class Link:
             message = zmq.utils.monitor.recv_monitor_message(self._monitor)
             event = message["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._up = True
+                self._up, self._reach_by = True, 0.0
                 self._why_not = "connected, but no contactd server answers"
                 self._begin(self._resume() if self._session and self._is_whole else self._establish())
             elif event == zmq.EVENT_DISCONNECTED:
@@ -448,11 +466,36 @@ class Link:
         self._failures += 1
         delay = min(1.0, 0.01 * 2 ** min(self._failures, 7)) * random.uniform(0.5, 1.0)
         self._reopen_at = time.monotonic() + delay
+        if self._elsewhere is not None and not self._reach_by:
+            self._reach_by = time.monotonic() + REACH_S
+
+    def _move(self, address: str) -> None:
+        """To another server, where a new session begins. What is in flight is sent again there."""
+        if self._up and self._ready:  # it may go on without us
+            self._socket.linger = LINGER_MS
+            for scene in self.scenes:
+                if scene.id:
+                    self._transmit("CloseScene", {"scene": scene.id}, None, next(self._numbers))
+        self._target = ""
+        self.address, self._session, self._is_whole = address, 0, False
+        for mesh in self.meshes:
+            mesh.error = None
+        self._lost(f"going to {address}")
+        self._failures = 0
+        self._reopen_at, self._reach_by = time.monotonic(), time.monotonic() + REACH_S
 
     def _tend(self, now: float) -> None:
         if self._reopen_at and now >= self._reopen_at:
             self._reopen_at = 0.0
             self._open_socket()
+        if self._reach_by and now >= self._reach_by and not self._closing:
+            self._reach_by = 0.0
+            if (address := self._elsewhere(self.address, self._why_not)) != self.address:
+                self._move(address)
+            else:
+                self._reach_by = now + REACH_S
+        elif self._target and self._ready and not (self._steps or self._flying) and not self._closing:
+            self._move(self._target)
         if self._procedure is not None:
             if self._procedure_again and now >= self._procedure_again:
                 self._send_procedure()
@@ -601,6 +644,8 @@ class Link:
     # ---- sending ----
 
     def _pump(self, now: float) -> None:
+        if self._target:
+            return
         while self._queue and self._ready and self._queue[0].not_before <= now:
             self._send(self._queue.popleft())
         for scene in self.scenes:
@@ -697,6 +742,9 @@ class Link:
         request = self._flying.pop(number, None) or self._steps.get(number)
         if request is None:
             return  # the answer to something that was sent again since
+        if error is not None and error.code == ErrorCode.SHUTTING_DOWN and self._elsewhere is not None and not self._target:
+            address = self._elsewhere(self.address, "it drains")
+            self._target = address if address != self.address else ""
         if error is not None and (error.code == ErrorCode.STATE_LOST or self._out_of_step(request, error)):
             if request.scene is None:
                 self._flying[number] = request
@@ -727,6 +775,9 @@ class Link:
         procedure = self._procedure
         if error is None:
             self._advance(lambda: procedure.send(answer))
+        elif error.code == ErrorCode.SHUTTING_DOWN and self._elsewhere is not None and \
+                (address := self._elsewhere(self.address, "it drains")) != self.address:
+            self._move(address)
         elif error.code in _LATER:
             self._procedure_again = time.monotonic() + _delay(error)
         else:

@@ -199,6 +199,7 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
 class SceneState:
     name: str
     settings: dict[str, Any]
+    link: Any = None  # the connection that has it
     id: int = 0
     running_method: int = 0  # 0: an older server, which runs the method of the settings
     key: int = field(default_factory=lambda: secrets.randbits(63) | 1)  # the scene's name for all servers

@@ -7,31 +7,40 @@ import pathlib
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
+from ._addresses import Addresses, is_several
 from ._keys import keys_of
 from ._link import VERSION, Link
 from ._request import Request
 from ._schema import ENUMS
+from ._servers import MAX_BUCKETS, Servers
 from ._state import MeshState, SceneState, settings_of
 from ._wire import Decoded
-from .errors import ErrorCode, error_for
+from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
 from .scene import Scene, settings_message
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
 
-def connect(address: str | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
+def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
             spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
-            client_key: str | os.PathLike[str] | None = None) -> "Client":
-    """Connects to a contactd server.
+            client_key: str | os.PathLike[str] | None = None, placement: str = "load",
+            connections: int | None = None) -> "Client":
+    """Connects to a contactd server, or to several that look like one.
+
+    With several, scenes are spread over them. Where a server dies or drains, its scenes are built again on the others, and
+    their steps go on there, none lost and none answered twice; where one joins or comes back, it takes its share. Results
+    have the same bits everywhere.
 
     Args:
-        address: tcp://host:port or ipc://path; $CONTACTD_SERVER or tcp://127.0.0.1:5555 where None.
+        address: tcp://host:port or ipc://path; $CONTACTD_SERVER or tcp://127.0.0.1:5555 where None. Several servers: a list of
+            addresses, or one text with commas. An item may also be dns://host:port, all addresses that the name has, or
+            file:path, a file with an address on each line, or a folder of such files; both are looked at again and again.
         timeout: seconds that any call of this client may take unless told otherwise; connecting too.
         lease: seconds of silence after which the server may close this client's scenes; 0: the server's own. A client
             that lives is never silent: it pings by itself.
@@ -42,9 +51,15 @@ def connect(address: str | None = None, *, timeout: float = 30.0, lease: float =
         server_key, client_key: for a server started with --stream-key: its public key, and this client's secret key, which
             must be in the server's list of principals. Each is a key of 40 characters, or the path of a file that
             `contactctl keys new` wrote; $CONTACTD_SERVER_KEY and $CONTACTD_CLIENT_KEY where None.
-    Raises: UnreachableError where no server answers in time, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
+        placement: with several servers, where a new scene goes: "load", to the one that has the fewest scenes and, of those,
+            the shortest queue; "hash", where its name is hashed to (without a name: evenly).
+        connections: with several servers, how many connections, which move as a whole, scenes are divided over, at most 64.
+            Where None, twice the servers, and 8 or more where servers may join. Each costs the client a thread.
+    Raises: UnreachableError where no server answers in time, ConflictError where two addresses are one server, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
     """
-    client = Client(address or os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS, timeout=timeout, lease=lease,
+    if address is None:
+        address = os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS
+    client = Client(address, timeout=timeout, lease=lease, placement=placement, connections=connections,
                     name=name, spin=spin, server_key=server_key or os.environ.get("CONTACTD_SERVER_KEY"),
                     client_key=client_key or os.environ.get("CONTACTD_CLIENT_KEY"))
     try:
@@ -86,6 +101,7 @@ class Mesh:
 
     def __init__(self, client: "Client", state: MeshState) -> None:
         self.client, self._state = client, state
+        self._copies: dict[Link, MeshState] = {}  # on the other connections, with several servers
 
     @property
     def name(self) -> str:
@@ -144,8 +160,23 @@ class Mesh:
             if self._state in self.client._link.meshes:
                 self.client._link.meshes.remove(self._state)
 
-        self.client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), done,
-                                       timeout=self.client._timeout(timeout)))
+        for link, copy in list(self._copies.items()):
+            def forget(_: Decoded, link: Link = link, copy: MeshState = copy) -> None:
+                link.meshes.remove(copy)
+
+            try:
+                link.call(Request("RemoveMesh", lambda copy=copy: ({"mesh": copy.id}, None), forget,
+                                  timeout=self.client._timeout(timeout)))
+            except (NotFoundError, StaleHandleError):  # two connections to one server
+                link.meshes.remove(copy)
+            del self._copies[link]
+        try:
+            self.client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), done,
+                                           timeout=self.client._timeout(timeout)))
+        except (NotFoundError, StaleHandleError):
+            if self.client._servers is None:
+                raise
+            self.client._link.meshes.remove(self._state)
 
     def __str__(self) -> str:
         return f"mesh {self.name or self.hash[:8]}"
@@ -162,15 +193,33 @@ class Client:
         timeout: seconds that a call may take unless told otherwise.
     """
 
-    def __init__(self, address: str, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
+    def __init__(self, address: str | Sequence[str], *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
                  spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
-                 client_key: str | os.PathLike[str] | None = None) -> None:
-        self.address, self.timeout = address, timeout
+                 client_key: str | os.PathLike[str] | None = None, placement: str = "load",
+                 connections: int | None = None) -> None:
+        self.address, self.timeout = address if isinstance(address, str) else ",".join(map(str, address)), timeout
         spin = _arrays.real(spin, field="spin")
         if not spin >= 0:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {spin:g}", field="spin")
-        self._link = Link(address, name=f"contactd-python {VERSION}" if name is None else name, lease_s=lease,
-                          spin_s=spin, keys=keys_of(server_key, client_key))
+        if placement not in ("load", "hash"):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected load or hash, got {placement!r}", field="placement")
+        if connections is not None and not 1 <= _arrays.unsigned(connections, field="connections") <= MAX_BUCKETS:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 1 to {MAX_BUCKETS}, got {connections}", field="connections")
+        keys = keys_of(server_key, client_key)
+        own_name = f"contactd-python {VERSION}" if name is None else name
+        self._servers: Servers | None = None
+        if not is_several(address):
+            self._link = Link(address, name=own_name, lease_s=lease, spin_s=spin, keys=keys)  # type: ignore[arg-type]
+            return
+
+        def make(where: str, servers: Servers, bucket: int) -> Link:
+            link = Link(where, name=own_name, lease_s=lease, spin_s=spin, keys=keys,
+                        elsewhere=lambda at, why: servers.elsewhere(bucket, at, why))
+            link.traceparent = self._link.traceparent if hasattr(self, "_link") else None
+            return link
+
+        self._servers = Servers(Addresses(address), make, keys, placement=placement, connections=connections, timeout=timeout)
+        self._link = self._servers.first()  # for what is not about a scene
 
     # ---- meshes ----
 
@@ -213,7 +262,7 @@ class Client:
     def meshes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """All meshes on the server, of all clients: mesh, hash, name, vertices, triangles, bytes, volume, area, lo, hi,
         bodies (that use it now)."""
-        return self._ask("ListMeshes", lambda answer: [_public(m) for m in answer.body["meshes"] or ()], timeout)
+        return self._ask_each("ListMeshes", lambda answer: [_public(m) for m in answer.body["meshes"] or ()], timeout)
 
     # ---- scenes ----
 
@@ -233,16 +282,17 @@ class Client:
             body = answer.body
             state.id = body["scene"]
             state.adopt(settings_of(body["settings"]), body["running_method"], body["revision"])
-            self._link.scenes.append(state)
+            state.link.scenes.append(state)
             return Scene(self, state)
 
         def undo(answer: Decoded) -> Request:
             scene = answer.body["scene"]
             return Request("CloseScene", lambda: ({"scene": scene}, None), timeout=self.timeout)
 
+        state.link = self._link_for(state)
         request = Request("OpenScene", lambda: (state.open_message(), None), done, undo=undo,
                           timeout=self._timeout(timeout))
-        return self._link.call(request)
+        return state.link.call(request)
 
     def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
                 method: str | None = None, resolution: int | Sequence[int] | None = None,
@@ -264,7 +314,11 @@ class Client:
     def scenes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """All scenes on the server, of all clients: scene, name, settings, running_method, bodies, bytes, steps, contacts,
         mine, owner."""
-        return self._ask("ListScenes", lambda answer: [_public(s) for s in answer.body["scenes"] or ()], timeout)
+        found = self._ask_each("ListScenes", lambda answer: [_public(s) for s in answer.body["scenes"] or ()], timeout)
+        if self._servers is not None:  # the server knows only those of the connection that asked
+            mine = {(link.address, scene.id) for link in self._links() for scene in list(link.scenes)}
+            found = [scene | {"mine": (scene["server"], scene["scene"]) in mine} for scene in found]
+        return found
 
     # ---- the server ----
 
@@ -278,7 +332,19 @@ class Client:
         those of its backend, and auto_method is the one that "auto" runs without a resolution; devices lists what
         computes, each with its memory, scenes and whether it is lost; insecure tells that it was started with
         --insecure."""
-        return self._ask("GetStatus", lambda answer: answer.body | {"devices": answer.body["devices"] or []}, timeout)
+        each = self._ask_each("GetStatus", lambda answer: [answer.body | {"devices": answer.body["devices"] or []}], timeout)
+        return each[0] if self._servers is None else _together(each)
+
+    def servers(self) -> list[dict[str, Any]]:
+        """The servers that this client was given: address, up, why it is not, and how many of this client's scenes it has."""
+        if self._servers is None:
+            return [{"address": self.address, "up": not self.closed, "why": "", "scenes": len(self._link.scenes)}]
+        return self._servers.facts()
+
+    @property
+    def moves(self) -> int:
+        """How often a connection, with its scenes if it has any, was given to another server."""
+        return 0 if self._servers is None else self._servers.moves
 
     def ping(self, timeout: float | None = None) -> float:
         """Seconds to the server and back."""
@@ -298,12 +364,13 @@ class Client:
                                                   value):
             raise error_for(ErrorCode.INVALID_ARGUMENT, "not of the form 00-TRACE_ID-PARENT_ID-FLAGS of W3C Trace Context",
                             object="client", field="traceparent")
-        self._link.traceparent = value
+        for link in self._links():
+            link.traceparent = value
 
     @property
     def reconnects(self) -> int:
         """How often the server had lost this session and everything was registered again."""
-        return self._link.reconnects
+        return sum(link.reconnects for link in self._links())
 
     # ---- the end ----
 
@@ -313,7 +380,10 @@ class Client:
 
     def close(self) -> None:
         """Closes this client's scenes on the server and ends what is in flight with ClosedError. Takes a second at most."""
-        self._link.close()
+        if self._servers is not None:
+            self._servers.close()
+        else:
+            self._link.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -322,8 +392,10 @@ class Client:
         self.close()
 
     def __del__(self) -> None:
-        link = getattr(self, "_link", None)
-        if link is not None:
+        servers, link = getattr(self, "_servers", None), getattr(self, "_link", None)
+        if servers is not None:
+            servers.close(wait=False)
+        elif link is not None:
             link.close(wait=False)
 
     def __repr__(self) -> str:
@@ -331,6 +403,44 @@ class Client:
 
     def _ask(self, kind: str, done: Any, timeout: float | None) -> Any:
         return self._link.call(Request(kind, lambda: ({}, None), done, timeout=self._timeout(timeout)))
+
+    def _ask_each(self, kind: str, done: Callable[[Decoded], list[dict[str, Any]]], timeout: float | None) -> list[dict[str, Any]]:
+        """What all servers answer; with several, each item names its server."""
+        if self._servers is None:
+            return self._ask(kind, done, timeout)
+        request = {where: link.call(Request(kind, lambda: ({}, None), done, timeout=self._timeout(timeout)))
+                   for where, link in self._servers.link_of_each()}
+        return [item | {"server": where} if kind != "GetStatus" else item | {"address": where}
+                for where, items in request.items() for item in items]
+
+    def _links(self) -> list[Link]:
+        return [self._link] if self._servers is None else self._servers.links
+
+    def _link_for(self, scene: SceneState) -> Link:
+        return self._link if self._servers is None else self._servers.link_for(scene)
+
+    def _forget_scene(self, scene: SceneState) -> None:
+        if self._servers is not None:
+            self._servers.closed(scene)
+
+    def _mesh_on(self, link: Link, mesh: Mesh, timeout: float | None) -> MeshState:
+        """The mesh as this connection knows it; on servers that do not have it, it is registered first."""
+        if link is self._link:
+            return mesh._state
+        if link not in mesh._copies:
+            known = mesh._state
+            copy = MeshState(known.name, known.vertices, known.triangles, known.file, known.format, info=known.info)
+
+            def done(answer: Decoded) -> None:
+                copy.id = answer.body["mesh"]
+                link.meshes.append(copy)
+
+            try:
+                link.call(Request("GetMesh", lambda: ({"hash": mesh.hash}, None), done, timeout=self._timeout(timeout)))
+            except (NotFoundError, StaleHandleError, ForbiddenError):
+                link.call(Request("RegisterMesh", copy.message, done, timeout=self._timeout(timeout)))
+            mesh._copies[link] = copy
+        return mesh._copies[link]
 
     def _timeout(self, timeout: float | None) -> float:
         return self.timeout if timeout is None else _arrays.real(timeout, field="timeout")
@@ -343,6 +453,25 @@ class Client:
                             "which costs no memory", object=str(mesh), field="mesh")
         if mesh._state not in self._link.meshes:
             raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=str(mesh), field="mesh")
+
+
+def _together(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """The status of several servers as that of one, and of each by itself in `servers`."""
+    out = dict(each[0])
+    for name, value in each[0].items():
+        values = [status[name] for status in each]
+        if name in ("uptime_s", "max_resolution", "max_message_bytes", "epoch"):
+            out[name] = min(values)
+        elif isinstance(value, bool):
+            out[name] = all(values) if name == "ready" else any(values)
+        elif isinstance(value, (int, float)):
+            out[name] = sum(values)
+        elif name == "devices":
+            out[name] = [device for devices in values for device in devices]
+        elif isinstance(value, str):
+            out[name] = ", ".join(dict.fromkeys(filter(None, values)))
+    out.pop("address")
+    return out | {"servers": each}
 
 
 def _public(table: dict[str, Any]) -> dict[str, Any]:

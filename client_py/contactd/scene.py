@@ -212,7 +212,7 @@ class Scene:
 
     def _info(self, request: Request) -> dict[str, Any]:
         self._check_open()
-        return self.client._link.call(request)
+        return self._state.link.call(request)
 
     def _refresh(self, answer: Decoded) -> dict[str, Any]:
         settings = settings_of(answer.body["settings"])
@@ -247,7 +247,8 @@ class Scene:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a deformable body has no pose: give positions in the next step",
                             field="pose")
         self.client._own(mesh)
-        return self._add(BodyState(mesh._state, _state.RIGID if rigid else _state.DEFORMABLE,
+        registered = self.client._mesh_on(self._state.link, mesh, timeout)
+        return self._add(BodyState(registered, _state.RIGID if rigid else _state.DEFORMABLE,
                                    None if pose is None else _arrays.pose(pose),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
@@ -272,9 +273,9 @@ class Scene:
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
                           timeout=self.client._timeout(timeout))
         request.mesh = state.mesh
-        body = self.client._link.call(request)
+        body = self._state.link.call(request)
         if body is None:
-            self.client._link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
+            self._state.link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
                                            timeout=self.client._timeout(timeout)))
             raise no_self_contact(str(self))
         return body
@@ -299,7 +300,7 @@ class Scene:
         """Takes a body out of the scene."""
         state = self._own(body, "body")
         self._check_open()
-        self.client._link.call(Request(
+        self._state.link.call(Request(
             "RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
             lambda _: self._state.remove(state), timeout=self.client._timeout(timeout)))
 
@@ -318,7 +319,7 @@ class Scene:
         if state.mesh is None:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no mesh to replace", object=str(body),
                             field="body")
-        new, vertices = mesh._state, mesh.vertex_count
+        new, vertices = self.client._mesh_on(self._state.link, mesh, timeout), mesh.vertex_count
 
         def message() -> tuple[dict[str, Any], None]:
             if new.error is not None:
@@ -328,7 +329,7 @@ class Scene:
         request = Request("ReplaceMesh", message, lambda _: state.replace_mesh(new, vertices),
                           timeout=self.client._timeout(timeout))
         request.after, request.mesh = self._state, new
-        self.client._link.call(request)
+        self._state.link.call(request)
 
     # ---- steps ----
 
@@ -372,7 +373,7 @@ class Scene:
             for part in request.updates + request.directions + request.velocities:
                 part.own()
 
-        return self.client._link.call(request, own)
+        return self._state.link.call(request, own)
 
     def submit(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
                ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
@@ -391,7 +392,7 @@ class Scene:
                                 viscosity, timeout, Future())
         for part in request.updates + request.directions + request.velocities:
             part.own()
-        self.client._link.submit(request)
+        self._state.link.submit(request)
         return request.future  # type: ignore[return-value]
 
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
@@ -507,7 +508,7 @@ class Scene:
             pair = {} if bodies is None else {"contact": [body.id for body in bodies]}
             return {"scene": self._state.id} | fields | pair, None
 
-        return self.client._link.call(Request("GetSnapshot", message, lambda answer: answer.array("png").tobytes(),
+        return self._state.link.call(Request("GetSnapshot", message, lambda answer: answer.array("png").tobytes(),
                                               timeout=self.client._timeout(timeout)))
 
     # ---- the end ----
@@ -519,10 +520,11 @@ class Scene:
         self._state.closed = True
 
         def done(_: Decoded) -> None:
-            if self._state in self.client._link.scenes:
-                self.client._link.scenes.remove(self._state)
+            if self._state in self._state.link.scenes:
+                self._state.link.scenes.remove(self._state)
+            self.client._forget_scene(self._state)
 
-        self.client._link.call(Request("CloseScene", lambda: ({"scene": self._state.id}, None), done,
+        self._state.link.call(Request("CloseScene", lambda: ({"scene": self._state.id}, None), done,
                                        timeout=self.client._timeout(timeout)))
 
     def __enter__(self) -> "Scene":
