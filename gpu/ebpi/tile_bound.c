@@ -2,7 +2,6 @@
 #include "gpu/ebpi/tile_bound.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/ebpi/edge_k.h"
@@ -13,6 +12,7 @@ struct face {
     int32_t crossing;    /* at the tile's centre: 1 the ray enters the body, -1 it leaves, 0 it misses the face */
     int32_t depth;       /* of the crossing */
     bool is_jump;        /* steep or narrow: counted by its depth interval */
+    bool is_up;          /* its normal points along the rays */
     ct_ebpi_rect extent; /* of the face inside the tile, at most */
     ct_slope slope;      /* NaN: steep */
     double at_center;    /* depth of its plane at the tile's centre */
@@ -43,6 +43,7 @@ struct tile_faces {
     struct intervals joint; /* J */
     int64_t kinks;          /* their sum so far, see CT_EBPI_DEPTH_BITS */
     int64_t butterfly;      /* lattice units: half its height (section 5) */
+    int32_t winding[2];     /* of each body, where the ray begins */
     ct_ebpi_bound bound;
 };
 
@@ -51,6 +52,7 @@ void ct_ebpi_scratch_free(ct_ebpi_scratch *scratch, ct_budget *budget) {
     ct_buffer_free(&scratch->order, budget);
     ct_buffer_free(&scratch->intervals, budget);
     ct_buffer_free(&scratch->slots, budget);
+    ct_buffer_free(&scratch->covered, budget);
 }
 
 /* ---- faces over the tile ---- */
@@ -98,9 +100,10 @@ static bool is_empty(const ct_ebpi_rect *r) {
 static void cast_ray(const struct tile_faces *t, const int32_t *const corner[3], struct face *f) {
     const ct_ebpi_view *view = t->view;
     ct_triangle_setup setup;
+    const int32_t u = t->center[0], v = t->center[1];
     f->crossing = 0;
-    if (!ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, t->center[0],
-                       t->center[1], 0, 0) ||
+    if (u < f->extent.u0 || u > f->extent.u1 || v < f->extent.v0 || v > f->extent.v1 ||
+        !ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, u, v, 0, 0) ||
         !ct_covers(&setup, setup.edge[0], setup.edge[1], setup.edge[2]))
         return;
     const ct_fragment at = ct_fragment_at(&setup, (double)setup.edge[1], (double)setup.edge[2], f->tag);
@@ -108,27 +111,103 @@ static void cast_ray(const struct tile_faces *t, const int32_t *const corner[3],
     f->depth = ct_fragment_depth(at.key);
 }
 
-/* Lists the pixel's faces that are over the tile. */
-static void list_faces(struct tile_faces *t) {
+static ct_ebpi_rect box_of(const ct_ebpi_view *view, const int32_t *const corner[3]) {
+    const int u = view->u, v = view->v;
+    return (ct_ebpi_rect){
+        ct_min3(corner[0][u], corner[1][u], corner[2][u]), ct_max3(corner[0][u], corner[1][u], corner[2][u]),
+        ct_min3(corner[0][v], corner[1][v], corner[2][v]), ct_max3(corner[0][v], corner[1][v], corner[2][v])};
+}
+
+static void list_faces(struct tile_faces *t, ct_ebpi_tile *tile) {
     const ct_ebpi_view *view = t->view;
     t->n[0] = t->n[1] = t->all = 0;
-    for (uint32_t i = view->first[t->tile->pixel]; i < view->first[t->tile->pixel + 1]; i++) {
-        const uint32_t tag = view->faces[i], b = tag >> 31, triangle = tag & 0x7fffffff;
+    tile->n_crossed[0] = tile->n_crossed[1] = tile->begin[0] = 0;
+    for (uint32_t i = 0; i < t->tile->n_faces; i++) {
+        const uint32_t tag = t->tile->faces[i], b = tag >> 31, triangle = tag & 0x7fffffff;
         const int32_t *corner[3];
         ct_ebpi_corners(&view->body[b], triangle, corner);
-        if (!ct_ebpi_face_meets(view, corner, &t->rect)) continue;
-        const ct_ebpi_rect box = {ct_min3(corner[0][view->u], corner[1][view->u], corner[2][view->u]),
-                                  ct_max3(corner[0][view->u], corner[1][view->u], corner[2][view->u]),
-                                  ct_min3(corner[0][view->v], corner[1][view->v], corner[2][view->v]),
-                                  ct_max3(corner[0][view->v], corner[1][view->v], corner[2][view->v])};
+        const ct_ebpi_rect box = box_of(view, corner);
         struct face *f = &t->face[t->all++];
+        const int32_t *p = corner[0], *q = corner[1], *r = corner[2];
         f->tag = tag;
         f->extent = meet(&box, &t->rect);
         f->slope = view->slope[b][triangle];
+        f->is_up = (int64_t)(q[view->u] - p[view->u]) * (r[view->v] - p[view->v]) >
+                   (int64_t)(r[view->u] - p[view->u]) * (q[view->v] - p[view->v]);
         find_depths(t, corner, f);
         cast_ray(t, corner, f);
-        t->n[b]++;
+        if (t->n[b]++ == 0) tile->begin[b] = i;
+        if (!f->crossing) continue;
+        const uint32_t to = tile->begin[b] + tile->n_crossed[b]++;
+        tile->faces[i] = tile->faces[to];
+        tile->faces[to] = tag;
+        t->winding[b] -= view->initial[b] == CT_INITIAL_FROM_BALANCE ? f->crossing : 0;
     }
+}
+
+/* ---- lists of tiles ---- */
+
+ct_ebpi_tile ct_ebpi_pixel_tile(const ct_ebpi_view *view, int32_t column, int32_t row) {
+    const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
+    const size_t pixel = (size_t)row * (size_t)view->columns + (size_t)column;
+    return (ct_ebpi_tile){.faces = view->faces + view->first[pixel],
+                          .n_faces = view->first[pixel + 1] - view->first[pixel],
+                          .u = rect.u0,
+                          .v = rect.v0,
+                          .view = (uint8_t)view->axis,
+                          .shift_u = (uint8_t)(view->pixel_shift + view->pitch_shift[0]),
+                          .shift_v = (uint8_t)(view->pixel_shift + view->pitch_shift[1])};
+}
+
+static ct_ebpi_rect rect_of(const ct_ebpi_tile *tile) {
+    return (ct_ebpi_rect){tile->u, tile->u + (1 << tile->shift_u), tile->v, tile->v + (1 << tile->shift_v)};
+}
+
+/* The first and the last of the n = 2^cut intervals from `from`, of 2^shift units each, that lo to hi meets. */
+static void find_range(int32_t lo, int32_t hi, int32_t from, int shift, int n, int range[2]) {
+    const int32_t first = (lo - from - 1) >> shift, last = (hi - from) >> shift;
+    range[0] = first < 0 ? 0 : first;
+    range[1] = last > n - 1 ? n - 1 : last;
+}
+
+bool ct_ebpi_share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
+                         ct_arena *arena, ct_budget *budget) {
+    const uint32_t *faces = tiles->faces, n_faces = tiles->n_faces;
+    const int n_u = 1 << cut_u, n_v = 1 << cut_v;
+    uint32_t count[16] = {0}, *next[16];
+    size_t all = 0;
+    if (!ct_buffer_reserve(&scratch->covered, budget, ((size_t)n_faces + 1) * sizeof(uint16_t), 0, false)) return false;
+    uint16_t *covered = scratch->covered.data; /* of each face: a bit for each tile that it meets */
+    for (uint32_t i = 0; i < n_faces; i++) {
+        const int32_t *corner[3];
+        int u[2], v[2];
+        ct_ebpi_corners(&view->body[faces[i] >> 31], faces[i] & 0x7fffffff, corner);
+        const ct_ebpi_rect box = box_of(view, corner);
+        find_range(box.u0, box.u1, tiles->u, tiles->shift_u, n_u, u);
+        find_range(box.v0, box.v1, tiles->v, tiles->shift_v, n_v, v);
+        const bool is_single = u[0] == u[1] && v[0] == v[1];
+        covered[i] = 0;
+        for (int row = v[0]; row <= v[1]; row++)
+            for (int column = u[0]; column <= u[1]; column++) {
+                const int k = row * n_u + column;
+                const ct_ebpi_rect rect = rect_of(&tiles[k]);
+                if (!is_single && !ct_ebpi_face_meets(view, corner, &rect)) continue;
+                covered[i] = (uint16_t)(covered[i] | 1u << k);
+                count[k]++;
+                all++;
+            }
+    }
+    uint32_t *list = ct_arena_alloc(arena, budget, (all + 1) * sizeof *list);
+    if (!list) return false;
+    for (int k = 0; k < n_u * n_v; k++) {
+        next[k] = list;
+        tiles[k].faces = list;
+        tiles[k].n_faces = count[k];
+        list += count[k];
+    }
+    for (uint32_t i = 0; i < n_faces; i++)
+        for (uint32_t left = covered[i]; left; left &= left - 1) *next[__builtin_ctz(left)]++ = faces[i];
+    return true;
 }
 
 /* ---- intervals of depth ---- */
@@ -164,43 +243,50 @@ static int64_t measure_within(const struct intervals *in, int64_t lo, int64_t hi
     return sum;
 }
 
-static bool face_before(const struct face *a, const struct face *b) {
-    return a->lo != b->lo ? a->lo < b->lo : a->tag < b->tag;
+/* Faces are sorted by keys: their lowest depth, then their index. */
+enum { INDEX_BITS = 28 };
+
+static uint64_t key_of(const struct face *f, uint32_t index) {
+    return (uint64_t)(f->lo + ((int64_t)1 << 33)) << INDEX_BITS | index;
 }
 
-static int compare_faces(const void *a, const void *b) {
-    return face_before(*(const struct face *const *)a, *(const struct face *const *)b) ? -1 : 1;
+static const struct face *face_at(const struct tile_faces *t, uint64_t key) {
+    return &t->face[key & ((1u << INDEX_BITS) - 1)];
 }
 
-static void sort_faces(const struct face **order, uint32_t n) {
-    enum { FEW = 24 };
-    if (n > FEW) {
-        qsort(order, n, sizeof *order, compare_faces);
-        return;
-    }
-    for (uint32_t i = 1; i < n; i++) {
-        const struct face *f = order[i];
-        uint32_t at = i;
-        for (; at > 0 && face_before(f, order[at - 1]); at--) order[at] = order[at - 1];
-        order[at] = f;
+/* Shell's method: few faces are the rule. */
+static void sort_keys(uint64_t *key, uint32_t n) {
+    static const uint32_t gaps[] = {86961, 33936, 13776, 4592, 1968, 861, 336, 112, 48, 21, 7, 3, 1};
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) {
+        const uint32_t gap = gaps[g];
+        if (2 * gap > n && gap > 1) continue;
+        for (uint32_t i = gap; i < n; i++) {
+            const uint64_t k = key[i];
+            uint32_t at = i;
+            for (; at >= gap && key[at - gap] > k; at -= gap) key[at] = key[at - gap];
+            key[at] = k;
+        }
     }
 }
 
 /* The depths where a body may be inside somewhere over the tile: where it has a face, and between its faces where its
  * winding number, the same all over the tile, is positive. */
-static void find_possible(const struct face *const *order, uint32_t n, struct intervals *to) {
-    int32_t winding = 0;
+static void find_possible(const struct tile_faces *t, int b, const uint64_t *key, uint32_t n, struct intervals *to) {
+    int32_t winding = t->winding[b];
     to->n = 0;
+    if (winding > 0) append(to, t->view->lo, t->view->lo);
     for (uint32_t i = 0; i < n;) {
-        int64_t lo = order[i]->lo, hi = lo;
+        int64_t lo = face_at(t, key[i])->lo, hi = lo;
         const bool is_inside = winding > 0;
-        for (; i < n && order[i]->lo <= hi; i++) {
-            if (order[i]->hi > hi) hi = order[i]->hi;
-            winding += order[i]->crossing;
+        for (; i < n && face_at(t, key[i])->lo <= hi; i++) {
+            const struct face *f = face_at(t, key[i]);
+            if (f->hi > hi) hi = f->hi;
+            winding += f->crossing;
         }
         if (is_inside) lo = to->of[to->n - 1].hi; /* from the faces before */
         append(to, lo, hi);
     }
+    if (winding > 0) append(to, to->of[to->n - 1].hi, t->view->hi);
 }
 
 /* ---- the ray ---- */
@@ -209,7 +295,7 @@ static void find_possible(const struct face *const *order, uint32_t n, struct in
  * of depth. */
 static int32_t measure_ray(const struct tile_faces *t, const struct face **crossed, int64_t *n_spans) {
     uint32_t n = 0;
-    int32_t winding[2] = {0, 0}, length = 0, begin = 0;
+    int32_t winding[2] = {t->winding[0], t->winding[1]}, length = 0, begin = 0;
     *n_spans = 0;
     for (uint32_t i = 0; i < t->all; i++) {
         const struct face *f = &t->face[i];
@@ -247,7 +333,7 @@ static double angle_of(const struct tile_faces *t, const ct_ebpi_rect *r) {
 }
 
 static void add_depth(struct tile_faces *t, double depth) {
-    t->kinks += (int64_t)ceil(ldexp(depth * (1 + 0x1p-40), CT_EBPI_DEPTH_BITS));
+    t->kinks += 1 + (int64_t)(depth * ((1 + 0x1p-40) * (1 << CT_EBPI_DEPTH_BITS)));
 }
 
 /* Adds the mean over the tile of what lies beyond a kink inside the rectangle r. g: the jump of the slope. at_center:
@@ -402,6 +488,8 @@ static void clip_edge(const struct tile_faces *t, const int32_t *a, const int32_
 
 static ct_ebpi_side side_of(const struct tile_faces *t, const struct face *f) {
     const ct_ebpi_view *view = t->view;
+    const double up = f->is_up ? 1 : -1;
+    if (!isnan(f->slope.u)) return (ct_ebpi_side){{-up * f->slope.u, -up * f->slope.v, up}, (double)f->inside, false};
     const int32_t *corner[3];
     const int axis[3] = {view->u, view->v, view->axis};
     double e[2][3];
@@ -411,7 +499,7 @@ static ct_ebpi_side side_of(const struct tile_faces *t, const struct face *f) {
     return (ct_ebpi_side){{e[0][1] * e[1][2] - e[0][2] * e[1][1], e[0][2] * e[1][0] - e[0][0] * e[1][2],
                            e[0][0] * e[1][1] - e[0][1] * e[1][0]},
                           (double)f->inside,
-                          isnan(f->slope.u)};
+                          true};
 }
 
 static void add_published_edge(struct tile_faces *t, const struct face *i, const struct face *j,
@@ -425,7 +513,7 @@ static void add_published_edge(struct tile_faces *t, const struct face *i, const
     for (int k = 0; k < 2; k++) {
         const struct face *f = k ? j : i;
         const double height = f->is_jump ? (double)f->inside : t->reach * (fabs(f->slope.u) + fabs(f->slope.v));
-        t->butterfly += (int64_t)ceil(height);
+        t->butterfly += 1 + (int64_t)height;
     }
 }
 
@@ -455,8 +543,8 @@ static bool reserve(struct tile_faces *t, ct_ebpi_scratch *scratch, ct_budget *b
     t->slot_mask = 7;
     while (t->slot_mask < 2 * n) t->slot_mask = 2 * t->slot_mask + 1;
     if (!ct_buffer_reserve(&scratch->faces, budget, (n + 1) * sizeof(struct face), 0, false) ||
-        !ct_buffer_reserve(&scratch->order, budget, (n + 1) * sizeof(struct face *), 0, false) ||
-        !ct_buffer_reserve(&scratch->intervals, budget, (4 * n + 4) * sizeof(struct interval), 0, false) ||
+        !ct_buffer_reserve(&scratch->order, budget, 2 * (n + 1) * sizeof(uint64_t), 0, false) ||
+        !ct_buffer_reserve(&scratch->intervals, budget, (4 * n + 12) * sizeof(struct interval), 0, false) ||
         !ct_buffer_reserve(&scratch->slots, budget, ((size_t)t->slot_mask + 1) * sizeof(uint32_t), 0, false))
         return false;
     t->face = scratch->faces.data;
@@ -464,23 +552,25 @@ static bool reserve(struct tile_faces *t, ct_ebpi_scratch *scratch, ct_budget *b
     return true;
 }
 
-/* Finds J, what of each face lies in it, and the depths in J that hold a face. memory: [4 * faces + 4]. */
-static int64_t find_joint(struct tile_faces *t, const struct face **order, struct interval *memory) {
-    struct intervals possible[2], surfaces = {memory + t->all + 1, 0};
-    uint32_t first = 0;
+/* Finds J, what of each face lies in it, and the depths in J that hold a face. key: [faces], memory: [4 * faces + 12].
+ */
+static int64_t find_joint(struct tile_faces *t, uint64_t *key, struct interval *memory) {
+    struct intervals possible[2], surfaces = {memory + t->all + 4, 0};
+    for (uint32_t i = 0; i < t->all; i++) key[i] = key_of(&t->face[i], i);
+    sort_keys(key, t->n[0]);
+    sort_keys(key + t->n[0], t->n[1]);
     for (int b = 0; b < 2; b++) {
-        for (uint32_t i = 0; i < t->n[b]; i++) order[i] = &t->face[first + i];
-        sort_faces(order, t->n[b]);
-        possible[b] = (struct intervals){memory + 2 * (size_t)t->all + 2 + (b ? t->n[0] + 1 : 0), 0};
-        find_possible(order, t->n[b], &possible[b]);
-        first += t->n[b];
+        possible[b] = (struct intervals){memory + 2 * (size_t)t->all + 4 + (b ? t->n[0] + 2 : 0), 0};
+        find_possible(t, b, key + (b ? t->n[0] : 0), t->n[b], &possible[b]);
     }
     t->joint = (struct intervals){memory, 0};
     intersect(&possible[0], &possible[1], &t->joint);
     if (!t->joint.n) return 0;
-    for (uint32_t i = 0; i < t->all; i++) order[i] = &t->face[i];
-    sort_faces(order, t->all);
-    for (uint32_t i = 0; i < t->all; i++) append(&surfaces, order[i]->lo, order[i]->hi);
+    for (uint32_t i = 0, j = t->n[0]; i < t->n[0] || j < t->all;) {
+        const bool is_first = j == t->all || (i < t->n[0] && key[i] < key[j]);
+        const struct face *f = face_at(t, key[is_first ? i++ : j++]);
+        append(&surfaces, f->lo, f->hi);
+    }
     int64_t sum = 0;
     for (uint32_t i = 0; i < surfaces.n; i++) sum += measure_within(&t->joint, surfaces.of[i].lo, surfaces.of[i].hi);
     for (uint32_t i = 0; i < t->all; i++) {
@@ -506,17 +596,18 @@ bool ct_ebpi_measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi
                           ct_budget *budget) {
     struct tile_faces t = {.view = view, .tile = tile, .bound = bound};
     const int32_t w = 1 << tile->shift_u, h = 1 << tile->shift_v;
-    t.rect = (ct_ebpi_rect){tile->u, tile->u + w, tile->v, tile->v + h};
+    t.rect = rect_of(tile);
     t.center[0] = tile->u + w / 2;
     t.center[1] = tile->v + h / 2;
     t.width = w;
     t.height = h;
     t.reach = 0.5 * sqrt(t.width * t.width + t.height * t.height);
-    if (!reserve(&t, scratch, budget, view->first[tile->pixel + 1] - view->first[tile->pixel])) return false;
+    if (!reserve(&t, scratch, budget, tile->n_faces)) return false;
     tile->length = 0;
     tile->bound = 0;
-    list_faces(&t);
-    if (!t.n[0] || !t.n[1]) return true; /* one body is nowhere over the tile */
+    if (!tile->n_faces || tile->faces[0] >> 31 == tile->faces[tile->n_faces - 1] >> 31)
+        return true; /* one body is nowhere over the tile */
+    list_faces(&t, tile);
     const int64_t most = find_joint(&t, scratch->order.data, scratch->intervals.data);
     if (!t.joint.n) return true;
     int64_t n_spans, sum = most << CT_EBPI_DEPTH_BITS;

@@ -33,7 +33,11 @@
 #define CT_EBPI_DEPTH_BITS 16
 
 typedef struct ct_ebpi_tile {
-    uint32_t pixel;
+    uint32_t *faces; /* those that meet the tile (ct_ebpi_face_meets), tagged as the view's, body 0's first; once it
+                        is measured, those that its ray crosses come first of each body's */
+    uint32_t n_faces;
+    uint32_t begin[2]; /* once it is measured: of each body's faces; and how many the ray crosses */
+    uint32_t n_crossed[2];
     int32_t u, v;             /* lower corner, lattice coordinates */
     uint8_t view;             /* index among the views */
     uint8_t shift_u, shift_v; /* log2 of the sides, lattice units */
@@ -43,7 +47,7 @@ typedef struct ct_ebpi_tile {
 
 /* Per-thread memory. */
 typedef struct ct_ebpi_scratch {
-    ct_buffer faces, order, intervals, slots;
+    ct_buffer faces, order, intervals, slots, covered;
 } ct_ebpi_scratch;
 
 void ct_ebpi_scratch_free(ct_ebpi_scratch *scratch, ct_budget *budget);
@@ -53,6 +57,15 @@ typedef enum ct_ebpi_bound {
     CT_EBPI_PUBLISHED,
     CT_EBPI_AS_PRINTED, /* the published one with the signs of algorithm 1's general case as they are printed */
 } ct_ebpi_bound;
+
+/* The tile of a whole pixel. */
+ct_ebpi_tile ct_ebpi_pixel_tile(const ct_ebpi_view *view, int32_t column, int32_t row);
+
+/* Gives each of the tiles that another one was cut into, in rising order of v, then u, its part of that one's faces.
+ * All have its list; their sides are its sides divided by 2^cut_u and 2^cut_v, each 0 to 2. Memory is the arena's.
+ * False: out of memory. */
+bool ct_ebpi_share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
+                         ct_arena *arena, ct_budget *budget);
 
 /* Sets length and bound of a tile. False: out of memory. */
 bool ct_ebpi_measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,

@@ -10,6 +10,8 @@ ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most) 
     ct_ebpi_view view = {.axis = axis, .u = ct_view_u(axis), .v = ct_view_v(axis)};
     const ct_lattice *u = &window->axis[view.u], *v = &window->axis[view.v];
     const int32_t longer = u->n > v->n ? u->n : v->n;
+    view.lo = window->axis[axis].lo - 1;
+    view.hi = window->axis[axis].hi + 1;
     view.pitch_shift[0] = u->shift;
     view.pitch_shift[1] = v->shift;
     while (((longer - 1) >> view.pixel_shift) + 1 > most) view.pixel_shift++;
@@ -18,8 +20,7 @@ ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most) 
     return view;
 }
 
-ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, uint32_t pixel) {
-    const int32_t column = (int32_t)(pixel % (uint32_t)view->columns), row = (int32_t)(pixel / (uint32_t)view->columns);
+ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, int32_t column, int32_t row) {
     const int u = view->pixel_shift + view->pitch_shift[0], v = view->pixel_shift + view->pitch_shift[1];
     return (ct_ebpi_rect){column << u, (column + 1) << u, row << v, (row + 1) << v};
 }
@@ -78,49 +79,74 @@ static bool find_pixels(const ct_ebpi_view *view, const int32_t *const corner[3]
     return range->column[0] <= range->column[1] && range->row[0] <= range->row[1];
 }
 
-/* Counts (faces NULL) or writes the faces of a body. next: [pixels] where each pixel's next face goes, or its count. */
-static void list_body(ct_ebpi_view *view, int b, uint32_t *next, uint32_t *faces) {
+static bool is_left_out(const ct_ebpi_view *view, int b, const int32_t *const corner[3]) {
+    const int32_t p = corner[0][view->axis], q = corner[1][view->axis], r = corner[2][view->axis];
+    return (p > view->hi && q > view->hi && r > view->hi) ||
+           (view->initial[b] == CT_INITIAL_FROM_BALANCE && p < view->lo && q < view->lo && r < view->lo);
+}
+
+/* Counts, or writes the faces of a body. */
+static void list_body(ct_ebpi_view *view, int b, bool is_writing) {
     const ct_ebpi_body *body = &view->body[b];
+    uint32_t *next = view->next[b];
     for (uint32_t t = 0; t < body->n_triangles; t++) {
         const int32_t *corner[3];
         ct_ebpi_corners(body, t, corner);
         struct pixel_range range;
-        if (!find_pixels(view, corner, &range)) continue;
-        bool is_listed = false;
+        if (is_left_out(view, b, corner) || !find_pixels(view, corner, &range)) continue;
         const bool is_single = range.column[0] == range.column[1] && range.row[0] == range.row[1];
         for (int32_t row = range.row[0]; row <= range.row[1]; row++)
             for (int32_t column = range.column[0]; column <= range.column[1]; column++) {
                 const uint32_t pixel = (uint32_t)row * (uint32_t)view->columns + (uint32_t)column;
-                const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, pixel);
+                const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
                 if (!is_single && !ct_ebpi_face_meets(view, corner, &rect)) continue;
-                is_listed = true;
-                if (faces) faces[next[pixel]] = (uint32_t)b << 31 | t;
+                if (is_writing) view->faces[next[pixel]] = (uint32_t)b << 31 | t;
                 next[pixel]++;
             }
-        if (is_listed && !faces) view->slope[b][t] = ct_ebpi_slope(view, corner);
+        if (!is_writing) view->slope[b][t] = ct_ebpi_slope(view, corner);
     }
 }
 
-bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
+bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
     const size_t pixels = (size_t)view->columns * (size_t)view->rows;
     view->body = body;
     view->first = ct_arena_alloc(arena, budget, (pixels + 1) * sizeof *view->first);
-    uint32_t *next = ct_arena_alloc(arena, budget, pixels * sizeof *next);
-    for (int b = 0; b < 2; b++) view->slope[b] = ct_arena_alloc(arena, budget, body[b].n_triangles * sizeof(ct_slope));
-    if (!view->first || !next || !view->slope[0] || !view->slope[1]) return false;
-    memset(next, 0, pixels * sizeof *next);
-    for (int b = 0; b < 2; b++) list_body(view, b, next, NULL);
+    for (int b = 0; b < 2; b++) {
+        view->next[b] = ct_arena_alloc(arena, budget, pixels * sizeof *view->next[b]);
+        view->slope[b] = ct_arena_alloc(arena, budget, body[b].n_triangles * sizeof(ct_slope));
+    }
+    return view->first && view->next[0] && view->next[1] && view->slope[0] && view->slope[1];
+}
+
+void ct_ebpi_view_count(ct_ebpi_view *view, int b) {
+    memset(view->next[b], 0, (size_t)view->columns * (size_t)view->rows * sizeof *view->next[b]);
+    list_body(view, b, false);
+}
+
+bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget) {
+    const size_t pixels = (size_t)view->columns * (size_t)view->rows;
     uint64_t n = 0;
     for (size_t p = 0; p < pixels; p++) {
-        view->first[p] = (uint32_t)n;
-        n += next[p];
-        next[p] = view->first[p];
+        const uint32_t count[2] = {view->next[0][p], view->next[1][p]};
+        view->first[p] = view->next[0][p] = (uint32_t)n;
+        view->next[1][p] = (uint32_t)(n + count[0]);
+        n += (uint64_t)count[0] + count[1];
     }
     if (n > UINT32_MAX) return false;
     view->first[pixels] = (uint32_t)n;
     view->faces = ct_arena_alloc(arena, budget, n ? n * sizeof *view->faces : 1);
-    if (!view->faces) return false;
-    for (int b = 0; b < 2; b++) list_body(view, b, next, view->faces);
+    return view->faces != NULL;
+}
+
+void ct_ebpi_view_write(ct_ebpi_view *view, int b) {
+    list_body(view, b, true);
+}
+
+bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
+    if (!ct_ebpi_view_begin(view, body, arena, budget)) return false;
+    for (int b = 0; b < 2; b++) ct_ebpi_view_count(view, b);
+    if (!ct_ebpi_view_place(view, arena, budget)) return false;
+    for (int b = 0; b < 2; b++) ct_ebpi_view_write(view, b);
     return true;
 }
 

@@ -14,6 +14,7 @@
 #include "gpu/mesh/adjacency.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/tile_k.h"
+#include "gpu/view/winding_k.h"
 
 /* A body of the pair, its vertices on the pair's lattice. */
 typedef struct ct_ebpi_body {
@@ -38,8 +39,12 @@ typedef struct ct_ebpi_view {
     int32_t pitch_shift[2];   /* log2 of the pitch along u and v, lattice units */
     int32_t pixel_shift;      /* log2 of a pixel's side in pitches */
     int32_t columns, rows;    /* pixels */
+    int32_t lo, hi;           /* depths where the bodies' boxes overlap, lattice units */
+    uint8_t initial[2];       /* ct_initial_winding of each body. Faces behind `hi` are left out, and with
+                                 FROM_BALANCE those before `lo` */
     const ct_ebpi_body *body; /* [2] */
     ct_slope *slope[2];       /* per body: [n_triangles], of the faces that are over the window */
+    uint32_t *next[2];        /* per body: [columns * rows], faces of each pixel, then where the next one goes */
     uint32_t *first;          /* [columns * rows + 1] */
     uint32_t *faces;          /* pixel p: faces[first[p]] .. faces[first[p + 1] - 1], as body << 31 | triangle,
                                  body 0's first */
@@ -50,12 +55,20 @@ typedef struct ct_ebpi_rect {
     int32_t u0, u1, v0, v1;
 } ct_ebpi_rect;
 
-/* Plans the pixels of the view along an axis: about `most` along the longer side. Only the pixels; no faces. */
+/* Plans the pixels of the view along an axis: about `most` along the longer side. Only the pixels; no faces. The
+ * caller may set `initial`, which is ZERO: no face is left out in front. */
 ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most);
 
-ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, uint32_t pixel);
+ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, int32_t column, int32_t row);
 
-/* Lists the faces of every pixel. Memory is the arena's. False: out of memory. */
+/* Lists the faces of every pixel, in four steps: begin; count each body; place; write each body. Bodies may be counted,
+ * and written, at the same time. Memory is the arena's. False: out of memory. */
+bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget);
+void ct_ebpi_view_count(ct_ebpi_view *view, int b);
+bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget);
+void ct_ebpi_view_write(ct_ebpi_view *view, int b);
+
+/* All four. */
 bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget);
 
 /* m^3, bounds by how much snapping the body's vertices to the lattice changes a volume in the window: each moves by

@@ -44,6 +44,10 @@ FIGURES = [
     ("exact_half_space", "exact: 69.7k triangles on a half-space, rigid, 1 thread", "ms", 1.0, True),
     ("exact_patches", "exact: two bodies of 346k triangles, deep, in patches, 2 threads", "ms", 16.0, True),
     ("self_20k", "20k triangles in contact with themselves at 3 x 256^2, all positions sent, 2 threads", "ms", 12.0, True),
+    ("ebpi_spheres", "ebpi: two spheres of 7k triangles, published bound of 1 % of the volume, 1 thread", "ms", 20.0, True),
+    ("ebpi_spheres_rays", "the same: rays", "", 14000.0, True),
+    ("ebpi_armadillos", "ebpi: two bodies of 346k triangles, deep, published bound of 1 % of the volume, 2 threads", "ms", 150.0, True),
+    ("ebpi_huge", "ebpi: 4.4M triangles in two bodies, published bound of 1 % of the volume, 2 threads", "ms", 400.0, True),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
 # Where there is EGL with OpenGL 4.5. Mesa's llvmpipe is a figure of the processor, not of a GPU.
@@ -85,6 +89,8 @@ def measure(engine, stream, encrypted):
         found[name] = (scale(main["ms"]["median"]), spread(main["ms"], scale), scale(base["ms"]["median"]),
                        f"{base['simd']}, {base['threads']} thread" if base["method"] == main["method"] else
                        f"{base['method']} at {base['resolution'][0]}^2")
+    rays = next(run["rays"] for run in engine if run["method"] == "ebpi" and run["scene"] == "ebpi_spheres")
+    found["ebpi_spheres_rays"] = (rays, (rays, rays), None, "")
     by_name = {run["scene"]: run for run in stream}
     step, echo = by_name["round_trip_boxes"]["us"], by_name["round_trip_echo"]["us"]
     found["round_trip_boxes"] = (step["p50"], spread(step), echo["p50"], "a bare ZeroMQ echo of the same sizes")

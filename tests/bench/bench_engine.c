@@ -83,6 +83,7 @@ typedef struct bench {
     bool is_exact, patches;
     uint32_t n_directions;        /* of each rigid body: products with the second derivative */
     double pixel_size, cell_size; /* m; 0: the resolution, no cells */
+    double tolerance_rel;         /* > 0: the method ebpi, with this and the published bound */
 } bench;
 
 typedef struct stage {
@@ -93,6 +94,10 @@ typedef struct stage {
     double (*turns)[12]; /* start pose of the second body in each scene */
     ct_direction directions[2 * CT_MAX_DIRECTIONS];
 } stage;
+
+static ct_method method_of(const bench *b) {
+    return b->tolerance_rel > 0 ? CT_METHOD_EBPI : b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI;
+}
 
 static size_t count_bodies(const bench *b) {
     return b->n_bodies ? b->n_bodies : 2;
@@ -121,9 +126,11 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
     for (size_t i = 0; i < n; i++) {
         ct_scene_settings settings;
         ct_scene_settings_init(&settings);
-        settings.method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI;
+        settings.method = method_of(b);
         settings.patches = b->patches;
-        if (!b->is_exact) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
+        if (settings.method == CT_METHOD_EBPI) settings.tolerance_rel = b->tolerance_rel;
+        if (settings.method == CT_METHOD_EBPI) settings.ray_budget = CT_MAX_RAY_BUDGET;
+        if (settings.method == CT_METHOD_LDI) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
         settings.pixel_size = b->pixel_size;
         settings.cell_size = b->cell_size;
         if (ct_scene_create(s->engine, &settings, &s->scenes[i], &error)) die("scene: %s", error.message);
@@ -197,6 +204,7 @@ static void run(const bench *b, const runner *runner) {
         for (size_t i = 0; i < b->n_scenes; i++) {
             const ct_result *result = s.steps[i].result;
             if (status || !result) die("%s: step: %s", b->name, s.steps[i].error.message);
+            if (result->ended != CT_ENDED_COMPLETED) die("%s: ended: %s", b->name, ct_ended_name(result->ended));
             if (k < HASHED_STEPS) hash_result(&totals, result);
             if (k >= WARM_UP) add_result(&totals, result);
             ct_result_free(&s.steps[i].result);
@@ -205,8 +213,7 @@ static void run(const bench *b, const runner *runner) {
     }
     if (!totals.contacts) die("%s: the bodies never touched", b->name);
 
-    run_label label = {
-        .scene = b->name, .n_scenes = b->n_scenes, .method = b->is_exact ? CT_METHOD_EXACT : CT_METHOD_LDI};
+    run_label label = {.scene = b->name, .n_scenes = b->n_scenes, .method = method_of(b)};
     memcpy(label.resolution, b->resolution, sizeof label.resolution);
     for (size_t j = 0; j < 2; j++) {
         ct_mesh_info info = {0};
@@ -458,6 +465,58 @@ static void two_huge(void) {
     compare(&b, 2);
 }
 
+/* The method ebpi to 1 % of the volume; the baseline is exact, on the same threads. */
+static void compare_adaptive(bench *b, unsigned threads) {
+    const runner cpu = {"cpu", "auto", threads < max_threads ? threads : max_threads};
+    b->n_scenes = 1;
+    b->want = CT_WANT_GRADIENT;
+    b->tolerance_rel = 1e-2;
+    run(b, &cpu);
+    b->tolerance_rel = 0;
+    b->is_exact = true;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+static struct shape sphere_of_squares(int n) {
+    struct shape sphere = shape_cube(2, n);
+    for (uint32_t v = 0; v < sphere.n_vertices; v++) {
+        float *p = sphere.positions + 3 * (size_t)v;
+        const double length = sqrt((double)p[0] * p[0] + (double)p[1] * p[1] + (double)p[2] * p[2]);
+        for (int k = 0; k < 3; k++) p[k] = (float)(p[k] / length);
+    }
+    return sphere;
+}
+
+static void adaptive_scenes(void) {
+    if (strcmp(backend, "cpu") != 0) return;
+    double pose[12], identity[12];
+    shape_pose_identity(identity);
+    shape_pose_identity(pose);
+    for (int k = 0; k < 3; k++) pose[4 * k + 3] = 0.3 + 0.2 * k;
+    if (is_wanted("ebpi_spheres")) {
+        bench b = {.name = "ebpi_spheres", .reach = 0.05};
+        b.bodies[0] = make_body(NULL, sphere_of_squares(24), "sphere 6,912", identity);
+        b.bodies[1] = make_body(NULL, sphere_of_squares(24), "sphere 6,912", pose);
+        compare_adaptive(&b, 1);
+    }
+    if (is_wanted("ebpi_armadillos")) {
+        bench b = {.name = "ebpi_armadillos", .reach = 0.002};
+        b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
+        b.bodies[1] =
+            make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
+        compare_adaptive(&b, 2);
+    }
+    if (is_wanted("ebpi_huge")) {
+        bench b = {.name = "ebpi_huge", .reach = 0.01};
+        b.bodies[0] = make_body(NULL, shape_torus(0.6, 0.35, 1048, 1050), "torus 2,200,800", identity);
+        b.bodies[1] = b.bodies[0];
+        ct_mesh_retain(b.bodies[1].mesh);
+        memcpy(b.bodies[1].start, armadillo_pose, sizeof b.bodies[1].start);
+        compare_adaptive(&b, 2);
+    }
+}
+
 static void many_scenes(const char *name, bool is_exact) {
     if (!is_wanted(name)) return;
     double identity[12];
@@ -497,6 +556,7 @@ int main(int argc, char **argv) {
     exact_wishes();
     self_contact();
     many_scenes("exact_batch_1024", true);
+    adaptive_scenes();
     time_crowds();
     return 0;
 }

@@ -70,11 +70,13 @@ struct ebpi {
     ct_pair_context *context;
     ct_ebpi_body body[2];
     ct_ebpi_view view[3];
-    double moved; /* m^3: by snapping */
+    double moved_by[2]; /* m^3: by snapping, each body */
+    double moved;       /* both */
     ct_ebpi_tile *tiles;
     uint32_t n;
     int current; /* which of the driver's buffers holds them */
     struct view_totals totals[3];
+    int cuts[3]; /* log2 of how often a pass cuts a side of a view's tiles */
 };
 
 static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
@@ -96,6 +98,29 @@ static int32_t choose_pixels(const ct_pair_task *pair) {
     return (int32_t)fmin(fmin(fmax(sqrt(faces / 2), 8), 256), most);
 }
 
+static void run_tasks(struct ebpi *ebpi, uint32_t n, ct_pool_fn task) {
+    const ct_pair_context *context = ebpi->context;
+    if (context->is_spread)
+        ct_pool_run(context->device->pool, n, task, ebpi);
+    else
+        for (uint32_t i = 0; i < n; i++) task(ebpi, i, context->driver);
+}
+
+static void count_faces(void *argument, uint32_t i, uint32_t worker) {
+    struct ebpi *ebpi = argument;
+    (void)worker;
+    if (i < 6)
+        ct_ebpi_view_count(&ebpi->view[i / 2], (int)(i % 2));
+    else
+        ebpi->moved_by[i - 6] = ct_ebpi_moved_volume(&ebpi->context->pair->window, &ebpi->body[i - 6]);
+}
+
+static void write_faces(void *argument, uint32_t i, uint32_t worker) {
+    struct ebpi *ebpi = argument;
+    (void)worker;
+    ct_ebpi_view_write(&ebpi->view[i / 2], (int)(i % 2));
+}
+
 static bool begin(struct ebpi *ebpi) {
     ct_pair_context *context = ebpi->context;
     const ct_pair_task *pair = context->pair;
@@ -109,13 +134,20 @@ static bool begin(struct ebpi *ebpi) {
                                        .triangles = mesh->triangles,
                                        .adjacency = ct_mesh_adjacency(mesh, NULL), /* made when the pair was planned */
                                        .n_triangles = mesh->n_triangles};
-        ebpi->moved += ct_ebpi_moved_volume(&pair->window, &ebpi->body[b]);
     }
     const int32_t most = choose_pixels(pair);
     for (int w = 0; w < 3; w++) {
         ebpi->view[w] = ct_ebpi_view_plan(&pair->window, w, most);
-        if (!ct_ebpi_view_list(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
+        for (int b = 0; b < 2; b++)
+            ebpi->view[w].initial[b] =
+                (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
+        if (!ct_ebpi_view_begin(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
     }
+    run_tasks(ebpi, 8, count_faces);
+    ebpi->moved = ebpi->moved_by[0] + ebpi->moved_by[1];
+    for (int w = 0; w < 3; w++)
+        if (!ct_ebpi_view_place(&ebpi->view[w], &driver->exact.arena, budget)) return false;
+    run_tasks(ebpi, 6, write_faces);
     return true;
 }
 
@@ -147,38 +179,32 @@ static bool make_first_tiles(struct ebpi *ebpi) {
     n = 0;
     for (int w = 0; w < 3; w++) {
         const ct_ebpi_view *view = &ebpi->view[w];
-        const uint32_t pixels = (uint32_t)view->columns * (uint32_t)view->rows;
-        for (uint32_t p = 0; p < pixels; p++) {
-            const uint32_t first = view->first[p], end = view->first[p + 1];
-            if (first == end || view->faces[first] >> 31 == view->faces[end - 1] >> 31) continue;
-            const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, p);
-            tiles[n++] = (ct_ebpi_tile){.pixel = p,
-                                        .u = rect.u0,
-                                        .v = rect.v0,
-                                        .view = (uint8_t)w,
-                                        .shift_u = (uint8_t)(view->pixel_shift + view->pitch_shift[0]),
-                                        .shift_v = (uint8_t)(view->pixel_shift + view->pitch_shift[1]),
-                                        .bound = UNMEASURED};
-        }
+        for (int32_t row = 0; row < view->rows; row++)
+            for (int32_t column = 0; column < view->columns; column++) {
+                const ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, column, row);
+                if (!tile.n_faces || tile.faces[0] >> 31 == tile.faces[tile.n_faces - 1] >> 31) continue;
+                tiles[n] = tile;
+                tiles[n++].bound = UNMEASURED;
+            }
     }
     use_tiles(ebpi, tiles, (uint32_t)n);
     return true;
 }
 
-/* Tiles that one task measures. */
+/* Tiles of which one task measures those that are not measured yet. */
 enum { MEASURE_CHUNK = 64 };
 
 static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
+    ct_pair_context *context = ebpi->context;
     const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
-    ct_ebpi_scratch *scratch = &ebpi->context->workspace->workers[worker].ebpi;
+    ct_ebpi_scratch *scratch = &context->workspace->workers[worker].ebpi;
     for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
         ct_ebpi_tile *tile = &ebpi->tiles[t];
         if (tile->bound == UNMEASURED &&
-            !ct_ebpi_measure_tile(&ebpi->view[tile->view],
-                                  ebpi->context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, tile, scratch,
-                                  &ebpi->context->device->budget))
-            ebpi->context->has_failed = true;
+            !ct_ebpi_measure_tile(&ebpi->view[tile->view], context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED,
+                                  tile, scratch, &context->device->budget))
+            context->has_failed = true;
     }
 }
 
@@ -196,7 +222,8 @@ static double unit_of(const struct ebpi *ebpi, int w) {
 
 /* Bound of a tile, m^3. */
 static double bound_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
-    return ldexp((double)tile->bound * (double)area_of(ebpi, tile), -CT_EBPI_DEPTH_BITS) * unit_of(ebpi, tile->view);
+    return (double)tile->bound * (double)area_of(ebpi, tile) * (1.0 / (1 << CT_EBPI_DEPTH_BITS)) *
+           unit_of(ebpi, tile->view);
 }
 
 /* In the tiles' order, which depends on no order of faces or threads. */
@@ -217,11 +244,7 @@ static void add_up(struct ebpi *ebpi) {
 static bool measure(struct ebpi *ebpi, uint64_t n_new) {
     ct_pair_task *pair = ebpi->context->pair;
     ct_pair_context *context = ebpi->context;
-    const uint32_t n = (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK;
-    if (context->is_spread)
-        ct_pool_run(context->device->pool, n, measure_chunk, ebpi);
-    else
-        for (uint32_t i = 0; i < n; i++) measure_chunk(ebpi, i, context->driver);
+    run_tasks(ebpi, (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK, measure_chunk);
     pair->rays += n_new;
     pair->passes++;
     if (!context->has_failed) add_up(ebpi);
@@ -238,66 +261,104 @@ static double target_of(const struct ebpi *ebpi) {
     return fmax(pair->tolerance, pair->tolerance_rel * fmax(least, 0));
 }
 
-struct candidate {
-    double bound; /* m^3 */
-    uint32_t tile;
+/* Bounds are sorted into levels, 64 to each factor of 2 below the largest one; the last has all that are smaller. */
+enum { LEVELS = 64 * 40 };
+
+struct level {
+    double bound; /* m^3, of its tiles */
+    uint64_t rays;
 };
 
-static int compare_candidates(const void *a, const void *b) {
-    const struct candidate *x = a, *y = b;
-    if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
-    return x->tile < y->tile ? -1 : 1;
+static uint64_t bits_of(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 46; /* sign, exponent and 6 bits: rises with x >= 0 */
 }
 
-/* log2 of how often a side is cut: 4 x 4 (section 5), or less where it comes to whole pitches. */
-static int cuts_of(int shift, int pitch_shift) {
-    return shift - pitch_shift < 2 ? shift - pitch_shift : 2;
+static uint32_t level_of(uint64_t largest, double bound) {
+    const uint64_t below = largest - bits_of(bound);
+    return below < LEVELS ? (uint32_t)below : LEVELS - 1;
+}
+
+/* log2 of how often a side is cut, or less where it comes to whole pitches. */
+static int cuts_of(const struct ebpi *ebpi, int w, int shift, int pitch_shift) {
+    return shift - pitch_shift < ebpi->cuts[w] ? shift - pitch_shift : ebpi->cuts[w];
 }
 
 static uint32_t children_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
     const ct_ebpi_view *view = &ebpi->view[tile->view];
-    return 1u << (cuts_of(tile->shift_u, view->pitch_shift[0]) + cuts_of(tile->shift_v, view->pitch_shift[1]));
+    return 1u << (cuts_of(ebpi, tile->view, tile->shift_u, view->pitch_shift[0]) +
+                  cuts_of(ebpi, tile->view, tile->shift_v, view->pitch_shift[1]));
 }
 
-/* Refining a tile leaves about this part of its bound: an edge crosses 4 to 7 of 16 tiles, and has a quarter of the
- * error in each; a step of the depth has all of it. */
-static const double LEFT_AFTER = 0.25;
+/* Cutting each side into 2 or 4 leaves about this part of a tile's bound: an edge crosses 4 to 7 of 16 tiles, and has a
+ * quarter of the error in each; a step of the depth has all of it. */
+static const double LEFT_AFTER[] = {1, 0.4, 0.25};
+
+/* A view whose bound is more than this many targets is cut 4 x 4 (section 5), others 2 x 2, which needs fewer rays. */
+static const double FAR_OFF = 2.5;
 
 /* A pass aims at no less than this part of the bound: all tiles together could not go far below it, and those of
  * negligible bounds would be refined in vain. */
 static const double LEFT_AFTER_PASS = 0.4;
 
+static bool may_refine(const struct ebpi *ebpi, const ct_ebpi_tile *tile, int w) {
+    return tile->view == w && tile->bound > 0 && children_of(ebpi, tile) > 1;
+}
+
 /* Marks the tiles of a view to refine, those of the largest bounds first, until what is left should be within the
  * target: for a given sum of bounds that takes the fewest rays. Returns how many tiles they become; *is_short: it would
- * take more than `most`. */
-static uint64_t choose_in_view(const struct ebpi *ebpi, int w, double target, uint64_t most, struct candidate *list,
+ * take more than `most`. level: [LEVELS]. */
+static uint64_t choose_in_view(const struct ebpi *ebpi, int w, double target, uint64_t most, struct level *level,
                                uint8_t *is_refined, bool *is_short) {
-    uint32_t n = 0;
+    double largest = 0;
+    for (uint32_t i = 0; i < ebpi->n; i++)
+        if (may_refine(ebpi, &ebpi->tiles[i], w)) largest = fmax(largest, bound_of(ebpi, &ebpi->tiles[i]));
+    const uint64_t top = bits_of(largest);
+    memset(level, 0, LEVELS * sizeof *level);
     for (uint32_t i = 0; i < ebpi->n; i++) {
         const ct_ebpi_tile *tile = &ebpi->tiles[i];
-        if (tile->view == w && tile->bound > 0 && children_of(ebpi, tile) > 1)
-            list[n++] = (struct candidate){bound_of(ebpi, tile), i};
+        if (!may_refine(ebpi, tile, w)) continue;
+        struct level *of = &level[level_of(top, bound_of(ebpi, tile))];
+        of->bound += bound_of(ebpi, tile);
+        of->rays += children_of(ebpi, tile);
     }
-    qsort(list, n, sizeof *list, compare_candidates);
     double left = ebpi->totals[w].bound;
     const double goal = fmax(target, LEFT_AFTER_PASS * left);
     uint64_t rays = 0;
-    for (uint32_t i = 0; i < n && left > goal; i++) {
-        const uint32_t children = children_of(ebpi, &ebpi->tiles[list[i].tile]);
-        if (rays + children > most) {
+    uint32_t n_whole = 0; /* levels that are refined as a whole */
+    for (; n_whole < LEVELS; n_whole++) {
+        const double after = left - (1 - LEFT_AFTER[ebpi->cuts[w]]) * level[n_whole].bound;
+        if (after <= goal || rays + level[n_whole].rays > most) break;
+        left = after;
+        rays += level[n_whole].rays;
+    }
+    bool goes_on = true; /* in the next level */
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        const ct_ebpi_tile *tile = &ebpi->tiles[i];
+        if (!may_refine(ebpi, tile, w)) continue;
+        const double bound = bound_of(ebpi, tile);
+        const uint32_t of = level_of(top, bound), children = children_of(ebpi, tile);
+        if (of < n_whole) is_refined[i] = 1;
+        if (of != n_whole || !goes_on) continue;
+        if (left <= goal) {
+            goes_on = false;
+        } else if (rays + children > most) {
             *is_short = true;
-            break;
+            goes_on = false;
+        } else {
+            rays += children;
+            is_refined[i] = 1;
+            left -= (1 - LEFT_AFTER[ebpi->cuts[w]]) * bound;
         }
-        rays += children;
-        is_refined[list[i].tile] = 1;
-        left -= (1 - LEFT_AFTER) * list[i].bound;
     }
     return rays;
 }
 
-static uint32_t cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_tile *to) {
+static bool cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_tile *to, ct_thread_scratch *worker) {
     const ct_ebpi_view *view = &ebpi->view[tile->view];
-    const int cu = cuts_of(tile->shift_u, view->pitch_shift[0]), cv = cuts_of(tile->shift_v, view->pitch_shift[1]);
+    const int cu = cuts_of(ebpi, tile->view, tile->shift_u, view->pitch_shift[0]);
+    const int cv = cuts_of(ebpi, tile->view, tile->shift_v, view->pitch_shift[1]);
     uint32_t n = 0;
     for (int32_t j = 0; j < 1 << cv; j++)
         for (int32_t i = 0; i < 1 << cu; i++) {
@@ -309,33 +370,66 @@ static uint32_t cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_e
             child->v = tile->v + (j << child->shift_v);
             child->bound = UNMEASURED;
         }
-    return n;
+    return ct_ebpi_share_faces(view, to, cu, cv, &worker->ebpi, &worker->exact.arena, &ebpi->context->device->budget);
+}
+
+struct cutting {
+    struct ebpi *ebpi;
+    const uint8_t *is_refined;
+    const uint32_t *first; /* per chunk of MEASURE_CHUNK tiles, where it goes */
+    ct_ebpi_tile *to;
+};
+
+static void cut_chunk(void *argument, uint32_t i, uint32_t worker) {
+    const struct cutting *cutting = argument;
+    struct ebpi *ebpi = cutting->ebpi;
+    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
+    ct_ebpi_tile *to = cutting->to + cutting->first[i];
+    for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
+        if (!cutting->is_refined[t]) {
+            *to++ = ebpi->tiles[t];
+            continue;
+        }
+        if (!cut_tile(ebpi, &ebpi->tiles[t], to, &ebpi->context->workspace->workers[worker]))
+            ebpi->context->has_failed = true;
+        to += children_of(ebpi, &ebpi->tiles[t]);
+    }
 }
 
 /* Replaces the marked tiles by smaller ones. */
 static bool cut_tiles(struct ebpi *ebpi, const uint8_t *is_refined, uint64_t n_new) {
+    const ct_pair_context *context = ebpi->context;
+    const uint32_t n_chunks = (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK;
     ct_ebpi_tile *tiles = reserve_tiles(ebpi, ebpi->n + n_new);
-    if (!tiles) return false;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < ebpi->n; i++) {
-        if (is_refined[i])
-            n += cut_tile(ebpi, &ebpi->tiles[i], tiles + n);
-        else
-            tiles[n++] = ebpi->tiles[i];
+    uint32_t *first = malloc((n_chunks + 1) * sizeof *first), n = 0;
+    struct cutting cutting = {ebpi, is_refined, first, tiles};
+    if (!tiles || !first) {
+        free(first);
+        return false;
     }
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        if (i % MEASURE_CHUNK == 0) first[i / MEASURE_CHUNK] = n;
+        n += is_refined[i] ? children_of(ebpi, &ebpi->tiles[i]) : 1;
+    }
+    if (context->is_spread)
+        ct_pool_run(context->device->pool, n_chunks, cut_chunk, &cutting);
+    else
+        for (uint32_t i = 0; i < n_chunks; i++) cut_chunk(&cutting, i, context->driver);
+    free(first);
     use_tiles(ebpi, tiles, n);
-    return true;
+    return !context->has_failed;
 }
 
 /* One pass. *goes_on: another may help. */
 static bool refine_once(struct ebpi *ebpi, double target, bool *goes_on) {
     ct_pair_task *pair = ebpi->context->pair;
-    struct candidate *list = malloc((size_t)ebpi->n * sizeof *list + 1);
+    struct level *list = malloc(LEVELS * sizeof *list);
     uint8_t *is_refined = calloc(ebpi->n ? ebpi->n : 1, 1);
     uint64_t n_new = 0;
     bool is_short = false, is_done = false;
     for (int w = 0; w < 3 && list && is_refined; w++) {
         const uint64_t used = pair->rays + n_new;
+        ebpi->cuts[w] = ebpi->totals[w].bound > FAR_OFF * target ? 2 : 1;
         if (ebpi->totals[w].bound > target)
             n_new += choose_in_view(ebpi, w, target, pair->ray_budget > used ? pair->ray_budget - used : 0, list,
                                     is_refined, &is_short);
@@ -398,17 +492,17 @@ static bool cast_ray(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ray_l
                      ct_budget *budget) {
     const ct_ebpi_view *view = &ebpi->view[tile->view];
     const int32_t u = tile->u + (1 << tile->shift_u) / 2, v = tile->v + (1 << tile->shift_v) / 2;
-    for (uint32_t i = view->first[tile->pixel]; i < view->first[tile->pixel + 1]; i++) {
-        const uint32_t tag = view->faces[i];
-        const int32_t *corner[3];
-        ct_triangle_setup setup;
-        ct_ebpi_corners(&view->body[tag >> 31], tag & 0x7fffffff, corner);
-        if (!ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, u, v, 0, 0) ||
-            !ct_covers(&setup, setup.edge[0], setup.edge[1], setup.edge[2]))
-            continue;
-        const ct_fragment f = ct_fragment_at(&setup, (double)setup.edge[1], (double)setup.edge[2], tag);
-        if (!append_fragment(rays, budget, ray, &f)) return false;
-    }
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < tile->n_crossed[b]; i++) {
+            const uint32_t tag = tile->faces[tile->begin[b] + i];
+            const int32_t *corner[3];
+            ct_triangle_setup setup;
+            ct_ebpi_corners(&view->body[b], tag & 0x7fffffff, corner);
+            if (!ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, u, v, 0, 0))
+                continue;
+            const ct_fragment f = ct_fragment_at(&setup, (double)setup.edge[1], (double)setup.edge[2], tag);
+            if (!append_fragment(rays, budget, ray, &f)) return false;
+        }
     return true;
 }
 
@@ -422,7 +516,10 @@ static bool walk_tiles(struct ebpi *ebpi, const ct_ebpi_tile *const *tiles, size
     rays->fragments = rays->fragment_memory.data;
     rays->n_fragments = 0;
     rays->winding = NULL;
-    rays->initial[0] = rays->initial[1] = CT_INITIAL_ZERO;
+    for (int b = 0; b < 2; b++) {
+        rays->initial[b] = ebpi->view[of.view].initial[b];
+        if (rays->initial[b] == CT_INITIAL_COUNTED) rays->initial[b] = CT_INITIAL_ZERO; /* nothing is left out */
+    }
     rays->bin = (ct_bin){.of = &of, .columns = (int32_t)n, .rows = 1};
     rays->view = of.view;
     rays->first_body = 0;
@@ -464,12 +561,7 @@ static void span_chunk(void *argument, uint32_t i, uint32_t index) {
 }
 
 static void add_spans(struct ebpi *ebpi) {
-    ct_pair_context *context = ebpi->context;
-    const uint32_t n = (ebpi->n + SPAN_CHUNK - 1) / SPAN_CHUNK;
-    if (context->is_spread)
-        ct_pool_run(context->device->pool, n, span_chunk, ebpi);
-    else
-        for (uint32_t i = 0; i < n; i++) span_chunk(ebpi, i, context->driver);
+    run_tasks(ebpi, (ebpi->n + SPAN_CHUNK - 1) / SPAN_CHUNK, span_chunk);
 }
 
 /* ---- the whole ---- */
@@ -491,7 +583,8 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     ct_pair_finish(&context);
     pair->seconds[CT_PHASE_RASTER] += refined - start;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
-    ct_arena_reset(&ct_pair_driver(&context)->exact.arena, &workspace->device->budget);
+    for (uint32_t i = context.first_worker; i < context.end_worker; i++)
+        ct_arena_reset(&workspace->workers[i].exact.arena, &workspace->device->budget);
     if (context.has_failed) {
         pair->status = CT_OUT_OF_MEMORY;
         ct_cpu_clear_pair(pair);

@@ -146,6 +146,44 @@ static struct shape random_shape(uint64_t *rng) {
 /* Rays along each side of a tile. */
 enum { FINER = 5, FINER_RAYS = 1 << FINER };
 
+/* Gives a tile those of its list's faces that meet it. memory: [faces]. */
+static void pick_faces(const ct_ebpi_view *view, ct_ebpi_tile *tile, uint32_t *memory) {
+    const ct_ebpi_rect rect = {tile->u, tile->u + (1 << tile->shift_u), tile->v, tile->v + (1 << tile->shift_v)};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < tile->n_faces; i++) {
+        const int32_t *corner[3];
+        ct_ebpi_corners(&view->body[tile->faces[i] >> 31], tile->faces[i] & 0x7fffffff, corner);
+        if (ct_ebpi_face_meets(view, corner, &rect)) memory[n++] = tile->faces[i];
+    }
+    tile->faces = memory;
+    tile->n_faces = n;
+}
+
+/* ct_ebpi_share_faces gives the parts of a tile what pick_faces gives each. */
+static void check_sharing(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct_ebpi_scratch *scratch, ct_arena *arena,
+                          ct_budget *budget) {
+    static uint32_t memory[1 << 16];
+    const int cut_u = 2, cut_v = 1;
+    ct_ebpi_tile part[8];
+    for (int k = 0; k < 8; k++) {
+        part[k] = *tile;
+        part[k].shift_u = (uint8_t)(tile->shift_u - cut_u);
+        part[k].shift_v = (uint8_t)(tile->shift_v - cut_v);
+        part[k].u += k % 4 << part[k].shift_u;
+        part[k].v += k / 4 << part[k].shift_v;
+    }
+    assert_true(tile->n_faces <= sizeof memory / sizeof *memory);
+    assert_true(ct_ebpi_share_faces(view, part, cut_u, cut_v, scratch, arena, budget));
+    for (int k = 0; k < 8; k++) {
+        ct_ebpi_tile alone = part[k];
+        alone.faces = tile->faces;
+        alone.n_faces = tile->n_faces;
+        pick_faces(view, &alone, memory);
+        assert_int_equal(part[k].n_faces, alone.n_faces);
+        if (alone.n_faces) assert_memory_equal(part[k].faces, alone.faces, alone.n_faces * sizeof *memory);
+    }
+}
+
 /* The mean length of the tile's rays, and in *error how far it is from the mean of all of them, at most. */
 static double brute_force(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
                           ct_budget *budget, double *error) {
@@ -158,6 +196,9 @@ static double brute_force(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct
             small.shift_v = (uint8_t)(tile->shift_v - FINER);
             small.u += i << small.shift_u;
             small.v += j << small.shift_v;
+            static uint32_t memory[1 << 16];
+            assert_true(small.n_faces <= sizeof memory / sizeof *memory);
+            pick_faces(view, &small, memory);
             assert_true(ct_ebpi_measure_tile(view, CT_EBPI_STRICT, &small, scratch, budget));
             sum += small.length;
             *error += ldexp((double)small.bound, -CT_EBPI_DEPTH_BITS);
@@ -194,14 +235,16 @@ static void test_random_tiles(void **state) {
         open_views(&v, (const struct shape *const[]){&a, &b}, pose, 8);
         for (int t = 0; t < 20; t++) {
             const ct_ebpi_view *view = &v.view[shape_random(&rng) % 3];
-            ct_ebpi_tile tile = {.pixel =
-                                     (uint32_t)(shape_random(&rng) % ((uint64_t)view->columns * (uint64_t)view->rows))};
-            const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, tile.pixel);
+            ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, (int32_t)(shape_random(&rng) % (uint64_t)view->columns),
+                                                   (int32_t)(shape_random(&rng) % (uint64_t)view->rows));
+            check_sharing(view, &tile, &scratch, &v.arena, &budget);
             const int cut = (int)(shape_random(&rng) % 3);
-            tile.shift_u = (uint8_t)(view->pixel_shift + view->pitch_shift[0] - cut);
-            tile.shift_v = (uint8_t)(view->pixel_shift + view->pitch_shift[1] - cut);
-            tile.u = rect.u0 + ((int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_u);
-            tile.v = rect.v0 + ((int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_v);
+            tile.shift_u = (uint8_t)(tile.shift_u - cut);
+            tile.shift_v = (uint8_t)(tile.shift_v - cut);
+            tile.u += (int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_u;
+            tile.v += (int32_t)(shape_random(&rng) >> (64 - 8)) % (1 << cut) << tile.shift_v;
+            static uint32_t memory[1 << 16];
+            pick_faces(view, &tile, memory);
             double slack, mean = brute_force(view, &tile, &scratch, &budget, &slack);
             for (int kind = 0; kind < 3; kind++) {
                 assert_true(ct_ebpi_measure_tile(view, (ct_ebpi_bound)kind, &tile, &scratch, &budget));
@@ -235,10 +278,8 @@ static void test_flat(void **state) {
     memset(&scratch, 0, sizeof scratch);
     open_views(&v, (const struct shape *const[]){&a, &b}, pose, 4);
     for (uint32_t p = 0; p < (uint32_t)(v.view[2].columns * v.view[2].rows); p++) {
-        const ct_ebpi_rect rect = ct_ebpi_pixel_rect(&v.view[2], p);
-        ct_ebpi_tile tile = {.pixel = p, .u = rect.u0, .v = rect.v0};
-        tile.shift_u = (uint8_t)(v.view[2].pixel_shift + v.view[2].pitch_shift[0]);
-        tile.shift_v = (uint8_t)(v.view[2].pixel_shift + v.view[2].pitch_shift[1]);
+        ct_ebpi_tile tile =
+            ct_ebpi_pixel_tile(&v.view[2], (int32_t)p % v.view[2].columns, (int32_t)p / v.view[2].columns);
         assert_true(ct_ebpi_measure_tile(&v.view[2], CT_EBPI_STRICT, &tile, &scratch, &v.budget));
         assert_true(tile.length > 0);
         const int at_border =
