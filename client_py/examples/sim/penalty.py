@@ -6,6 +6,8 @@ import numpy as np
 
 from .world import ContactRows, World
 
+MOST_PRODUCTS = 1000  # contacts have a few eigenvalues each, so steps take some ten
+
 
 def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: float = 1e-10) -> list[ContactRows]:
     """Moves the world's bodies by h s; their stiffness k is the scene's, N/m^5.
@@ -16,6 +18,7 @@ def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: f
     section 4.2), viscosity in N s/m^5.
 
     Returns: the contacts at the beginning of the step.
+    Raises: RuntimeError where conjugate gradients do not converge.
     """
     contacts = world.collide()
     bodies = world.bodies
@@ -46,7 +49,12 @@ def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: f
     z = [body.apply_inverse(r) for body, r in zip(bodies, residual)]
     direction, rz = z, _dot(residual, z)
     stop = tolerance**2 * rz
+    products = 0
     while rz > stop:
+        products += 1
+        if products > MOST_PRODUCTS:
+            raise RuntimeError(f"conjugate gradients have not converged after {MOST_PRODUCTS} products with the stiffness "
+                               f"{world.scene.stiffness:g} of {len(contacts)} contacts")
         image = [body.apply(d) + c for body, d, c in zip(bodies, direction, contact_part(direction))]
         alpha = rz / _dot(direction, image)
         velocity = [v + alpha * d for v, d in zip(velocity, direction)]
