@@ -108,7 +108,9 @@ typedef struct ctc_step {
     uint32_t cap_contacts;
     contactd_warning *warnings;
     uint32_t cap_warnings;
-    void *aligned[10]; /* copies of arrays that came unaligned */
+    contactd_pair_progress *progress;
+    uint32_t cap_progress;
+    void *aligned[13]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;
 
@@ -234,6 +236,8 @@ contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const w
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
 uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
+/* What is absent is 0. */
+void ctc_voxels_of(const wire_settings *from, contactd_voxels *to);
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
                               wire_settings *to);
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to);

@@ -13,7 +13,8 @@
 #define BIT(option) (1ull << (option))
 #define SETTINGS                                                                                                       \
     (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES) |             \
-     BIT(OPT_CELL_SIZE) | BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET))
+     BIT(OPT_CELL_SIZE) | BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET) |        \
+     BIT(OPT_LEVEL) | BIT(OPT_VOXEL_LEVEL) | BIT(OPT_PAIR_BUDGET) | BIT(OPT_MAX_POINTS))
 
 #define PICTURE                                                                                                        \
     (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
@@ -32,13 +33,20 @@ static const struct option {
     [OPT_VERSION] = {"--version", NULL, "the version"},
     [OPT_POSE_A] = {"--pose-a", "\"12 NUMBERS\"", "pose of A: row-major 3x4 [R|t]; default: identity"},
     [OPT_POSE_B] = {"--pose-b", "\"12 NUMBERS\"", "pose of B"},
-    [OPT_METHOD] = {"--method", "NAME", "exact, ldi, ebpi or auto; default: auto, or what takes the options below"},
+    [OPT_METHOD] = {"--method", "NAME",
+                    "exact, ldi, ebpi, voxtree or auto; default: auto, or what takes the options below"},
     [OPT_RESOLUTION] = {"--resolution", "N", "ray samples of ldi across the window, or \"X Y Z\""},
     [OPT_PIXEL_SIZE] = {"--pixel-size", "M", "sample pitch in m, anchored in the world; 0: back to --resolution"},
     [OPT_TOLERANCE] = {"--tolerance", "M3", "bound of the volume's error that ebpi is to reach, in m^3"},
     [OPT_TOLERANCE_REL] = {"--tolerance-rel", "X", "the same as a fraction of the volume; of both the larger counts"},
     [OPT_STRICT] = {"--strict", NULL, "ebpi: a bound that is proven; default: the published one"},
     [OPT_RAY_BUDGET] = {"--ray-budget", "N", "ebpi: rays that a pair may cast; default: 1048576"},
+    [OPT_LEVEL] = {"--level", "L", "voxtree: no tree is followed below this level; default: to its finest"},
+    [OPT_VOXEL_LEVEL] = {"--voxel-level", "L",
+                         "voxtree: finest level of the trees, 3 to 8; default: as the meshes need"},
+    [OPT_PAIR_BUDGET] = {"--pair-budget", "N", "voxtree: cubes that a step may compare; default: no limit"},
+    [OPT_MAX_POINTS] = {"--max-points", "N", "voxtree: of each contact, up to 4096; default: 8"},
+    [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
@@ -74,7 +82,9 @@ static const struct verb {
     int (*run)(ctl *ctl);
 } verbs[] = {
     {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
-     2, SETTINGS | BIT(OPT_HALF_SPACE) | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_INERTIA) | BIT(OPT_SELF),
+     2,
+     SETTINGS | BIT(OPT_HALF_SPACE) | BIT(OPT_POSE_A) | BIT(OPT_POSE_B) | BIT(OPT_BUDGET) | BIT(OPT_INERTIA) |
+         BIT(OPT_SELF),
      ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, BIT(OPT_NAME), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},

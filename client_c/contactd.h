@@ -185,7 +185,20 @@ typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
  * and no method make the method "ldi". Settings that name "auto" or "exact" drop a resolution and pixel size of before;
  * "exact" together with either is INVALID_ARGUMENT. The method "ebpi" needs a tolerance or tolerance_rel; the same
  * holds of these, strict and ray_budget: with one of the two and no method the method becomes "ebpi", other methods
- * drop those of before and refuse them. */
+ * drop those of before and refuse them. So it is with voxels and "voxtree", where nothing of the above is named. */
+
+/* Of the method "voxtree"; -1: default (open) or kept (configure). Other methods refuse what is above 0. */
+typedef struct contactd_voxels {
+    int voxel_level; /* finest level of the meshes' voxel trees, 3 to 8, whose cubes are 2^-level of a mesh's longest
+                        extent; made when a body is added. 0, the default: cubes about as large as its triangles */
+    int level;       /* no tree is followed below it; 0, the default: to its finest */
+    int64_t pair_budget; /* cubes that a step may compare with the other body's, shared by its pairs of bodies, the
+                            deepest first; 0, the default: no limit */
+    int max_points;      /* of each contact, up to 4096; 0, the default: 8 */
+    int centre_normals;  /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
+    int plain_average;   /* 1: points are plain means; 0, the default: weighted with probabilities */
+} contactd_voxels;
+
 typedef struct contactd_settings {
     uint32_t cookie;        /* set by contactd_settings_init: every field default (open) or kept (configure) */
     const char *method;     /* one of contactd_server.methods, or "auto"; NULL: default */
@@ -200,6 +213,7 @@ typedef struct contactd_settings {
     int64_t ray_budget;     /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
     double cell_size;       /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
                                (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
+    contactd_voxels voxels;
 } contactd_settings;
 
 void contactd_settings_init(contactd_settings *settings);
@@ -225,6 +239,7 @@ typedef struct contactd_scene_info {
     uint64_t ray_budget; /* 0: 1048576 */
     double cell_size;    /* m; 0: no cells */
     uint64_t revision;   /* of the settings: rises with every change of them; 0: the server is older than this */
+    contactd_voxels voxels;
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);
@@ -328,9 +343,9 @@ typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
     uint32_t want;        /* CONTACTD_WANT_...; ALL */
     uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not begun by then; 0: none */
-    /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (ldi and
-     * exact take neither). A scene with "auto" and no sampling runs "ebpi" in a step with a tolerance. */
-    uint32_t time_budget_us; /* wall-clock time of the computation; 0: none */
+    /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (only
+     * voxtree takes a time budget). A scene with "auto" and no sampling runs "ebpi" in a step with a tolerance. */
+    uint32_t time_budget_us; /* wall-clock time of the computation, for voxtree; 0: none */
     double tolerance;        /* m^3, in place of the scene's; 0: the scene's */
     /* Directions for products with the exact second derivative, at the state after the step's updates; read during the
      * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none.
@@ -413,7 +428,23 @@ typedef struct contactd_contact {
     /* Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
      * negative, and the volume there counts negatively. 0 too where max_winding is 0 (ldi). */
     uint32_t inverted_triangles;
+    /* voxtree: m^3, the volume is guaranteed to lie between them; NaN: the method gives no interval. A contact whose
+     * lower end is 0 may be none. */
+    double volume_lower, volume_upper;
+    /* voxtree: points that stand for regions of the contact, in falling order of weight. [n_points][8]: position in m,
+     * unit normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. */
+    uint64_t n_points;
+    const double *points;
+    const uint32_t *point_groups; /* [n_points][2]: the parts of both surfaces that met; 65535: the body's inside */
 } contactd_contact;
+
+/* How far voxtree came with a pair of bodies. */
+typedef struct contactd_pair_progress {
+    contactd_body bodies[2];
+    bool is_examined;   /* false: not at all, so whether they touch is not known */
+    uint32_t levels[2]; /* of their trees that the answer is from */
+    const char *ended;  /* as contactd_result.ended */
+} contactd_pair_progress;
 
 enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
@@ -445,11 +476,15 @@ typedef struct contactd_result {
     contactd_settings settings;
     uint64_t revision; /* of the settings; 0: the server is older than this, and settings are those asked for */
     /* Why the method stopped: "completed", or, if the bound of a pair is above the tolerance, "ray_budget",
-     * "pass_limit" or "precision" (ebpi). */
+     * "pass_limit" or "precision" (ebpi); by voxtree the last that holds of a pair of bodies of "level" (the trees go
+     * on below the scene's), "pairs" (the budget of pairs) and "time" (time_budget_us). */
     const char *ended;
     uint32_t passes; /* ebpi: over the tiles, of the pair that took most */
     /* Whether contacts tell of slip: the step had velocities, the server knows them, and there is a contact. */
     bool has_slip;
+    double quality; /* 0..1: how much of its work the method did; 1 if it completed */
+    uint32_t n_progress;
+    const contactd_pair_progress *progress; /* [n_progress]: voxtree: every pair of bodies whose boxes overlap */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

@@ -23,6 +23,8 @@ static const void *aligned(ctc_step *step, int slot, const wire_array *array, bo
 struct arrays {
     const uint32_t *vertices, *product_vertices;
     const double *gradient, *weights, *forces, *friction, *products, *generalized;
+    const double *points;
+    const uint32_t *groups;
     const float *spans;
     const uint8_t *axes;
     bool has_products;
@@ -41,6 +43,11 @@ static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t dire
                              .max_winding = from->max_winding,
                              .inverted_triangles = from->inverted_triangles,
                              .spin = from->spin,
+                             .volume_lower = from->volume_lower,
+                             .volume_upper = from->volume_upper,
+                             .n_points = a->points ? from->n_points : 0,
+                             .points = a->points ? a->points + WIRE_POINT * from->first_point : NULL,
+                             .point_groups = a->points && a->groups ? a->groups + 2 * from->first_point : NULL,
                              .n_spans = a->spans ? from->n_spans : 0,
                              .spans = a->spans ? a->spans + 6 * from->first_span : NULL,
                              .span_axes = a->axes ? a->axes + from->first_span : NULL};
@@ -87,7 +94,10 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                        .product_vertices = aligned(step, 6, &r->product_vertices, &ok),
                        .products = aligned(step, 7, &r->products, &ok),
                        .generalized = aligned(step, 8, &r->generalized_products, &ok),
-                       .friction = aligned(step, 9, &r->friction_forces, &ok)};
+                       .friction = aligned(step, 9, &r->friction_forces, &ok),
+                       .points = aligned(step, 10, &r->points, &ok),
+                       .groups = aligned(step, 11, &r->point_groups, &ok)};
+    const uint32_t *pairs = aligned(step, 12, &r->progress, &ok);
     const bool has_products = a.has_products = a.product_vertices && a.products && a.generalized;
     const uint64_t n_all = (uint64_t)r->n_contacts + r->n_cells;
     if (!ok || n_all > UINT32_MAX ||
@@ -95,6 +105,16 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         return false;
     if (r->n_warnings && !ctc_grow32(&step->warnings, r->n_warnings - 1, &step->cap_warnings, sizeof *step->warnings))
         return false;
+    const uint32_t n_progress = pairs ? (uint32_t)(r->progress.count / WIRE_PROGRESS) : 0;
+    if (n_progress && !ctc_grow32(&step->progress, n_progress - 1, &step->cap_progress, sizeof *step->progress))
+        return false;
+    for (uint32_t i = 0; i < n_progress; i++) {
+        const uint32_t *row = pairs + (size_t)WIRE_PROGRESS * i;
+        step->progress[i] = (contactd_pair_progress){.bodies = {ctc_body_of(scene, row[0]), ctc_body_of(scene, row[1])},
+                                                     .is_examined = row[2] != 0,
+                                                     .levels = {row[3], row[4]},
+                                                     .ended = wire_ended_name((wire_ended)row[5])};
+    }
     for (uint32_t i = 0; i < r->n_warnings; i++)
         step->warnings[i] = (contactd_warning){.code = r->warnings[i].code,
                                                .body = ctc_body_of(scene, r->warnings[i].body),
@@ -119,6 +139,9 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .fragments = r->fragments,
                                      .ended = wire_ended_name(r->ended),
                                      .passes = r->passes,
+                                     .quality = r->quality,
+                                     .n_progress = n_progress,
+                                     .progress = step->progress,
                                      .n_warnings = r->n_warnings,
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
@@ -137,6 +160,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.strict = settings->strict;
     step->result.settings.ray_budget = (int64_t)settings->ray_budget;
     step->result.settings.cell_size = settings->cell_size;
+    ctc_voxels_of(settings, &step->result.settings.voxels);
     step->result.revision = r->revision;
     return true;
 }

@@ -7,7 +7,7 @@
 
 #include "client_c/client.h"
 
-#define SETTINGS_COOKIE 0xc0acu
+#define SETTINGS_COOKIE 0xc0b1u
 #define BODY_COOKIE     0xc0b3u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
@@ -68,7 +68,43 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .tolerance_rel = -1,
                                     .strict = -1,
                                     .ray_budget = -1,
-                                    .cell_size = -1};
+                                    .cell_size = -1,
+                                    .voxels = {-1, -1, -1, -1, -1, -1}};
+}
+
+void ctc_voxels_of(const wire_settings *from, contactd_voxels *to) {
+    const wire_voxels none = {0}, *v = from->has_voxels ? &from->voxels : &none;
+    *to = (contactd_voxels){.voxel_level = v->voxel_level,
+                            .level = v->level,
+                            .pair_budget = v->pair_budget,
+                            .max_points = v->max_points,
+                            .centre_normals = v->centre_normals,
+                            .plain_average = v->plain_average};
+}
+
+/* OUT_OF_RANGE: the wire would take it for something else. */
+static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxels *from, const char *object,
+                                    wire_settings *to) {
+    const struct {
+        const char *field;
+        int64_t value, most;
+    } numbers[] = {{"voxel_level", from->voxel_level, INT32_MAX}, {"level", from->level, INT32_MAX},
+                   {"pair_budget", from->pair_budget, INT64_MAX}, {"max_points", from->max_points, INT32_MAX},
+                   {"centre_normals", from->centre_normals, 1},   {"plain_average", from->plain_average, 1}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value < -1 || numbers[i].value > numbers[i].most)
+            return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, numbers[i].field,
+                            "%s is %lld, expected 0 to %lld, or -1 for the default", numbers[i].field,
+                            (long long)numbers[i].value, (long long)numbers[i].most);
+        to->has_voxels |= numbers[i].value != -1;
+    }
+    to->voxels = (wire_voxels){.voxel_level = from->voxel_level,
+                               .level = from->level,
+                               .pair_budget = from->pair_budget,
+                               .max_points = from->max_points,
+                               .centre_normals = (int8_t)from->centre_normals,
+                               .plain_average = (int8_t)from->plain_average};
+    return CONTACTD_OK;
 }
 
 /* A method that this library and the server both know, or AUTO, which the server does not list. */
@@ -133,7 +169,7 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     if (to->has_ray_budget) to->ray_budget = (uint64_t)from->ray_budget;
     to->has_cell_size = from->cell_size != -1;
     if (to->has_cell_size) to->cell_size = from->cell_size;
-    return CONTACTD_OK;
+    return voxels_to_wire(client, &from->voxels, object, to);
 }
 
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
@@ -157,6 +193,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method),
         .patches = from->settings.patches,
         .revision = from->revision};
+    ctc_voxels_of(&from->settings, &to->voxels);
     if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
 }
 

@@ -35,6 +35,7 @@ static void step_free(ctc_step **step) {
     for (size_t i = 0; i < sizeof(*step)->aligned / sizeof *(*step)->aligned; i++) free((*step)->aligned[i]);
     free((*step)->contacts);
     free((*step)->warnings);
+    free((*step)->progress);
     free((*step)->updates);
     free((*step)->directions);
     free((*step)->storage);

@@ -1,6 +1,7 @@
 /* contact.c - creates engines, dispatches batches to methods, and computes products with second derivatives. */
 #include "gpu/include/contact.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,12 @@ static void mark_completed(ct_step *step, const ct_method_row *row) {
     step->result->quality = 1;
 }
 
+static void mark_intervals(ct_step *step) {
+    if (!step->result || step->result->method == CT_METHOD_VOXTREE) return;
+    for (size_t i = 0; i < step->result->n_contacts; i++)
+        step->result->contacts[i].volume_lower = step->result->contacts[i].volume_upper = NAN;
+}
+
 static void add_warnings(ct_step *step) {
     ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
     if (step->result && ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
@@ -197,6 +204,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     ct_status first = CT_OK;
     for (size_t i = 0; i < n_steps; i++) {
         mark_completed(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
+        mark_intervals(&steps[i]);
         add_slip(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
@@ -205,8 +213,23 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
 }
 
 const char *ct_ended_name(ct_ended ended) {
-    static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision"};
-    return (size_t)ended < sizeof names / sizeof *names ? names[ended] : "unknown";
+    switch (ended) {
+    case CT_ENDED_COMPLETED:
+        return "completed";
+    case CT_ENDED_RAY_BUDGET:
+        return "ray_budget";
+    case CT_ENDED_PASS_LIMIT:
+        return "pass_limit";
+    case CT_ENDED_PRECISION:
+        return "precision";
+    case CT_ENDED_LEVEL:
+        return "level";
+    case CT_ENDED_PAIRS:
+        return "pairs";
+    case CT_ENDED_TIME:
+        return "time";
+    }
+    return "unknown";
 }
 
 void ct_result_free(ct_result **handle) {
@@ -221,6 +244,7 @@ void ct_result_free(ct_result **handle) {
     free(result->friction_forces);
     free(result->spans);
     free(result->points);
+    free(result->progress);
     free(result->warnings);
     free(result->product_vertices);
     free(result->products);

@@ -12,6 +12,7 @@
 #include "gpu/engine.h"
 #include "gpu/exact/topology.h"
 #include "gpu/mesh/adjacency.h"
+#include "gpu/voxtree/tree.h"
 #ifdef CT_HAVE_CUDA
 #include "gpu/backend/cuda/backend_cuda.h"
 #define ON_CUDA(run) run
@@ -39,6 +40,21 @@ static ct_status check_no_precision(const ct_scene_settings *s, ct_error *error)
                    field);
 }
 
+/* For a method without voxel trees. */
+static ct_status check_no_voxels(const ct_scene_settings *s, ct_error *error) {
+    const char *field = s->voxel_level      ? "voxel_level"
+                        : s->level          ? "level"
+                        : s->pair_budget    ? "pair_budget"
+                        : s->max_points     ? "max_points"
+                        : s->centre_normals ? "centre_normals"
+                        : s->plain_average  ? "plain_average"
+                                            : NULL;
+    if (!field) return CT_OK;
+    return ct_fail(error, CT_INVALID_ARGUMENT, field,
+                   "method \"%s\" takes no %s: leave it out, or choose method \"voxtree\"", ct_method_name(s->method),
+                   field);
+}
+
 static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
     const bool has_resolution = s->resolution[0] || s->resolution[1] || s->resolution[2];
     for (int i = 0; has_resolution && i < 3; i++)
@@ -55,7 +71,8 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
 }
 
 static ct_status check_ldi(const ct_scene_settings *s, ct_error *error) {
-    const ct_status status = check_no_precision(s, error);
+    ct_status status = check_no_precision(s, error);
+    if (!status) status = check_no_voxels(s, error);
     return status ? status : check_sampling(s, error);
 }
 
@@ -69,15 +86,17 @@ static ct_status check_no_sampling(const ct_scene_settings *s, ct_error *error) 
 }
 
 static ct_status check_exact(const ct_scene_settings *s, ct_error *error) {
-    const ct_status status = check_no_sampling(s, error);
-    return status ? status : check_no_precision(s, error);
+    ct_status status = check_no_sampling(s, error);
+    if (!status) status = check_no_precision(s, error);
+    return status ? status : check_no_voxels(s, error);
 }
 
 /* The lattice carries about this part of a volume. */
 static const double LEAST_TOLERANCE_REL = 1e-6;
 
 static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
-    const ct_status status = check_no_sampling(s, error);
+    ct_status status = check_no_sampling(s, error);
+    if (!status) status = check_no_voxels(s, error);
     if (status) return status;
     if (!(s->tolerance >= 0 && s->tolerance <= 1e300))
         return ct_fail(error, CT_OUT_OF_RANGE, "tolerance", "tolerance is %g m^3, expected a positive volume",
@@ -99,7 +118,7 @@ static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
 
 /* AUTO runs EBPI where a precision is named, LDI where a sampling is. */
 static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
-    if (!names_precision(s)) return check_sampling(s, error);
+    if (!names_precision(s)) return check_ldi(s, error);
     ct_scene_settings ebpi = *s;
     ebpi.method = CT_METHOD_EBPI;
     return check_ebpi(&ebpi, error);
@@ -109,6 +128,31 @@ static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
 static ct_status prepare_for_exact(ct_mesh *mesh, const ct_scene_settings *s, ct_error *error) {
     if (!ct_mesh_topology(mesh, error)) return CT_OUT_OF_MEMORY;
     return s->patches && !ct_mesh_adjacency(mesh, error) ? CT_OUT_OF_MEMORY : CT_OK;
+}
+
+static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
+    ct_status status = check_no_sampling(s, error);
+    if (!status) status = check_no_precision(s, error);
+    if (status) return status;
+    if (s->voxel_level && (s->voxel_level < CT_MIN_VOXEL_LEVEL || s->voxel_level > CT_MAX_VOXEL_LEVEL))
+        return ct_fail(error, CT_OUT_OF_RANGE, "voxel_level",
+                       "voxel_level is %u, expected %d to %d, or 0 for one that suits each mesh", s->voxel_level,
+                       CT_MIN_VOXEL_LEVEL, CT_MAX_VOXEL_LEVEL);
+    const uint32_t finest = s->voxel_level ? s->voxel_level : CT_MAX_VOXEL_LEVEL;
+    if (s->level > finest)
+        return ct_fail(error, CT_OUT_OF_RANGE, "level",
+                       "level is %u, expected 1 to %u, which is %s, or 0 for all levels", s->level, finest,
+                       s->voxel_level ? "voxel_level" : "the finest that a tree can have");
+    if (s->max_points > CT_MAX_POINTS)
+        return ct_fail(error, CT_OUT_OF_RANGE, "max_points", "max_points is %u, expected 1 to %d, or 0 for %d",
+                       s->max_points, CT_MAX_POINTS, CT_DEFAULT_MAX_POINTS);
+    return CT_OK;
+}
+
+static ct_status prepare_voxels(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error) {
+    ct_error why = {0};
+    if (ct_voxel_tree_for(mesh, settings, &why)) return CT_OK;
+    return ct_fail(error, why.status, why.field, "%s", why.message);
 }
 
 /* ---- the table ---- */
@@ -137,6 +181,14 @@ static const ct_method_row rows[] = {
      .check_settings = check_ebpi,
      .takes_tolerance = true,
      .cpu = ct_cpu_run_ebpi},
+    {.method = CT_METHOD_VOXTREE,
+     .name = "voxtree",
+     .check_settings = check_voxtree,
+     .takes_time_budget = true,
+     .is_rigid_only = true,
+     .gives_no_gradient = true,
+     .prepare_mesh = prepare_voxels,
+     .cpu = ct_cpu_run_voxtree},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -270,6 +322,17 @@ ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh
     return row->prepare_mesh ? row->prepare_mesh(mesh, running, error) : CT_OK;
 }
 
+ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind kind, ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(running->method, error);
+    if (!row) return CT_UNSUPPORTED;
+    if (kind != CT_BODY_DEFORMABLE || !row->is_rigid_only) return CT_OK;
+    return ct_fail(
+        error, CT_UNSUPPORTED, "kind",
+        "method \"%s\" takes no deformable bodies, as their voxels change with each step: use a rigid body, or "
+        "method \"exact\" or \"ldi\"",
+        row->name);
+}
+
 /* ---- checks ---- */
 
 /* Patches need a method that gives them on some backend, and none of those has a sampling. */
@@ -358,6 +421,12 @@ ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct
     ct_status status = check_chosen(row, step->scene, error);
     if (!status) status = check_second(row, step, error);
     if (status) return status;
+    if (step->n_velocities && row->gives_no_gradient)
+        return ct_fail(
+            error, CT_INVALID_ARGUMENT, "velocities",
+            "method \"%s\" gives no gradient of vertices to weigh velocities with: leave them out, or choose "
+            "method \"exact\"",
+            row->name);
     if (step->want & CT_WANT_SPANS && !row->gives_spans)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",
                        "method \"%s\" gives no spans: leave them out of want, or choose method \"ldi\"", row->name);

@@ -22,8 +22,10 @@ typedef struct ct_method_row {
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
     const char *cells_on;                         /* the backend that gives cells; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
-    const char *self_on; /* the backend that finds contacts of a body with itself; NULL: none */
-    bool gives_second;   /* INERTIA and products with the second derivative; false: such steps are refused */
+    const char *self_on;    /* the backend that finds contacts of a body with itself; NULL: none */
+    bool is_rigid_only;     /* deformable bodies are refused */
+    bool gives_no_gradient; /* of vertices: a step with velocities is refused */
+    bool gives_second;      /* INERTIA and products with the second derivative; false: such steps are refused */
     /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it. OUT_OF_MEMORY.
      * NULL: nothing. */
     ct_status (*prepare_mesh)(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error);
@@ -67,6 +69,9 @@ ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_err
 
 /* UNSUPPORTED: the method takes no half-spaces. field: what is to blame. */
 ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error);
+
+/* UNSUPPORTED: a scene with these settings takes no bodies of this kind. */
+ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind kind, ct_error *error);
 
 /* Checks the limits and wishes of a step: INVALID_ARGUMENT (the method does not take the limit, or gives no spans),
  * NON_FINITE, OUT_OF_RANGE; UNSUPPORTED or INVALID_ARGUMENT: the step's tolerance chose a method that does not take the

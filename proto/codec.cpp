@@ -39,7 +39,8 @@ static_assert(0 CONTACTD_WARNING_MAP(COUNT_WARNING) == int(fb::WarningCode_MAX),
     static_assert(int(fb::Method_##name) == number, "codec.h and contactd.fbs differ in method " text);
 WIRE_METHOD_MAP(CHECK_METHOD)
 #define COUNT_METHOD(name, number, text) +1
-static_assert(0 WIRE_METHOD_MAP(COUNT_METHOD) == int(fb::Method_MAX), "codec.h lacks a method of contactd.fbs");
+static_assert(0 WIRE_METHOD_MAP(COUNT_METHOD) + 1 == sizeof(fb::EnumValuesMethod()) / sizeof(fb::Method),
+              "codec.h lacks a method of contactd.fbs");
 static_assert(sizeof(wire_welcome::methods) / sizeof(char *) == WIRE_METHODS &&
                   sizeof(wire_status::methods) / sizeof(char *) == WIRE_METHODS,
               "a list of methods has another length");
@@ -82,7 +83,7 @@ extern "C" const char *wire_method_name(wire_method method) {
     return "unknown";
 }
 extern "C" const char *wire_ended_name(wire_ended ended) {
-    static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision"};
+    static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision", "level", "pairs", "time"};
     static_assert(sizeof names / sizeof *names == int(fb::Ended_MAX) + 1, "a name is missing");
     return number(ended) < sizeof names / sizeof *names ? names[number(ended)] : "unknown";
 }

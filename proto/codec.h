@@ -102,21 +102,27 @@ typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
 
 /* Methods that this version of the protocol knows, and the setting AUTO: name, number, text. */
-#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto") X(EBPI, 4, "ebpi")
+#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto") X(EBPI, 4, "ebpi") X(VOXTREE, 5, "voxtree")
 typedef enum wire_method {
     WIRE_METHOD_NONE = 0,
 #define WIRE_METHOD_ENUM(name, number, text) WIRE_METHOD_##name = number,
     WIRE_METHOD_MAP(WIRE_METHOD_ENUM)
 #undef WIRE_METHOD_ENUM
 } wire_method;
-typedef enum wire_ended { WIRE_COMPLETED = 0, WIRE_RAY_BUDGET, WIRE_PASS_LIMIT, WIRE_PRECISION } wire_ended;
+typedef enum wire_ended { WIRE_COMPLETED = 0, WIRE_RAY_BUDGET, WIRE_PASS_LIMIT, WIRE_PRECISION, WIRE_ENDED_LEVEL, WIRE_ENDED_PAIRS, WIRE_ENDED_TIME } wire_ended;
 const char *wire_ended_name(wire_ended ended);     /* "ray_budget"; "unknown" for a number that is not in the list */
 enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
 const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
 wire_method wire_method_find(const char *name);    /* NONE: not in the list */
+typedef struct wire_voxels { /* -1: absent */
+    int32_t voxel_level, level;
+    int64_t pair_budget;
+    int32_t max_points;
+    int8_t centre_normals, plain_average;
+} wire_voxels;
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
-    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
+    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
     bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size;
     wire_method method;
     uint32_t resolution[3];
@@ -127,6 +133,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     bool strict;
     uint64_t ray_budget; /* 0: the default; below 2^63 */
     double cell_size;    /* m; 0: no cells */
+    wire_voxels voxels;
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
 typedef struct wire_scene_info {
@@ -199,7 +206,10 @@ typedef struct wire_contact {
     uint64_t first_cell, n_cells;
     bool is_cell;
     int32_t cell[3]; /* is_cell */
+    double volume_lower, volume_upper; /* NaN: no interval */
+    uint64_t first_point, n_points;
 } wire_contact;
+enum { WIRE_POINT = 8, WIRE_PROGRESS = 6 }; /* numbers of a row of points and of progress */
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
 typedef struct wire_warning { contactd_warning_code code; uint32_t body; double value; } wire_warning;
@@ -223,6 +233,8 @@ typedef struct wire_step_result {
     uint32_t passes;
     wire_array friction_forces;
     const wire_contact *cells; uint32_t n_cells;
+    double quality;
+    wire_array points, point_groups, progress; /* see contactd.fbs */
 } wire_step_result;
 
 typedef struct wire_device {

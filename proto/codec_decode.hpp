@@ -140,6 +140,23 @@ struct Decoder {
         out->ray_budget = out->has_ray_budget ? static_cast<uint64_t>(in->ray_budget()) : 0;
         out->has_cell_size = in->cell_size() != -1;
         out->cell_size = out->has_cell_size ? in->cell_size() : 0;
+        return !in->voxels() || voxels(in->voxels(), out);
+    }
+
+    bool voxels(const fb::VoxelSettings *in, wire_settings *out) {
+        const struct {
+            const char *field;
+            int64_t value, most;
+        } numbers[] = {{"voxel_level", in->voxel_level(), INT32_MAX}, {"level", in->level(), INT32_MAX},
+                       {"pair_budget", in->pair_budget(), INT64_MAX}, {"max_points", in->max_points(), INT32_MAX},
+                       {"centre_normals", in->centre_normals(), 1},   {"plain_average", in->plain_average(), 1}};
+        for (const auto &n : numbers)
+            if (n.value < -1 || n.value > n.most)
+                return fail(CONTACTD_OUT_OF_RANGE, n.field, "%s is %lld, expected 0 to %lld, or -1 for none", n.field,
+                            static_cast<long long>(n.value), static_cast<long long>(n.most));
+        out->has_voxels = true;
+        out->voxels = wire_voxels{in->voxel_level(), in->level(),          in->pair_budget(),
+                                  in->max_points(),  in->centre_normals(), in->plain_average()};
         return true;
     }
 
@@ -201,7 +218,7 @@ struct Decoder {
 
     // Where elements of a contact lie in the answer.
     struct Counts {
-        uint64_t entries, spans, products, cells;
+        uint64_t entries, spans, products, points, cells;
     };
 
     bool contact(const fb::Contact *in, const Counts &n, wire_contact *out) {
@@ -226,6 +243,10 @@ struct Decoder {
         out->count_product[0] = in->count_product_a();
         out->first_product[1] = in->first_product_b();
         out->count_product[1] = in->count_product_b();
+        out->volume_lower = in->volume_lower();
+        out->volume_upper = in->volume_upper();
+        out->first_point = in->first_point();
+        out->n_points = in->n_points();
         for (int b = 0; b < 2; b++)
             if (!within(out->first[b], out->count[b], n.entries, b ? "first_b" : "first_a", "sparse entries") ||
                 !within(out->first_product[b], out->count_product[b], n.products,
@@ -239,6 +260,7 @@ struct Decoder {
         for (unsigned k = 0; k < 3; k++) out->cell[k] = out->is_cell ? in->cell()->Get(k) : 0;
         return within(out->first_span, out->n_spans, n.spans, "first_span", "spans") &&
                within(out->first_cell, out->n_cells, n.cells, "first_cell", "cells") &&
+               within(out->first_point, out->n_points, n.points, "first_point", "points") &&
                numbers(in->volumes(), "volumes", 3, nullptr, out->volumes) &&
                numbers(in->normal(), "normal", 3, nullptr, out->normal) &&
                numbers(in->tangents(), "tangents", 6, nullptr, out->tangents[0]) &&
@@ -330,6 +352,7 @@ struct Decoder {
         out->fragments = in->fragments();
         out->cached = in->cached();
         out->revision = in->revision();
+        out->quality = in->quality();
         if (!settings(in->settings(), &out->settings)) return false;
         set_number(&out->ended, in->ended());
         out->passes = in->passes();
@@ -342,10 +365,14 @@ struct Decoder {
             !array(in->products(), "products", F64, 3, &out->products) ||
             !array(in->generalized_products(), "generalized_products", F64, 12, &out->generalized_products) ||
             !array(in->friction_forces(), "friction_forces", F64, 3, &out->friction_forces) ||
+            !array(in->points(), "points", F64, WIRE_POINT, &out->points) ||
+            !array(in->point_groups(), "point_groups", U32, 2, &out->point_groups) ||
+            !array(in->progress(), "progress", U32, WIRE_PROGRESS, &out->progress) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us))
             return false;
         uint64_t n = out->vertices.count, s = out->spans.count / 6, p = out->product_vertices.count;
+        uint64_t points = out->points.count / WIRE_POINT;
         uint64_t contacts = in->contacts() ? in->contacts()->size() : 0;
         out->directions = in->directions();
         const struct {
@@ -358,6 +385,7 @@ struct Decoder {
                       {"forces", out->forces, n, 3},
                       {"friction_forces", out->friction_forces, n, 3},
                       {"span_axes", out->span_axes, s, 1},
+                      {"point_groups", out->point_groups, points, 2},
                       {"products", out->products, p * out->directions, 3},
                       {"generalized_products", out->generalized_products, contacts * out->directions, 12}};
         for (const auto &a : sparse)
@@ -365,7 +393,7 @@ struct Decoder {
                 return fail(CONTACTD_WRONG_LENGTH, a.field, "%s has %llu rows, expected %llu", a.field,
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
-        const Counts counts = {n, s, p, in->cells() ? in->cells()->size() : 0}, of_cell = {n, 0, 0, 0};
+        const Counts counts = {n, s, p, points, in->cells() ? in->cells()->size() : 0}, of_cell = {n, 0, 0, 0, 0};
         return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
                     [this, &counts](const fb::Contact *c, wire_contact *o) { return contact(c, counts, o); }) &&
                each(

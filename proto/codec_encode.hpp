@@ -36,11 +36,12 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 }
 
 // In the order of their fields.
-std::array<const wire_array *, 10> arrays_of(const wire_step_result &r) {
+std::array<const wire_array *, 13> arrays_of(const wire_step_result &r) {
     return {&r.vertices,         &r.gradient, &r.weights,
             &r.forces,           &r.spans,    &r.span_axes,
             &r.product_vertices, &r.products, &r.generalized_products,
-            &r.friction_forces};
+            &r.friction_forces,  &r.points,   &r.point_groups,
+            &r.progress};
 }
 
 struct Encoder {
@@ -59,7 +60,7 @@ struct Encoder {
 
     bool collect(const wire_message &m) {
         size_t most =
-            m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions + m.u.step.n_velocities : 10;
+            m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions + m.u.step.n_velocities : 13;
         e->n_places = e->next_place = 0;
         if (!e->places.reserve((most ? most : 1) * sizeof(Place))) return false;
         if (m.type == WIRE_REGISTER_MESH) {
@@ -149,7 +150,7 @@ struct Encoder {
         case WIRE_STEP:
             return n + 448 * size_t(m.u.step.n_updates) + 384 * (size_t(m.u.step.n_directions) + m.u.step.n_velocities);
         case WIRE_STEP_RESULT:
-            return n + 1408 * (size_t(m.u.step_result.n_contacts) + m.u.step_result.n_cells) +
+            return n + 1472 * (size_t(m.u.step_result.n_contacts) + m.u.step_result.n_cells) +
                    96 * size_t(m.u.step_result.n_warnings) + text_bytes(m.u.step_result.backend);
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
@@ -192,12 +193,16 @@ struct Encoder {
     Offset<fb::Settings> settings(const wire_settings &s) {
         Offset<flatbuffers::Vector<uint32_t>> resolution;
         if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
-        return fb::CreateSettings(*fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution,
-                                  s.has_pixel_size ? s.pixel_size : -1, s.has_stiffness ? s.stiffness : -1,
-                                  int8_t(s.has_patches ? s.patches : -1), s.has_tolerance ? s.tolerance : -1,
-                                  s.has_tolerance_rel ? s.tolerance_rel : -1,
-                                  s.has_strict ? int8_t(s.strict) : int8_t(-1),
-                                  s.has_ray_budget ? int64_t(s.ray_budget) : -1, s.has_cell_size ? s.cell_size : -1);
+        Offset<fb::VoxelSettings> voxels;
+        if (s.has_voxels)
+            voxels = fb::CreateVoxelSettings(*fbb, s.voxels.voxel_level, s.voxels.level, s.voxels.pair_budget,
+                                             s.voxels.max_points, s.voxels.centre_normals, s.voxels.plain_average);
+        return fb::CreateSettings(
+            *fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution, s.has_pixel_size ? s.pixel_size : -1,
+            s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),
+            s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
+            s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1,
+            s.has_cell_size ? s.cell_size : -1, voxels);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
@@ -242,12 +247,12 @@ struct Encoder {
         }
         Offset<flatbuffers::Vector<int32_t>> cell;
         if (c.is_cell) cell = fbb->CreateVector(c.cell, 3);
-        return fb::CreateContact(*fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area,
-                                 c.depth, normal, tangents, center, a, b, c.first[0], c.count[0], c.first[1],
-                                 c.count[1], c.first_span, c.n_spans, c.index, c.max_winding, inertia,
-                                 c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
-                                 centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b,
-                                 c.inverted_triangles, c.first_cell, c.n_cells, cell);
+        return fb::CreateContact(
+            *fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area, c.depth, normal,
+            tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
+            c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
+            centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles, c.first_cell,
+            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -266,7 +271,7 @@ struct Encoder {
         auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
         Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
         if (r.n_cells) cells = each(r.cells, r.n_cells, &Encoder::contact);
-        Offset<fb::Array> arrays[10];
+        Offset<fb::Array> arrays[13];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
@@ -278,7 +283,8 @@ struct Encoder {
         return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
-                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells)
+                                    arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
+                                    r.quality, arrays[10], arrays[11], arrays[12])
             .Union();
     }
 

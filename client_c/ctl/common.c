@@ -23,6 +23,11 @@ static const char *const names[OPT_COUNT] = {
     [OPT_TOLERANCE_REL] = "--tolerance-rel",
     [OPT_STRICT] = "--strict",
     [OPT_RAY_BUDGET] = "--ray-budget",
+    [OPT_LEVEL] = "--level",
+    [OPT_VOXEL_LEVEL] = "--voxel-level",
+    [OPT_PAIR_BUDGET] = "--pair-budget",
+    [OPT_MAX_POINTS] = "--max-points",
+    [OPT_BUDGET] = "--budget-us",
     [OPT_STIFFNESS] = "--stiffness",
     [OPT_HALF_SPACE] = "--half-space",
     [OPT_PATCHES] = "--patches",
@@ -150,6 +155,28 @@ static bool precision_of(const ctl *ctl, contactd_settings *out) {
     return true;
 }
 
+/* A whole number > 0, or -1 where the option is not given. */
+bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out) {
+    *out = -1;
+    if (!ctl->options[option]) return true;
+    if (!ctl_number(ctl, option, out)) return false;
+    if (*out >= 1 && *out <= most && *out == floor(*out)) return true;
+    ctl_mistake("%s is \"%s\", expected a whole number from 1 to %.15g", names[option], ctl->options[option], most);
+    return false;
+}
+
+static bool voxels_of(const ctl *ctl, contactd_voxels *out) {
+    double level, voxel_level, pairs, points;
+    if (!ctl_count(ctl, OPT_LEVEL, INT32_MAX, &level) || !ctl_count(ctl, OPT_VOXEL_LEVEL, INT32_MAX, &voxel_level) ||
+        !ctl_count(ctl, OPT_PAIR_BUDGET, 1e15, &pairs) || !ctl_count(ctl, OPT_MAX_POINTS, INT32_MAX, &points))
+        return false;
+    out->level = (int)level;
+    out->voxel_level = (int)voxel_level;
+    out->pair_budget = (int64_t)pairs;
+    out->max_points = (int)points;
+    return true;
+}
+
 bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     contactd_settings_init(out);
     out->method = ctl->options[OPT_METHOD];
@@ -169,7 +196,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     }
     if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
     bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
-              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out);
+              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out) && voxels_of(ctl, &out->voxels);
     /* -1 stands for "not given" on the wire; who writes it means it. */
     if (ok && ctl->options[OPT_PIXEL_SIZE] && out->pixel_size == -1) {
         ctl_mistake("--pixel-size is -1, expected >= 0");

@@ -5,6 +5,8 @@
 
 #include "client_c/ctl/ctl.h"
 
+enum { NO_GROUP = 65535 };
+
 typedef struct side { /* one of the two bodies */
     const char *path; /* NULL: a half-space */
     double plane[4];  /* of a half-space: normal and offset */
@@ -23,6 +25,44 @@ static int upload(ctl *ctl, side *s) {
         return ctl_error(ctl, s->path);
     snprintf(s->hash, sizeof s->hash, "%s", s->info.hash);
     return EXIT_OK;
+}
+
+/* Only of a method that gives an interval. */
+static void print_points_json(const contactd_contact *c) {
+    json_number("volume_lower", c->volume_lower);
+    json_number("volume_upper", c->volume_upper);
+    json_open("points", '[');
+    for (uint64_t i = 0; i < c->n_points; i++) {
+        const double *point = c->points + 8 * i;
+        json_open(NULL, '{');
+        json_numbers("position", point, 3);
+        json_numbers("normal", point + 3, 3);
+        json_number("depth", point[6]);
+        json_number("weight", point[7]);
+        json_open("group", '[');
+        for (int b = 0; b < 2; b++) {
+            const uint32_t group = c->point_groups ? c->point_groups[2 * i + (uint64_t)b] : NO_GROUP;
+            json_number(NULL, group == NO_GROUP ? NAN : group); /* null: the inside */
+        }
+        json_close(']');
+        json_close('}');
+    }
+    json_close(']');
+}
+
+static void print_progress_json(const contactd_result *result) {
+    json_number("quality", result->quality);
+    json_open("progress", '[');
+    for (uint32_t i = 0; i < result->n_progress; i++) {
+        const contactd_pair_progress *p = &result->progress[i];
+        json_open(NULL, '{');
+        json_numbers("bodies", (double[]){p->bodies[0], p->bodies[1]}, 2);
+        json_bool("examined", p->is_examined);
+        json_numbers("levels", (double[]){p->levels[0], p->levels[1]}, 2);
+        json_text("ended", p->ended);
+        json_close('}');
+    }
+    json_close(']');
 }
 
 static void contact_fields(const contactd_contact *c) {
@@ -69,6 +109,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
             json_close(']');
         }
         if (c->n_cells) cells_json(c);
+        if (!isnan(c->volume_lower)) print_points_json(c);
         json_close('}');
     }
     json_close(']');
@@ -77,6 +118,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     json_count("rays", result->rays);
     json_text("ended", result->ended);
     json_count("passes", result->passes);
+    print_progress_json(result);
     json_open("warnings", '[');
     for (uint32_t i = 0; i < result->n_warnings; i++) {
         json_open(NULL, '{');
@@ -127,6 +169,7 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
         printf("volume     %.9g m^3\n", c->volume);
         printf("error      at most %.3g m^3%s\n", c->error_bound, is_proven ? "" : " by the published bound");
     }
+    if (!isnan(c->volume_lower)) printf("between    %.9g and %.9g m^3\n", c->volume_lower, c->volume_upper);
     if (c->max_winding > 1)
         printf("winding    up to %u: a body overlaps itself, and the volume counts that part as often\n",
                c->max_winding);
@@ -155,7 +198,9 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
         else
             printf("body %d     half-space below %.9g along %.9g %.9g %.9g\n", b + 1, sides[b].plane[3],
                    sides[b].plane[0], sides[b].plane[1], sides[b].plane[2]);
-    if (result->n_contacts == 0) printf("no overlap\n");
+    bool is_examined = true;
+    for (uint32_t i = 0; i < result->n_progress; i++) is_examined = is_examined && result->progress[i].is_examined;
+    if (result->n_contacts == 0) printf(is_examined ? "no overlap\n" : "not examined: the budget was used up before\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
         const bool is_self = c->bodies[0] == c->bodies[1];
@@ -168,6 +213,11 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
         printf("normal     %.6f %.6f %.6f (pushes %s %u out)\n", c->normal[0], c->normal[1], c->normal[2],
                is_self ? "part" : "body", is_self ? 1 : c->bodies[0]);
         printf("center     %.9g %.9g %.9g m\n", c->center[0], c->center[1], c->center[2]);
+        for (uint64_t p = 0; p < c->n_points; p++) {
+            const double *point = c->points + 8 * p;
+            printf("point      %.9g %.9g %.9g m, normal %.6f %.6f %.6f, depth %.6g m, weight %.4f\n", point[0],
+                   point[1], point[2], point[3], point[4], point[5], point[6], point[7]);
+        }
         for (int k = 0; has_inertia && k < 3; k++)
             printf("%-10s %.9g %.9g %.9g m^5\n", k ? "" : "inertia", c->inertia[k][0], c->inertia[k][1],
                    c->inertia[k][2]);
@@ -179,14 +229,18 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
         }
         print_cells(c, result->settings.cell_size);
     }
-    if (strcmp(result->ended, "completed") != 0)
+    if (strcmp(result->ended, "completed") != 0 && !result->n_progress)
         printf("ended      %s: the bound is above the tolerance\n", result->ended);
+    for (uint32_t i = 0; i < result->n_progress; i++)
+        if (result->progress[i].is_examined)
+            printf("trees      compared down to levels %u and %u; ended: %s\n", result->progress[i].levels[0],
+                   result->progress[i].levels[1], result->progress[i].ended);
     printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
     for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->timings_us[p]);
     printf(" us\n");
 }
 
-static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings) {
+static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double budget) {
     contactd_scene scene;
     if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
     for (int b = 0; b < n_sides; b++) {
@@ -206,6 +260,7 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     contactd_step_options options;
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
+    if (budget > 0) options.time_budget_us = (uint32_t)budget;
     const bool has_inertia = ctl->options[OPT_INERTIA] != NULL;
     if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
     const contactd_result *result;
@@ -223,6 +278,7 @@ int ctl_contact(ctl *ctl) {
     side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
                      {.path = ctl->n_args > 1 ? ctl->args[1] : NULL, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
     contactd_settings settings;
+    double budget = -1;
     const int n_sides = has_plane ? 2 : ctl->n_args;
     if (has_plane && (ctl->n_args > 1 || ctl->options[OPT_POSE_B]))
         return ctl_mistake("--half-space takes the place of B and has no pose");
@@ -231,8 +287,8 @@ int ctl_contact(ctl *ctl) {
     if (n_sides == 1 && !ctl->options[OPT_SELF])
         return ctl_mistake("expected contact A B, contact A --half-space, or contact A --self");
     if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
-    if (!ctl_settings(ctl, &settings) || !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) ||
-        !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
+    if (!ctl_settings(ctl, &settings) || !ctl_count(ctl, OPT_BUDGET, UINT32_MAX, &budget) ||
+        !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
         return EXIT_USAGE;
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
@@ -240,7 +296,7 @@ int ctl_contact(ctl *ctl) {
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings);
+    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, budget);
     for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;
 }

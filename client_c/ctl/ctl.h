@@ -25,6 +25,11 @@ typedef enum ctl_option {
     OPT_RESOLUTION,
     OPT_PIXEL_SIZE,
     OPT_TOLERANCE,
+    OPT_LEVEL,
+    OPT_VOXEL_LEVEL,
+    OPT_PAIR_BUDGET,
+    OPT_MAX_POINTS,
+    OPT_BUDGET,
     OPT_INERTIA,
     OPT_TOLERANCE_REL,
     OPT_STRICT,
@@ -71,8 +76,10 @@ typedef struct ctl {
 bool ctl_number(const ctl *ctl, ctl_option option, double *out); /* unchanged where not given */
 bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const char *what); /* exactly n */
 bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]);
-bool ctl_settings(const ctl *ctl,
-                  contactd_settings *out); /* --method --resolution --pixel-size --stiffness --[no-]patches */
+bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolution --pixel-size --stiffness
+                                                            --[no-]patches, and those of voxtree */
+/* A whole number from 1 to most; -1 where not given. */
+bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out);
 
 bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
 const char *ctl_option_name(ctl_option option);

@@ -131,6 +131,12 @@ static void scene_json(const contactd_scene_info *s) {
     json_bool("strict", s->strict);
     json_count("ray_budget", s->ray_budget);
     json_number("cell_size", s->cell_size);
+    json_count("voxel_level", (uint64_t)s->voxels.voxel_level);
+    json_count("level", (uint64_t)s->voxels.level);
+    json_count("pair_budget", (uint64_t)s->voxels.pair_budget);
+    json_count("max_points", (uint64_t)s->voxels.max_points);
+    json_bool("centre_normals", s->voxels.centre_normals);
+    json_bool("plain_average", s->voxels.plain_average);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
@@ -204,9 +210,11 @@ int ctl_scene_set(ctl *ctl) {
     if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
     if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
         !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_PATCHES] &&
-        !ctl->options[OPT_NO_PATCHES])
+        !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] && !ctl->options[OPT_VOXEL_LEVEL] &&
+        !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS])
         return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, "
-                           "--patches or --no-patches");
+                           "--patches, --no-patches, "
+                           "--level, --voxel-level, --pair-budget or --max-points");
     return scene_by_id(ctl, &settings);
 }
 

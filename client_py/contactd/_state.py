@@ -192,7 +192,16 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "stiffness": table["stiffness"], "patches": table["patches"] == 1,
             "tolerance": max(table["tolerance"], 0.0), "tolerance_rel": max(table["tolerance_rel"], 0.0),
             "strict": table["strict"] == 1,
-            "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0)}  # an older server sends -1: absent
+            "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0),  # an older server sends -1: absent
+            "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
+
+
+VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "centre_normals", "plain_average")
+
+
+def shown_voxels(voxels: Mapping[str, int]) -> dict[str, Any]:
+    """The settings of "voxtree" as users see them."""
+    return {name: bool(voxels[name]) if name in VOXELS[-2:] else voxels[name] for name in VOXELS}
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,7 @@ from ._servers import MAX_BUCKETS, Servers
 from ._state import MeshState, SceneState, settings_of
 from ._wire import Decoded
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
-from .scene import Scene, settings_message
+from .scene import Scene, settings_message, voxels_message
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -269,12 +269,16 @@ class Client:
     def open_scene(self, method: str | None = None, resolution: int | Sequence[int] | None = None,
                    pixel_size: float | None = None, stiffness: float | None = None,
                    patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
-                   strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None, name: str = "",
+                   strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
+                   voxel_level: int | None = None,
+                   level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
+                   centre_normals: bool | None = None, plain_average: bool | None = None, name: str = "",
                    timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
         resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
-                                                  tolerance_rel, strict, ray_budget, cell_size))
+                                                  tolerance_rel, strict, ray_budget, cell_size)
+                           | voxels_message(voxel_level, level, pair_budget, max_points, centre_normals, plain_average))
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():

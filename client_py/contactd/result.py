@@ -7,13 +7,13 @@ matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._schema import ENUMS
-from ._state import settings_of
+from ._state import settings_of, shown_voxels
 from ._wire import Decoded, Later
 from .errors import ErrorCode, error_for
 
@@ -29,6 +29,14 @@ def method_name(number: int) -> str:
     """"ldi"; "unknown" for a number that only a newer server knows."""
     try:
         return ENUMS["Method"](number).name.lower()
+    except ValueError:
+        return "unknown"
+
+
+def _ended_name(number: int) -> str:
+    """"level"; "unknown" for a number that only a newer server knows."""
+    try:
+        return ENUMS["Ended"](number).name.lower()
     except ValueError:
         return "unknown"
 
@@ -64,6 +72,25 @@ def _vectors(displacements: Mapping["Body", ArrayLike],
                         + ", ".join(str(len(v)) for v in vectors.values()), field="displacements")
     (many,) = shapes or {()}
     return vectors, many[0] if many else 0
+
+
+class Points(NamedTuple):
+    """Points of a contact, in falling order of weight."""
+
+    position: NDArray[np.float64]  # (n, 3) m, world
+    normal: NDArray[np.float64]  # (n, 3) unit vectors that push bodies[0] out
+    depth: NDArray[np.float64]  # (n,) m
+    weight: NDArray[np.float64]  # (n,), sum to 1
+    group: NDArray[np.uint32]  # (n, 2) parts of both surfaces that met; 65535: the body's inside
+
+
+class PairProgress(NamedTuple):
+    """How far "voxtree" came with a pair of bodies."""
+
+    bodies: tuple["Body", "Body"]
+    examined: bool  # False: not at all, so whether they touch is not known
+    levels: tuple[int, int]  # of their trees that the answer is from
+    ended: str  # as StepResult.ended
 
 
 class Contact:
@@ -112,6 +139,21 @@ class Contact:
     def volumes(self) -> NDArray[np.float64]:
         """(3,) m^3: the volume as seen along x, y and z by "ldi" and "ebpi"; by "exact" each is `volume`."""
         return self._vector("volumes")
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """m^3, a lower and an upper end between which the volume is guaranteed to lie, by "voxtree"; they close in from
+        level to level. Where the lower end is 0 the bodies may have no contact. None: the method gives none."""
+        lower, upper = self._get("volume_lower"), self._get("volume_upper")
+        return None if lower != lower else (lower, upper)
+
+    @property
+    def points(self) -> "Points":
+        """Points that stand for regions of the contact, by "voxtree", the most probable first; else none."""
+        first, n = self._get("first_point"), self._get("n_points")
+        rows = self._result._array("points", 0, 8)[first:first + n]
+        groups = self._result._array("point_groups", 0, 2)[first:first + n]
+        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups)
 
     @property
     def error_bound(self) -> float | None:
@@ -443,16 +485,27 @@ class StepResult:
     @property
     def ended(self) -> str:
         """Why the method stopped: "completed", or, where the bound of a pair is above the tolerance, "ray_budget",
-        "pass_limit" or "precision" ("ebpi")."""
-        try:
-            return ENUMS["Ended"](self._answer.body["ended"]).name.lower()
-        except ValueError:
-            return "unknown"
+        "pass_limit" or "precision" ("ebpi"); by "voxtree" the last that holds of a pair of bodies of "level" (the trees go
+        on below the scene's level), "pairs" (the budget of pairs) and "time" (time_budget)."""
+        return _ended_name(self._answer.body["ended"])
 
     @property
     def passes(self) -> int:
         """Passes of "ebpi" over its tiles, of the pair that took most; else 0."""
         return self._answer.body["passes"]
+
+    @property
+    def quality(self) -> float:
+        """How much of its work the method did, 0 to 1; 1 if it completed."""
+        return self._answer.body["quality"]
+
+    @property
+    def progress(self) -> list[PairProgress]:
+        """How far "voxtree" came with each pair of bodies whose boxes overlap; other methods: empty."""
+        if self._answer.body["progress"] is None:
+            return []
+        return [PairProgress((self._body(int(a)), self._body(int(b))), bool(examined), (int(k), int(l)), _ended_name(ended))
+                for a, b, examined, k, l, ended in self._array("progress", 0, 6)]
 
     @property
     def backend(self) -> str:
@@ -466,13 +519,15 @@ class StepResult:
     @property
     def settings(self) -> dict[str, Any] | None:
         """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, ray_budget, cell_size and revision, which rises with every change of them. Not only this client may change them: an operator may too. None: the server
+        tolerance_rel, strict, ray_budget, cell_size, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
+        client may change them: an operator may too. None: the server
         is older than this."""
         table = self._answer.body["settings"]
         if table is None:
             return None
         settings = settings_of(table)
-        return settings | {"method": method_name(settings["method"]), "revision": self._answer.body["revision"]}
+        return settings | {"method": method_name(settings["method"]), "voxels": shown_voxels(settings["voxels"]),
+                            "revision": self._answer.body["revision"]}
 
     @property
     def directions(self) -> int:

@@ -19,7 +19,7 @@ from . import _arrays, _state
 from ._frames import Frames
 from ._request import Request
 from ._schema import ENUMS
-from ._state import BodyState, Direction, SceneState, Update, no_self_contact, settings_of
+from ._state import BodyState, Direction, SceneState, Update, no_self_contact, settings_of, shown_voxels
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
 from .result import WANT, StepResult, method_name, want_bits
@@ -162,10 +162,19 @@ class Scene:
         """Size of the cubes that divide contacts into `contact.cells`, m; 0: they are not divided."""
         return self._state.settings["cell_size"]
 
+    @property
+    def voxels(self) -> dict[str, Any]:
+        """The settings of "voxtree": voxel_level, level, pair_budget, max_points, centre_normals and plain_average, as of
+        configure; 0 and False are the defaults."""
+        return shown_voxels(self._state.settings["voxels"])
+
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
                   pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
-                  ray_budget: int | None = None, cell_size: float | None = None, timeout: float | None = None) -> None:
+                  ray_budget: int | None = None, cell_size: float | None = None,
+                  voxel_level: int | None = None, level: int | None = None,
+                  pair_budget: int | None = None, max_points: int | None = None, centre_normals: bool | None = None,
+                  plain_average: bool | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
@@ -185,9 +194,19 @@ class Scene:
             cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
                 that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
                 methods drop what was named before, and refuse it.
+            voxel_level: finest level of the meshes' voxel trees, 3 to 8, for "voxtree": cubes of 2**-level of a mesh's
+                longest extent; 0: about as large as its triangles. Without a method and a sampling, this and the following
+                make the method "voxtree"; other methods drop those of before, and refuse them.
+            level: no tree is followed below it; 0: to its finest.
+            pair_budget: cubes that a step may compare with the other body's, shared by its pairs of bodies, the deepest
+                overlaps first; 0: no limit.
+            max_points: of each contact, up to 4096; 0: 8.
+            centre_normals: points' normals lie along the line of the cubes' centres instead of following from occupancies.
+            plain_average: points are plain means instead of weighted with probabilities.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size)
+                                    ray_budget, cell_size) | voxels_message(
+            voxel_level, level, pair_budget, max_points, centre_normals, plain_average)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -352,7 +371,7 @@ class Scene:
             want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
                 gradients), "gradient", "friction", "forces", "spans", "inertia"; "all" is everything but spans and
                 inertia; "volume" nothing more. Frame, gradient and friction by default.
-            time_budget: s, wall-clock time of the computation; for methods that take one ("ldi" does not).
+            time_budget: s, wall-clock time of the computation; for "voxtree".
             tolerance: m^3, error of each contact's volume to aim at; in place of the scene's. Only for "ebpi", and for "auto"
                 without a resolution, which then runs it.
             directions: up to 12 directions in which bodies move, for Contact.hessian_product and generalized_product:
@@ -612,6 +631,22 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
     if cell_size is not None:
         out["cell_size"] = _not_negative(cell_size, "cell_size")
     return out
+
+
+def voxels_message(voxel_level: int | None, level: int | None, pair_budget: int | None, max_points: int | None,
+                   centre_normals: bool | None, plain_average: bool | None) -> dict[str, Any]:
+    """The wire's Settings of "voxtree", with only what is given."""
+    out: dict[str, Any] = {}
+    for name, value, most in (("voxel_level", voxel_level, 2**31 - 1), ("level", level, 2**31 - 1),
+                              ("pair_budget", pair_budget, 2**63 - 1), ("max_points", max_points, 2**31 - 1)):
+        if value is not None:
+            out[name] = _arrays.unsigned(value, field=name, maximum=most)
+    for name, flag in (("centre_normals", centre_normals), ("plain_average", plain_average)):
+        if flag is not None:
+            if not isinstance(flag, (bool, np.bool_)):
+                raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {flag!r}", field=name)
+            out[name] = int(flag)
+    return {"voxels": out} if out else {}
 
 
 def limits_message(time_budget: float | None, tolerance: float | None) -> dict[str, Any]:

@@ -25,7 +25,8 @@
  *
  * Papers: Faure et al. 2008, "Image-based collision detection and response between arbitrary volume objects" (volume,
  * gradient, penalty forces); Allard et al. 2010, "Volume contact constraints at arbitrary resolution" (contact frames,
- * friction weights, the world-anchored lattice).
+ * friction weights, the world-anchored lattice); Dingliana and O'Sullivan 2005, "A voxel-based approach to approximate
+ * collision handling" (VOXTREE).
  */
 #ifndef CONTACT_H
 #define CONTACT_H
@@ -131,11 +132,13 @@ const uint32_t *ct_mesh_triangles(const ct_mesh *mesh);
 
 /* How contacts are computed. gpu/methods.c is the table of methods, and of the backends that have them. */
 typedef enum ct_method {
-    CT_METHOD_NONE = 0,  /* no method */
-    CT_METHOD_LDI = 1,   /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
-    CT_METHOD_EXACT = 2, /* volume and gradient in closed form, from the triangles that cross; no samples */
-    CT_METHOD_EBPI = 4,  /* volume to a requested tolerance, with adaptive rays (Wang, Faure and Pai 2012) */
-    CT_METHOD_AUTO = 3,  /* a setting of scenes, not a method: see ct_scene_settings. No result has it */
+    CT_METHOD_NONE = 0,    /* no method */
+    CT_METHOD_LDI = 1,     /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
+    CT_METHOD_EXACT = 2,   /* volume and gradient in closed form, from the triangles that cross; no samples */
+    CT_METHOD_EBPI = 4,    /* volume to a requested tolerance, with adaptive rays (Wang, Faure and Pai 2012) */
+    CT_METHOD_VOXTREE = 5, /* estimates and guaranteed intervals from voxel trees, which may be interrupted at any time;
+                              rigid bodies only (Dingliana and O'Sullivan 2005) */
+    CT_METHOD_AUTO = 3,    /* a setting of scenes, not a method: see ct_scene_settings. No result has it */
 } ct_method;
 
 enum { CT_MAX_METHODS = 8 };
@@ -235,6 +238,12 @@ typedef struct ct_scene ct_scene;
 #define CT_MAX_CELLS       (1 << 20)
 #define CT_MAX_CELLS_ALONG 4096
 
+/* Levels of voxel trees: level l divides the cube around a mesh into 2^l cubes along each axis. */
+#define CT_MIN_VOXEL_LEVEL    3
+#define CT_MAX_VOXEL_LEVEL    8
+#define CT_MAX_POINTS         4096
+#define CT_DEFAULT_MAX_POINTS 8
+
 /* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
  * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
  * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
@@ -256,6 +265,18 @@ typedef struct ct_scene_settings {
     double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
                          of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI on the CPU gives
                          cells, and with a cell_size AUTO runs it; other methods and backends refuse it. 0: no cells */
+
+    /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
+     * as long as the step has no time budget. */
+    uint32_t voxel_level; /* finest level of the meshes' trees, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL. A tree is made
+                             when a body is added. 0: cubes about as large as the mesh's triangles, 5 to 7 */
+    uint32_t level;       /* no tree is followed below this level, which is at most voxel_level; 0: to its finest */
+    uint64_t pair_budget; /* pairs of a cube and the cubes that it may meet which a step may compare, shared by its
+                             pairs of bodies, level by level and the deepest overlaps first; 0: no limit */
+    uint32_t max_points;  /* of each contact, the most probable ones: up to CT_MAX_POINTS; 0: CT_DEFAULT_MAX_POINTS */
+    bool centre_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
+                             gradients of their occupancies (equation 6) */
+    bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
 } ct_scene_settings;
 
 void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
@@ -270,8 +291,8 @@ ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_se
                              ct_error *error);
 void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
 /* Replaces the settings, from the next step on. Fails as ct_scene_create does; also UNSUPPORTED: a body has
- * self_contact, which the method does not find on this backend; OUT_OF_MEMORY: what the method derives from the bodies'
- * meshes. */
+ * self_contact, which the method does not find on this backend, or is deformable, which VOXTREE does not take;
+ * LIMIT_EXCEEDED, OUT_OF_MEMORY: what the method derives from the bodies' meshes. */
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
 /* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
 void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
@@ -305,8 +326,8 @@ void ct_body_options_init(ct_body_options *options); /* deformable, identity, gr
 /* The scene takes its own reference to the mesh, which is NULL for a half-space and for nothing else. *body is the
  * body's handle, non-zero. Handles rise in the order in which bodies are added, as long as none has been removed. The
  * handle of a removed body is refused; it is given out again only after 4,096 other bodies have used its slot.
- * NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE, UNSUPPORTED (self_contact or a half-space:
- * what the scene runs does not find it), LIMIT_EXCEEDED, OUT_OF_MEMORY,
+ * NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE, UNSUPPORTED (self_contact, a half-space or
+ * a deformable body: what the scene runs does not take it), LIMIT_EXCEEDED (also of a voxel tree), OUT_OF_MEMORY,
  * DEVICE_ERROR. */
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
                             ct_error *error);
@@ -424,6 +445,9 @@ typedef struct ct_velocity {
  * moving vertices by half a step of the lattice neither joins pieces nor parts them. A pair whose intersection is one
  * piece has the same bits with patches and without.
  *
+ * VOXTREE lists a contact unless it is certain that there is none: volume_upper > 0. Its 6-vectors are estimates, of
+ * opposite forces on one line; it gives no gradients of vertices (count is 0).
+ *
  * In a contact of a body with itself, body[0] == body[1], and the parts 0 and 1 below are the two surfaces of that body
  * that bound V. A vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that
  * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI puts each vertex in one
@@ -439,7 +463,10 @@ typedef struct ct_contact {
     double
         error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
                            rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound */
-    double pitch[3];    /* m between neighbouring rays along x, y, z. Exact: 0 */
+    double pitch[3];    /* m between neighbouring rays along x, y, z. Exact: 0. VOXTREE: the finest cubes' side */
+    /* m^3, guaranteed by VOXTREE: the volume lies between them, and they close in from level to level. Volume where one
+     * of the bodies overlaps itself counts once. Other methods: NaN. */
+    double volume_lower, volume_upper;
 
     uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
                              a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
@@ -481,7 +508,7 @@ typedef struct ct_contact {
      * count for `area`. */
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
-    uint64_t first_point, n_points; /* LDI: n_points is 0 */
+    uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; other methods: n_points is 0 */
     /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
     uint64_t first_product[2], count_product[2];
     uint64_t first_cell, n_cells; /* its cells in ct_result.cells; 0 without a cell_size, and of a cell */
@@ -495,12 +522,16 @@ typedef struct ct_span {
     uint32_t lower_body;      /* 0 or 1: the part (see ct_contact) whose surface is the lower end */
 } ct_span;
 
+#define CT_NO_GROUP 0xffffu
+
 /* A point that stands for a region of a contact, for solvers that work with points. */
 typedef struct ct_point {
     double position[3]; /* m, world */
     double normal[3];   /* unit vector, the direction that pushes body[0] out */
-    double depth;       /* m, >= 0 */
+    double depth;       /* m, >= 0. VOXTREE: the mean of d_K (equation 4), at most a cube's side */
     double weight;      /* 1, >= 0: the point's importance; the weights of a contact sum to 1 */
+    uint32_t group[2];  /* VOXTREE: the parts that met of the surfaces of body[0] and body[1]; each is connected and
+                           faces alike, and is numbered by mesh. CT_NO_GROUP: the inside of the body */
 } ct_point;
 
 typedef enum ct_phase {
@@ -523,9 +554,20 @@ typedef enum ct_ended {
     CT_ENDED_RAY_BUDGET = 1, /* EBPI: a pair would have needed more rays than its budget */
     CT_ENDED_PASS_LIMIT = 2, /* EBPI: a pair was not done after CT_MAX_PASSES passes */
     CT_ENDED_PRECISION = 3,  /* EBPI: the lattice's precision or finest tile does not carry a pair's tolerance */
+    CT_ENDED_LEVEL = 4,      /* VOXTREE: the trees go on below ct_scene_settings.level */
+    CT_ENDED_PAIRS = 5,      /* VOXTREE: the next level did not fit ct_scene_settings.pair_budget */
+    CT_ENDED_TIME = 6,       /* VOXTREE: the time budget was over */
 } ct_ended;
 
 const char *ct_ended_name(ct_ended ended); /* "ray_budget"; "unknown" for a number that is none */
+
+/* How far a method that can be interrupted came with a pair of bodies. */
+typedef struct ct_pair_progress {
+    uint32_t body[2];  /* handles; body[0] < body[1] */
+    bool is_examined;  /* false: no level was completed, so whether the bodies touch is not known. level is then 0 */
+    uint32_t level[2]; /* of the trees that the answer is from */
+    ct_ended ended;
+} ct_pair_progress;
 
 /* A condition of a body under which its contacts mean nothing or less than they seem to.
  *
@@ -604,7 +646,10 @@ typedef struct ct_result {
     uint64_t n_spans;
     ct_span *spans; /* [n_spans], or NULL */
     uint64_t n_points;
-    ct_point *points; /* [n_points], or NULL (LDI) */
+    ct_point *points; /* [n_points], or NULL (all methods but VOXTREE) */
+    uint64_t n_progress;
+    ct_pair_progress *progress; /* [n_progress] all pairs of bodies whose boxes overlap, those without a contact too;
+                                   NULL (all methods but VOXTREE) */
     /* Of a step with directions d_0, d_1, ...: the exact second derivative H of the volume with respect to all vertices
      * of both bodies, times each of them. A direction moves a rigid body's vertices by its twist. Where surfaces
      * coincide H is the mean of those of both bodies moved apart by infinitesimal amounts either way, as the gradient
@@ -625,7 +670,8 @@ typedef struct ct_result {
     uint32_t passes; /* EBPI: passes over the tiles, of the pair that took most; else 0 */
     uint64_t rays;   /* ray samples cast; EBPI: also those of tiles that were then refined */
     uint64_t fragments; /* a measure of work. LDI: ray-triangle crossings kept, which are those that can bound a span;
-                           exact: pairs of triangles that cross or nearly touch */
+                           exact: pairs of triangles that cross or nearly touch; VOXTREE: cubes compared with the
+                           other body's */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */
     size_t n_warnings;
     ct_warning *warnings; /* [n_warnings], in rising order of body, at most one of each body; NULL if there is none */
@@ -639,9 +685,10 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     size_t n_updates;
     uint32_t want; /* CT_WANT_... */
 
-    /* Limits for methods that adapt to them. A step with a limit that the scene's method does not take (LDI takes
-     * neither) fails with INVALID_ARGUMENT: a limit is never ignored. */
-    double time_budget; /* s, wall-clock time in which to answer as well as possible; 0: none */
+    /* Limits for methods that adapt to them. A step with a limit that the scene's method does not take fails
+     * with INVALID_ARGUMENT: a limit is never ignored. */
+    double time_budget; /* s, wall-clock time from the start of the batch in which to answer as well as possible; 0:
+                           none. VOXTREE takes it */
     double tolerance;   /* m^3, error of each contact's volume to aim at; 0: none */
 
     /* Directions for products with the exact second derivative. Each (body, index) at most once. The products are those

@@ -118,8 +118,9 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
     if (!status && scene->n_half_spaces)
         status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
-    for (uint32_t i = 0; !status && i < scene->n_bodies; i++)
-        status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, error);
+    for (uint32_t i = 0; i < scene->n_bodies && !status; i++)
+        if (!(status = ct_method_check_kind(&running, scene->bodies[i]->kind, error)))
+            status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -220,7 +221,7 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
         if (!ct_scene_find(scene, o->ignore[i], NULL))
             return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
                            o->ignore[i]);
-    return CT_OK;
+    return ct_method_check_kind(&scene->settings, o->kind, error);
 }
 
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
@@ -238,10 +239,11 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
-    if (!mesh || ct_method_prepare_mesh(&scene->settings, mesh, error)) {
+    status = mesh ? ct_method_prepare_mesh(&scene->settings, mesh, error) : CT_OUT_OF_MEMORY;
+    if (status) {
         ct_mesh_release(&mesh);
         free(body);
-        return CT_OUT_OF_MEMORY;
+        return status;
     }
     body->kind = is_half_space ? CT_BODY_RIGID : o->kind;
     body->is_half_space = is_half_space;

@@ -42,6 +42,12 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_bool(out, "strict", settings->strict);
     json_out_integer(out, "ray_budget", settings->ray_budget);
     json_out_number(out, "cell_size", settings->cell_size);
+    json_out_integer(out, "voxel_level", settings->voxel_level);
+    json_out_integer(out, "level", settings->level);
+    json_out_integer(out, "pair_budget", settings->pair_budget);
+    json_out_integer(out, "max_points", settings->max_points);
+    json_out_bool(out, "centre_normals", settings->centre_normals);
+    json_out_bool(out, "plain_average", settings->plain_average);
     json_out_integer(out, "revision", revision);
 }
 
@@ -327,6 +333,45 @@ static void slip(json_out *out, const ct_contact *contact) {
     json_out_array_end(out);
 }
 
+/* Only of a method that gives points. */
+static void points(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_number(out, "volume_lower", contact->volume_lower);
+    json_out_number(out, "volume_upper", contact->volume_upper);
+    json_out_array(out, "points");
+    for (uint64_t i = 0; i < contact->n_points && out->state == JSON_OUT_OK; i++) {
+        const ct_point *point = &result->points[contact->first_point + i];
+        json_out_object(out, NULL);
+        json_out_numbers(out, "position", point->position, 3);
+        json_out_numbers(out, "normal", point->normal, 3);
+        json_out_number(out, "depth", point->depth);
+        json_out_number(out, "weight", point->weight);
+        json_out_array(out, "group");
+        for (int b = 0; b < 2; b++)
+            json_out_number(out, NULL, point->group[b] == CT_NO_GROUP ? NAN : point->group[b]); /* null: the inside */
+        json_out_array_end(out);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
+static void progress(json_out *out, const ct_result *result) {
+    json_out_array(out, "progress");
+    for (uint64_t i = 0; i < result->n_progress && out->state == JSON_OUT_OK; i++) {
+        const ct_pair_progress *pair = &result->progress[i];
+        json_out_object(out, NULL);
+        json_out_array(out, "bodies");
+        for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->body[b]);
+        json_out_array_end(out);
+        json_out_bool(out, "examined", pair->is_examined);
+        json_out_array(out, "levels");
+        for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->level[b]);
+        json_out_array_end(out);
+        json_out_string(out, "ended", ct_ended_name(pair->ended));
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
 /* What contacts and cells both have. */
 static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_array(out, "bodies");
@@ -386,6 +431,7 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
+    if (result->method == CT_METHOD_VOXTREE) points(out, result, contact);
     json_out_object_end(out);
 }
 
@@ -429,6 +475,9 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     json_out_integer(out, "pairs", result->pairs);
     json_out_integer(out, "rays", result->rays);
     json_out_integer(out, "fragments", result->fragments);
+    json_out_string(out, "ended", ct_ended_name(result->ended));
+    json_out_number(out, "quality", result->quality);
+    if (result->method == CT_METHOD_VOXTREE) progress(out, result);
     json_out_object(out, "settings");
     json_out_string(out, "method", ct_method_name(in_force->method));
     settings(out, in_force, revision);

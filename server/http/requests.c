@@ -89,6 +89,36 @@ static bool take_precision(const json_fields *fields, scene_patch *out) {
     return true;
 }
 
+/* Each becomes -1 where it is absent. */
+static bool take_voxels(const json_fields *fields, scene_patch *out) {
+    voxel_patch *v = &out->voxels;
+    const struct {
+        const char *name;
+        int64_t most;
+        int64_t *to;
+    } numbers[] = {{"voxel_level", CT_MAX_VOXEL_LEVEL, &v->voxel_level},
+                   {"level", CT_MAX_VOXEL_LEVEL, &v->level},
+                   {"pair_budget", INT64_MAX, &v->pair_budget},
+                   {"max_points", CT_MAX_POINTS, &v->max_points}};
+    bool has = false;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!json_take_integer(fields, numbers[i].name, 0, numbers[i].most, numbers[i].to, &has)) return false;
+        if (!has) *numbers[i].to = -1;
+        out->has_voxels |= has;
+    }
+    const struct {
+        const char *name;
+        int64_t *to;
+    } flags[] = {{"centre_normals", &v->centre_normals}, {"plain_average", &v->plain_average}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        bool value = false;
+        if (!json_take_bool(fields, flags[i].name, &value, &has)) return false;
+        *flags[i].to = has ? value : -1;
+        out->has_voxels |= has;
+    }
+    return true;
+}
+
 static bool take_settings(const json_fields *fields, scene_patch *out) {
     if (!take_method(fields, out)) return false;
     return take_resolution(fields, out) &&
@@ -96,13 +126,15 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
            json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness) &&
            json_take_bool(fields, "patches", &out->patches, &out->has_patches) &&
            json_take_number(fields, "cell_size", 0, DBL_MAX, &out->cell_size, &out->has_cell_size) &&
-           take_precision(fields, out);
+           take_precision(fields, out) && take_voxels(fields, out);
 }
 
+#define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "centre_normals", "plain_average"
+
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {
-        "name",          "method", "resolution", "pixel_size", "stiffness", "patches", "tolerance",
-        "tolerance_rel", "strict", "ray_budget", "cell_size",  "ttl_s",     NULL};
+    static const char *const known[] = {"name",      "method",    "resolution",    "pixel_size", "stiffness",
+                                        "patches",   "tolerance", "tolerance_rel", "strict",     "ray_budget",
+                                        "cell_size", "ttl_s",     VOXEL_FIELDS,    NULL};
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
@@ -116,9 +148,9 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 }
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
-    static const char *const known[] = {"method",    "resolution",    "pixel_size", "stiffness",  "patches",
-                                        "tolerance", "tolerance_rel", "strict",     "ray_budget", "cell_size",
-                                        NULL};
+    static const char *const known[] = {"method",     "resolution", "pixel_size",    "stiffness",
+                                        "patches",    "tolerance",  "tolerance_rel", "strict",
+                                        "ray_budget", "cell_size",  VOXEL_FIELDS,    NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

@@ -12,6 +12,27 @@ void command_object(const command *command, char object[96]) {
     snprintf(object, 96, "scene %" PRIu64, command->scene);
 }
 
+static bool names_voxels(const scene_patch *patch) {
+    const voxel_patch *v = &patch->voxels;
+    return patch->has_voxels && (v->voxel_level > 0 || v->level > 0 || v->pair_budget > 0 || v->max_points > 0 ||
+                                 v->centre_normals > 0 || v->plain_average > 0);
+}
+
+/* A number that is too large for the engine's type is too large for the engine, too. */
+static uint32_t as_u32(int64_t value) {
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static void apply_voxels(ct_scene_settings *settings, const voxel_patch *v) {
+    if (v->voxel_level >= 0) settings->voxel_level = as_u32(v->voxel_level);
+    if (v->level >= 0) settings->level = as_u32(v->level);
+    if (v->pair_budget >= 0) settings->pair_budget = (uint64_t)v->pair_budget;
+    if (v->max_points >= 0) settings->max_points = as_u32(v->max_points);
+    if (v->centre_normals >= 0) settings->centre_normals = v->centre_normals;
+    if (v->plain_average >= 0) settings->plain_average = v->plain_average;
+}
+
+/* Drops what the method does not take. */
 static void set_method(ct_scene_settings *settings, ct_method method) {
     settings->method = method;
     if (method != CT_METHOD_LDI) {
@@ -24,6 +45,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
         settings->strict = false;
         settings->ray_budget = 0;
     }
+    if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){0});
 }
 
 /* See scene_patch. OUT_OF_RANGE: a resolution of 0, which the engine would take for none. */
@@ -42,6 +64,8 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
         set_method(settings, CT_METHOD_LDI);
     else if (is_bounded && settings->method != CT_METHOD_EBPI)
         set_method(settings, CT_METHOD_EBPI);
+    else if (!is_bounded && names_voxels(patch))
+        set_method(settings, CT_METHOD_VOXTREE);
     if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
     if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
     if (patch->has_stiffness) settings->stiffness = patch->stiffness;
@@ -51,6 +75,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_strict) settings->strict = patch->strict;
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     if (patch->has_cell_size) settings->cell_size = patch->cell_size;
+    if (patch->has_voxels) apply_voxels(settings, &patch->voxels);
     return true;
 }
 

@@ -93,10 +93,16 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 
 /* ---- commands ---- */
 
+/* Settings of VOXTREE (ct_scene_settings); -1: keeps its value. */
+typedef struct voxel_patch {
+    int64_t voxel_level, level, pair_budget, max_points, centre_normals, plain_average;
+} voxel_patch;
+
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
- * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI. A change
- * of the method drops what the new one does not take: all but LDI the resolution and pixel size of before, all but EBPI
- * the tolerances, strict and the ray budget. AUTO drops both: with them it would choose LDI or EBPI. All but LDI
+ * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI; one that
+ * names something of voxels alone, VOXTREE. A change of the method drops what the new one does not take: all but LDI
+ * the resolution and pixel size of before, all but EBPI the tolerances, strict and the ray budget, all but VOXTREE
+ * voxels. AUTO drops all: with them it would choose LDI or EBPI. All but LDI
  * and AUTO drop the cell size. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
@@ -110,6 +116,8 @@ typedef struct scene_patch {
     bool strict;
     uint64_t ray_budget; /* 0: the default */
     double cell_size;    /* m; 0: no cells */
+    bool has_voxels;
+    voxel_patch voxels;
 } scene_patch;
 
 typedef struct body_record {

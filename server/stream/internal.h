@@ -162,6 +162,7 @@ void reply_drop_encoded(request *request); /* frees an answer that will not be s
 /* The wire's methods have the engine's numbers. */
 #define SAME_METHOD(name, number, text) static_assert(CT_METHOD_##name == (number), "method " text);
 WIRE_METHOD_MAP(SAME_METHOD)
+static_assert((int)CT_ENDED_PRECISION == (int)WIRE_PRECISION && (int)CT_ENDED_TIME == (int)WIRE_ENDED_TIME, "ended");
 #undef SAME_METHOD
 
 #endif

@@ -284,6 +284,13 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
         .strict = settings->strict,
         .ray_budget = settings->ray_budget,
         .cell_size = settings->cell_size,
+        .has_voxels = true,
+        .voxels = {.voxel_level = (int32_t)settings->voxel_level,
+                   .level = (int32_t)settings->level,
+                   .pair_budget = (int64_t)settings->pair_budget,
+                   .max_points = (int32_t)settings->max_points,
+                   .centre_normals = settings->centre_normals,
+                   .plain_average = settings->plain_average},
     };
 }
 

@@ -24,6 +24,10 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
         .index = from->index,
         .max_winding = from->max_winding,
         .inverted_triangles = from->inverted_triangles,
+        .volume_lower = from->volume_lower,
+        .volume_upper = from->volume_upper,
+        .first_point = from->first_point,
+        .n_points = from->n_points,
         .first_product = {from->first_product[0], from->first_product[1]},
         .count_product = {from->count_product[0], from->count_product[1]},
         .has_inertia = result->want & CT_WANT_INERTIA,
@@ -71,6 +75,36 @@ static void copy_products(const ct_result *result, wire_step_result *out) {
     out->generalized_products = (wire_array){WIRE_F64, 12 * result->n_contacts * k, result->generalized_product};
 }
 
+/* Points, their groups and progress, as the wire has them. *block is freed by the caller. */
+static bool copy_points(const ct_result *result, wire_step_result *out, void **block) {
+    const size_t n = result->n_points, q = result->n_progress;
+    if (n + q == 0) return true;
+    double *points =
+        malloc(n * (WIRE_POINT * sizeof(double) + 2 * sizeof(uint32_t)) + q * WIRE_PROGRESS * sizeof(uint32_t));
+    if (!points) return false;
+    uint32_t *groups = (uint32_t *)(points + WIRE_POINT * n), *progress = groups + 2 * n;
+    for (size_t i = 0; i < n; i++) {
+        const ct_point *from = &result->points[i];
+        double *to = points + WIRE_POINT * i;
+        memcpy(to, from->position, sizeof from->position);
+        memcpy(to + 3, from->normal, sizeof from->normal);
+        to[6] = from->depth;
+        to[7] = from->weight;
+        memcpy(groups + 2 * i, from->group, sizeof from->group);
+    }
+    for (size_t i = 0; i < q; i++) {
+        const ct_pair_progress *from = &result->progress[i];
+        const uint32_t row[WIRE_PROGRESS] = {from->body[0],  from->body[1],  from->is_examined,
+                                             from->level[0], from->level[1], from->ended};
+        memcpy(progress + WIRE_PROGRESS * i, row, sizeof row);
+    }
+    if (n) out->points = (wire_array){WIRE_F64, WIRE_POINT * n, points};
+    if (n) out->point_groups = (wire_array){WIRE_U32, 2 * n, groups};
+    if (q) out->progress = (wire_array){WIRE_U32, WIRE_PROGRESS * q, progress};
+    *block = points;
+    return true;
+}
+
 static void copy_warnings(wire_warning *to, const ct_result *result) {
     for (size_t i = 0; i < result->n_warnings; i++) {
         to[i] = (wire_warning){.code = (contactd_warning_code)result->warnings[i].code,
@@ -79,9 +113,9 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
-/* *contacts has room for *room contacts and cells and grows if needed. *spans is allocated here, and the caller frees
- * it. */
-static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **spans,
+/* *contacts has room for *room contacts and cells and grows if needed. *block (of spans, or of points: no method has
+ * both) is allocated here, and the caller frees it. */
+static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **block,
                         wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
     wire_message filled, *message = &filled;
@@ -98,6 +132,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
                                   .fragments = result->fragments,
                                   .ended = (wire_ended)result->ended,
                                   .passes = result->passes,
+                                  .quality = result->quality,
                                   .cached = request->command.out.step.cached,
                               }};
     wire_step_result *out = &message->u.step_result;
@@ -128,7 +163,8 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         copy_contact(&(*contacts)[i], &result->cells[i - result->n_contacts], result);
         (*contacts)[i].is_cell = true;
     }
-    if (result->n_spans && !copy_spans(result, out, spans)) return false;
+    if (result->n_spans && !copy_spans(result, out, block)) return false;
+    if (!result->n_spans && !copy_points(result, out, block)) return false;
     wire_warning *warnings = NULL;
     if (result->n_warnings) {
         warnings = malloc(result->n_warnings * sizeof *warnings);

@@ -149,7 +149,7 @@ def test_limits_that_the_method_does_not_take(client):
     assert scene.step(poses={b: moved(0.5, 0.5, 0.5)}).contacts
     with pytest.raises(errors.UnsupportedError, match="ldi"):
         client.open_scene(method="magic")
-    assert client.status()["methods"] == client.server["methods"] == ["ldi", "exact", "ebpi"]
+    assert client.status()["methods"] == client.server["methods"] == ["ldi", "exact", "ebpi", "voxtree"]
 
 
 def test_spans_fill_the_volume(client):
@@ -319,7 +319,7 @@ def test_lists_and_status(client):
     assert mine["mine"] and mine["owner"].startswith("contactd-python")
     status = client.status()
     assert status["ready"] and status["backend"] == "cpu" and status["steps"] > 0 and status["scenes"] >= 1
-    assert client.server["server"].startswith("contactd ") and client.server["methods"] == ["ldi", "exact", "ebpi"]
+    assert client.server["server"].startswith("contactd ") and client.server["methods"] == ["ldi", "exact", "ebpi", "voxtree"]
     assert 0 < client.ping() < 10
     scene.close()
     assert scene.id not in {s["scene"] for s in client.scenes()}

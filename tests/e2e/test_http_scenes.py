@@ -88,7 +88,7 @@ WRONG_SETTINGS = [
     ({"patches": 1}, 400, "INVALID_ARGUMENT", "patches"),
     ({"patches": True, "resolution": 8}, 400, "INVALID_ARGUMENT", "patches"),
     ({"patches": True, "method": "ldi"}, 400, "INVALID_ARGUMENT", "patches"),
-    ({"method": "voxtree"}, 400, "INVALID_ARGUMENT", "method"),
+    ({"method": "fem"}, 400, "INVALID_ARGUMENT", "method"),
     ({"method": 1}, 400, "INVALID_ARGUMENT", "method"),
     ({"resolutoin": 64}, 400, "INVALID_ARGUMENT", "resolutoin"),
     ('{"stiffness": 1e999}', 422, "OUT_OF_RANGE", "stiffness"),

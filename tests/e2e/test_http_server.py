@@ -146,7 +146,7 @@ def test_status_and_devices(api, server):
     assert device["backend"] == "cpu" and device["simd"] in device["simd_available"]
     assert device["index"] == 0 and not device["lost"] and device["memory_budget_bytes"] == 0
     assert status["devices"][0]["device"] == device["device"] == status["device"]
-    assert status["methods"] == ["ldi", "exact", "ebpi"]
+    assert status["methods"] == ["ldi", "exact", "ebpi", "voxtree"]
     schemas = api.get("/openapi.json")["components"]["schemas"]
     assert status["auto_method"] in status["methods"]
     for name, more in (("SceneSettings", {"auto"}), ("NewScene", {"auto"}), ("Scene", {"auto"}), ("StepResult", set())):

@@ -121,7 +121,7 @@ def test_refused(open_pair, client, server):
         client.open_scene(method="magic")
     raw = Raw(server.stream)
     code, _, field, message = raw.refused("OpenScene", {"settings": {"method": 9}})
-    assert (code, field) == ("UNSUPPORTED", "method") and "method 9 is unknown: this build has ldi, exact, ebpi" in message
+    assert (code, field) == ("UNSUPPORTED", "method") and "method 9 is unknown: this build has ldi, exact, ebpi, voxtree" in message
     raw.close()
 
 
@@ -176,7 +176,7 @@ def test_a_restart_keeps_what_was_asked_for(fresh_server):
 
 
 def test_lists(client):
-    assert client.server["methods"] == client.status()["methods"] == ["ldi", "exact", "ebpi"]
+    assert client.server["methods"] == client.status()["methods"] == ["ldi", "exact", "ebpi", "voxtree"]
     assert client.status()["auto_method"] == "exact"
     client.open_scene(name="listed")
     (listed,) = [s for s in client.scenes() if s["name"] == "listed"]
@@ -184,7 +184,7 @@ def test_lists(client):
 
 
 def test_http(api):
-    assert api.get("/v1/status")["methods"] == ["ldi", "exact", "ebpi"] and api.get("/v1/status")["auto_method"] == "exact"
+    assert api.get("/v1/status")["methods"] == ["ldi", "exact", "ebpi", "voxtree"] and api.get("/v1/status")["auto_method"] == "exact"
     mesh, scene = api.box()["id"], api.scene()
     for pose in (np.eye(4), moved(0.25, 0.5, 0.75)):
         api.post(f"{scene}/bodies", {"mesh": mesh, "pose": np.asarray(pose)[:3].flatten().tolist()})
@@ -214,7 +214,7 @@ def test_http(api):
     assert (answer["ended"], answer["contacts"][0]["error_bound"] <= 1e-2) == ("completed", True) and answer["passes"] > 0
     assert api("PATCH", scene, {"method": "auto"}).json["tolerance"] == 0
     problem = api.refused("POST", "/v1/scenes", 400, "INVALID_ARGUMENT", {"method": "magic"}, field="method")
-    assert "auto, ldi, exact, ebpi" in problem["detail"]
+    assert "auto, ldi, exact, ebpi, voxtree" in problem["detail"]
 
 
 @pytest.fixture
@@ -262,14 +262,14 @@ def test_contactctl(ctl):
     assert "ask for" in ctl("contact", "BOX", "BOX", "--pose-b", pose, "--tolerance", 1e-15, code=3)
     assert "takes no tolerance" in ctl("contact", "BOX", "BOX", "--method", "ldi", "--tolerance", 1, code=3)
     said = ctl("contact", "BOX", "BOX", "--method", "magic", code=3)
-    assert "the server offers: auto, ldi, exact, ebpi" in said
+    assert "the server offers: auto, ldi, exact, ebpi, voxtree" in said
 
 
 def test_contactctl_lists(ctl, client):
     scene = client.open_scene(name="by ctl")
-    assert "methods    ldi exact ebpi; auto runs exact" in ctl("status")
+    assert "methods    ldi exact ebpi voxtree; auto runs exact" in ctl("status")
     status = json.loads(ctl("status", "-o", "json"))
-    assert (status["methods"], status["auto_method"]) == (["ldi", "exact", "ebpi"], "exact")
+    assert (status["methods"], status["auto_method"]) == (["ldi", "exact", "ebpi", "voxtree"], "exact")
     shown = json.loads(ctl("scene", "show", scene.id, "-o", "json"))
     assert (shown["method"], shown["running_method"], shown["resolution"]) == ("auto", "exact", None)
     assert "auto (exact)" in ctl("scene", "list")

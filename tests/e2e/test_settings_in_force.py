@@ -12,6 +12,10 @@ from http_api import Api
 NO_PRECISION = {"cell_size": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
 
 
+NO_VOXELS = {"voxel_level": 0, "level": 0, "pair_budget": 0, "max_points": 0, "centre_normals": False,
+             "plain_average": False}
+
+
 @pytest.fixture
 def world(make_server):
     server = make_server()
@@ -28,7 +32,8 @@ def test_a_patch_is_told_and_outlives_the_server(world):
     api = Api(server.http)
     result = scene.step()
     assert result.settings == {"method": "ldi", "resolution": (32, 32, 32), "pixel_size": 0, "stiffness": 1,
-                               "patches": False, **NO_PRECISION, "revision": 1}
+                               "patches": False, "cell_size": 0, **NO_PRECISION, "revision": 1,
+                               "voxels": NO_VOXELS}
     before = api.get(f"/v1/scenes/{scene.id}")
     assert before["revision"] == 1
     after = api("PATCH", f"/v1/scenes/{scene.id}", {"resolution": 64, "stiffness": 5}).json
@@ -76,13 +81,13 @@ def test_http_steps_tell_their_settings(world):
     opened = api("POST", "/v1/scenes", {"pixel_size": 0.125}).json
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "ldi", "resolution": opened["resolution"], "pixel_size": 0.125, "stiffness": 1,
-                        "patches": False, **NO_PRECISION, "revision": 1}
+                        "patches": False, "cell_size": 0, **NO_PRECISION, **NO_VOXELS, "revision": 1}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "auto", "patches": True})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1,
-                        "patches": True, **NO_PRECISION, "revision": 2}
+                        "patches": True, "cell_size": 0, **NO_PRECISION, **NO_VOXELS, "revision": 2}
     precision = {"tolerance": 0.001, "tolerance_rel": 0.25, "strict": True, "ray_budget": 5000}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "ebpi", "patches": False, **precision})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "ebpi", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": False,
-                        **NO_PRECISION, **precision, "revision": 3}
+                        **NO_PRECISION, **precision, **NO_VOXELS, "revision": 3}

@@ -56,6 +56,15 @@ static void place_deformable(struct stage *stage, uint32_t body, const struct pl
     free(positions);
 }
 
+ct_scene_settings stage_voxtree(uint32_t voxel_level, uint32_t level) {
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_VOXTREE;
+    settings.voxel_level = voxel_level;
+    settings.level = level;
+    return settings;
+}
+
 ct_scene_settings stage_exact(void) {
     ct_scene_settings settings;
     ct_scene_settings_init(&settings);
@@ -131,6 +140,26 @@ static void take(ct_sha256 *sha, const void *bytes, size_t size) {
     if (bytes) ct_sha256_update(sha, bytes, size);
 }
 
+/* What only VOXTREE gives. */
+static void take_voxels(ct_sha256 *sha, const ct_result *result) {
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *c = &result->contacts[i];
+        const double interval[] = {c->volume_lower, c->volume_upper, c->error_bound};
+        const uint64_t points[] = {c->first_point, c->n_points};
+        take(sha, interval, sizeof interval);
+        take(sha, points, sizeof points);
+    }
+    take(sha, result->points, result->n_points * sizeof *result->points);
+    for (size_t i = 0; i < result->n_progress; i++) {
+        const ct_pair_progress *p = &result->progress[i];
+        const uint32_t progress[] = {p->body[0], p->body[1], p->is_examined, p->level[0], p->level[1], p->ended};
+        take(sha, progress, sizeof progress);
+    }
+    const uint32_t ended = result->ended;
+    take(sha, &ended, sizeof ended);
+    take(sha, &result->quality, sizeof result->quality);
+}
+
 static void take_contact(ct_sha256 *sha, const ct_contact *c) {
     take(sha, c->body, sizeof c->body);
     take(sha, &c->volume, sizeof c->volume);
@@ -168,6 +197,7 @@ void stage_hash(const ct_result *result, char hex[33]) {
     take(&sha, result->weights, n * sizeof *result->weights);
     take(&sha, result->forces, 3 * n * sizeof *result->forces);
     take(&sha, result->spans, result->n_spans * sizeof *result->spans);
+    if (result->method == CT_METHOD_VOXTREE) take_voxels(&sha, result);
     ct_sha256_final(&sha, digest);
     for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }

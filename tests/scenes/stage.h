@@ -25,7 +25,8 @@ struct stage {
 ct_engine *stage_engine(uint32_t threads, const char *simd); /* NULL: auto */
 ct_scene_settings stage_resolution(uint32_t n);
 ct_scene_settings stage_pixel(double pixel_size);
-ct_scene_settings stage_exact(void); /* the method exact */
+ct_scene_settings stage_exact(void);                                   /* the method exact */
+ct_scene_settings stage_voxtree(uint32_t voxel_level, uint32_t level); /* the method voxtree; 0: the defaults */
 
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n);
 void stage_close(struct stage *stage);

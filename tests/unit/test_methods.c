@@ -37,7 +37,7 @@ static void test_names(void **state) {
     assert_int_equal(ct_method_find("auto", &found, NULL), CT_OK); /* a setting, which the table does not have */
     assert_int_equal(found, CT_METHOD_AUTO);
     for (size_t i = 0; i < n; i++) assert_int_not_equal(ct_method_at(i), CT_METHOD_AUTO);
-    expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi, exact, ebpi");
+    expect(&error, CT_UNSUPPORTED, "method", "method \"LDI\" is unknown: this build has ldi, exact, ebpi, voxtree");
 }
 
 static void test_every_backend_has_its_column(void **state) {
@@ -47,7 +47,7 @@ static void test_every_backend_has_its_column(void **state) {
     assert_null(ct_method_run_on(row, "abacus"));
     ct_engine *engine = stage_engine(1, NULL);
     ct_method methods[CT_MAX_METHODS];
-    assert_int_equal(ct_engine_methods(engine, methods), 3);
+    assert_int_equal(ct_engine_methods(engine, methods), 4);
     assert_int_equal(methods[0], CT_METHOD_LDI);
     assert_int_equal(methods[1], CT_METHOD_EXACT);
     assert_int_equal(methods[2], CT_METHOD_EBPI);
@@ -62,7 +62,7 @@ static void test_lacking(void **state) {
     ct_scene_settings settings = stage_resolution(4);
     struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, 0}}, 1);
     ct_method_run *run = engine->run[0], *exact = engine->run[1];
-    engine->run[0] = engine->run[1] = engine->run[2] = NULL;
+    engine->run[0] = engine->run[1] = engine->run[2] = engine->run[3] = NULL;
     ct_method methods[CT_MAX_METHODS];
     assert_int_equal(ct_engine_methods(engine, methods), 0);
     ct_scene *scene = NULL;

@@ -1,5 +1,6 @@
 /* answer.c - makes a step's result from the contacts of its pairs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -48,7 +49,7 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
 /* Totals over the contacts of a step. */
 struct totals {
     size_t contacts;
-    uint64_t entries, spans, products, cells;
+    uint64_t entries, spans, products, cells, points;
     ct_entry_arrays *only; /* of the only contact of the only pair: the result takes them over without a copy */
 };
 
@@ -65,6 +66,7 @@ static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
             for (uint32_t k = 0; k < contact->n_cells; k++)
                 t.entries += contact->cells[k].contact.count[0] + contact->cells[k].contact.count[1];
             t.products += contact->contact.count_product[0] + contact->contact.count_product[1];
+            t.points += contact->contact.n_points;
         }
     return t;
 }
@@ -83,7 +85,30 @@ static void copy_products(ct_result *r, ct_contact *c, const ct_pair_contact *co
     *first += n;
 }
 
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs) {
+/* Room for points and progress. False: out of memory. */
+static bool add_arrays(ct_result *r, const struct totals *totals, bool has_progress, size_t n_pairs, ct_error *error) {
+    if (totals->points) r->points = malloc(totals->points * sizeof *r->points);
+    if (has_progress && n_pairs) r->progress = malloc(n_pairs * sizeof *r->progress);
+    if ((r->points || !totals->points) && (r->progress || !has_progress || !n_pairs)) return true;
+    ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for %llu points of %zu pairs",
+            (unsigned long long)totals->points, n_pairs);
+    return false;
+}
+
+static void copy_points(ct_result *r, ct_contact *c, const ct_pair_contact *contact) {
+    c->first_point = r->n_points;
+    if (c->n_points) memcpy(r->points + r->n_points, contact->points, c->n_points * sizeof *r->points);
+    r->n_points += c->n_points;
+}
+
+/* The step ends as the pair did that came least far. */
+static void add_progress(ct_result *r, const ct_pair_task *pair) {
+    r->progress[r->n_progress++] = pair->progress;
+    if (pair->progress.ended > r->ended) r->ended = pair->progress.ended;
+    r->quality += pair->quality;
+}
+
+void ct_cpu_answer(ct_device *device, ct_step *step, bool has_progress, ct_pair_task *pairs, size_t n_pairs) {
     for (size_t i = 0; i < n_pairs; i++)
         if (pairs[i].status) {
             pair_error(device, &pairs[i], &step->error);
@@ -101,6 +126,10 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
         ct_result_free(&r);
         return;
     }
+    if (!add_arrays(r, &totals, has_progress, n_pairs, &step->error)) {
+        ct_result_free(&r);
+        return;
+    }
     r->method = ct_method_of_step(step);
     r->pairs = n_pairs;
     size_t n_met = 0;
@@ -112,6 +141,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
         if (pair->ended > r->ended) r->ended = pair->ended;
         n_met += pair->ended == CT_ENDED_COMPLETED;
         r->fragments += pair->fragments;
+        if (has_progress) add_progress(r, pair);
         for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += pair->seconds[p];
         for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
             const ct_pair_contact *contact = &pair->contacts[k];
@@ -119,6 +149,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
             ct_contact *c = ct_result_add(r, &contact->contact, &first, &first_span);
             if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
             if (n_directions) copy_products(r, c, contact, &first_product);
+            copy_points(r, c, contact);
             if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
             for (uint32_t n = 0; n < contact->n_cells; n++) {
                 const ct_contact *cell = ct_result_add_cell(r, &contact->cells[n].contact, &first);
@@ -126,6 +157,9 @@ void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t
             }
         }
     }
-    r->quality = n_pairs ? (double)n_met / (double)n_pairs : 1;
+    if (!has_progress)
+        r->quality = n_pairs ? (double)n_met / (double)n_pairs : 1;
+    else
+        r->quality = n_pairs ? r->quality / (double)n_pairs : 1;
     step->result = r;
 }

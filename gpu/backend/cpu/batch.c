@@ -19,6 +19,7 @@ struct batch {
     ct_device *device;
     ct_workspace *workspace;
     const ct_pair_method *method;
+    double start; /* of ct_now */
     ct_step *steps;
     struct step_state *states;
     ct_pair_task *pairs;
@@ -86,6 +87,7 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
         pair->number = batch->workspace->next_pair++;
         pair->want = step->want;
         pair->stiffness = scene->settings.stiffness;
+        pair->settings = &scene->settings;
         pair->directions = step->directions;
         pair->n_directions = n_directions;
         pair->tolerance = step->tolerance;
@@ -165,13 +167,15 @@ static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     uint32_t n_small = 0;
     for (size_t i = 0; i < n; i++) {
         if (is_refused(batch, i)) continue;
-        if (uses_threads && is_worth_spreading(&batch->pairs[i], total, device->threads))
+        if (uses_threads && !batch->method->compute_all && is_worth_spreading(&batch->pairs[i], total, device->threads))
             batch->method->compute(batch->workspace, &batch->pairs[i], 0, true);
         else
             order[n_small++] = (uint32_t)i;
     }
     batch->order = order;
-    if (device->draw && batch->method->is_drawn)
+    if (batch->method->compute_all)
+        batch->method->compute_all(batch->workspace, batch->steps, batch->start, batch->pairs, order, n_small);
+    else if (device->draw && batch->method->is_drawn)
         ct_cpu_draw_pairs(batch->workspace, batch->pairs, order, n_small, uses_threads);
     else if (uses_threads)
         ct_pool_run(device->pool, n_small, compute_small_pair, batch);
@@ -205,7 +209,7 @@ static void answer_step(void *argument, uint32_t i, uint32_t worker) {
     const struct step_state *state = &batch->states[i];
     if (step->error.status) return;
     double start = ct_now();
-    ct_cpu_answer(batch->device, step, batch->pairs + state->first_pair, state->n_pairs);
+    ct_cpu_answer(batch->device, step, batch->method->gives_progress, batch->pairs + state->first_pair, state->n_pairs);
     if (!step->result) return;
     step->result->seconds[CT_PHASE_UPLOAD] = state->upload;
     step->result->seconds[CT_PHASE_BROADPHASE] = state->broadphase;
@@ -256,7 +260,8 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
 }
 
 void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const ct_pair_method *method) {
-    struct batch batch = {.device = device, .steps = steps, .method = method, .is_wide = n_steps > FEW_STEPS};
+    struct batch batch = {
+        .device = device, .steps = steps, .method = method, .start = ct_now(), .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
         batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));

@@ -10,5 +10,6 @@ extern const ct_backend ct_backend_cpu;
 void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps);
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps);
 void ct_cpu_run_ebpi(ct_device *device, ct_step *steps, size_t n_steps);
+void ct_cpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps);
 
 #endif

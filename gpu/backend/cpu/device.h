@@ -21,6 +21,7 @@
 #include "gpu/span/span_cpu.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/view.h"
+#include "gpu/voxtree/descend_cpu.h"
 
 enum { CT_MAX_THREADS = 256 };
 
@@ -34,6 +35,7 @@ typedef struct ct_kernels {
     const ct_compact_cpu *compact;
     const ct_volume_cpu *volume;
     const ct_exact_cpu *exact;
+    const ct_voxel_cpu *voxel;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */
@@ -113,6 +115,7 @@ typedef struct ct_pair_contact {
     /* Products with the second derivative, as in ct_result; in an arena. contact.count_product tells how many. */
     const uint32_t *product_vertices;
     const double *products, *generalized_product;
+    const ct_point *points; /* [contact.n_points], in an arena */
 } ct_pair_contact;
 
 /* A pair of a step: two bodies whose boxes overlap, or one body twice that may touch itself. */
@@ -137,6 +140,7 @@ typedef struct ct_pair_task {
     uint64_t ray_budget;
     ct_view_error view_error[3]; /* of methods that bound the error of each view */
     bool has_view_errors;
+    const ct_scene_settings *settings; /* the scene's */
     bool is_alone; /* the only pair of its step, without cells: a single contact's entries become the result's without
                       a copy */
     double cell_size;      /* m; 0: no cells */
@@ -152,6 +156,8 @@ typedef struct ct_pair_task {
     ct_ended ended;
     uint32_t passes;
     uint64_t cells_needed;     /* where status is LIMIT_EXCEEDED: exact up to CT_CELLS_COUNTED times the limit */
+    ct_pair_progress progress; /* of a method that gives it */
+    double quality;            /* the same: how much of its work the method did, 0..1 */
     ct_pair_contact *contacts; /* [n_contacts], in an arena; NULL: none was found */
     uint64_t rays, fragments;
     double seconds[CT_PHASES];
@@ -173,6 +179,8 @@ typedef struct ct_workspace {
     ct_thread_scratch *workers; /* [device->threads] */
     ct_buffer pairs;            /* ct_pair_task */
     uint64_t next_pair;
+    ct_buffer voxel_tasks; /* of voxtree.c, with buffers of their own */
+    uint32_t n_voxel_tasks;
     ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
     ct_buffer regions;         /* of a drawing of several pairs */
     bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
@@ -246,12 +254,19 @@ typedef ct_status (*ct_plan_pair_fn)(const ct_device *device, const ct_scene_set
 /* Computes a planned pair, on the calling worker alone or spread over the pool. */
 typedef void (*ct_compute_pair_fn)(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread);
 
+/* Computes the planned pairs of a batch that began at `start` (of ct_now): pairs[order[0..n-1]], those of a step one
+ * after the other. */
+typedef void (*ct_compute_all_fn)(ct_workspace *workspace, const ct_step *steps, double start, ct_pair_task *pairs,
+                                  const uint32_t *order, uint32_t n);
+
 /* What a method brings of its own to a batch. */
 typedef struct ct_pair_method {
     ct_plan_pair_fn plan;
     ct_compute_pair_fn compute;
-    bool is_drawn;    /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
-    bool needs_boxes; /* cluster boxes of all bodies in pairs are current */
+    ct_compute_all_fn compute_all; /* NULL: each pair by itself, by `compute` */
+    bool gives_progress;           /* fills ct_pair_task.progress and quality */
+    bool is_drawn;                 /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
+    bool needs_boxes;              /* cluster boxes of all bodies in pairs are current */
     bool takes_half_spaces;
 } ct_pair_method;
 
@@ -281,6 +296,9 @@ void ct_cpu_draw_pairs(ct_workspace *workspace, ct_pair_task *pairs, const uint3
 
 /* answer.c: makes a step's result from its pairs and may take over their entries. On failure the step has its error and
  * no result. */
-void ct_cpu_answer(ct_device *device, ct_step *step, ct_pair_task *pairs, size_t n_pairs);
+void ct_cpu_answer(ct_device *device, ct_step *step, bool has_progress, ct_pair_task *pairs, size_t n_pairs);
+
+/* voxtree.c: frees what it keeps in a workspace for later pairs. */
+void ct_cpu_free_voxel_tasks(ct_workspace *workspace);
 
 #endif

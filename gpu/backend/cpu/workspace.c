@@ -73,6 +73,7 @@ void ct_workspaces_free_scratch(ct_device *device) {
         }
         ct_cpu_gl_release(workspace);
         ct_buffer_free(&workspace->regions, &device->budget);
+        ct_cpu_free_voxel_tasks(workspace);
         if (!workspace->is_taken) ct_buffer_free(&workspace->pairs, &device->budget);
     }
 }

@@ -68,6 +68,8 @@ static inline void sample_contact(wire_contact *c, unsigned k) {
     *c = (wire_contact){.body = {k + 1, k + 2},
                         .volume = 1e-7 + k,
                         .error_bound = k ? 0.25 : __builtin_nan(""),
+                        .volume_lower = __builtin_nan(""),
+                        .volume_upper = __builtin_nan(""),
                         .error_estimate = 1e-9,
                         .area = 0.3,
                         .depth = 0.02,
@@ -231,6 +233,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                              .pairs = 30,
                                              .rays = 31,
                                              .fragments = 32,
+                                             .quality = 1,
                                              .cached = true};
         m.u.step_result.vertices = sample_array(WIRE_U32, SAMPLE_ENTRIES, s->vertices);
         m.u.step_result.gradient = sample_array(WIRE_F64, SAMPLE_ENTRIES * 3, s->gradient);
@@ -346,6 +349,13 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(strict);
     SAME(ray_budget);
     SAME(cell_size);
+    SAME(has_voxels);
+    SAME(voxels.voxel_level);
+    SAME(voxels.level);
+    SAME(voxels.pair_budget);
+    SAME(voxels.max_points);
+    SAME(voxels.centre_normals);
+    SAME(voxels.plain_average);
     return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
@@ -418,6 +428,10 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(n_cells);
     SAME(is_cell);
     SAME(cell);
+    SAME(volume_lower);
+    SAME(volume_upper);
+    SAME(first_point);
+    SAME(n_points);
     return NULL;
 }
 static inline const char *differ_direction(const wire_direction *a, const wire_direction *b) {
@@ -437,6 +451,10 @@ static inline const char *differ_warning(const wire_warning *a, const wire_warni
 static inline const char *differ_result(const wire_step_result *a, const wire_step_result *b) {
     SAME_PART(differ_settings, settings);
     SAME(revision);
+    SAME(quality);
+    SAME_ARRAY(points);
+    SAME_ARRAY(point_groups);
+    SAME_ARRAY(progress);
     SAME(scene);
     SAME(sequence);
     SAME_ARRAY(vertices);

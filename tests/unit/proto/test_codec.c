@@ -331,6 +331,53 @@ static void cells_round_trip(void **state) {
     refused(&m, CONTACTD_WRONG_LENGTH, "cells[2].first_span");
 }
 
+/* What VOXTREE adds to settings and answers. */
+static void voxels_round_trip(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_CONFIGURE);
+    m.u.configure.settings.has_voxels = true;
+    m.u.configure.settings.voxels = (wire_voxels){8, 5, INT64_MAX, 4096, 1, 0};
+    round_trip(&m, 0);
+    m.u.configure.settings.voxels = (wire_voxels){-1, -1, -1, -1, -1, -1};
+    round_trip(&m, 0);
+    m.u.configure.settings.voxels.level = -2;
+    refused(&m, CONTACTD_OUT_OF_RANGE, "level");
+    m.u.configure.settings.voxels.level = 0;
+    m.u.configure.settings.voxels.plain_average = 2;
+    refused(&m, CONTACTD_OUT_OF_RANGE, "plain_average");
+
+    static double points[3 * WIRE_POINT];
+    static const uint32_t groups[6] = {1, 2, 3, 4, 65535, 6}, progress[2 * WIRE_PROGRESS] = {1, 2, 1, 6, 5, 4, 1, 3};
+    for (int i = 0; i < 3 * WIRE_POINT; i++) points[i] = i + 0.5;
+    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    contacts[0].n_points = 1;
+    contacts[1].first_point = 1;
+    contacts[1].n_points = 2;
+    contacts[1].volume_lower = 0;
+    contacts[1].volume_upper = 2;
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.method = WIRE_METHOD_VOXTREE;
+    m.u.step_result.ended = WIRE_ENDED_TIME;
+    m.u.step_result.quality = 0.25;
+    m.u.step_result.points = sample_array(WIRE_F64, 3 * WIRE_POINT, points);
+    m.u.step_result.point_groups = sample_array(WIRE_U32, 6, groups);
+    m.u.step_result.progress = sample_array(WIRE_U32, 2 * WIRE_PROGRESS, progress);
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    contacts[1].n_points = 3;
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[1].first_point");
+    contacts[1].n_points = 2;
+    m.u.step_result.point_groups.count = 4;
+    refused(&m, CONTACTD_WRONG_LENGTH, "point_groups");
+    m.u.step_result.point_groups.count = 6;
+    m.u.step_result.progress.count = 7;
+    refused(&m, CONTACTD_WRONG_LENGTH, "progress");
+    assert_string_equal(wire_ended_name(WIRE_ENDED_TIME), "time");
+    assert_string_equal(wire_ended_name((wire_ended)99), "unknown");
+}
+
 static void products_round_trip(void **state) {
     (void)state;
     static const uint32_t vertices[3] = {5, 7, 1};
@@ -717,6 +764,7 @@ int main(void) {
         cmocka_unit_test(slip_round_trips),
         cmocka_unit_test(cells_round_trip),
         cmocka_unit_test(products_round_trip),
+        cmocka_unit_test(voxels_round_trip),
         cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
         cmocka_unit_test(many_large_arrays),

@@ -145,7 +145,7 @@ static void refuses_by_name(void **state) {
         {SCENE, "{\"stiffness\":\"high\"}", CONTACTD_INVALID_ARGUMENT, "stiffness"},
         {SCENE, "{\"cell_size\":-1}", CONTACTD_OUT_OF_RANGE, "cell_size"},
         {SCENE, "{\"patches\":1}", CONTACTD_INVALID_ARGUMENT, "patches"},
-        {SCENE, "{\"method\":\"voxtree\"}", CONTACTD_INVALID_ARGUMENT, "method"},
+        {SCENE, "{\"method\":\"fem\"}", CONTACTD_INVALID_ARGUMENT, "method"},
         {SCENE, "{\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",
          CONTACTD_OUT_OF_RANGE, "name"},
         {PATCH, "{\"name\":\"x\"}", CONTACTD_INVALID_ARGUMENT, "name"},

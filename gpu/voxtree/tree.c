@@ -1,0 +1,269 @@
+/* tree.c - builds a mesh's voxel tree: the finest level from the pieces of its triangles, then each coarser one. */
+#include "gpu/voxtree/tree.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/voxtree/cut.h"
+#include "gpu/voxtree/groups.h"
+
+/* Of the finest level. Coarser levels add at most half as many. */
+enum { MAX_FINEST_NODES = CT_MAX_VOXEL_BYTES / 2 / sizeof(ct_voxel) };
+
+struct builder {
+    ct_voxel_tree *tree;
+    double *sizes, *finer_sizes; /* areas of this level's nodes and the finer one's, in faces */
+};
+
+uint32_t ct_voxel_default_level(const ct_mesh *mesh) {
+    /* A closed surface takes some 6 n^2 / 2 cubes of n^3. */
+    const double level = rint(0.5 * log2((double)mesh->n_triangles / 3));
+    return (uint32_t)fmin(fmax(level, 5), 7);
+}
+
+/* ---- levels ---- */
+
+static bool begin_level(ct_voxel_level *level, uint32_t l, double side) {
+    level->n = 1u << l;
+    level->n_bricks = (level->n + 3) / 4;
+    level->size = ldexp(side, -(int)l);
+    level->bricks = calloc((size_t)level->n_bricks * level->n_bricks * level->n_bricks, sizeof *level->bricks);
+    return level->bricks;
+}
+
+static ct_voxel_brick *brick_of(ct_voxel_level *level, uint32_t x, uint32_t y, uint32_t z) {
+    return level->bricks + (ct_voxel_brick_at(level, x, y, z) - level->bricks);
+}
+
+static void mark(ct_voxel_level *level, uint32_t x, uint32_t y, uint32_t z, bool is_boundary, bool is_full) {
+    ct_voxel_brick *brick = brick_of(level, x, y, z);
+    const uint32_t bit = ct_voxel_bit(x, y, z);
+    brick->boundary |= (uint64_t)is_boundary << bit;
+    brick->full |= (uint64_t)is_full << bit;
+}
+
+/* Numbers the boundary nodes that are marked, and makes room for them. */
+static bool number_nodes(struct builder *b, ct_voxel_level *level) {
+    const size_t n = (size_t)level->n_bricks * level->n_bricks * level->n_bricks;
+    for (size_t i = 0; i < n; i++) {
+        level->bricks[i].first = level->n_nodes;
+        level->n_nodes += (uint32_t)__builtin_popcountll(level->bricks[i].boundary);
+        level->n_full += (uint64_t)__builtin_popcountll(level->bricks[i].full);
+        b->tree->n_nodes += (uint64_t)__builtin_popcountll(level->bricks[i].boundary | level->bricks[i].full);
+    }
+    level->nodes = calloc(level->n_nodes + 1, sizeof *level->nodes);
+    free(b->finer_sizes);
+    b->finer_sizes = b->sizes;
+    b->sizes = calloc(level->n_nodes + 1, sizeof *b->sizes);
+    b->tree->bytes += n * sizeof *level->bricks + (level->n_nodes + 1) * sizeof *level->nodes;
+    return level->nodes && b->sizes;
+}
+
+static ct_voxel *node_of(ct_voxel_level *level, uint32_t x, uint32_t y, uint32_t z) {
+    bool is_full;
+    return level->nodes + (ct_voxel_find(level, x, y, z, &is_full) - level->nodes);
+}
+
+static uint8_t part_of_256(double fraction) {
+    return (uint8_t)fmin(fmax(floor(fraction * 256), 0), 255);
+}
+
+/* ---- the finest level ---- */
+
+/* Cubes of a column from the top down. `below` of each becomes its occupancy; full cubes between are marked. */
+static void fill_column(ct_voxel_tree *tree, ct_voxel_level *level, ct_cut *cut, uint32_t x, uint32_t y) {
+    static const double one = (double)((int64_t)1 << CT_CUT_BITS);
+    uint32_t sorted[1 << CT_MAX_VOXEL_LEVEL], n = 0;
+    for (uint32_t i = cut->columns[(size_t)y * cut->n + x]; i; i = cut->cubes[i - 1].next) {
+        uint32_t at = n++;
+        for (; at > 0 && cut->cubes[sorted[at - 1]].z < cut->cubes[i - 1].z; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = i - 1;
+    }
+    int64_t above = 0; /* area vectors' z of the cubes so far: the winding number of a cube without triangles */
+    for (uint32_t i = 0; i < n; i++) {
+        ct_cut_cube *cube = &cut->cubes[sorted[i]];
+        cube->below += above;
+        above += cube->area[2];
+        const double occupancy = (double)cube->below / one, winding = (double)above / one;
+        if (occupancy < -CT_VOXEL_ERROR || occupancy > 1 + CT_VOXEL_ERROR) tree->overlaps_itself = true;
+        mark(level, x, y, cube->z, true, occupancy >= 1 - 0.5 * CT_VOXEL_ERROR);
+        const uint32_t end = i + 1 < n ? cut->cubes[sorted[i + 1]].z + 1u : 0;
+        if (end < cube->z && (winding < -0.5 || winding > 1.5)) tree->overlaps_itself = true;
+        if (winding > 0.5)
+            for (uint32_t z = cube->z; z-- > end;) mark(level, x, y, z, false, true);
+    }
+}
+
+static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_cut_cube *cube, uint32_t x,
+                             uint32_t y) {
+    static const double one = (double)((int64_t)1 << CT_CUT_BITS);
+    ct_voxel *node = node_of(level, x, y, cube->z);
+    node->occupancy = (float)fmin(fmax((double)cube->below / one, 0), 1);
+    node->at[0] = (uint8_t)x;
+    node->at[1] = (uint8_t)y;
+    node->at[2] = (uint8_t)cube->z;
+    for (int k = 0; k < 3; k++) {
+        node->area[k] = (float)((double)cube->area[k] / one);
+        node->center[k] = cube->size ? part_of_256((double)cube->moment[k] / (double)cube->size) : 128;
+    }
+    b->sizes[node - level->nodes] = (double)cube->size / one;
+}
+
+static ct_status build_finest(struct builder *b, const ct_mesh *mesh) {
+    ct_voxel_tree *tree = b->tree;
+    ct_voxel_level *level = &tree->level[tree->finest];
+    if (!begin_level(level, tree->finest, tree->side)) return CT_OUT_OF_MEMORY;
+    ct_cut cut;
+    ct_status status = ct_cut_mesh(mesh, tree->origin, level->size, level->n, MAX_FINEST_NODES, &cut);
+    for (uint32_t y = 0; y < level->n && !status; y++)
+        for (uint32_t x = 0; x < level->n; x++) fill_column(tree, level, &cut, x, y);
+    if (!status && !number_nodes(b, level)) status = CT_OUT_OF_MEMORY;
+    for (uint32_t y = 0; y < level->n && !status; y++)
+        for (uint32_t x = 0; x < level->n; x++)
+            for (uint32_t i = cut.columns[(size_t)y * cut.n + x]; i; i = cut.cubes[i - 1].next)
+                fill_finest_node(b, level, &cut.cubes[i - 1], x, y);
+    ct_cut_free(&cut);
+    if (!status && !ct_voxel_grow_groups(tree, b->sizes)) status = CT_OUT_OF_MEMORY;
+    return status;
+}
+
+/* ---- coarser levels ---- */
+
+/* The eight cubes of a brick that lie in one cube of the coarser level, from the lowest bit on. */
+static const uint64_t OCTANT = 0x330033;
+
+static void mark_parents(ct_voxel_level *level, const ct_voxel_level *finer) {
+    for (uint32_t z = 0; z < level->n; z++)
+        for (uint32_t y = 0; y < level->n; y++)
+            for (uint32_t x = 0; x < level->n; x++) {
+                const ct_voxel_brick *brick = ct_voxel_brick_at(finer, 2 * x, 2 * y, 2 * z);
+                const uint32_t bit = ct_voxel_bit(2 * x, 2 * y, 2 * z);
+                const uint64_t full = brick->full >> bit & OCTANT, boundary = brick->boundary >> bit & OCTANT;
+                if (full | boundary) mark(level, x, y, z, boundary || full != OCTANT, full == OCTANT);
+            }
+}
+
+static void fill_parent(const struct builder *b, ct_voxel_level *level, const ct_voxel_level *finer, ct_voxel *node) {
+    double occupancy = 0, area[3] = {0}, moment[3] = {0}, size = 0;
+    for (uint32_t c = 0; c < 8; c++) {
+        const uint32_t of[3] = {c & 1, c >> 1 & 1, c >> 2};
+        bool is_full;
+        const ct_voxel *child = ct_voxel_find(finer, 2u * node->at[0] + of[0], 2u * node->at[1] + of[1],
+                                              2u * node->at[2] + of[2], &is_full);
+        occupancy += child ? (double)child->occupancy : is_full;
+        if (!child) continue;
+        const double child_size = b->finer_sizes[child - finer->nodes];
+        size += child_size;
+        for (int k = 0; k < 3; k++) {
+            area[k] += (double)child->area[k];
+            moment[k] += child_size * (0.5 * of[k] + (child->center[k] + 0.5) / 512);
+        }
+    }
+    node->occupancy = (float)(occupancy / 8);
+    for (int k = 0; k < 3; k++) {
+        node->area[k] = (float)(area[k] / 4);
+        node->center[k] = size > 0 ? part_of_256(moment[k] / size) : 128;
+    }
+    b->sizes[node - level->nodes] = size / 4;
+}
+
+static bool build_coarser(struct builder *b, uint32_t l) {
+    ct_voxel_level *level = &b->tree->level[l];
+    const ct_voxel_level *finer = level + 1;
+    if (!begin_level(level, l, b->tree->side)) return false;
+    mark_parents(level, finer);
+    if (!number_nodes(b, level)) return false;
+    for (uint32_t z = 0; z < level->n; z++)
+        for (uint32_t y = 0; y < level->n; y++)
+            for (uint32_t x = 0; x < level->n; x++) {
+                bool is_full;
+                if (!ct_voxel_find(level, x, y, z, &is_full)) continue;
+                ct_voxel *node = node_of(level, x, y, z);
+                node->at[0] = (uint8_t)x;
+                node->at[1] = (uint8_t)y;
+                node->at[2] = (uint8_t)z;
+                fill_parent(b, level, finer, node);
+            }
+    return true;
+}
+
+/* ---- the tree ---- */
+
+static void destroy(void *content) {
+    ct_voxel_tree *tree = content;
+    if (!tree) return;
+    for (uint32_t l = 0; l <= CT_MAX_VOXEL_LEVEL; l++) {
+        free(tree->level[l].bricks);
+        free(tree->level[l].nodes);
+    }
+    free(tree);
+}
+
+static ct_status build(ct_voxel_tree *tree, const ct_mesh *mesh) {
+    struct builder b = {.tree = tree};
+    for (int k = 0; k < 3; k++) {
+        tree->origin[k] = mesh->lo[k];
+        tree->side = fmax(tree->side, mesh->hi[k] - mesh->lo[k]);
+    }
+    tree->bytes = sizeof *tree;
+    ct_status status = build_finest(&b, mesh);
+    for (uint32_t l = tree->finest; l-- > 0 && !status;)
+        if (!build_coarser(&b, l)) status = CT_OUT_OF_MEMORY;
+    if (!status) ct_voxel_inherit_groups(tree);
+    if (!status && tree->bytes > CT_MAX_VOXEL_BYTES) status = CT_LIMIT_EXCEEDED;
+    free(b.sizes);
+    free(b.finer_sizes);
+    return status;
+}
+
+static void *make(ct_mesh *mesh, uint32_t finest, uint64_t *bytes, ct_error *error) {
+    ct_voxel_tree *tree = calloc(1, sizeof *tree);
+    if (tree) tree->finest = finest;
+    const ct_status status = tree ? build(tree, mesh) : CT_OUT_OF_MEMORY;
+    if (!status) {
+        *bytes = tree->bytes;
+        return tree;
+    }
+    destroy(tree);
+    if (status == CT_LIMIT_EXCEEDED)
+        ct_fail(error, status, "voxel_level",
+                "the mesh's voxel tree of level %u takes more than %llu bytes: use a voxel_level of %d to %u", finest,
+                (unsigned long long)CT_MAX_VOXEL_BYTES, CT_MIN_VOXEL_LEVEL,
+                finest > CT_MIN_VOXEL_LEVEL ? finest - 1 : CT_MIN_VOXEL_LEVEL);
+    else
+        ct_fail(error, status, "mesh", "no memory for a voxel tree of level %u: use a lower voxel_level", finest);
+    return NULL;
+}
+
+/* A slot per level: scenes may differ in voxel_level. */
+#define MAKE(l)                                                                                                        \
+    static void *make_##l(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {                                           \
+        return make(mesh, l, bytes, error);                                                                            \
+    }
+/* clang-format off */
+MAKE(3)
+MAKE(4)
+MAKE(5)
+MAKE(6)
+MAKE(7)
+MAKE(8)
+/* clang-format on */
+#undef MAKE
+
+static const ct_mesh_slot_kind kinds[] = {
+    {"voxel tree of level 3", make_3, destroy}, {"voxel tree of level 4", make_4, destroy},
+    {"voxel tree of level 5", make_5, destroy}, {"voxel tree of level 6", make_6, destroy},
+    {"voxel tree of level 7", make_7, destroy}, {"voxel tree of level 8", make_8, destroy},
+};
+
+const ct_voxel_tree *ct_voxel_tree_of(ct_mesh *mesh, uint32_t finest, ct_error *error) {
+    return ct_mesh_slot_get(mesh, &kinds[finest - CT_MIN_VOXEL_LEVEL], error);
+}
+
+const ct_voxel_tree *ct_voxel_tree_for(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error) {
+    uint32_t level = settings->voxel_level ? settings->voxel_level : ct_voxel_default_level(mesh);
+    if (level < settings->level) level = settings->level;
+    return ct_voxel_tree_of(mesh, level, error);
+}

@@ -1,0 +1,405 @@
+/* test_voxtree.c - the method VOXTREE against `exact` and closed forms, on any threads and instruction sets, and under
+ * budgets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/consistency/engine.h"
+#include "tests/scenes/build.h"
+
+enum { N_SHAPES = 6, FINEST = 6 };
+
+static struct shape shapes[N_SHAPES];
+
+static int setup_all(void **state) {
+    shapes[0] = shape_box(1, 1, 1);
+    shapes[1] = shape_box(0.3, 1.7, 0.9);
+    shapes[2] = shape_icosphere(0.6, 4);
+    shapes[3] = shape_torus(0.6, 0.2, 48, 24);
+    shapes[4] = shape_l_prism(1.2, 0.5);
+    shapes[5] = shape_blob(0.6, 4, 0.3, 5);
+    return setup(state);
+}
+
+static int teardown_all(void **state) {
+    for (int i = 0; i < N_SHAPES; i++) shape_free(&shapes[i]);
+    return teardown(state);
+}
+
+static double dot(const double *a, const double *b) {
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static double degrees(const double *a, const double *b) {
+    return acos(fmin(1, dot(a, b))) * 180 / acos(-1.0);
+}
+
+/* Everything that an answer says of itself fits together. */
+static void check_answer(const ct_result *r, const ct_scene_settings *settings) {
+    assert_int_equal(r->method, CT_METHOD_VOXTREE);
+    assert_int_equal(r->n_progress, r->pairs);
+    assert_true(r->quality >= 0 && r->quality <= 1);
+    uint64_t n_points = 0;
+    for (size_t i = 0; i < r->n_contacts; i++) {
+        const ct_contact *c = &r->contacts[i];
+        assert_true(c->volume_lower >= 0 && c->volume_lower <= c->volume && c->volume <= c->volume_upper);
+        assert_true(c->volume_upper > 0);
+        assert_true(c->error_bound >= c->volume_upper - c->volume && c->error_bound >= c->volume - c->volume_lower);
+        assert_true(c->error_estimate <= c->error_bound);
+        assert_true(c->count[0] == 0 && c->count[1] == 0);
+        for (int k = 0; k < 3; k++) assert_true(c->generalized_gradient[0][k] == -c->generalized_gradient[1][k]);
+        assert_int_equal(c->first_point, n_points);
+        assert_true(c->n_points <= (settings->max_points ? settings->max_points : CT_DEFAULT_MAX_POINTS));
+        n_points += c->n_points;
+        double weights = 0;
+        for (uint64_t p = c->first_point; p < c->first_point + c->n_points; p++) {
+            const ct_point *point = &r->points[p];
+            weights += point->weight;
+            assert_true(point->depth >= 0 && point->depth <= 2 * c->pitch[0] + 1e-9);
+            if (p > c->first_point) assert_true(point->weight <= point[-1].weight);
+            const double length = dot(point->normal, point->normal);
+            assert_true(length == 0 || fabs(length - 1) < 1e-12);
+        }
+        if (c->n_points) assert_float_equal(weights, 1, 1e-12);
+    }
+    assert_int_equal(r->n_points, n_points);
+}
+
+/* Random pairs: the interval holds at every level, closes in, and the estimates become those of `exact`. */
+static void test_against_exact(void **state) {
+    (void)state;
+    uint64_t rng = 11;
+    double angle = 0, error = 0, spread = 0;
+    int n = 0;
+    for (int round = 0; round < 60; round++) {
+        double pose[2][12];
+        const double origin = round % 5 == 4 ? 1e4 : 0, reach = shape_uniform(&rng, 0.05, 1);
+        struct placed bodies[2];
+        for (int b = 0; b < 2; b++) {
+            shape_pose_random(&rng, b ? reach : 0, pose[b]);
+            for (int k = 0; k < 3; k++) pose[b][4 * k + 3] += origin;
+            bodies[b] = (struct placed){&shapes[shape_random(&rng) % N_SHAPES], pose[b], 0};
+        }
+        ct_scene_settings settings = stage_exact();
+        ct_result *exact = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+        const ct_contact *x = exact->n_contacts ? exact->contacts : NULL;
+        const double volume = x ? x->volume : 0, slack = x ? x->error_bound : 1e-9;
+        double lower = 0, upper = INFINITY;
+        for (uint32_t level = 1; level <= FINEST; level++) {
+            settings = stage_voxtree(FINEST, level);
+            ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+            check_answer(r, &settings);
+            if (r->pairs) {
+                const ct_pair_progress *p = r->progress;
+                assert_true(p->is_examined && p->level[0] <= level && p->level[1] <= level);
+                assert_true(p->ended == CT_ENDED_COMPLETED || (p->ended == CT_ENDED_LEVEL && level < FINEST));
+            }
+            const ct_contact *c = r->n_contacts ? r->contacts : NULL;
+            if (!c) assert_true(volume <= slack);
+            const double now[2] = {c ? c->volume_lower : 0, c ? c->volume_upper : 0};
+            assert_true(volume >= now[0] - slack && volume <= now[1] + slack);
+            assert_true(now[0] >= lower && now[1] <= upper);
+            lower = now[0], upper = now[1];
+            const double *force = x ? x->generalized_gradient[0] : NULL;
+            if (level == FINEST && x && volume > 0.02 && sqrt(dot(force, force)) > 0.4 * x->area) {
+                n++;
+                angle = fmax(angle, degrees(x->normal, c->normal));
+                error = fmax(error, fabs(c->volume - volume) / volume);
+                spread += (upper - lower) / volume;
+                for (int b = 0; b < 2; b++)
+                    for (int k = 3; k < 6 && !origin; k++)
+                        assert_float_equal(c->generalized_gradient[b][k], x->generalized_gradient[b][k], 0.1 * x->area);
+                for (int k = 0; k < 3; k++) assert_float_equal(c->center[k], x->center[k], 0.1);
+            }
+            ct_result_free(&r);
+        }
+        ct_result_free(&exact);
+    }
+    assert_true(n > 15);
+    if (angle > 6 || error > 0.06 || spread / n > 1.5)
+        fail_msg("%d pairs: %g degrees, %g, %g", n, angle, error, spread / n);
+}
+
+/* Boxes aligned with each other's cubes: exact volume, interval and force. */
+static void test_aligned(void **state) {
+    (void)state;
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.5, pose[7] = 0.25, pose[11] = 0.75;
+    const struct placed bodies[2] = {{&shapes[0], NULL, 0}, {&shapes[0], pose, 0}};
+    const ct_scene_settings settings = stage_voxtree(5, 0);
+    ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+    check_answer(r, &settings);
+    assert_int_equal(r->n_contacts, 1);
+    const ct_contact *c = r->contacts;
+    const double volume = 0.5 * 0.75 * 0.25;
+    assert_true(c->volume_lower <= volume && c->volume_upper >= volume);
+    assert_float_equal(c->volume, volume, 0.15 * volume);
+    for (int k = 0; k < 3; k++) assert_true(c->normal[k] < 0); /* out of B */
+    assert_true(c->normal[2] < c->normal[0] && c->normal[0] < c->normal[1]);
+    ct_result_free(&r);
+}
+
+/* Balls: the points lie on the line of centres and push along it. */
+static void test_balls(void **state) {
+    (void)state;
+    uint64_t rng = 3;
+    for (int round = 0; round < 30; round++) {
+        double pose[2][12], line[3], length = 0;
+        for (int b = 0; b < 2; b++) shape_pose_random(&rng, b ? 0.6 : 0, pose[b]);
+        for (int k = 0; k < 3; k++) line[k] = pose[0][4 * k + 3] - pose[1][4 * k + 3];
+        length = sqrt(dot(line, line));
+        if (length < 0.6 || length > 1.1) continue;
+        for (int k = 0; k < 3; k++) line[k] /= length;
+        const struct placed bodies[2] = {{&shapes[2], pose[0], 0}, {&shapes[2], pose[1], 0}};
+        for (int variant = 0; variant < 4; variant++) {
+            ct_scene_settings settings = stage_voxtree(6, 0);
+            settings.centre_normals = variant & 1;
+            settings.plain_average = variant >> 1;
+            settings.max_points = CT_MAX_POINTS;
+            ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+            check_answer(r, &settings);
+            const ct_contact *c = r->contacts;
+            assert_int_equal(r->n_contacts, 1);
+            assert_true(degrees(c->normal, line) < 3);
+            assert_true(c->n_points >= 1);
+            double normal[3] = {0}, center[3] = {0};
+            for (uint64_t p = 0; p < c->n_points; p++)
+                for (int k = 0; k < 3; k++) {
+                    normal[k] += r->points[p].weight * r->points[p].normal[k];
+                    center[k] += r->points[p].weight * r->points[p].position[k];
+                }
+            const double size = sqrt(dot(normal, normal));
+            for (int k = 0; k < 3; k++) normal[k] /= size;
+            /* Lines of centres say little where balls overlap by many cubes. */
+            if (!settings.centre_normals || length > 1)
+                assert_true(degrees(normal, line) < (settings.centre_normals ? 45 : 25));
+            for (int k = 0; k < 3; k++)
+                assert_float_equal(center[k], 0.5 * (pose[0][4 * k + 3] + pose[1][4 * k + 3]), 0.15);
+            ct_result_free(&r);
+        }
+    }
+}
+
+/* A scene of many bodies; the first is large. */
+enum { PILE = 24 };
+
+static struct stage open_pile(ct_engine *of, const ct_scene_settings *settings) {
+    static double pose[PILE][12];
+    struct placed bodies[PILE];
+    uint64_t rng = 17;
+    for (int i = 0; i < PILE; i++) {
+        shape_pose_random(&rng, 1, pose[i]);
+        bodies[i] = (struct placed){&shapes[i % N_SHAPES], pose[i], 0};
+    }
+    return stage_open(of, settings, bodies, PILE);
+}
+
+static void test_bits(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 3; variant++) {
+        char first[33] = "";
+        for (int way = 0; way < 4; way++) {
+            ct_engine *other = stage_engine(way == 1 ? 1 : 3, way == 2 ? "base" : NULL);
+            ct_scene_settings settings = stage_voxtree(5, variant == 1 ? 3 : 0);
+            if (variant == 2) settings.pair_budget = 20000;
+            struct stage stage = open_pile(other, &settings);
+            ct_result *r = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+            if (way == 3) { /* a second step finds everything as it was */
+                ct_result_free(&r);
+                r = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+            }
+            check_answer(r, &settings);
+            assert_int_equal(r->ended, variant == 2   ? CT_ENDED_PAIRS
+                                       : variant == 1 ? CT_ENDED_LEVEL
+                                                      : CT_ENDED_COMPLETED);
+            char hash[33];
+            stage_hash(r, hash);
+            if (way == 0) memcpy(first, hash, sizeof first);
+            assert_string_equal(hash, first);
+            ct_result_free(&r);
+            stage_close(&stage);
+            ct_engine_destroy(&other);
+        }
+    }
+}
+
+/* A budget of pairs is kept, deepest overlaps go deepest, and a pair that it does not reach is said to be unknown. */
+static void test_pair_budget(void **state) {
+    (void)state;
+    ct_scene_settings settings = stage_voxtree(5, 0);
+    struct stage stage = open_pile(engine, &settings);
+    ct_result *all = stage_step(&stage, NULL, 0, CT_WANT_FRAME);
+    const uint64_t pairs = all->pairs;
+    assert_true(pairs > 40 && all->fragments > 100 * pairs);
+    double before = 0;
+    for (uint64_t budget = 1; budget < 2 * all->fragments; budget *= 4) {
+        settings.pair_budget = budget;
+        assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+        ct_result *r = stage_step(&stage, NULL, 0, CT_WANT_FRAME);
+        check_answer(r, &settings);
+        assert_true(r->fragments <= budget);
+        assert_true(r->quality >= before);
+        before = r->quality;
+        uint64_t n_examined = 0;
+        for (uint64_t i = 0; i < r->n_progress; i++) n_examined += r->progress[i].is_examined;
+        assert_int_equal(n_examined, budget < pairs ? budget : pairs);
+        for (size_t i = 0; i < r->n_contacts; i++) { /* none of a pair that was not examined */
+            bool is_examined = false;
+            for (uint64_t p = 0; p < r->n_progress; p++)
+                if (r->progress[p].body[0] == r->contacts[i].body[0] &&
+                    r->progress[p].body[1] == r->contacts[i].body[1])
+                    is_examined = r->progress[p].is_examined;
+            assert_true(is_examined);
+        }
+        if (budget >= all->fragments) assert_int_equal(r->ended, CT_ENDED_COMPLETED);
+        if (budget < pairs) assert_int_equal(r->ended, CT_ENDED_PAIRS);
+        ct_result_free(&r);
+    }
+    ct_result_free(&all);
+    stage_close(&stage);
+}
+
+/* A time budget that is over at once leaves all pairs unexamined; one that is never over changes no bit. */
+static void test_time_budget(void **state) {
+    (void)state;
+    ct_scene_settings settings = stage_voxtree(5, 0);
+    struct stage stage = open_pile(engine, &settings);
+    char hash[2][33];
+    for (int i = 0; i < 3; i++) {
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_FRAME, .time_budget = (const double[]){0, 1e6, 1e-9}[i]};
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        check_answer(step.result, &settings);
+        if (i < 2) {
+            assert_int_equal(step.result->ended, CT_ENDED_COMPLETED);
+            assert_true(step.result->quality == 1);
+            stage_hash(step.result, hash[i]);
+        } else {
+            assert_int_equal(step.result->ended, CT_ENDED_TIME);
+            assert_string_equal(ct_ended_name(step.result->ended), "time");
+            assert_true(step.result->quality < 1e-9);
+            assert_int_equal(step.result->n_contacts, 0);
+            for (uint64_t p = 0; p < step.result->n_progress; p++) assert_false(step.result->progress[p].is_examined);
+        }
+        ct_result_free(&step.result);
+    }
+    assert_string_equal(hash[0], hash[1]);
+    stage_close(&stage);
+}
+
+/* Each refusal names its field and what is possible. */
+static void test_refusals(void **state) {
+    (void)state;
+    const struct {
+        ct_method method;
+        uint32_t voxel_level, level, max_points, resolution;
+        ct_status status;
+        const char *field, *words;
+    } cases[] = {
+        {CT_METHOD_VOXTREE, 2, 0, 0, 0, CT_OUT_OF_RANGE, "voxel_level", "expected 3 to 8"},
+        {CT_METHOD_VOXTREE, 9, 0, 0, 0, CT_OUT_OF_RANGE, "voxel_level", "expected 3 to 8"},
+        {CT_METHOD_VOXTREE, 5, 6, 0, 0, CT_OUT_OF_RANGE, "level", "expected 1 to 5"},
+        {CT_METHOD_VOXTREE, 0, 9, 0, 0, CT_OUT_OF_RANGE, "level", "expected 1 to 8"},
+        {CT_METHOD_VOXTREE, 0, 0, 4097, 0, CT_OUT_OF_RANGE, "max_points", "expected 1 to 4096"},
+        {CT_METHOD_VOXTREE, 0, 0, 0, 8, CT_INVALID_ARGUMENT, "resolution", "takes no resolution"},
+        {CT_METHOD_EXACT, 5, 0, 0, 0, CT_INVALID_ARGUMENT, "voxel_level", "choose method \"voxtree\""},
+        {CT_METHOD_LDI, 0, 3, 0, 0, CT_INVALID_ARGUMENT, "level", "choose method \"voxtree\""},
+        {CT_METHOD_AUTO, 0, 0, 3, 0, CT_INVALID_ARGUMENT, "max_points", "choose method \"voxtree\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_scene_settings settings = stage_voxtree(cases[i].voxel_level, cases[i].level);
+        settings.method = cases[i].method;
+        settings.max_points = cases[i].max_points;
+        for (int k = 0; k < 3; k++) settings.resolution[k] = cases[i].resolution;
+        ct_error error = {0};
+        assert_int_equal(ct_scene_settings_check(&settings, &error), cases[i].status);
+        assert_string_equal(error.field, cases[i].field);
+        if (!strstr(error.message, cases[i].words)) fail_msg("%s", error.message);
+    }
+    /* Deformable bodies, on both ways into a scene. */
+    ct_scene_settings settings = stage_voxtree(0, 0);
+    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&shapes[0], NULL, 0}}, 1);
+    ct_mesh *mesh = shape_to_mesh(&shapes[0], NULL);
+    ct_body_options options;
+    ct_body_options_init(&options);
+    uint32_t body;
+    ct_error error = {0};
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &body, &error), CT_UNSUPPORTED);
+    assert_string_equal(error.field, "kind");
+    assert_non_null(strstr(error.message, "no deformable bodies"));
+    settings = stage_exact();
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &body, NULL), CT_OK);
+    settings = stage_voxtree(0, 0);
+    error = (ct_error){0};
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), CT_UNSUPPORTED);
+    assert_int_equal(ct_scene_remove_body(stage.scene, body, NULL), CT_OK);
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    options.kind = CT_BODY_RIGID;
+    options.self_contact = true;
+    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &body, NULL), CT_UNSUPPORTED);
+    assert_int_equal(ct_scene_add_half_space(stage.scene, (const double[]){0, 0, 1}, 0, NULL, &body, NULL),
+                     CT_UNSUPPORTED);
+    const struct {
+        double time_budget, tolerance;
+        uint32_t want;
+        ct_status status;
+        const char *field;
+    } steps[] = {{-1, 0, 0, CT_OUT_OF_RANGE, "time_budget"},
+                 {NAN, 0, 0, CT_NON_FINITE, "time_budget"},
+                 {0, 1, 0, CT_INVALID_ARGUMENT, "tolerance"},
+                 {0, 0, CT_WANT_SPANS, CT_INVALID_ARGUMENT, "want"},
+                 {0, 0, CT_WANT_INERTIA, CT_INVALID_ARGUMENT, "want"}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        ct_step step = {.scene = stage.scene,
+                        .want = steps[i].want,
+                        .time_budget = steps[i].time_budget,
+                        .tolerance = steps[i].tolerance};
+        assert_int_equal(ct_engine_run(engine, &step, 1), steps[i].status);
+        assert_string_equal(step.error.field, steps[i].field);
+    }
+    ct_mesh_release(&mesh);
+    stage_close(&stage);
+}
+
+/* The pair that finds no memory fails its step and names itself; the next step has an answer again. */
+static void test_no_memory(void **state) {
+    (void)state;
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = 2;
+    options.max_scratch_bytes = 40000;
+    ct_engine *small = NULL;
+    assert_int_equal(ct_engine_create(&options, &small, NULL), CT_OK);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[3] = 0.1;
+    struct placed bodies[2] = {{&shapes[5], NULL, 0}, {&shapes[5], pose, 0}};
+    ct_scene_settings settings = stage_voxtree(6, 0);
+    struct stage stage = stage_open(small, &settings, bodies, 2);
+    ct_step step = {.scene = stage.scene, .want = CT_WANT_FRAME};
+    assert_int_equal(ct_engine_run(small, &step, 1), CT_OUT_OF_MEMORY);
+    assert_non_null(strstr(step.error.message, "bodies 1 and 2"));
+    settings.level = 3;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    assert_int_equal(ct_engine_run(small, &step, 1), CT_OK);
+    assert_int_equal(step.result->n_contacts, 1);
+    ct_result_free(&step.result);
+    stage_close(&stage);
+    ct_engine_destroy(&small);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_exact), cmocka_unit_test(test_aligned),
+                                       cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),
+                                       cmocka_unit_test(test_pair_budget),   cmocka_unit_test(test_time_budget),
+                                       cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
+    return cmocka_run_group_tests(tests, setup_all, teardown_all);
+}
