@@ -181,6 +181,8 @@ static void mark_intervals(ct_step *step) {
     if (!step->result || step->result->method == CT_METHOD_VOXTREE) return;
     for (size_t i = 0; i < step->result->n_contacts; i++)
         step->result->contacts[i].volume_lower = step->result->contacts[i].volume_upper = NAN;
+    for (size_t i = 0; i < step->result->n_cells; i++)
+        step->result->cells[i].volume_lower = step->result->cells[i].volume_upper = NAN;
 }
 
 static void add_warnings(ct_step *step) {

@@ -83,8 +83,14 @@ static bool list(state *state, const stored_settings *settings) {
     X("ray_budget", BUDGET, ray_budget)                                                                                \
     X("stiffness", NUMBER, stiffness)                                                                                  \
     X("patches", SWITCH, patches)                                                                                      \
-    X("cell_size", NUMBER, cell_size)
-static_assert(sizeof(ct_scene_settings) == 88, "a setting that is new belongs into SETTINGS_MAP");
+    X("cell_size", NUMBER, cell_size)                                                                                  \
+    X("voxel_level", COUNT, voxel_level)                                                                               \
+    X("level", COUNT, level)                                                                                           \
+    X("pair_budget", BUDGET, pair_budget)                                                                              \
+    X("max_points", COUNT, max_points)                                                                                 \
+    X("centre_normals", SWITCH, centre_normals)                                                                        \
+    X("plain_average", SWITCH, plain_average)
+static_assert(sizeof(ct_scene_settings) == 112, "a setting that is new belongs into SETTINGS_MAP");
 
 static int print(const stored_settings *in, char *text, size_t size) {
     const ct_scene_settings *s = &in->settings;

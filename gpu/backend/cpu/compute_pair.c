@@ -446,7 +446,7 @@ static void draw_bins(ct_pair_context *context) {
         pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
         uint32_t n = pair->end_bin - pair->first_bin;
         context->has_failed = status && (status == CT_DEVICE_ERROR || n == 1);
-        /* A row of bins that the rasteriser has no room for is a lack of memory: LIMIT_EXCEEDED means too many cells. */
+        /* A row of bins that the rasteriser has no room for is a lack of memory: LIMIT_EXCEEDED is for cells. */
         if (context->has_failed) context->status = status == CT_LIMIT_EXCEEDED ? CT_OUT_OF_MEMORY : status;
         if (status) {
             most = n / 2;
