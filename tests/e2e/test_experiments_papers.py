@@ -70,10 +70,17 @@ def test_phases_are_measured(client):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_solve_leaves_what_the_closed_form_says(client, method):
-    data = one_solve.measure(client, solves=4, **METHODS[method])
+    data = one_solve.measure(client, solves=4, cells=(), **METHODS[method])
     assert data["balls"] == pytest.approx(data["balls, closed form"], abs=1e-3 if method == "exact" else 5e-3)
     assert data["cube in a slab"][1] < 1e-6
     assert (np.diff(data["bumpy bodies"]) < 0).all() and data["bumpy bodies"][4] < 0.02
+
+
+def test_cells_leave_less_after_one_solve(client):
+    data = one_solve.measure(client, solves=1, cells=(0.8, 0.2))
+    divided = [left[1] for name, left in data.items() if name.endswith("cells")]
+    assert len(divided) == 2
+    assert divided[1] < divided[0] / 4 and divided[0] < data["balls"][1] / 3
 
 
 def test_the_closed_form_of_a_lens():
@@ -132,7 +139,7 @@ def test_a_stack_of_soft_bodies_holds(client):
 
 SHORT = {
     "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
-    "one_solve": {"solves": 4}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
+    "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
 }
 
@@ -150,7 +157,7 @@ def test_pictures_and_tables_are_written(client, tmp_path, name):
 
 def test_the_page_has_what_an_experiment_says(tmp_path):
     part = run.section(one_solve, "one_solve", {"left after 1 solve, balls": 0.243, "left after 2 solves, x": 0.1})
-    assert "| left after 1 solve, balls | 0.243 | some |" in part and "| left after 2 solves, x | 0.1 |  |" in part
+    assert "| left after 1 solve, balls | 0.243 | less with cells |" in part and "| left after 2 solves, x | 0.1 |  |" in part
     (tmp_path / "one_solve.md").write_text(part)
     assert "Allard 2010, Fig. 6" in run.write_page(tmp_path).read_text()
     for name in run.NAMES:

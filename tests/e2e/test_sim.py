@@ -328,6 +328,24 @@ def test_a_pile_of_stools_stands(client):
     assert carried == pytest.approx([3 * weight, 2 * weight, weight], rel=0.05)
 
 
+@pytest.mark.parametrize("rays", [{"pixel_size": 0.005}, {"resolution": 64}])
+def test_a_cube_stands_on_cells(client, rays):
+    """Pressed from one side, a cube with one volume would tilt; sixteen cells carry it, the near ones more."""
+    slab = RigidBody(box((-1.0, -1.0, -0.5), (1.0, 1.0, 0.0)), 1000.0, driven=True)
+    cube = RigidBody(box((-0.2, -0.2, 0), (0.2, 0.2, 0.4)), 500.0, moved(0, 0, -1e-3))
+    with World(client, [slab, cube], method="ldi", cell_size=0.1, **rays) as world:
+        contacts = None
+        for _ in range(40):
+            cube.velocity[3:] += H * np.linalg.inv(cube.inertia()) @ [0, 30.0, 0]  # N m; it would fall at 63
+            report = step(world, H, Options(), contacts)
+            before, contacts = contacts or report.contacts, report.contacts
+        push = report.pressures[:, 0] * [c.area for c in before]
+        arms = [c.contact.center[0] - cube.position[0] for c in before]
+    assert cube.update()[2, 2] > 1 - 1e-4
+    assert push.sum() == pytest.approx(9.81 * cube.mass * H, rel=0.02)
+    assert push @ arms == pytest.approx(30 * H, rel=0.1)
+
+
 def test_driven_bodies_go_their_way(client):
     bodies = [RigidBody(UNIT_BOX, 1000.0, velocity=np.array([0, 0, 0.1, 0, 0, 0]), driven=True),
               RigidBody(UNIT_BOX, 1000.0, moved(0, 0, 0.9995))]

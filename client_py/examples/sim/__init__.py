@@ -18,7 +18,7 @@ their own.
 
 A contact has one volume, hence one pressure, which cannot resist a tilt: a cube that stands on a floor rocks by about its
 depth over its half length. Where that matters, give a pair several contacts: the setting `patches` makes one of each
-connected piece, such as a foot.
+connected piece, such as a foot, and `cell_size` one of each cube of a grid.
 
 | file             | subject                                                                                       |
 | ---------------- | --------------------------------------------------------------------------------------------- |

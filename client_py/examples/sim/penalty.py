@@ -20,7 +20,7 @@ def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: f
     Returns: the contacts at the beginning of the step.
     Raises: RuntimeError where conjugate gradients do not converge.
     """
-    contacts = world.collide()
+    contacts = world.collide(divided=False)
     bodies = world.bodies
     free, push = [], []
     for body in bodies:

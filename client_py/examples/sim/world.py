@@ -8,10 +8,12 @@ from typing import Any, Sequence
 import contactd
 import numpy as np
 
+SLIVER = 1e-6  # of a contact's volume: cells with less are rounding at their walls, and their gradients say nothing
+
 
 @dataclass
 class ContactRows:
-    """A contact as Allard 2010 constrains it.
+    """A contact, or a cell of one, as Allard 2010 constrains it.
 
     Attributes:
         contact: the server's answer; volume and area are its.
@@ -34,7 +36,8 @@ class World:
         bodies: RigidBody, DeformableBody, HalfSpace.
         gravity: (3,) m/s^2.
         ignore: pairs of indices of bodies that never touch.
-        settings: of the scene: method, resolution, pixel_size, patches, stiffness; by default the server chooses the method.
+        settings: of the scene, as client.open_scene takes them: method, resolution, patches, cell_size, stiffness and so on. By
+            default the server chooses the method.
     """
 
     def __init__(self, client: contactd.Client, bodies: Sequence[Any], gravity: Sequence[float] = (0.0, 0.0, -9.81),
@@ -47,14 +50,19 @@ class World:
         self._index = {body.handle: i for i, body in enumerate(self.bodies)}
         self.result: contactd.StepResult | None = None
 
-    def collide(self) -> list[ContactRows]:
-        """The contacts of the bodies where they are now."""
+    def collide(self, divided: bool = True) -> list[ContactRows]:
+        """The contacts of the bodies where they are now; each of their cells instead, where the scene has a cell_size (the
+        multi-volume model, section 5). divided: False for whole contacts, whatever the cell_size."""
         moves: dict[str, dict[contactd.Body, np.ndarray]] = {"positions": {}, "poses": {}}
         for body in self.bodies:
             if body.n_dof:
                 moves["positions" if body.handle.kind == "deformable" else "poses"][body.handle] = body.update()
         self.result = self.scene.step(**moves, want=("frame", "gradient", "friction"))
-        return [self._rows(contact) for contact in self.result.contacts]
+        parts = []
+        for contact in self.result.contacts:
+            cells = contact.cells if divided else []
+            parts += [c for c in cells if c.volume > SLIVER * contact.volume] if cells else [contact]
+        return [self._rows(part) for part in parts]
 
     def _rows(self, contact: contactd.Contact) -> ContactRows:
         rows = {}
