@@ -384,9 +384,10 @@ typedef struct contactd_products {
  * generalized_gradient) is to be summed over both. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
-    double volume;         /* m^3. ldi: the weighted mean of three views */
-    double volumes[3];     /* m^3. ldi, ebpi: seen along x, y, z. exact: each is volume */
-    double error_bound;    /* m^3, guaranteed (ebpi: only if strict); NaN: the method gives none (ldi) */
+    double volume;          /* m^3. ldi: the weighted mean of three views */
+    double volumes[3];      /* m^3. ldi, ebpi: seen along x, y, z. exact: each is volume */
+    double error_bounds[3]; /* m^3, bounds of the errors of volumes[]; all NaN: the method gives none (ldi) */
+    double error_bound;     /* m^3, guaranteed (ebpi: only if strict); NaN: the method gives none (ldi) */
     double error_estimate; /* m^3, no bound. ldi: in 97 of 100 contacts the error is below it. exact: error_bound. ebpi:
                               as if the errors of tiles were independent */
     double area, depth;    /* m^2, m */

@@ -52,6 +52,7 @@ static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t dire
                              .spans = a->spans ? a->spans + 6 * from->first_span : NULL,
                              .span_axes = a->axes ? a->axes + from->first_span : NULL};
     memcpy(to->volumes, from->volumes, sizeof to->volumes);
+    for (int w = 0; w < 3; w++) to->error_bounds[w] = from->has_error_bounds ? from->error_bounds[w] : NAN;
     memcpy(to->normal, from->normal, sizeof to->normal);
     memcpy(to->tangents, from->tangents, sizeof to->tangents);
     memcpy(to->center, from->center, sizeof to->center);

@@ -197,7 +197,8 @@ typedef struct wire_contact {
     double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
     uint64_t first[2], count[2], first_span, n_spans;
     uint32_t index, max_winding, inverted_triangles;
-    bool has_inertia;
+    bool has_inertia, has_error_bounds;
+    double error_bounds[3];
     double inertia[6]; /* xx, yy, zz, xy, yz, zx */
     uint64_t first_product[2], count_product[2];
     bool has_side_centers, has_slip;

@@ -239,6 +239,7 @@ struct Decoder {
         out->max_winding = in->max_winding();
         out->inverted_triangles = in->inverted_triangles();
         out->has_inertia = in->inertia() != nullptr;
+        out->has_error_bounds = in->error_bounds() != nullptr;
         out->first_product[0] = in->first_product_a();
         out->count_product[0] = in->count_product_a();
         out->first_product[1] = in->first_product_b();
@@ -267,7 +268,8 @@ struct Decoder {
                numbers(in->center(), "center", 3, nullptr, out->center) &&
                numbers(in->generalized_a(), "generalized_a", 6, nullptr, out->generalized[0]) &&
                numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]) &&
-               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia) && slip(in, out);
+               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia) &&
+               numbers(in->error_bounds(), "error_bounds", 3, nullptr, out->error_bounds) && slip(in, out);
     }
     bool slip(const fb::Contact *in, wire_contact *out) {
         out->has_side_centers = in->side_centers() != nullptr;

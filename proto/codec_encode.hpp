@@ -238,6 +238,8 @@ struct Encoder {
         auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
         Offset<flatbuffers::Vector<double>> inertia;
         if (c.has_inertia) inertia = numbers(c.inertia, 6);
+        Offset<flatbuffers::Vector<double>> bounds;
+        if (c.has_error_bounds) bounds = numbers(c.error_bounds, 3);
         Offset<flatbuffers::Vector<double>> centers, velocity, friction_a, friction_b;
         if (c.has_side_centers) centers = numbers(c.side_centers[0], 6);
         if (c.has_slip) {
@@ -252,7 +254,7 @@ struct Encoder {
             tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
             c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
             centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles, c.first_cell,
-            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points);
+            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points, bounds);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {

@@ -75,6 +75,7 @@ static void contact_fields(const contactd_contact *c) {
     json_numbers("center", c->center, 3);
     json_number("depth", c->depth);
     json_number("error_bound", c->error_bound);
+    if (!isnan(c->error_bounds[0])) json_numbers("error_bounds", c->error_bounds, 3);
     json_number("error_estimate", c->error_estimate);
     json_count("max_winding", c->max_winding);
     json_count("inverted_triangles", c->inverted_triangles);

@@ -163,6 +163,11 @@ class Contact:
         return None if bound != bound else bound
 
     @property
+    def error_bounds(self) -> NDArray[np.float64] | None:
+        """(3,) m^3: bounds on the errors of `volumes`, as `error_bound`; None where the method gives none ("ldi")."""
+        return None if self._get("error_bounds") is None else self._vector("error_bounds")
+
+    @property
     def error_estimate(self) -> float:
         """Estimated error of `volume`, m^3. "ldi": in 97 of 100 contacts the error is below it, but it is no bound;
         "exact": `error_bound`; "ebpi": as if the errors of tiles were independent, no bound.

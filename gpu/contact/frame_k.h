@@ -118,7 +118,7 @@ CT_FN int ct_frame_weighted_volumes(const ct_window *window, const int64_t lengt
     contact->volume = weight[0] == weight[1] && weight[1] == weight[2]
                           ? (v[0] + v[1] + v[2]) / 3
                           : v[0] + (weight[1] * (v[1] - v[0]) + weight[2] * (v[2] - v[0]));
-    contact->error_bound = NAN;
+    contact->error_bound = contact->error_bounds[0] = contact->error_bounds[1] = contact->error_bounds[2] = NAN;
     contact->max_winding = contact->inverted_triangles = 0;
     contact->error_estimate = ct_volume_error(contact, spans, weight);
     return contact->volume > 0;
@@ -137,7 +137,7 @@ typedef struct ct_view_error {
     double bound, deviation;
 } ct_view_error;
 
-/* Replaces volume, bound and estimate where the views' errors are known: views weigh inversely to their bounds, so the
+/* Replaces volume, bounds and estimate where the views' errors are known: views weigh inversely to their bounds, so the
  * bound of the whole is never above the least of three times the views'. Returns 0 if the volume is zero: no contact.
  */
 CT_FN int ct_frame_bounded_volume(const ct_view_error error[3], ct_contact *contact) {
@@ -149,6 +149,7 @@ CT_FN int ct_frame_bounded_volume(const ct_view_error error[3], ct_contact *cont
         variance += weight * weight * error[w].deviation * error[w].deviation;
     }
     contact->volume = contact->volumes[0] + volume;
+    for (int w = 0; w < 3; w++) contact->error_bounds[w] = error[w].bound;
     contact->error_bound = 3 / sum;
     contact->error_estimate = fmin(contact->error_bound, CT_BOUNDED_DEVIATIONS * sqrt(variance));
     return contact->volume > 0;

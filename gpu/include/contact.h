@@ -455,11 +455,12 @@ typedef struct ct_velocity {
  * part 0 out of part 1 (gpu/contact/sides_k.h). A closed surface wholly inside another of the same body is all in part
  * 0, without a normal. */
 typedef struct ct_contact {
-    uint32_t body[2];   /* handles; body[0] <= body[1] */
-    uint32_t index;     /* among the contacts of this pair, from 0 */
-    double volume;      /* m^3. LDI: the mean of three views, weighted by what they resolve (below) */
-    double volumes[3];  /* m^3. LDI: seen along x, y, z; exact: all are volume */
-    double error_bound; /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
+    uint32_t body[2];       /* handles; body[0] <= body[1] */
+    uint32_t index;         /* among the contacts of this pair, from 0 */
+    double volume;          /* m^3. LDI: the mean of three views, weighted by what they resolve (below) */
+    double volumes[3];      /* m^3. LDI: seen along x, y, z; exact: all are volume */
+    double error_bounds[3]; /* m^3, bounds of the errors of volumes[], guaranteed as error_bound is; or all NaN */
+    double error_bound;     /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
     double
         error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
                            rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound */

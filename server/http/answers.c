@@ -382,6 +382,7 @@ static void contact_fields(json_out *out, const ct_result *result, const ct_cont
     json_out_number(out, "volume", contact->volume);
     json_out_numbers(out, "volumes", contact->volumes, 3);
     json_out_number(out, "error_bound", contact->error_bound);
+    if (!isnan(contact->error_bounds[0])) json_out_numbers(out, "error_bounds", contact->error_bounds, 3);
     json_out_number(out, "error_estimate", contact->error_estimate);
     json_out_integer(out, "max_winding", contact->max_winding);
     json_out_integer(out, "inverted_triangles", contact->inverted_triangles);

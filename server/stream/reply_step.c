@@ -1,5 +1,6 @@
 /* reply_step.c - the answers of steps, for handle.c. Those that take long to encode are encoded where they were
  * computed, so that the I/O thread has nothing to do but send them and small steps of others are not held up. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
         .first_product = {from->first_product[0], from->first_product[1]},
         .count_product = {from->count_product[0], from->count_product[1]},
         .has_inertia = result->want & CT_WANT_INERTIA,
+        .has_error_bounds = !isnan(from->error_bounds[0]),
         .has_side_centers = result->want & (CT_WANT_FRAME | CT_WANT_FRICTION),
         .has_slip = result->has_slip,
         .spin = from->spin,
@@ -38,6 +40,7 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
                     from->inertia[1][2], from->inertia[2][0]},
     };
     memcpy(to->volumes, from->volumes, sizeof to->volumes);
+    if (to->has_error_bounds) memcpy(to->error_bounds, from->error_bounds, sizeof to->error_bounds);
     memcpy(to->normal, from->normal, sizeof to->normal);
     memcpy(to->tangents, from->tangents, sizeof to->tangents);
     memcpy(to->center, from->center, sizeof to->center);

@@ -69,6 +69,12 @@ static void check_pair(const struct shape *a, const double *pose_a, const struct
         const ct_contact *c = result->contacts;
         const double error = fabs(c->volume - volume), bound = c->error_bound + slack;
         tally->contacts++;
+        for (int w = 0; w < 3; w++) { /* each view's, and the mean's, which is that of weights inverse to them */
+            if (settings->strict) assert_true(fabs(c->volumes[w] - volume) <= c->error_bounds[w] + slack);
+            assert_true(c->error_bound <= 3 * c->error_bounds[w] && c->error_bounds[w] > 0);
+        }
+        const double mean = 3 / (1 / c->error_bounds[0] + 1 / c->error_bounds[1] + 1 / c->error_bounds[2]);
+        assert_true(fabs(c->error_bound - mean) <= 1e-12 * mean);
         if (error > bound) {
             tally->violated++;
             print_message("violated: volume %.9g, exact %.9g, off by %.3g, bound %.3g\n", c->volume, volume, error,

@@ -51,8 +51,9 @@ def expect(result, method: str) -> None:
     if method == "exact":
         assert abs(contact.volume - SHARE) <= contact.error_bound == contact.error_estimate < 0.01
         assert contact.max_winding == 1 and list(contact.volumes) == [contact.volume] * 3
+        assert list(contact.error_bounds) == [contact.error_bound] * 3
     else:
-        assert contact.error_bound is None and contact.error_estimate >= 0 and contact.max_winding == 0
+        assert contact.error_bound is contact.error_bounds is None and contact.error_estimate >= 0 and contact.max_winding == 0
 
 
 def test_a_scene_without_anything_is_exact(open_pair):
@@ -136,6 +137,8 @@ def test_a_tolerance_means_ebpi(open_pair, client):
         (contact,) = result.contacts
         assert (result.method, result.ended) == ("ebpi", "completed") and result.rays > 0 and result.passes > 0
         assert abs(contact.volume - SHARE) <= contact.error_bound <= max(1e-3, 1e-2 * contact.volume)
+        assert (abs(contact.volumes - SHARE) <= contact.error_bounds).all()
+        assert contact.error_bound == pytest.approx(3 / (1 / contact.error_bounds).sum(), rel=1e-12)
         a, b = contact.bodies
         assert contact.gradient(a)[1].sum(0) == pytest.approx(-contact.gradient(b)[1].sum(0), abs=1e-12)
     scene = open_pair()
@@ -209,6 +212,7 @@ def test_http(api):
     api.refused("POST", f"{scene}/step", 400, "INVALID_ARGUMENT", {"want": ["spans"]}, field="want")
     assert api("PATCH", scene, {"tolerance": 1e-3, "strict": True}).json["running_method"] == "ebpi"
     contact = check("ebpi", "ebpi", None)
+    assert len(contact["error_bounds"]) == 3 and all(0 < bound <= 1e-3 for bound in contact["error_bounds"])
     assert abs(contact["volume"] - SHARE) <= contact["error_bound"] <= 1e-3
     answer = api.post(f"{scene}/step", {"tolerance": 1e-2}, 200)
     assert (answer["ended"], answer["contacts"][0]["error_bound"] <= 1e-2) == ("completed", True) and answer["passes"] > 0
@@ -252,6 +256,7 @@ def test_contactctl(ctl):
         answer = json.loads(ctl("contact", "BOX", "BOX", "--pose-b", pose, "-o", "json", *options))
         (contact,) = answer["contacts"]
         assert (answer["method"], answer["ended"]) == ("ebpi", "completed") and answer["rays"] > 0 and answer["passes"] > 0
+        assert len(answer["contacts"][0]["error_bounds"]) == 3
         assert abs(contact["volume"] - SHARE) <= contact["error_bound"] <= 2e-3
         text = ctl("contact", "BOX", "BOX", "--pose-b", pose, *options)
         assert ("by the published bound" in text) == ("--strict" not in options)

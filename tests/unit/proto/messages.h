@@ -414,6 +414,8 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(index);
     SAME(max_winding);
     SAME(inverted_triangles);
+    SAME(has_error_bounds);
+    SAME(error_bounds);
     SAME(has_inertia);
     SAME(inertia);
     SAME(first_product);

@@ -387,6 +387,8 @@ static void products_round_trip(void **state) {
     wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
     contacts[1].has_inertia = true;
     for (int i = 0; i < 6; i++) contacts[1].inertia[i] = i - 2.5;
+    contacts[0].has_error_bounds = true;
+    for (int w = 0; w < 3; w++) contacts[0].error_bounds[w] = 1e-3 * w;
     contacts[0].count_product[0] = 1;
     contacts[1].first_product[0] = contacts[1].first_product[1] = contacts[0].first_product[1] = 1;
     contacts[1].count_product[1] = 2;
