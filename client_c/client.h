@@ -114,8 +114,21 @@ typedef struct ctc_step {
     contactd_result result;
 } ctc_step;
 
+typedef struct ctc_server {
+    char *address;
+    uint64_t left_ns; /* when it was gone or drained, lately; 0: not */
+} ctc_server;
+typedef struct ctc_servers { /* where several were given */
+    char *sources;           /* as given; NULL: one address, which is never left */
+    ctc_server *list;
+    uint32_t n, cap;
+    uint64_t seed;    /* this client's order of them */
+    uint64_t down_ns; /* since when there is no connection; 0: there is */
+} ctc_servers;
+
 struct contactd_client {
     void *context, *socket, *monitor;
+    ctc_servers servers;
     char *address, *name;
     char traceparent[TRACE_PARENT + 1]; /* empty: none */
     uint32_t timeout_ms, resend_ms, lease_ms;
@@ -211,6 +224,16 @@ contactd_code ctc_hello(contactd_client *client);
 contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for);
 void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to); /* object "": as it says */
 void ctc_received_close(ctc_received *received);
+
+/* ---- servers.c ---- */
+
+bool ctc_servers_are_several(const char *text);
+/* Notes the servers, and where to connect first: client->address. */
+contactd_code ctc_servers_open(contactd_client *client, const char *text);
+void ctc_servers_close(contactd_client *client);
+/* Goes to another server, which will answer STATE_LOST. False: there is none. */
+bool ctc_servers_leave(contactd_client *client);
+void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a server that is gone for too long */
 
 /* ---- recover.c ---- */
 

@@ -24,7 +24,9 @@
 static const struct option {
     const char *name, *value, *text;
 } options[OPT_COUNT] = {
-    [OPT_SERVER] = {"--server", "ADDRESS", "default: CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
+    [OPT_SERVER] = {"--server", "ADDRESS",
+                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn; default: "
+                    "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
     [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
     [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
     [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},

@@ -141,6 +141,7 @@ static void client_free(contactd_client *client) {
     free(client->directions);
     free(client->list);
     free(client->address);
+    ctc_servers_close(client);
     free(client->name);
     free(client->incoming);
     free(client);
@@ -166,7 +167,6 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
     client->lease_ms = options->lease_ms;
     client->keep_meshes = options->keep_meshes;
     wire_spin_init(&client->spin, options->spin_us);
-    client->address = ctc_strdup(options->server);
     bool named = options->name && *options->name;
     if (asprintf(&client->name, named ? "%s (%s)" : "%.0s%s", named ? options->name : "",
                  "libcontactd " CONTACTD_VERSION) < 0)
@@ -178,10 +178,11 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
     ctc_begin(client);
 
     contactd_code code;
-    if (!client->address || !client->name || !client->encoder || !client->scratch || !client->incoming)
+    if (!client->name || !client->encoder || !client->scratch || !client->incoming)
         code = ctc_no_memory(client, "client");
     else
-        code = ctc_link_open(client, options);
+        code = ctc_servers_open(client, options->server);
+    if (code == CONTACTD_OK) code = ctc_link_open(client, options);
     if (code == CONTACTD_OK) code = ctc_hello(client);
     if (code == CONTACTD_OK) {
         *out = client;

@@ -26,7 +26,8 @@ contactd_code ctc_link_open(contactd_client *client, const contactd_options *opt
     set_int(client->socket, ZMQ_LINGER, 0);
     set_int(client->monitor, ZMQ_LINGER, 0);
     /* Only for such an address: with it, a name that has addresses of both kinds is looked up as IPv6 first. */
-    if (strchr(client->address, '[')) set_int(client->socket, ZMQ_IPV6, 1);
+    if (strchr(client->servers.sources ? client->servers.sources : client->address, '['))
+        set_int(client->socket, ZMQ_IPV6, 1);
     set_int(client->socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a server that is not there */
     set_int(client->socket, ZMQ_SNDHWM, 256);
     set_int(client->socket, ZMQ_RCVHWM, 256);
@@ -72,7 +73,7 @@ static void note_failed_handshake(contactd_client *client, uint16_t kind, uint32
         kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
         (kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH);
     client->asks_other = kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return;
+    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || client->servers.sources) return;
     zmq_disconnect(client->socket, client->address);
     zmq_connect(client->socket, client->address);
 }
@@ -202,6 +203,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
         if (!wait) return CONTACTD_BUSY;
         uint64_t now = ctc_now();
         drain_monitor(client);
+        ctc_servers_tend(client);
         if (client->unauthenticated) return fail_unauthenticated(client);
         if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
         uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
@@ -296,6 +298,7 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
     }
     if (!got) {
         drain_monitor(client);
+        ctc_servers_tend(client);
         return CTC_NOTHING;
     }
     if (!client->connected) drain_monitor(client);
@@ -382,6 +385,10 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
         ctc_answer_error(&e, object, &client->error);
         if ((e.code != CONTACTD_BUSY && e.code != CONTACTD_SHUTTING_DOWN) || ctc_now() >= client->deadline_ns)
             return e.code;
+        if (e.code == CONTACTD_SHUTTING_DOWN && ctc_servers_leave(client)) {
+            sent--; /* it was refused, so it was not done */
+            continue;
+        }
         pause_for(client, e.retry_after_ms);
         if (ctc_now() >= client->deadline_ns) return client->error.code;
         sent--; /* it was refused, so it was not done */

@@ -160,6 +160,10 @@ static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *st
     ctc_answer_error(e, body ? "" : ctc_scene_object(scene, object), &step->error);
     rename_body(scene, &step->error);
     if (e->code == CONTACTD_BUSY || e->code == CONTACTD_SHUTTING_DOWN) {
+        if (e->code == CONTACTD_SHUTTING_DOWN && ctc_servers_leave(client)) {
+            ctc_unsend_steps(client, 0);
+            return;
+        }
         double ms = (e->retry_after_ms ? e->retry_after_ms : 20) * (0.5 + ctc_random(client));
         step->state = STEP_UNSENT;
         step->retry_ns = ctc_now() + (uint64_t)(ms * 1e6);

@@ -15,6 +15,7 @@ from contactd import _servers
 from contactd._addresses import Addresses
 from contactd._keys import keys_of
 from geometry import UNIT_BOX, blob, moved
+from http_api import Api
 
 TIMEOUT = 60 * SLOW
 
@@ -326,3 +327,65 @@ def test_probe_tells_who_is_there(three):
     dead = f"tcp://127.0.0.1:{free_port()}"
     answers = _servers.probe([three[0].stream, dead], keys_of(None, None), 30 * SLOW)
     assert answers[0]["ready"] and isinstance(answers[1], contactd.UnreachableError)
+
+
+# ---- the C client, which uses one of them at a time ----
+
+
+def settle(address: str, folder, steps: int) -> subprocess.Popen:
+    return subprocess.Popen([str(BUILD / "examples" / "settle"), "--server", address, "--steps", str(steps), "--csv",
+                             str(folder / "settle.csv"), "--progress"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def rows(folder) -> list[list[str]]:
+    """All but the times."""
+    lines = (folder / "settle.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    kept = [names.index(name) for name in ("step", "contacts", "volume", "force")]
+    return [[line.split(",")[i] for i in kept] for line in lines]
+
+
+def used(servers) -> list[Server]:
+    """Those that have scenes."""
+    return [s for s in servers if s.alive() and Api(s.http).gauge("contactd_scenes") > 0]
+
+
+@pytest.mark.parametrize("ending", ["kill", "drain"])
+def test_c_client_goes_to_the_next(three, tmp_path, ending):
+    calm, storm = tmp_path / "calm", tmp_path / "storm"
+    calm.mkdir()
+    storm.mkdir()
+    steps = 160
+    process = settle(three[0].stream, calm, steps)
+    assert process.wait(120 * SLOW) == 0, process.stderr.read()
+    process = settle(",".join(addresses(three)), storm, steps)
+    for line in process.stdout:
+        if line.split()[2] in (f"50/{steps},", f"100/{steps},"):
+            (server,) = used(three)
+            server.kill() if ending == "kill" else server.stop(60)
+    assert process.wait(120 * SLOW) == 0, process.stderr.read()
+    assert rows(calm) == rows(storm)
+    assert sum(s.alive() for s in three) == 1
+
+
+def ctl(address: str) -> subprocess.CompletedProcess:
+    return subprocess.run([str(BUILD / "contactctl"), "--server", address, "--timeout", str(20 * SLOW), "-o", "json", "status"],
+                          capture_output=True, text=True, timeout=120 * SLOW)
+
+
+def test_contactctl_takes_several(three, tmp_path):
+    dead = f"tcp://127.0.0.1:{free_port()}"
+    for _ in range(4):  # each run has an order of its own
+        done = ctl(f"{dead},{three[0].stream}")
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "list").write_text(f"# servers\n{dead}\n{three[0].stream}\n")
+    assert ctl(f"file:{tmp_path}/list").returncode == 0
+    folder = tmp_path / "endpoints"
+    folder.mkdir()
+    (folder / "3.0").write_text(three[0].stream + "\n")
+    (folder / "3.1.tmp").write_text("half")
+    assert ctl(f"file:{folder}").returncode == 0
+    assert ctl(three[0].stream.replace("tcp:", "dns:")).returncode == 0
+    done = ctl(f"file:{tmp_path}/nowhere")
+    assert done.returncode == 2 and "No such file" in done.stderr

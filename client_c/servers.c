@@ -1,0 +1,181 @@
+/* servers.c - a client's servers, where it was given several: each client has those in an order of its own, and goes to the
+ * next one when its server is gone or drains. There it builds everything again, as after a restart (recover.c). */
+#include <dirent.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client_c/client.h"
+
+enum {
+    REACH_MS = 250,  /* without a connection, before another server is tried */
+    AVOID_MS = 8000, /* a server that was left is the last choice for so long */
+};
+
+static bool add(contactd_client *client, const char *address) {
+    ctc_servers *s = &client->servers;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strcmp(s->list[i].address, address) == 0) return true;
+    if (!ctc_grow32(&s->list, s->n, &s->cap, sizeof *s->list)) return false;
+    s->list[s->n] = (ctc_server){.address = ctc_strdup(address)};
+    return s->list[s->n].address && ++s->n;
+}
+
+/* The addresses of a file's lines; # begins a comment. False: errno says why. */
+static bool add_file(contactd_client *client, const char *path) {
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    char line[512];
+    bool good = true;
+    while (good && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "#\r\n")] = 0;
+        char *begin = line + strspn(line, " \t"), *end = begin + strcspn(begin, " \t");
+        *end = 0;
+        if (*begin) good = add(client, begin);
+    }
+    fclose(file);
+    return good;
+}
+
+/* A name that begins with a dot, or has a suffix that is no number, is a file that is being written. */
+static bool is_finished(const char *name) {
+    const char *suffix = strrchr(name, '.');
+    return name[0] != '.' && (!suffix || strspn(suffix + 1, "0123456789") == strlen(suffix + 1));
+}
+
+static bool add_folder(contactd_client *client, const char *path) {
+    struct dirent **names;
+    int n = scandir(path, &names, NULL, alphasort);
+    if (n < 0) return errno == ENOTDIR ? add_file(client, path) : false;
+    for (int i = 0; i < n; i++) {
+        char inner[4096];
+        snprintf(inner, sizeof inner, "%s/%s", path, names[i]->d_name);
+        if (is_finished(names[i]->d_name)) add_file(client, inner); /* one that just went is no matter */
+        free(names[i]);
+    }
+    free(names);
+    return true;
+}
+
+static bool add_name(contactd_client *client, const char *name) { /* "HOST:PORT" */
+    char host[256];
+    const char *colon = strrchr(name, ':');
+    if (!colon || (size_t)(colon - name) >= sizeof host) return false;
+    snprintf(host, sizeof host, "%.*s", (int)(colon - name), name);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    if (getaddrinfo(host, colon + 1, &hints, &found) != 0) return false;
+    for (const struct addrinfo *at = found; at; at = at->ai_next) {
+        char number[NI_MAXHOST], address[NI_MAXHOST + 32];
+        if (getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST) != 0) continue;
+        snprintf(address, sizeof address, strchr(number, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", number, colon + 1);
+        add(client, address);
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
+/* Asks all sources; what cannot be asked adds nothing. The first that could not be is named in `why`. */
+static void ask_sources(contactd_client *client, char *why, size_t size) {
+    char *copy = ctc_strdup(client->servers.sources), *rest = copy;
+    *why = 0;
+    for (char *item; copy && (item = strsep(&rest, ","));) {
+        item += strspn(item, " ");
+        item[strcspn(item, " ")] = 0;
+        errno = 0;
+        bool good = strncmp(item, "file:", 5) == 0    ? add_folder(client, item + 5)
+                    : strncmp(item, "dns://", 6) == 0 ? add_name(client, item + 6)
+                                                      : *item && add(client, item);
+        if (!good && !*why) snprintf(why, size, "%s: %s", item, errno ? strerror(errno) : "not an address, or not known");
+    }
+    free(copy);
+}
+
+/* How high a server ranks for this client: rendezvous hashing. */
+static uint64_t rank_of(const contactd_client *client, const char *address) {
+    uint64_t h = 0xcbf29ce484222325u ^ client->servers.seed;
+    for (const char *c = address; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+    return h ^ (h >> 31);
+}
+
+/* The one that ranks highest of those not left lately; of these, the one left longest ago. */
+static ctc_server *choose(contactd_client *client) {
+    ctc_servers *s = &client->servers;
+    uint64_t now = ctc_now();
+    ctc_server *best = NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+        ctc_server *server = &s->list[i];
+        bool is_avoided = server->left_ns && now < server->left_ns + (uint64_t)AVOID_MS * 1000000u;
+        if (!is_avoided) server->left_ns = 0;
+        bool is_better = !best || server->left_ns < best->left_ns ||
+                         (server->left_ns == best->left_ns &&
+                          rank_of(client, server->address) > rank_of(client, best->address));
+        if (is_better) best = server;
+    }
+    return best;
+}
+
+bool ctc_servers_are_several(const char *text) {
+    return strchr(text, ',') || strncmp(text, "file:", 5) == 0 || strncmp(text, "dns://", 6) == 0;
+}
+
+contactd_code ctc_servers_open(contactd_client *client, const char *text) {
+    ctc_servers *s = &client->servers;
+    char why[256];
+    if (!ctc_servers_are_several(text)) {
+        client->address = ctc_strdup(text);
+        return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
+    }
+    s->sources = ctc_strdup(text);
+    s->seed = client->random;
+    if (!s->sources) return ctc_no_memory(client, "client");
+    ask_sources(client, why, sizeof why);
+    if (*why) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server", "%s", why);
+    if (!s->n) return ctc_fail(client, CONTACTD_UNREACHABLE, "client", "server", "there is no address in %s", text);
+    client->address = ctc_strdup(choose(client)->address);
+    return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
+}
+
+void ctc_servers_close(contactd_client *client) {
+    ctc_servers *s = &client->servers;
+    for (uint32_t i = 0; i < s->n; i++) free(s->list[i].address);
+    free(s->list);
+    free(s->sources);
+}
+
+bool ctc_servers_leave(contactd_client *client) {
+    ctc_servers *s = &client->servers;
+    char why[256];
+    if (!s->sources) return false;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (strcmp(s->list[i].address, client->address) == 0) s->list[i].left_ns = ctc_now();
+    ask_sources(client, why, sizeof why);
+    char *address = ctc_strdup(choose(client)->address);
+    s->down_ns = 0;
+    if (!address || strcmp(address, client->address) == 0) {
+        free(address);
+        return false;
+    }
+    zmq_disconnect(client->socket, client->address);
+    zmq_connect(client->socket, address);
+    free(client->address);
+    client->address = address;
+    client->connected = false;
+    client->breaks++;
+    return true;
+}
+
+void ctc_servers_tend(contactd_client *client) {
+    ctc_servers *s = &client->servers;
+    if (!s->sources) return;
+    uint64_t now = ctc_now();
+    if (client->connected)
+        s->down_ns = 0;
+    else if (!s->down_ns)
+        s->down_ns = now;
+    else if (now > s->down_ns + (uint64_t)REACH_MS * 1000000u)
+        ctc_servers_leave(client);
+}
