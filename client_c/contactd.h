@@ -291,7 +291,7 @@ contactd_code contactd_replace_mesh(contactd_client *client, contactd_scene scen
 /* Whether the frames of the scene's contacts follow those before, so that tangents do not jump (off by default). The
  * tangents of a contact are then those of the contact with the same bodies and index in the scene's step that was
  * waited for before, projected across the new normal and scaled; a contact that step did not have begins with those of
- * its normal alone. Setting it forgets them. They outlive a restart of the server. */
+ * its normal alone, as cells do. Setting it forgets them. They outlive a restart of the server. */
 contactd_code contactd_set_continuous_frames(contactd_client *client, contactd_scene scene, bool on);
 
 /* ---- steps ---- */

@@ -215,8 +215,8 @@ class Scene:
         """Whether the tangents of contacts follow those before, so that they do not jump; False by default.
 
         The tangents of a contact are then those of the contact with the same bodies and index in the step answered before,
-        projected across the new normal and scaled; a contact that step did not have begins with those of its normal alone.
-        Setting it forgets them. They outlive a restart of the server.
+        projected across the new normal and scaled; a contact that step did not have begins with those of its normal
+        alone, as cells do. Setting it forgets them. They outlive a restart of the server.
         """
         return self._state.frames is not None
 
