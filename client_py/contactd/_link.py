@@ -71,9 +71,6 @@ class Link:
         self.traceparent: str | None = None
         self.reconnects = 0  # sessions set up after the first
         self._inbox: deque[Request] = deque()
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
         self._wake_lock = threading.RLock()  # a client that is collected wakes, wherever that happens
         self._io_lock = threading.RLock()
         self._holder = 0  # the thread that holds it
@@ -90,11 +87,9 @@ class Link:
         self._lock = threading.Lock()  # around closing and the inbox's end
         self._pid = os.getpid()
 
-        self._context = zmq.Context()
         self._socket: zmq.Socket | None = None
         self._monitor: zmq.Socket | None = None
         self._poller = zmq.Poller()
-        self._poller.register(self._wake_read, zmq.POLLIN)
         self._elsewhere = elsewhere
         self._target = ""  # the address to go to as soon as nothing is in flight; "": stay
         # Until when this server must be connected, or another is asked for; 0: it does not matter.
@@ -119,14 +114,22 @@ class Link:
         self._last_sent = 0.0
 
         self.thread = threading.Thread(target=_run, args=(self,), name=f"contactd {address}", daemon=True)
+        self._context = zmq.Context()
+        self._wake_read, self._wake_write = os.pipe()
         try:
+            os.set_blocking(self._wake_read, False)
+            os.set_blocking(self._wake_write, False)
+            self._poller.register(self._wake_read, zmq.POLLIN)
             self._open_socket()
-        except zmq.ZMQError as e:
-            self._dispose()
+            Spin.own_threads.add(self.thread)
+            self.thread.start()
+        except BaseException as e:
+            Spin.own_threads.discard(self.thread)
+            _insist(self._dispose)
+            if not isinstance(e, zmq.ZMQError):
+                raise
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: {e.strerror}",
                             field="address") from None
-        Spin.own_threads.add(self.thread)
-        self.thread.start()
 
     # ---- from any thread ----
 
@@ -202,7 +205,7 @@ class Link:
                 self._work(events)
                 self._mid = False
             except Exception as e:
-                raise error_for(ErrorCode.INTERNAL, f"the client's connection failed: {e!r}") from e
+                raise error_for(_code_of(e), f"the client's connection failed: {e!r}") from e
             finally:
                 if self._mid:
                     self._mid, self._torn = False, "a call was interrupted"
@@ -861,6 +864,8 @@ class Link:
     def _fail_all(self, error: ContactdError) -> None:
         for request in [*self._flying.values(), *self._steps.values(), *self._queue, *self._inbox]:
             self._fail(request, error)
+        for _, _, request in [*self._deadlines]:  # also one that was being moved from one table to another
+            self._fail(request, error)
         for scene in self.scenes:
             for request in scene.pending:
                 self._fail(request, error)
@@ -897,18 +902,32 @@ def _find_or_register(mesh: MeshState) -> Generator[tuple[str, dict[str, Any], A
     return (yield "RegisterMesh", body, arrays).body["mesh"]
 
 
+def _code_of(error: BaseException) -> ErrorCode:
+    return ErrorCode.OUT_OF_MEMORY if isinstance(error, MemoryError) else ErrorCode.INTERNAL
+
+
+def _insist(work: Callable[[], Any]) -> Any:
+    """For what must be done before a thread ends: where there is no memory for it, again a moment later."""
+    while True:
+        try:
+            return work()
+        except MemoryError:
+            time.sleep(0.001)
+
+
 def _run(link: Link) -> None:
-    error: ContactdError = ClosedError("the client was closed")
+    error: ContactdError = _insist(lambda: ClosedError("the client was closed"))
     try:
         link._loop()
     except BaseException as e:  # a defect here must not leave callers waiting
-        error = error_for(ErrorCode.INTERNAL, f"the client's connection thread failed: {e!r}")
+        cause = e
+        error = _insist(lambda: error_for(_code_of(cause), f"the client's connection thread failed: {cause!r}"))
         error.__cause__ = e
     Spin.own_threads.discard(link.thread)
     with link._lock:
         link._closed = error
-    link._fail_all(error)
-    link._dispose()
+    _insist(lambda: link._fail_all(error))
+    _insist(link._dispose)
 
 
 def _error(body: dict[str, Any]) -> ContactdError:
