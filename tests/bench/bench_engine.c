@@ -404,6 +404,7 @@ static void self_contact(void) {
 /* Some 500 cells each: of a shallow contact that is wide, and of deep ones. */
 static void cell_scenes(void) {
     double pose[12];
+    if (strcmp(backend, "cpu") != 0) return;
     if (is_wanted("cells_shallow")) {
         bench b = {.name = "cells_shallow",
                    .n_scenes = 1,
