@@ -1,5 +1,5 @@
-/* servers.c - a client's servers, where it was given several: each client has those in an order of its own, and goes to the
- * next one when its server is gone or drains. There it builds everything again, as after a restart (recover.c). */
+/* servers.c - a client's servers, where it was given several: each client has those in an order of its own, and goes to
+ * the next one when its server is gone or drains. There it builds everything again, as after a restart (recover.c). */
 #include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
@@ -88,7 +88,8 @@ static void ask_sources(contactd_client *client, char *why, size_t size) {
         bool good = strncmp(item, "file:", 5) == 0    ? add_folder(client, item + 5)
                     : strncmp(item, "dns://", 6) == 0 ? add_name(client, item + 6)
                                                       : *item && add(client, item);
-        if (!good && !*why) snprintf(why, size, "%s: %s", item, errno ? strerror(errno) : "not an address, or not known");
+        if (!good && !*why)
+            snprintf(why, size, "%s: %s", item, errno ? strerror(errno) : "not an address, or not known");
     }
     free(copy);
 }
@@ -110,9 +111,9 @@ static ctc_server *choose(contactd_client *client) {
         ctc_server *server = &s->list[i];
         bool is_avoided = server->left_ns && now < server->left_ns + (uint64_t)AVOID_MS * 1000000u;
         if (!is_avoided) server->left_ns = 0;
-        bool is_better = !best || server->left_ns < best->left_ns ||
-                         (server->left_ns == best->left_ns &&
-                          rank_of(client, server->address) > rank_of(client, best->address));
+        bool is_better =
+            !best || server->left_ns < best->left_ns ||
+            (server->left_ns == best->left_ns && rank_of(client, server->address) > rank_of(client, best->address));
         if (is_better) best = server;
     }
     return best;
