@@ -372,12 +372,12 @@ bool registry_restore_mesh(registry *registry, const char *hash, const identity 
     ct_mesh *mesh;
     char name[STATE_NAME];
     stored_owners stored;
-    static const identity nobody = {.principal = PRINCIPAL_NONE};
+    static const identity no_principal = {.principal = PRINCIPAL_NONE};
     if (!state_get_mesh(registry->state, hash, &mesh, name, error)) return false;
     state_get_owners(registry->state, hash, &stored.names, &stored.n);
     /* Its bytes count for the owner who asks first. */
     bool is_owner = name_place(stored.names, (uint32_t)stored.n, who->name) < stored.n;
-    bool good = insert(registry, mesh, name, is_owner ? who : &nobody, &stored, out, error);
+    bool good = insert(registry, mesh, name, is_owner ? who : &no_principal, &stored, out, error);
     free(stored.names);
     return good;
 }

@@ -61,7 +61,7 @@ void state_note_failure(state *state, const char *what, int why); /* in the log 
 
 /* Reads the folder's list. 0 or errno. */
 int state_scan_meshes(state *state);
-/* Removes the oldest mesh that nobody uses; damaged ones first. False: there is none. With the lock held. */
+/* Removes the oldest unused mesh; damaged ones first. False: there is none. With the lock held. */
 bool state_evict_mesh(state *state);
 int state_scan_settings(state *state);
 

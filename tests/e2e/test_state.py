@@ -69,7 +69,7 @@ def test_meshes_are_not_uploaded_again(make_server, folder, hard):
             assert received(Api(server.http)) < BALL_BYTES / 4
         assert client.reconnects == 2
         assert {m["name"] for m in client.meshes()} == {"ball", "box.obj"}
-    # Nobody knows the meshes now, but they are there for whoever names them.
+    # No client knows the meshes now, but they are there for whoever names them.
     server.restart(hard=hard)
     api = Api(server.http)
     assert api.get("/v1/meshes")["meshes"] == []
