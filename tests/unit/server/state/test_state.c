@@ -239,7 +239,9 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
     return a->method == b->method && memcmp(a->resolution, b->resolution, sizeof a->resolution) == 0 &&
            a->pixel_size == b->pixel_size && a->stiffness == b->stiffness && a->patches == b->patches &&
            a->tolerance == b->tolerance && a->tolerance_rel == b->tolerance_rel && a->strict == b->strict &&
-           a->ray_budget == b->ray_budget && a->cell_size == b->cell_size;
+           a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->voxel_level == b->voxel_level &&
+           a->level == b->level && a->pair_budget == b->pair_budget && a->max_points == b->max_points &&
+           a->centre_normals == b->centre_normals && a->plain_average == b->plain_average;
 }
 
 static void settings_are_there_again(void **unused) {
@@ -258,6 +260,11 @@ static void settings_are_there_again(void **unused) {
     settings.ray_budget = UINT64_MAX;
     settings.patches = true;
     settings.cell_size = 0.7;
+    settings.voxel_level = 7;
+    settings.level = 6;
+    settings.pair_budget = 1ull << 40;
+    settings.max_points = 5;
+    settings.centre_normals = settings.plain_average = true;
     state *state = open_state(1 << 20);
     state_put_settings(state, key, "lab 7", &settings, 4);
     settings.stiffness = 2;
