@@ -200,7 +200,7 @@ typedef struct contactd_voxels {
     int64_t pair_budget; /* cubes that a step may compare with the other body's, shared by its pairs of bodies, the
                             deepest first; 0, the default: no limit */
     int max_points;      /* of each contact, up to 4096; 0, the default: 8 */
-    int centre_normals;  /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
+    int center_normals;  /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
     int plain_average;   /* 1: points are plain means; 0, the default: weighted with probabilities */
 } contactd_voxels;
 

@@ -78,7 +78,7 @@ void ctc_voxels_of(const wire_settings *from, contactd_voxels *to) {
                             .level = v->level,
                             .pair_budget = v->pair_budget,
                             .max_points = v->max_points,
-                            .centre_normals = v->centre_normals,
+                            .center_normals = v->center_normals,
                             .plain_average = v->plain_average};
 }
 
@@ -90,7 +90,7 @@ static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxe
         int64_t value, most;
     } numbers[] = {{"voxel_level", from->voxel_level, INT32_MAX}, {"level", from->level, INT32_MAX},
                    {"pair_budget", from->pair_budget, INT64_MAX}, {"max_points", from->max_points, INT32_MAX},
-                   {"centre_normals", from->centre_normals, 1},   {"plain_average", from->plain_average, 1}};
+                   {"center_normals", from->center_normals, 1},   {"plain_average", from->plain_average, 1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].value < -1 || numbers[i].value > numbers[i].most)
             return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, numbers[i].field,
@@ -102,7 +102,7 @@ static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxe
                                .level = from->level,
                                .pair_budget = from->pair_budget,
                                .max_points = from->max_points,
-                               .centre_normals = (int8_t)from->centre_normals,
+                               .center_normals = (int8_t)from->center_normals,
                                .plain_average = (int8_t)from->plain_average};
     return CONTACTD_OK;
 }

@@ -46,7 +46,7 @@ static ct_status check_no_voxels(const ct_scene_settings *s, ct_error *error) {
                         : s->level          ? "level"
                         : s->pair_budget    ? "pair_budget"
                         : s->max_points     ? "max_points"
-                        : s->centre_normals ? "centre_normals"
+                        : s->center_normals ? "center_normals"
                         : s->plain_average  ? "plain_average"
                                             : NULL;
     if (!field) return CT_OK;

@@ -135,7 +135,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_count("level", (uint64_t)s->voxels.level);
     json_count("pair_budget", (uint64_t)s->voxels.pair_budget);
     json_count("max_points", (uint64_t)s->voxels.max_points);
-    json_bool("centre_normals", s->voxels.centre_normals);
+    json_bool("center_normals", s->voxels.center_normals);
     json_bool("plain_average", s->voxels.plain_average);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);

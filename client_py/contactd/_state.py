@@ -196,7 +196,7 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
 
 
-VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "centre_normals", "plain_average")
+VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average")
 
 
 def shown_voxels(voxels: Mapping[str, int]) -> dict[str, Any]:

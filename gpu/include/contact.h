@@ -274,7 +274,7 @@ typedef struct ct_scene_settings {
     uint64_t pair_budget; /* pairs of a cube and the cubes that it may meet which a step may compare, shared by its
                              pairs of bodies, level by level and the deepest overlaps first; 0: no limit */
     uint32_t max_points;  /* of each contact, the most probable ones: up to CT_MAX_POINTS; 0: CT_DEFAULT_MAX_POINTS */
-    bool centre_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
+    bool center_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
                              gradients of their occupancies (equation 6) */
     bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
 } ct_scene_settings;

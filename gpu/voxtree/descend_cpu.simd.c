@@ -202,7 +202,7 @@ typedef double unaligned_v4d __attribute__((vector_size(32), aligned(8), may_ali
 static void add_primitives(struct descent *d, const ct_voxel *node, double occupancy, const struct around *around) {
     const double *turn = d->pair->turn;
     const double side = d->b->size, ratio = d->a->size / d->b->size, along = ratio / (1 + ratio);
-    const bool has_centre_normals = d->pair->options.centre_normals;
+    const bool has_center_normals = d->pair->options.center_normals;
     ct_v4d facing = {0}; /* the driver's area vector, in faces of the other's cubes */
     for (int k = 0; node && k < 3; k++)
         for (int j = 0; j < 3; j++) facing[k] += turn[3 * k + j] * (double)node->area[j] * ratio * ratio;
@@ -222,7 +222,7 @@ static void add_primitives(struct descent *d, const ct_voxel *node, double occup
         const double probability = kappa * occupancy * around->occupancy[i]; /* equation 1 */
         ct_v4d normal = line;
         double length = distance;
-        if (!has_centre_normals || !(distance > 0)) { /* two centres in one place have no line */
+        if (!has_center_normals || !(distance > 0)) { /* two centres in one place have no line */
             normal = -facing;
             for (int k = 0; other && k < 3; k++) normal[k] += (double)other->area[k];
             length = sqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2]);

@@ -24,7 +24,7 @@ enum { CT_VOXEL_INSIDE = 0xffff };
 
 typedef struct ct_voxel_options {
     uint32_t level;      /* neither tree is followed below it */
-    bool centre_normals; /* normals along the line of centres, instead of equation 6 */
+    bool center_normals; /* normals along the line of centres, instead of equation 6 */
     bool wants_points;   /* primitives are added up */
     bool every_level;    /* false: only the last level is sure to have estimates, gradient and primitives of open cubes,
                             as the pair is not interrupted before */

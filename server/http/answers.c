@@ -46,7 +46,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_integer(out, "level", settings->level);
     json_out_integer(out, "pair_budget", settings->pair_budget);
     json_out_integer(out, "max_points", settings->max_points);
-    json_out_bool(out, "centre_normals", settings->centre_normals);
+    json_out_bool(out, "center_normals", settings->center_normals);
     json_out_bool(out, "plain_average", settings->plain_average);
     json_out_integer(out, "revision", revision);
 }

@@ -186,7 +186,11 @@ static void note_use(state *state, stored_mesh *mesh) {
     mesh->used_ns = state_now_ns();
     char name[FILE_NAME];
     file_name(name, mesh->hash, "");
-    utimensat(state->meshes_fd, name, NULL, 0); /* to now; if it fails, the mesh only looks older after a restart */
+    /* Not UTIME_NOW, which is the clock's last tick: meshes used within a tick would lose their order. If it fails, the
+     * mesh only looks older after a restart. */
+    const struct timespec used = {.tv_sec = (time_t)(mesh->used_ns / 1000000000),
+                                  .tv_nsec = (long)(mesh->used_ns % 1000000000)};
+    utimensat(state->meshes_fd, name, (struct timespec[]){used, used}, 0);
 }
 
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
@@ -226,9 +230,11 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
         has_evicted = why == ENOSPC && state_evict_mesh(state); /* the disk holds less than --state-size */
         pthread_mutex_unlock(&state->lock);
     } while (has_evicted);
-    mesh.used_ns = state_now_ns();
     pthread_mutex_lock(&state->lock);
-    if (why || !list(state, &mesh)) state->bytes -= mesh.bytes;
+    if (why || !list(state, &mesh))
+        state->bytes -= mesh.bytes;
+    else
+        note_use(state, find(state, mesh.hash, false));
     pthread_mutex_unlock(&state->lock);
     if (why) state_note_failure(state, what, why);
 }

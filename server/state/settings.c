@@ -88,7 +88,7 @@ static bool list(state *state, const stored_settings *settings) {
     X("level", COUNT, level)                                                                                           \
     X("pair_budget", BUDGET, pair_budget)                                                                              \
     X("max_points", COUNT, max_points)                                                                                 \
-    X("centre_normals", SWITCH, centre_normals)                                                                        \
+    X("center_normals", SWITCH, center_normals)                                                                        \
     X("plain_average", SWITCH, plain_average)
 static_assert(sizeof(ct_scene_settings) == 112, "a setting that is new belongs into SETTINGS_MAP");
 

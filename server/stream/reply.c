@@ -289,7 +289,7 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
                    .level = (int32_t)settings->level,
                    .pair_budget = (int64_t)settings->pair_budget,
                    .max_points = (int32_t)settings->max_points,
-                   .centre_normals = settings->centre_normals,
+                   .center_normals = settings->center_normals,
                    .plain_average = settings->plain_average},
     };
 }

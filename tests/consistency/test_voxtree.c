@@ -160,7 +160,7 @@ static void test_balls(void **state) {
         const struct placed bodies[2] = {{&shapes[2], pose[0], 0}, {&shapes[2], pose[1], 0}};
         for (int variant = 0; variant < 4; variant++) {
             ct_scene_settings settings = stage_voxtree(6, 0);
-            settings.centre_normals = variant & 1;
+            settings.center_normals = variant & 1;
             settings.plain_average = variant >> 1;
             settings.max_points = CT_MAX_POINTS;
             ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
@@ -178,8 +178,8 @@ static void test_balls(void **state) {
             const double size = sqrt(dot(normal, normal));
             for (int k = 0; k < 3; k++) normal[k] /= size;
             /* Lines of centres say little where balls overlap by many cubes. */
-            if (!settings.centre_normals || length > 1)
-                assert_true(degrees(normal, line) < (settings.centre_normals ? 45 : 25));
+            if (!settings.center_normals || length > 1)
+                assert_true(degrees(normal, line) < (settings.center_normals ? 45 : 25));
             for (int k = 0; k < 3; k++)
                 assert_float_equal(center[k], 0.5 * (pose[0][4 * k + 3] + pose[1][4 * k + 3]), 0.15);
             ct_result_free(&r);

@@ -87,10 +87,10 @@ def test_budgets(boxes):
 def test_settings_name_the_method(boxes, client):
     scene, _, _ = boxes(level=4)
     assert (scene.method, scene.running_method) == ("voxtree", "voxtree")
-    assert scene.voxels == {"voxel_level": 0, "level": 4, "pair_budget": 0, "max_points": 0, "centre_normals": False,
+    assert scene.voxels == {"voxel_level": 0, "level": 4, "pair_budget": 0, "max_points": 0, "center_normals": False,
                             "plain_average": False}
-    scene.configure(centre_normals=True, plain_average=True)
-    assert scene.voxels["centre_normals"] and scene.voxels["plain_average"]
+    scene.configure(center_normals=True, plain_average=True)
+    assert scene.voxels["center_normals"] and scene.voxels["plain_average"]
     assert scene.step().settings["voxels"] == scene.voxels
     scene.configure(method="exact")
     assert scene.method == "exact" and not any(scene.voxels.values())
@@ -131,7 +131,7 @@ def test_refusals(boxes, client):
             scene.configure(level=value)
         assert caught.value.field == "level"
     with pytest.raises(errors.InvalidArgumentError):
-        scene.configure(centre_normals=2)
+        scene.configure(center_normals=2)
     with pytest.raises(errors.UnsupportedError, match="no deformable bodies"):
         scene.add_body(mesh)
     other = client.open_scene()
@@ -150,8 +150,8 @@ def test_refusals(boxes, client):
 def test_http(server):
     api = Api(server.http)
     mesh = api("POST", "/v1/meshes", {"name": "box", "vertices": UNIT_BOX[0].tolist(), "triangles": UNIT_BOX[1].tolist()}).json
-    scene = api("POST", "/v1/scenes", {"method": "voxtree", "voxel_level": 5, "level": 4, "centre_normals": True}).json
-    assert (scene["method"], scene["voxel_level"], scene["level"], scene["centre_normals"]) == ("voxtree", 5, 4, True)
+    scene = api("POST", "/v1/scenes", {"method": "voxtree", "voxel_level": 5, "level": 4, "center_normals": True}).json
+    assert (scene["method"], scene["voxel_level"], scene["level"], scene["center_normals"]) == ("voxtree", 5, 4, True)
     for pose in (np.eye(4), moved(0.25, 0.5, 0.75)):
         body = api("POST", f"/v1/scenes/{scene['id']}/bodies",
                    {"mesh": mesh["id"], "kind": "rigid", "pose": np.asarray(pose)[:3].ravel().tolist()})

@@ -65,7 +65,7 @@ static void begin_task(struct voxel_task *task, ct_pair_task *pair, double deadl
     const ct_voxel_tree *trees[2];
     for (int b = 0; b < 2; b++) trees[b] = ct_voxel_tree_for(pair->body[b]->mesh, settings, NULL);
     const ct_voxel_options options = {.level = settings->level ? settings->level : CT_MAX_VOXEL_LEVEL,
-                                      .centre_normals = settings->centre_normals,
+                                      .center_normals = settings->center_normals,
                                       .wants_points = pair->want & CT_WANT_FRAME,
                                       .every_level = deadline > 0 || settings->pair_budget};
     ct_voxel_pair_begin(&task->pair, trees, (const double *const[2]){pair->body[0]->pose, pair->body[1]->pose},

@@ -354,7 +354,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(voxels.level);
     SAME(voxels.pair_budget);
     SAME(voxels.max_points);
-    SAME(voxels.centre_normals);
+    SAME(voxels.center_normals);
     SAME(voxels.plain_average);
     return NULL;
 }
