@@ -152,7 +152,7 @@ static size_t format_text(char line[LINE_BYTES], log_level level, const char *pa
     char stamp[64], head[160], tail[256];
     make_stamp(stamp, sizeof stamp);
     format_fields(fields, tail, sizeof tail - 1);
-    strcat(tail, "\n");
+    memcpy(tail + strlen(tail), "\n", 2);
     snprintf(head, sizeof head, "%s %-5s %s: ", stamp, level_names[level], part);
     size_t length = append(line, 0, LINE_BYTES, head);
     length = append_visible(line, length, LINE_BYTES - strlen(tail), text);

@@ -150,13 +150,18 @@ def test_the_gpu_overlay_asks_for_a_gpu():
     assert container["resources"]["limits"]["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"] == "1"
 
 
+STATE = "/var/lib/contactd"
+
+
 @pytest.fixture
 def secrets(binaries, tmp_path) -> pathlib.Path:
-    """The folder /etc/contactd of a pod: what the Secrets hold, with the modes that their volumes have."""
+    """The folder /etc/contactd of a pod: what the Secrets hold, with the modes that their volumes have; the folder state
+    beside them stands for its emptyDir."""
     pod = one(base(), "Deployment")["spec"]["template"]["spec"]
     mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
-    modes = {v["name"]: v["secret"]["defaultMode"] for v in pod["volumes"]}
-    assert mounts == {"keys": "/etc/contactd/keys", "tls": "/etc/contactd/tls"}
+    modes = {v["name"]: v["secret"]["defaultMode"] for v in pod["volumes"] if "secret" in v}
+    assert [v["name"] for v in pod["volumes"] if "emptyDir" in v] == ["state"] and len(pod["volumes"]) == len(modes) + 1
+    assert mounts == {"keys": "/etc/contactd/keys", "tls": "/etc/contactd/tls", "state": STATE}
     keys, tls = tmp_path / "keys", tmp_path / "tls"
     keys.mkdir(), tls.mkdir()
     lines = ""
@@ -183,6 +188,8 @@ def probe(server: conftest.Server, path: str) -> int:
 
 def test_a_server_with_these_options_answers_the_probes(secrets, make_server):
     env = {k: v.replace("/etc/contactd", str(secrets)) for k, v in base_options().items()}
+    assert env["CONTACTD_STATE_DIR"] == STATE
+    env["CONTACTD_STATE_DIR"] = str(secrets / "state")
     server = make_server(env=env, start=False)
     server.env |= {"CONTACTD_STREAM": f"tcp://0.0.0.0:{server.stream_port}", "CONTACTD_HTTP": f"0.0.0.0:{server.http_port}"}
     log = server.log_path.open("ab")

@@ -85,7 +85,7 @@ def test_refused_input(ctl, box, tmp_path):
     refused(ctl("contact", box, box, "--resolution", "0"), 3, "resolution")
     refused(ctl("contact", box, box, "--resolution", "1000000"), 3, "resolution")
     refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 3, "pose")
-    for method in ("certified", "voxtree", "magic"):
+    for method in ("certified", "magic"):
         refused(ctl("contact", box, box, "--method", method), 3, method, "UNSUPPORTED", "ldi")
     refused(ctl("contact", box, box, "--method", "exact", "--tolerance", "1e-9"), 3, "tolerance", "exact", "INVALID_ARGUMENT")
     refused(ctl("contact", box, box, "--tolerance", "1e-15"), 3, "tolerance", "ask for", "OUT_OF_RANGE")

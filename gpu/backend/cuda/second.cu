@@ -85,7 +85,7 @@ static bool merge_body(const ct_second_pair *pair, const ct_body *body, int k, p
     const uint64_t n = row_of ? ct_second_number_rows(pair, k, n_vertices, row_of) : 0;
     double *sums[2] = {NULL, NULL};
     bool ok = row_of;
-    for (int pass = 0; pass < pair->n_passes && ok; pass++) {
+    for (int pass = 0; pass < pair->n_passes && pass < 2 && ok; pass++) {
         sums[pass] = (double *)calloc(n * row + 1, sizeof(double));
         ok = sums[pass];
     }
