@@ -232,7 +232,7 @@ static void check_posed_boxes(ct_mesh *mesh, int rounds) {
         const ct_engine_facts before = facts_of(engine); /* the same pose again is not sent */
         step_once(&stage, &pose, 1);
         const ct_engine_facts after = facts_of(engine);
-        assert_true(after.uploaded - before.uploaded < 96 && after.launches - before.launches < 13);
+        assert_true(after.uploaded - before.uploaded < 128 && after.launches - before.launches < 13);
         box = box_of_body(&stage);
         for (int k = 0; k < 3; k++) assert_true(box.lo[k] == expected.lo[k] && box.hi[k] == expected.hi[k]);
     }
