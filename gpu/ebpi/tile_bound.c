@@ -404,16 +404,7 @@ static bool find_edge(const struct tile_faces *t, const int32_t *a, const int32_
     const ct_ebpi_rect box = {smaller_of(a[u], b[u]), larger_of(a[u], b[u]), smaller_of(a[v], b[v]),
                               larger_of(a[v], b[v])};
     *r = meet(&box, &t->rect);
-    if (is_empty(r)) return false;
-    const int64_t du = (int64_t)b[u] - a[u], dv = (int64_t)b[v] - a[v];
-    bool has_left = false, has_right = false;
-    for (int k = 0; k < 4; k++) { /* the tile's corners lie on both sides of the edge, or on it */
-        const int64_t pu = (k & 1 ? t->rect.u1 : t->rect.u0) - a[u], pv = (k & 2 ? t->rect.v1 : t->rect.v0) - a[v];
-        const int64_t side = du * pv - dv * pu;
-        has_left = has_left || side >= 0;
-        has_right = has_right || side <= 0;
-    }
-    return has_left && has_right;
+    return !is_empty(r) && !ct_ebpi_is_beside_line(a, b, u, v, &t->rect);
 }
 
 static void visit_edges(struct tile_faces *t, add_edge add) {

@@ -41,7 +41,7 @@ static bool is_beyond_edge(const int32_t *a, const int32_t *b, const int32_t *c,
                            const ct_ebpi_rect *rect) {
     const int64_t du = b[u] - a[u], dv = b[v] - a[v];
     const int64_t inside = du * (c[v] - a[v]) - dv * (c[u] - a[u]);
-    if (inside == 0) return false; /* seen edge-on: the other edges and the extents decide */
+    if (inside == 0) return ct_ebpi_is_beside_line(a, b, u, v, rect); /* seen edge-on: a segment */
     /* The corner of the rectangle that is furthest inwards. */
     const bool is_left = inside > 0;
     const int64_t at_u = (dv < 0) == is_left ? rect->u1 : rect->u0, at_v = (du > 0) == is_left ? rect->v1 : rect->v0;

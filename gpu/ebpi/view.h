@@ -75,6 +75,20 @@ bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena 
  * half a unit at most along each axis, so the surface stays within its Minkowski sum with a cube of one unit. */
 double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body);
 
+/* A rectangle lies wholly on one side of the line through a and b in the projection, and nowhere on it. */
+static inline bool ct_ebpi_is_beside_line(const int32_t *a, const int32_t *b, int32_t u, int32_t v,
+                                          const ct_ebpi_rect *rect) {
+    const int64_t du = (int64_t)b[u] - a[u], dv = (int64_t)b[v] - a[v];
+    bool has_left = false, has_right = false;
+    for (int k = 0; k < 4; k++) {
+        const int64_t at_u = (k & 1 ? rect->u1 : rect->u0) - a[u], at_v = (k & 2 ? rect->v1 : rect->v0) - a[v];
+        const int64_t side = du * at_v - dv * at_u;
+        has_left = has_left || side >= 0;
+        has_right = has_right || side <= 0;
+    }
+    return !has_left || !has_right;
+}
+
 /* A face meets a rectangle in the projection, its edges included; exact. corner: its corners' lattice coordinates. */
 bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3], const ct_ebpi_rect *rect);
 

@@ -292,12 +292,53 @@ static void test_flat(void **state) {
     shape_free(&b);
 }
 
+/* A segment from a to a + length * step, and a closed rectangle. Where the segment enters and leaves the rectangle is
+ * among the points that divide it into length * |step_u * step_v| parts. */
+static bool has_point_in(const int32_t *a, const int32_t step[2], int32_t length, const ct_ebpi_rect *rect) {
+    const int32_t parts = abs(length * step[0] * step[1]);
+    for (int32_t k = 0; k <= parts; k++) {
+        const int32_t u = a[0] * parts + k * length * step[0], v = a[1] * parts + k * length * step[1];
+        if (u >= rect->u0 * parts && u <= rect->u1 * parts && v >= rect->v0 * parts && v <= rect->v1 * parts)
+            return true;
+    }
+    return false;
+}
+
+/* A face that is parallel to the rays meets what its segment meets, not all of the segment's box. */
+static void test_edge_on(void **state) {
+    (void)state;
+    uint64_t rng = 3;
+    const ct_ebpi_view view = {.axis = 2, .u = 0, .v = 1};
+    int n_met = 0, n_in_box = 0;
+    for (int i = 0; i < 4000; i++) {
+        int32_t step[2], p[3][3];
+        const int32_t length = 1 + (int32_t)(shape_random(&rng) % 5), middle = (int32_t)(shape_random(&rng) % 6);
+        for (int k = 0; k < 2; k++) {
+            step[k] = (1 + (int32_t)(shape_random(&rng) % 4)) * (shape_random(&rng) % 2 ? 1 : -1);
+            p[0][k] = (int32_t)(shape_random(&rng) % 20) - 10;
+            p[1][k] = p[0][k] + length * step[k];
+            p[2][k] = p[0][k] + (middle < length ? middle : length) * step[k];
+        }
+        for (int c = 0; c < 3; c++) p[c][2] = (int32_t)(shape_random(&rng) % 20);
+        const int32_t u = (int32_t)(shape_random(&rng) % 24) - 12, v = (int32_t)(shape_random(&rng) % 24) - 12;
+        const ct_ebpi_rect rect = {u, u + 1 + (int32_t)(shape_random(&rng) % 5), v,
+                                   v + 1 + (int32_t)(shape_random(&rng) % 5)};
+        const int turn = (int)(shape_random(&rng) % 3);
+        const int32_t *const corner[3] = {p[turn], p[(turn + 1) % 3], p[(turn + 2) % 3]};
+        const bool meets = has_point_in(p[0], step, length, &rect);
+        assert_int_equal(ct_ebpi_face_meets(&view, corner, &rect), meets);
+        n_met += meets;
+        n_in_box += !meets && rect.u1 >= ct_min3(p[0][0], p[1][0], p[2][0]) &&
+                    rect.u0 <= ct_max3(p[0][0], p[1][0], p[2][0]) && rect.v1 >= ct_min3(p[0][1], p[1][1], p[2][1]) &&
+                    rect.v0 <= ct_max3(p[0][1], p[1][1], p[2][1]);
+    }
+    assert_true(n_met > 100 && n_in_box > 50);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frustum),
-        cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_random_tiles),
-        cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_edge_on),      cmocka_unit_test(test_frustum), cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_random_tiles), cmocka_unit_test(test_flat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
