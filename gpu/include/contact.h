@@ -257,8 +257,8 @@ typedef struct ct_scene_settings {
     double tolerance_rel; /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
     bool strict;          /* EBPI: a bound that is proven, instead of the published one */
     uint64_t ray_budget;  /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
-                           * CT_DEFAULT_RAY_BUDGET
-                           */
+                             CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory (max_scratch_bytes), and
+                             4 more for each face over its tile */
     double stiffness;     /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
     bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
                          them, and with patches AUTO runs it; other methods and backends refuse them */

@@ -40,10 +40,11 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
             name, pair->cell_size, is_exact ? "" : "more than ",
             (unsigned long long)(is_exact ? pair->cells_needed : counted), device->max_cells);
     }
+    const char *remedy = pair->ray_budget ? "lower ray_budget or a larger tolerance" /* EBPI alone has one */
+                                          : "lower resolution or a larger pixel_size";
     return ct_fail(error, pair->status, "scratch",
-                   "%s need more working memory than there is (%zu bytes are in use%s): use a lower "
-                   "resolution or a larger pixel_size, or raise the limit",
-                   name, atomic_load(&device->budget.used), device->budget.limit ? ", with a limit set" : "");
+                   "%s need more working memory than there is (%zu bytes are in use%s): use a %s, or raise the limit",
+                   name, atomic_load(&device->budget.used), device->budget.limit ? ", with a limit set" : "", remedy);
 }
 
 /* Totals over the contacts of a step. */

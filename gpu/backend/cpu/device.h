@@ -95,6 +95,7 @@ typedef struct ct_thread_scratch {
     ct_exact_scratch exact;
     ct_ebpi_scratch ebpi;
     ct_buffer ebpi_tiles[2]; /* ct_ebpi_tile: of a pair that this thread drives, before and after a pass */
+    ct_buffer ebpi_marks;    /* uint8_t of each of these tiles */
     ct_arena answers;        /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 

@@ -420,11 +420,19 @@ static bool cut_tiles(struct ebpi *ebpi, const uint8_t *is_refined, uint64_t n_n
     return !context->has_failed;
 }
 
+/* A byte for each tile, all 0. NULL: out of memory. */
+static uint8_t *reserve_marks(struct ebpi *ebpi) {
+    ct_buffer *buffer = &ct_pair_driver(ebpi->context)->ebpi_marks;
+    if (!ct_buffer_reserve(buffer, &ebpi->context->device->budget, (size_t)ebpi->n + 1, 0, false)) return NULL;
+    memset(buffer->data, 0, ebpi->n);
+    return buffer->data;
+}
+
 /* One pass. *goes_on: another may help. */
 static bool refine_once(struct ebpi *ebpi, double target, bool *goes_on) {
     ct_pair_task *pair = ebpi->context->pair;
     struct level *list = malloc(LEVELS * sizeof *list);
-    uint8_t *is_refined = calloc(ebpi->n ? ebpi->n : 1, 1);
+    uint8_t *is_refined = reserve_marks(ebpi);
     uint64_t n_new = 0;
     bool is_short = false, is_done = false;
     for (int w = 0; w < 3 && list && is_refined; w++) {
@@ -439,7 +447,6 @@ static bool refine_once(struct ebpi *ebpi, double target, bool *goes_on) {
     *goes_on = pair->ended == CT_ENDED_COMPLETED;
     if (list && is_refined) is_done = n_new == 0 || (cut_tiles(ebpi, is_refined, n_new) && measure(ebpi, n_new));
     free(list);
-    free(is_refined);
     return is_done;
 }
 

@@ -180,10 +180,93 @@ static void test_too_many_pairs(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* ---- EBPI: tiles and their lists of faces ---- */
+
+/* As contact.h and README.md say. */
+enum { BYTES_PER_RAY = 200 };
+
+/* It needs more rays than any budget here, so that all are cast. */
+static struct stage open_ebpi(ct_engine *engine, uint64_t ray_budget) {
+    struct shape ball = shape_icosphere(1, 3), torus = shape_torus(0.9, 0.4, 40, 20);
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance_rel = 1e-6;
+    settings.strict = true;
+    settings.ray_budget = ray_budget;
+    const struct placed bodies[] = {{&ball, NULL, CT_BODY_RIGID}, {&torus, NULL, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    shape_free(&ball);
+    shape_free(&torus);
+    return stage;
+}
+
+/* *peak: bytes of working memory. */
+static void run_ebpi(uint64_t ray_budget, char hex[33], size_t *peak) {
+    ct_engine *engine = engine_of(1, 0);
+    struct stage stage = open_ebpi(engine, ray_budget);
+    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+    assert_true(result->rays <= ray_budget && result->rays > ray_budget / 2);
+    hash_and_free(&result, hex);
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    *peak = facts.scratch_peak;
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+static void test_ebpi_bytes_per_ray(void **state) {
+    (void)state;
+    char hex[33];
+    size_t few, many;
+    run_ebpi(1 << 12, hex, &few);
+    run_ebpi(1 << 18, hex, &many);
+    print_message("%.0f bytes a ray\n", (double)(many - few) / ((1 << 18) - (1 << 12)));
+    assert_true(many > few && many - few < (size_t)BYTES_PER_RAY * ((1 << 18) - (1 << 12)));
+}
+
+/* Wherever memory runs out, the step names the pair and what to change, and the engine goes on. */
+static void test_ebpi_at_limits(void **state) {
+    (void)state;
+    enum { RAYS = 1 << 14 };
+    char expected[33], hex[33], pair[64];
+    size_t need, failed = 0, passed = 0;
+    run_ebpi(RAYS, expected, &need);
+    for (size_t limit = 20000; limit < 2 * need; limit += limit / 4) {
+        ct_engine *engine = engine_of(1 + 2 * (failed % 2), limit);
+        struct stage stage = open_ebpi(engine, RAYS);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+        if (ct_engine_run(engine, &step, 1) == CT_OK) {
+            passed++;
+            hash_and_free(&step.result, hex);
+            assert_string_equal(hex, expected);
+        } else {
+            failed++;
+            snprintf(pair, sizeof pair, "bodies %u and %u need more working memory", stage.body[0], stage.body[1]);
+            assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
+            assert_string_equal(step.error.field, "scratch");
+            assert_non_null(strstr(step.error.message, pair));
+            assert_non_null(strstr(step.error.message, "use a lower ray_budget or a larger tolerance"));
+            assert_null(step.result);
+        }
+        ct_engine_facts facts;
+        ct_engine_get_facts(engine, 0, &facts);
+        assert_true(facts.scratch_peak <= limit);
+        engine->devices[0].device->budget.limit = 0;
+        ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+        hash_and_free(&result, hex);
+        assert_string_equal(hex, expected);
+        stage_close(&stage);
+        ct_engine_destroy(&engine);
+    }
+    assert_true(failed > 5 && passed > 1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_thread), cmocka_unit_test(test_several_threads),
-                                       cmocka_unit_test(test_others_in_the_batch),
-                                       cmocka_unit_test(test_threads_do_not_hoard),
-                                       cmocka_unit_test(test_too_many_pairs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_thread),          cmocka_unit_test(test_several_threads),
+        cmocka_unit_test(test_others_in_the_batch), cmocka_unit_test(test_threads_do_not_hoard),
+        cmocka_unit_test(test_too_many_pairs),      cmocka_unit_test(test_ebpi_bytes_per_ray),
+        cmocka_unit_test(test_ebpi_at_limits)};
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }
