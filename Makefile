@@ -8,8 +8,8 @@
 #   make test            set-up, build, and every test
 #   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
 #   make manifold        the method exact against manifold3d on PAIRS=20000 pairs of meshes; make test takes 200
-#   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008 and
-#                        Allard 2010; build/experiments/index.md. EXPERIMENTS='rest cost' picks some
+#   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
+#                        Allard 2010 and Wang 2012; build/experiments/index.md. EXPERIMENTS='rest cost' picks some
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json

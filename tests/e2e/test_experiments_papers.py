@@ -1,4 +1,4 @@
-"""Short forms of the papers' experiments in tests/experiments (make experiments), by the reference simulator."""
+"""Short forms of the papers' experiments in tests/experiments (make experiments)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ import edge  # noqa: E402
 import momentum  # noqa: E402
 import one_solve  # noqa: E402
 import phases  # noqa: E402
+import precision  # noqa: E402
 import rings  # noqa: E402
 import run  # noqa: E402
 import scenes  # noqa: E402
 import traverse  # noqa: E402
+import turning  # noqa: E402
 
 METHODS = {"exact": {"method": "exact"}, "ldi": {"method": "ldi", "resolution": 64}}
 
@@ -137,10 +139,57 @@ def test_a_stack_of_soft_bodies_holds(client):
     assert min(lowest[:4]) > -0.02 and min(lowest[4:]) > 0.2
 
 
+def test_errors_are_within_the_tolerance(client):
+    data = precision.measure(client, finest=1e-2, pairs=40, real="")
+    for name, rows in data["achieved"].items():
+        if name == "tolerance":
+            continue
+        error, bound, rays, reached = rows
+        assert reached.all() and (bound <= data["achieved"]["tolerance"]).all()
+        assert (error < (bound if "strict" in name else 2 * bound)).all()
+        assert (np.diff(rays) > 0).all()
+        assert error[-1] > 1e-6 or name.startswith("cube")  # what is compared is not the truth itself
+    strict, published = data["random"]["strict"], data["random"]["published"]
+    assert len(strict["ratios"]) > 20 and strict["ratios"].max() <= 1 and strict["missed"] == 0
+    assert (published["ratios"] > 1).mean() < 0.05
+
+
+def test_a_bound_that_is_not_reached_is_told(client):
+    """Faces parallel to the rays, whose bound falls slowest."""
+    mesh = client.register_mesh(*precision.polyhedra()["icosahedron"])
+    scene = client.open_scene(tolerance_rel=1e-3, strict=True, ray_budget=2000)
+    scene.add_body(mesh, pose=np.eye(4))
+    scene.add_body(mesh, pose=precision.at(0.25, 0.13, 0.1, precision.rotation(np.array([0.4, 0.7, 0.2]))))
+    result = scene.step(want="volume")
+    assert result.ended == "ray_budget" and result.rays <= 2000
+    assert result.contacts[0].error_bound > 1e-3 * result.contacts[0].volume
+    scene.configure(ray_budget=0)
+    result = scene.step(want="volume")
+    assert result.ended == "completed" and result.rays < 200_000
+    assert result.contacts[0].error_bound <= 1e-3 * result.contacts[0].volume
+
+
+def test_refined_volumes_stay_within_the_tolerance(client):
+    data = turning.measure(client, steps=13)
+    for shape in turning.SHAPES:
+        truth = data[shape]["exact"]["volume"]
+        assert truth.min() > 0.15
+        for way, of in ((way, data[shape][way]) for way in turning.WAYS):
+            error = np.abs(of["volume"] - truth)
+            assert (error <= of["bound"]).all()
+            assert ("refined" in way) == bool(of["reached"].all())
+            assert (of["bound"][of["reached"] > 0] <= turning.TOLERANCE).all()
+        assert np.abs(data[shape]["1 tile"]["volume"] - truth).max() > turning.TOLERANCE
+        assert np.abs(data[shape]["refined, strict"]["volume"] - truth).max() < turning.TOLERANCE / 5
+        assert data[shape]["refined, strict"]["rays"].mean() > data[shape]["8 x 8 tiles"]["rays"].mean()
+    assert data["cross"]["refined, strict"]["rays"].mean() > data["convex"]["refined, strict"]["rays"].mean()
+
+
 SHORT = {
     "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
     "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
+    "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
 }
 
 
