@@ -9,7 +9,8 @@
 #   make unit|golden|e2e one kind of test; TESTS=tests/unit/mesh picks some
 #   make manifold        the method exact against manifold3d on PAIRS=20000 pairs of meshes; make test takes 200
 #   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
-#                        Allard 2010 and Wang 2012; build/experiments/index.md. EXPERIMENTS='rest cost' picks some
+#                        Allard 2010, Wang 2012 and Dingliana 2005; build/experiments/index.md. EXPERIMENTS='rest cost'
+#                        picks some
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json

@@ -12,6 +12,7 @@ from conftest import ROOT, SLOW
 
 sys.path[:0] = [str(ROOT / "client_py" / "examples"), str(ROOT / "tests" / "experiments")]
 
+import contact_levels  # noqa: E402
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
 import edge  # noqa: E402
@@ -19,6 +20,7 @@ import momentum  # noqa: E402
 import one_solve  # noqa: E402
 import phases  # noqa: E402
 import precision  # noqa: E402
+import responses  # noqa: E402
 import rings  # noqa: E402
 import run  # noqa: E402
 import scenes  # noqa: E402
@@ -185,11 +187,49 @@ def test_refined_volumes_stay_within_the_tolerance(client):
     assert data["cross"]["refined, strict"]["rays"].mean() > data["convex"]["refined, strict"]["rays"].mean()
 
 
+def test_weights_make_points_better(client):
+    data = contact_levels.measure(client, contacts=150, scans=0)
+    for of in data.values():
+        assert of["exact"][0] < 0.05 and of["exact"][1] < 2e-3  # beside the closed forms
+        for name in ("weighted", "plain", "force"):
+            assert (of[name][-1] < 0.5 * of[name][0]).all()
+    of = data["balls and boxes"]
+    assert (np.diff(of["weighted"][:, 0]) < 0).all() and (np.diff(of["force"], axis=0) < 0).all()
+    assert (of["weighted"][1:5] < of["plain"][1:5]).all() and of["weighted"][5, 1] < of["plain"][5, 1]
+    assert (of["weighted"][1:, 0] < of["centres, plain"][1:, 0]).all()
+    assert (np.diff(of["with points"]) >= 0).all() and of["with points"][-1] > 0.95
+
+
+def test_responses_come_closer_with_each_level(client):
+    data = responses.measure(client, frames=40, levels=(1, 3, 6))
+    assert data["collisions"] >= 40
+    for name in responses.VARIANTS:
+        assert (data[name][2] < 0.6 * data[name][0]).all()
+
+
+def test_an_impulse_keeps_momentum_and_takes_energy():
+    rng = np.random.default_rng(4)
+    _, flyers = responses.launch(responses.shapes(), 2, rng)
+    a, b = flyers
+    normal = np.array([0.6, 0.0, 0.8])
+    point = (a.position + b.position) / 2
+    if normal @ (a.speed_at(point) - b.speed_at(point)) > 0:
+        normal = -normal
+    impulse = responses.impulse_on(a, b, (normal, point))
+    closing = normal @ (a.speed_at(point) - b.speed_at(point))
+    for body, sign in ((a, 1), (b, -1)):
+        body.velocity, body.spin = body.after(sign * impulse, point)
+    assert normal @ (a.speed_at(point) - b.speed_at(point)) == pytest.approx(-responses.RESTITUTION * closing)
+    assert not responses.impulse_on(a, b, (normal, point)).any()  # they part
+
+
 SHORT = {
     "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
     "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
     "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
+    "contact_levels": {"contacts": 60, "scans": 3, "levels": range(2, 4)},
+    "responses": {"frames": 5, "levels": (2, 4)},
 }
 
 
