@@ -16,6 +16,7 @@ import contact_levels  # noqa: E402
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
 import edge  # noqa: E402
+import interruption  # noqa: E402
 import momentum  # noqa: E402
 import one_solve  # noqa: E402
 import phases  # noqa: E402
@@ -223,6 +224,16 @@ def test_an_impulse_keeps_momentum_and_takes_energy():
     assert not responses.impulse_on(a, b, (normal, point)).any()  # they part
 
 
+def test_larger_budgets_of_pairs_give_better_answers(client):
+    budgets = (30, 300, 1000, 100000)
+    data = interruption.measure(client, steps=2, by="pairs", budgets=budgets, around=40, level=2)
+    assert (data["two tori"]["examined"] == 1).all()
+    assert data["heap of 64"]["examined"][0] < 0.1 and data["heap of 64"]["examined"][-1] == 1
+    for of in data.values():
+        assert (np.diff(of["quality"]) >= 0).all() and (np.diff(of["force"]) < 1e-9).all()
+        assert of["volume"][-1] < 0.2 and of["force"][-1] < 0.1
+
+
 SHORT = {
     "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
     "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
@@ -230,6 +241,7 @@ SHORT = {
     "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
     "contact_levels": {"contacts": 60, "scans": 3, "levels": range(2, 4)},
     "responses": {"frames": 5, "levels": (2, 4)},
+    "interruption": {"steps": 2, "budgets": (1e-3, 1.0), "around": 20, "level": 1},
 }
 
 
