@@ -8,6 +8,7 @@
  * independent, and only the rigorous bound holds: (p F_u + q F_v) / 2 <= p A for each view (see test_sampling.c).
  *
  * The method `exact` has no such errors; what is compared then is the 10 or more digits of the answers that are known.
+ * The method `ebpi` is asked for a hundredth of the volume, and has to keep its own bound.
  *
  * Every case is computed as it is and turned as a whole in eight ways. Turned bodies that touch meet in their
  * coordinates' rounding.
@@ -280,7 +281,95 @@ static void test_exact_cases(void **state) {
     json_decref(list);
 }
 
+/* ---- the method EBPI ---- */
+
+/* Of the volume; where there is none, of a cubic metre. The meshes are about 2 m long. */
+static const double TOLERANCE = 1e-2, TOLERANCE_OF_NOTHING = 1e-3;
+
+static const char *const ended_names[] = {"completed", "ray_budget", "pass_limit", "precision"};
+
+struct ebpi_tally {
+    int checked, completed, violated;
+};
+
+/* The error is within the bound, and the bound within the tolerance unless the step ended for another reason. */
+static void check_ebpi_case(ct_engine *engine, const json_t *item, uint64_t *rng, bool is_turned, bool strict,
+                            struct ebpi_tally *tally) {
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const double volume = json_number_value(json_object_get(item, "volume"));
+    double in_case[2][12], pose[2][12], turn[12];
+    assert_true(numbers(item, "T_A", in_case[0], 12) && numbers(item, "T_B", in_case[1], 12));
+    shape_pose_identity(turn);
+    if (is_turned) shape_pose_random(rng, 3, turn);
+    for (int i = 0; i < 2; i++) move_pose(turn, in_case[i], pose[i]);
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.strict = strict;
+    if (volume > 0)
+        settings.tolerance_rel = TOLERANCE;
+    else
+        settings.tolerance = TOLERANCE_OF_NOTHING;
+    ct_scene *scene;
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+    if (!add_bodies(item, scene, pose)) {
+        print_message("%s: a mesh is not there, passed over\n", name);
+        ct_scene_destroy(&scene);
+        return;
+    }
+    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    const ct_result *r = step.result;
+    const double found = r->n_contacts ? r->contacts[0].volume : 0, error = fabs(found - volume);
+    const double bound = r->n_contacts ? r->contacts[0].error_bound : settings.tolerance;
+    const double tolerance = fmax(settings.tolerance, TOLERANCE * found), scale = volume > 0 ? volume : 1;
+    print_message("%-24s %-9s %s: error %.1e, bound %.1e of %.3g m^3, %llu rays, %s\n", name,
+                  strict ? "strict" : "published", is_turned ? "turned" : "      ", error / scale, bound / scale,
+                  volume, (unsigned long long)r->rays, ended_names[r->ended]);
+    tally->checked++;
+    tally->completed += r->ended == CT_ENDED_COMPLETED;
+    tally->violated += error > bound + 1e-11 * volume; /* the case file has 14 digits or so, turned poses are rounded */
+    assert_int_equal(r->n_contacts > 0 || volume <= tolerance, 1);
+    if (r->ended == CT_ENDED_COMPLETED) {
+        assert_true(bound <= tolerance);
+    } else {
+        assert_true(r->ended == CT_ENDED_RAY_BUDGET ? r->rays > CT_DEFAULT_RAY_BUDGET - 16
+                                                    : r->ended <= CT_ENDED_PRECISION);
+        assert_true(bound > TOLERANCE * (volume - bound));
+    }
+    ct_result_free(&step.result);
+    ct_scene_destroy(&scene);
+}
+
+static void test_ebpi_cases(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
+    if (!list) {
+        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
+        skip();
+    }
+    ct_engine *engine = stage_engine(2, NULL);
+    uint64_t rng = 1;
+    size_t i;
+    json_t *item;
+    struct ebpi_tally strict = {0}, published = {0};
+    json_array_foreach(json_object_get(list, "cases"), i, item) {
+        check_ebpi_case(engine, item, &rng, false, true, &strict);
+        check_ebpi_case(engine, item, &rng, true, true, &strict);
+        check_ebpi_case(engine, item, &rng, false, false, &published);
+    }
+    print_message("strict: %d of %d completed; published: %d of %d, %d violated\n", strict.completed, strict.checked,
+                  published.completed, published.checked, published.violated);
+    assert_true(i > 0);
+    assert_int_equal(strict.violated, 0);
+    assert_true(2 * strict.completed > strict.checked);
+    ct_engine_destroy(&engine);
+    json_decref(list);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_exact_cases)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_exact_cases),
+                                       cmocka_unit_test(test_ebpi_cases)};
     return cmocka_run_group_tests_name("cases", tests, NULL, NULL);
 }
