@@ -26,8 +26,10 @@ enum { KINDS = 10 };
 
 static struct shape shape_of_kind(int kind, uint64_t *rng) {
     switch (kind) {
-    case 0:
-        return shape_box(shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5));
+    case 0: { /* not as arguments, whose order is the compiler's */
+        const double z = shape_uniform(rng, 0.3, 1.5), y = shape_uniform(rng, 0.3, 1.5);
+        return shape_box(shape_uniform(rng, 0.3, 1.5), y, z);
+    }
     case 1:
         return shape_tetrahedron(shape_uniform(rng, 0.8, 1.5));
     case 2:

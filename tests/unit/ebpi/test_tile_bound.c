@@ -128,8 +128,10 @@ static void close_views(struct views *v) {
 
 static struct shape random_shape(uint64_t *rng) {
     switch (shape_random(rng) % 6) {
-    case 0:
-        return shape_box(shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.3, 1.5));
+    case 0: { /* not as arguments, whose order is the compiler's */
+        const double z = shape_uniform(rng, 0.3, 1.5), y = shape_uniform(rng, 0.3, 1.5);
+        return shape_box(shape_uniform(rng, 0.3, 1.5), y, z);
+    }
     case 1:
         return shape_tetrahedron(1.2);
     case 2:
@@ -235,8 +237,9 @@ static void test_random_tiles(void **state) {
         open_views(&v, (const struct shape *const[]){&a, &b}, pose, 8);
         for (int t = 0; t < 20; t++) {
             const ct_ebpi_view *view = &v.view[shape_random(&rng) % 3];
-            ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, (int32_t)(shape_random(&rng) % (uint64_t)view->columns),
-                                                   (int32_t)(shape_random(&rng) % (uint64_t)view->rows));
+            const int32_t row = (int32_t)(shape_random(&rng) % (uint64_t)view->rows);
+            const int32_t column = (int32_t)(shape_random(&rng) % (uint64_t)view->columns);
+            ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, column, row);
             check_sharing(view, &tile, &scratch, &v.arena, &budget);
             const int cut = (int)(shape_random(&rng) % 3);
             tile.shift_u = (uint8_t)(tile.shift_u - cut);
