@@ -61,6 +61,7 @@ bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3]
 
 struct pixel_range {
     int32_t column[2], row[2]; /* first and last */
+    bool is_certain;           /* the face is over one pixel, whole */
 };
 
 /* The pixels that a face's extent meets; false: none. */
@@ -72,6 +73,7 @@ static bool find_pixels(const ct_ebpi_view *view, const int32_t *const corner[3]
     range->column[1] = ct_max3(corner[0][u], corner[1][u], corner[2][u]) >> su;
     range->row[0] = (ct_min3(corner[0][v], corner[1][v], corner[2][v]) - 1) >> sv;
     range->row[1] = ct_max3(corner[0][v], corner[1][v], corner[2][v]) >> sv;
+    range->is_certain = range->column[0] == range->column[1] && range->row[0] == range->row[1];
     if (range->column[0] < 0) range->column[0] = 0;
     if (range->row[0] < 0) range->row[0] = 0;
     if (range->column[1] >= view->columns) range->column[1] = view->columns - 1;
@@ -94,12 +96,11 @@ static void list_body(ct_ebpi_view *view, int b, bool is_writing) {
         ct_ebpi_corners(body, t, corner);
         struct pixel_range range;
         if (is_left_out(view, b, corner) || !find_pixels(view, corner, &range)) continue;
-        const bool is_single = range.column[0] == range.column[1] && range.row[0] == range.row[1];
         for (int32_t row = range.row[0]; row <= range.row[1]; row++)
             for (int32_t column = range.column[0]; column <= range.column[1]; column++) {
                 const uint32_t pixel = (uint32_t)row * (uint32_t)view->columns + (uint32_t)column;
                 const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
-                if (!is_single && !ct_ebpi_face_meets(view, corner, &rect)) continue;
+                if (!range.is_certain && !ct_ebpi_face_meets(view, corner, &rect)) continue;
                 if (is_writing) view->faces[next[pixel]] = (uint32_t)b << 31 | t;
                 next[pixel]++;
             }
