@@ -1,5 +1,9 @@
 /* test_voxtree.c - the method VOXTREE against `exact` and closed forms, on any threads and instruction sets, and under
- * budgets. */
+ * budgets.
+ *
+ *   test_voxtree [PAIRS]
+ *
+ * PAIRS: how many random pairs have their intervals checked, 100 unless given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +20,7 @@
 enum { N_SHAPES = 6, FINEST = 6 };
 
 static struct shape shapes[N_SHAPES];
+static int n_pairs = 100;
 
 static int setup_all(void **state) {
     shapes[0] = shape_box(1, 1, 1);
@@ -61,7 +66,7 @@ static void check_answer(const ct_result *r, const ct_scene_settings *settings) 
         for (uint64_t p = c->first_point; p < c->first_point + c->n_points; p++) {
             const ct_point *point = &r->points[p];
             weights += point->weight;
-            assert_true(point->depth >= 0 && point->depth <= 2 * c->pitch[0] + 1e-9);
+            assert_true(point->depth >= 0);
             if (p > c->first_point) assert_true(point->weight <= point[-1].weight);
             const double length = dot(point->normal, point->normal);
             assert_true(length == 0 || fabs(length - 1) < 1e-12);
@@ -124,6 +129,92 @@ static void test_against_exact(void **state) {
     assert_true(n > 15);
     if (angle > 6 || error > 0.06 || spread / n > 1.5)
         fail_msg("%d pairs: %g degrees, %g, %g", n, angle, error, spread / n);
+}
+
+/* A random body, of a tenth to the whole of its size, and thin ones. */
+static struct shape random_shape(uint64_t *rng) {
+    const double size = shape_uniform(rng, 0.1, 1), thin = shape_uniform(rng, 0.001, 0.1);
+    switch (shape_random(rng) % 8) {
+    case 0:
+        return shape_box(size, shape_uniform(rng, 0.1, 1), shape_uniform(rng, 0.1, 1));
+    case 1:
+        return shape_box(size, thin, shape_uniform(rng, 0.1, 1));
+    case 2:
+        return shape_box(size, thin, thin);
+    case 3:
+        return shape_icosphere(size, (int)(shape_random(rng) % 5));
+    case 4:
+        return shape_torus(size, size * shape_uniform(rng, 0.05, 0.7), 40, 20);
+    case 5:
+        return shape_l_prism(size, shape_uniform(rng, 0.1, 1));
+    case 6:
+        return shape_bolt(size, 0.2 * size, 0.3 * size, 3, 32, 12);
+    default:
+        return shape_blob(size, 3, 0.4, shape_random(rng));
+    }
+}
+
+/* m, of the cube around its tree. */
+static double root_side(const struct shape *shape) {
+    double side = 0;
+    for (uint32_t k = 0; k < 3; k++) {
+        double low = INFINITY, high = -INFINITY;
+        for (uint32_t v = 0; v < shape->n_vertices; v++) {
+            low = fmin(low, (double)shape->positions[3 * v + k]);
+            high = fmax(high, (double)shape->positions[3 * v + k]);
+        }
+        side = fmax(side, high - low);
+    }
+    return side;
+}
+
+/* No interval of any level is violated, and each lies within that of the level before. A step with a finer level may
+ * settle larger cubes at once, as it may look at smaller ones of the other body: intervals then differ by what
+ * occupancies of these cubes are allowed to be off, up to 10^-5 of a cube. */
+static void test_intervals(void **state) {
+    (void)state;
+    uint64_t rng = 5000;
+    int n_contacts = 0, n_intervals = 0;
+    for (int pair = 0; pair < n_pairs; pair++) {
+        struct shape both[2] = {random_shape(&rng), random_shape(&rng)};
+        double pose[2][12];
+        const double reach = shape_uniform(&rng, 0.01, 0.8);
+        const uint32_t finest = 3 + shape_random(&rng) % 4;
+        for (int b = 0; b < 2; b++) shape_pose_random(&rng, b ? reach : 0, pose[b]);
+        const struct placed bodies[2] = {{&both[0], pose[0], 0}, {&both[1], pose[1], 0}};
+        ct_scene_settings settings = stage_exact();
+        ct_result *exact = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+        const ct_contact *x = exact->n_contacts ? exact->contacts : NULL;
+        const double volume = x ? x->volume : 0, slack = x ? x->error_bound : 1e-12;
+        const double rounding = 1.1e-5 * pow(fmin(root_side(&both[0]), root_side(&both[1])), 3);
+        double lower = 0, upper = INFINITY;
+        n_contacts += x != NULL;
+        for (uint32_t level = 1; level <= finest; level++) {
+            settings = stage_voxtree(finest, level);
+            ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+            check_answer(r, &settings);
+            const ct_contact *c = r->n_contacts ? r->contacts : NULL;
+            const double now[2] = {c ? c->volume_lower : 0, c ? c->volume_upper : 0};
+            if (!(volume >= now[0] - slack && volume <= now[1] + slack))
+                fail_msg("pair %d, level %u of %u: %.17g is not in %.17g to %.17g", pair, level, finest, volume, now[0],
+                         now[1]);
+            if (!(now[0] >= lower - rounding && now[1] <= upper + rounding))
+                fail_msg("pair %d, level %u of %u: %.17g to %.17g after %.17g to %.17g", pair, level, finest, now[0],
+                         now[1], lower, upper);
+            lower = now[0], upper = now[1];
+            n_intervals += c != NULL;
+            for (uint64_t p = 0; p < r->n_points; p++) { /* equation 4 */
+                const uint32_t *at = r->progress->level;
+                const double radii = ldexp(root_side(&both[0]), -(int)at[0]) + ldexp(root_side(&both[1]), -(int)at[1]);
+                assert_true(r->points[p].depth <= radii / 2 * (1 + 1e-6));
+            }
+            ct_result_free(&r);
+        }
+        ct_result_free(&exact);
+        for (int b = 0; b < 2; b++) shape_free(&both[b]);
+    }
+    print_message("%d pairs, of them %d in contact: %d intervals hold\n", n_pairs, n_contacts, n_intervals);
+    assert_true(n_contacts > n_pairs / 4);
 }
 
 /* Boxes aligned with each other's cubes: exact volume, interval and force. */
@@ -396,10 +487,11 @@ static void test_no_memory(void **state) {
     ct_engine_destroy(&small);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_exact), cmocka_unit_test(test_aligned),
-                                       cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),
-                                       cmocka_unit_test(test_pair_budget),   cmocka_unit_test(test_time_budget),
-                                       cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
+int main(int argc, char **argv) {
+    if (argc > 1) n_pairs = atoi(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals), cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),      cmocka_unit_test(test_pair_budget),
+        cmocka_unit_test(test_time_budget),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }
