@@ -216,18 +216,44 @@ static void shallow(ct_engine *engine, combined *all) {
     shape_free(&plate);
 }
 
+/* Voxel trees that are followed to the end, to a level, and until a budget of pairs of cubes is spent, with all ways of
+ * making points. */
+static void voxel_trees(ct_engine *engine, combined *all) {
+    enum { N = 20 };
+    uint64_t rng = 2005;
+    struct shape shapes[] = {shape_torus(0.6, 0.25, 48, 24), shape_blob(0.6, 4, 0.4, 3), shape_box(1.1, 0.8, 0.7),
+                             shape_bolt(0.5, 0.15, 0.3, 4, 48, 16), shape_l_prism(1.2, 0.7)};
+    double poses[N][12];
+    struct placed bodies[N];
+    for (int i = 0; i < N; i++) {
+        shape_pose_random(&rng, 1, poses[i]);
+        bodies[i] = (struct placed){&shapes[i % 5], poses[i], CT_BODY_RIGID};
+    }
+    for (int i = 0; i < 8; i++) {
+        ct_scene_settings settings = stage_voxtree(i % 3 ? 5 : 0, i % 4 == 1 ? 3 : 0);
+        if (i % 4 == 2) settings.pair_budget = 5000;
+        settings.center_normals = i & 1;
+        settings.plain_average = i >> 1 & 1;
+        settings.max_points = i < 4 ? 0 : 100;
+        take(all, stage_once(engine, &settings, bodies, N, CT_WANT_ALL));
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) shape_free(&shapes[i]);
+}
+
 static const struct {
     const char *name;
     void (*run)(ct_engine *engine, combined *all);
     const char *hash;
+    bool is_for_cpu;
 } scenes[] = {
-    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422"},
-    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7"},
-    {"pile", pile, "b8756702d5e75faccfc91ac77e3a50bb"},
-    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce"},
-    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
-    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
-    {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50"},
+    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422", false},
+    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7", false},
+    {"pile", pile, "b8756702d5e75faccfc91ac77e3a50bb", false},
+    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce", false},
+    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0", false},
+    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c", false},
+    {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50", false},
+    {"voxel trees", voxel_trees, "02893a870553e00f407fd4a002005ded", true},
 };
 
 const char *golden_name(size_t scene) {
@@ -236,6 +262,10 @@ const char *golden_name(size_t scene) {
 
 const char *golden_hash(size_t scene) {
     return scenes[scene].hash;
+}
+
+bool golden_is_for_cpu(size_t scene) {
+    return scenes[scene].is_for_cpu;
 }
 
 struct golden_answer golden_run(ct_engine *engine, size_t scene) {
