@@ -3,7 +3,7 @@
 
     bench.py --build build [--seconds S] [--meshes DIR] [--client-spin-us N] [--server-spin-us N]
 
-Engine scenes come from bench_engine, the round trip and the memory figure from bench_stream against a contactd of its own
+Engine scenes come from bench_engine, those with deadlines from bench_deadline, the round trip and the memory figure from bench_stream against a contactd of its own
 on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are. The figures of scenes
 in which little of the meshes touches are in scaling.py.
 """
@@ -13,7 +13,7 @@ import os
 import pathlib
 
 import scaling
-from programs import MESHES, ROOT, conditions, engine_runs, estimate_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
+from programs import MESHES, ROOT, conditions, deadline_runs, engine_runs, estimate_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -51,6 +51,10 @@ FIGURES = [
     ("cells_shallow", "ldi: a wide shallow contact of two bodies of 68k triangles in 570 cells of 22 rays a side, 1 thread, as a multiple of the step without cells", "", 1.5, True),
     ("cells_bunny_cube", "the same ratio: 69.7k triangles deep in a cube, 3 x 128^2, in 560 cells", "", 1.5, True),
     ("cells_armadillos", "the same ratio: two bodies of 346k triangles, deep, in 610 cells, 2 threads", "", 1.5, True),
+    ("voxtree_armadillos", "voxtree: two bodies of 346k triangles, deep, level 5, 1 thread", "us", 150.0, True),
+    ("voxtree_overshoot_p99", "voxtree: time beyond a budget of 200 us, the same bodies to level 8, p99", "us", 40.0, True),
+    ("voxtree_pile_256", "voxtree: 256 bodies of 35k triangles in a pile, all moved, budget of 2 ms, 2 threads", "us", 2200.0, True),
+    ("voxtree_pile_256_examined", "the same: pairs of bodies that were examined in time", "%", 100.0, False),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
 # Where there is EGL with OpenGL 4.5. Mesa's llvmpipe is a figure of the processor, not of a GPU.
@@ -113,6 +117,17 @@ def measure(engine, stream, encrypted):
     found["bytes_per_triangle"] = (memory["rss_per_triangle"],
                                    sorted((memory["accounted_per_triangle"], memory["rss_per_triangle"])),
                                    memory["raw_per_triangle"], "the bare arrays")
+    return found
+
+
+def measure_deadlines(runs):
+    """As measure, of bench_deadline."""
+    by_name = {run["scene"]: run for run in runs}
+    found = {name: (by_name[name]["us"]["p50"], spread(by_name[name]["us"]), None, None)
+             for name in ("voxtree_armadillos", "voxtree_pile_256")}
+    over, examined = by_name["voxtree_overshoot"]["over_us"], 100 * by_name["voxtree_pile_256"]["examined"]
+    found["voxtree_overshoot_p99"] = (over["p99"], (over["p50"], over["max"]), None, None)
+    found["voxtree_pile_256_examined"] = (examined, (examined, examined), None, None)
     return found
 
 
@@ -231,15 +246,16 @@ def main():
     stream += neighbour_runs(build, options.seconds, options.meshes)
     grounds = ground_runs(build, options.seconds)
     estimates = estimate_runs(build, options.meshes)
+    deadlines = deadline_runs(build, options.seconds, options.meshes)
     found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream, encrypted)
-    found |= scaling.measure(engine, grounds)
+    found |= scaling.measure(engine, grounds) | measure_deadlines(deadlines)
     rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
     cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
         rows += figures(CUDA_FIGURES, measure_cuda(cuda, on_cuda))
         engine, stream = engine + cuda, stream + on_cuda
-    stream += grounds
+    stream += grounds + deadlines
     print(f"\n{table(rows)}\n\nwhere the time goes:")
     print("\n".join([*profile(engine), *floors(rows), *round_trips(stream)]))
     print("\naccuracy:")

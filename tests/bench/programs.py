@@ -129,6 +129,10 @@ def estimate_runs(build, meshes):
     return json_lines([str(build / "tests/bench/bench_estimate"), "3000", meshes], 300)
 
 
+def deadline_runs(build, seconds, meshes):
+    return json_lines([str(build / "tests/bench/bench_deadline"), str(seconds), meshes], 300)
+
+
 def neighbour_runs(build, seconds, meshes, backend="cpu"):
     return served_runs(build, ["--backend", backend], lambda endpoint, _: [
         str(build / "tests/bench/bench_neighbour"), endpoint, str(seconds), meshes])
