@@ -3,6 +3,7 @@ with an error that says so or with the answer; the next client does everything; 
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import sys
@@ -86,6 +87,10 @@ def test_memory_error_in_each_function(server):
             assert str(error)
             told += 1
         assert fuse.blown or fuse.calls < calls
+        # A client whose close() failed is closed when it is collected. The error may hold it in a cycle until then, and the
+        # next fuse is not for that.
+        if threading.active_count() > threads:
+            gc.collect()
         run_session(server.stream)
     assert told > calls / 10
     wait_until(lambda: threading.active_count() <= threads, "the clients' threads to end")
