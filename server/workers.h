@@ -16,7 +16,8 @@
 typedef enum work_kind {
     WORK_MESHES,   /* reading meshes: up to seconds of one core each */
     WORK_SCENES,   /* opening scenes, freeing meshes, returning memory to the system: short */
-    WORK_COMMANDS, /* HTTP requests that wait for the scheduler */
+    WORK_COMMANDS, /* HTTP requests that wait for the scheduler, but for pictures: their number is bounded by threads,
+                      so that HTTP cannot fill the queue of steps */
     WORK_PICTURES, /* drawing */
     WORK_KINDS,
 } work_kind;

@@ -254,14 +254,16 @@ bool handle_scene_routes(const service *service, const http_request *request, ht
 
 /* ---- pictures ---- */
 
-bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p) {
-    command command = {.kind = COMMAND_SNAPSHOT};
+bool handler_begin_picture(const http_request *request, command *command, problem *p) {
+    *command = (struct command){.kind = COMMAND_SNAPSHOT, .session = SESSION_NONE, .who = request->who};
+    return route_scene(&request->match, &command->scene, p) &&
+           request_snapshot(request->query, &command->in.snapshot.options, p);
+}
+
+bool handler_end_picture(const service *service, command *command, http_answer *answer, problem *p) {
     picture picture;
     server_error error = {0};
-    if (!route_scene(&request->match, &command.scene, p) ||
-        !request_snapshot(request->query, &command.in.snapshot.options, p) || !execute(service, request, &command, p))
-        return false;
-    if (!picture_make(&command.out.snapshot, &command.in.snapshot.options, command.scene, service->metrics, &picture,
+    if (!picture_make(&command->out.snapshot, &command->in.snapshot.options, command->scene, service->metrics, &picture,
                       &error))
         return problem_take(p, &error);
     *answer = (http_answer){.status = 200, .type = "image/png", .data = (char *)picture.png, .size = picture.size};

@@ -168,7 +168,7 @@ static bool facts(const service *service, const http_request *request, http_answ
     return handler_finish(&out, 200, answer, p);
 }
 
-/* Lists, POST /v1/meshes and a snapshot have parameters; elsewhere one that does nothing would be a silent mistake. */
+/* Lists and POST /v1/meshes have parameters; elsewhere one that does nothing would be a silent mistake. */
 static bool no_query(const http_request *request, problem *p) {
     text_view name, value;
     const char *query = request->query;
@@ -186,7 +186,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
     http_route route = request->match.route;
     bool lists = request->match.method == HTTP_GET &&
                  (route == ROUTE_MESHES || route == ROUTE_SCENES || route == ROUTE_SESSIONS);
-    bool query = lists || route == ROUTE_SNAPSHOT || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
+    bool query = lists || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
     if (!query && !no_query(request, p)) return false;
     switch (route) {
     case ROUTE_PAGE:
@@ -217,12 +217,11 @@ bool handler_run(const service *service, const http_request *request, http_answe
     case ROUTE_BODY:
     case ROUTE_STATS:
         return handle_scene_routes(service, request, answer, p);
-    case ROUTE_SNAPSHOT:
-        return handle_snapshot(service, request, answer, p);
     case ROUTE_STEP:
         return handle_step(service, request, answer, p);
     case ROUTE_OVERLAP:
         return handle_overlap(service, request, answer, p);
+    case ROUTE_SNAPSHOT: /* see handler_begin_picture */
     case ROUTE_COUNT:
         break;
     }

@@ -39,15 +39,20 @@ bool handler_is_slow(const route_match *match, work_kind *kind);
 
 bool handler_takes_body(const route_match *match); /* POST, PATCH */
 
-/* False: *p says why, and there is no answer. */
+/* All but pictures. False: *p says why, and there is no answer. */
 bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p);
 
 /* The parts of handler_run that have files of their own. */
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
-bool handle_snapshot(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_overlap(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
+
+/* Pictures (ROUTE_SNAPSHOT) are made in two parts, so that no thread waits for the scheduler in between. The first
+ * fills a command, which the caller submits; the second, on a worker, draws the snapshot that the command took, and
+ * frees it. False: *p says why. */
+bool handler_begin_picture(const http_request *request, command *command, problem *p);
+bool handler_end_picture(const service *service, command *command, http_answer *answer, problem *p);
 
 /* One page of a list. */
 typedef struct pager {

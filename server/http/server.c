@@ -41,6 +41,7 @@ struct http_server {
     repeats *repeats;
     atomic_bool stopping;
     atomic_uint exchanges; /* requests between their first line and the end of their answer */
+    atomic_uint snapshots; /* that the scheduler has yet to take */
     pthread_mutex_t bodies_lock;
     shares bodies; /* [bodies_lock] bytes of bodies being received or carried out, by principal */
 };
@@ -59,6 +60,7 @@ typedef struct exchange { /* one request and its answer */
     size_t capacity;
     http_request request;
     char *body;
+    command command; /* of a picture */
     http_answer answer;
     problem problem;
 } exchange;
@@ -366,17 +368,78 @@ static enum MHD_Result begin(exchange *x, const char *method) {
     return MHD_YES;
 }
 
-static void carry_out(exchange *x) {
-    handler_run(x->server->service, &x->request, &x->answer, &x->problem);
+/* Sets the problem where the workers did not take a work. */
+static bool take_outcome(exchange *x, workers_outcome outcome) {
+    if (outcome == WORKERS_QUEUED) return true;
+    if (outcome == WORKERS_CLOSED)
+        return problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    return problem_set(&x->problem, CONTACTD_BUSY, NULL, "as many requests of this kind as may wait are waiting");
+}
+
+static void finish(exchange *x) {
     audit(x);
     x->done = true;
     drop_body(x);
 }
 
+static void finish_suspended(exchange *x) {
+    finish(x);
+    MHD_resume_connection(x->connection); /* after this x may be freed */
+}
+
+static void carry_out(exchange *x) {
+    handler_run(x->server->service, &x->request, &x->answer, &x->problem);
+    finish(x);
+}
+
 static void carry_out_work(work *work) {
     exchange *x = (exchange *)work;
-    carry_out(x);
-    MHD_resume_connection(x->connection); /* after this x may be freed */
+    handler_run(x->server->service, &x->request, &x->answer, &x->problem);
+    finish_suspended(x);
+}
+
+/* ---- pictures ---- */
+
+static void draw(work *work) { /* on a worker */
+    exchange *x = (exchange *)work;
+    handler_end_picture(x->server->service, &x->command, &x->answer, &x->problem);
+    finish_suspended(x);
+}
+
+static void on_snapshot(command *command) { /* on a thread of the scheduler */
+    exchange *x = command->context;
+    http_server *server = x->server;
+    x->work.run = draw;
+    if (command->error.code != CONTACTD_OK) {
+        problem_take(&x->problem, &command->error);
+        finish_suspended(x);
+    } else if (!take_outcome(x, workers_add(server->service->workers, WORK_PICTURES, &x->request.who, &x->work))) {
+        ct_snapshot_free(&command->out.snapshot);
+        finish_suspended(x);
+    }
+    atomic_fetch_sub(&server->snapshots, 1);
+}
+
+/* While the scheduler takes the snapshot, no thread waits for it: however many ask for pictures of a scene that is
+ * busy, other requests find a thread, and so do pictures of other scenes. */
+static enum MHD_Result begin_picture(exchange *x) {
+    scheduler *scheduler = x->server->service->scheduler;
+    if (!handler_begin_picture(&x->request, &x->command, &x->problem)) {
+        finish(x);
+        return send_answer(x);
+    }
+    x->command.done = on_snapshot;
+    x->command.context = x;
+    MHD_suspend_connection(x->connection);
+    atomic_fetch_add(&x->server->snapshots, 1);
+    if (scheduler_submit(scheduler, &x->command) == SUBMIT_QUEUED) {
+        scheduler_kick(scheduler);
+        return MHD_YES;
+    }
+    atomic_fetch_sub(&x->server->snapshots, 1);
+    problem_take(&x->problem, &x->command.error);
+    finish_suspended(x); /* complete() is then called again */
+    return MHD_YES;
 }
 
 /* The request is complete. */
@@ -390,18 +453,14 @@ static enum MHD_Result complete(exchange *x) {
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
     work_kind kind;
+    if (x->request.match.route == ROUTE_SNAPSHOT) return begin_picture(x);
     if (!handler_is_slow(&x->request.match, &kind)) {
         carry_out(x);
         return send_answer(x);
     }
     x->work.run = carry_out_work;
     MHD_suspend_connection(x->connection);
-    workers_outcome outcome = workers_add(x->server->service->workers, kind, &x->request.who, &x->work);
-    if (outcome == WORKERS_QUEUED) return MHD_YES;
-    if (outcome == WORKERS_CLOSED)
-        problem_set(&x->problem, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
-    else
-        problem_set(&x->problem, CONTACTD_BUSY, NULL, "as many requests of this kind as may wait are waiting");
+    if (take_outcome(x, workers_add(x->server->service->workers, kind, &x->request.who, &x->work))) return MHD_YES;
     MHD_resume_connection(x->connection); /* this function is then called again */
     return MHD_YES;
 }
@@ -589,6 +648,7 @@ void http_server_stop(http_server **where) {
     if (!server) return;
     MHD_socket listening = MHD_quiesce_daemon(server->daemon);
     atomic_store(&server->stopping, true);
+    while (atomic_load(&server->snapshots)) usleep(5000); /* the scheduler takes no new ones, and ends those it has */
     workers_drain(server->service->workers);
     for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);
     MHD_stop_daemon(server->daemon);

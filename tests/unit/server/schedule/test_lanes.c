@@ -419,6 +419,55 @@ static void test_devices_side_by_side(void **state) {
 #define WITH_WORLD(test)  cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define WITH_WINDOW(test) cmocka_unit_test_setup_teardown(test, setup_with_window, teardown)
 
+/* ---- what the I/O thread may run ---- */
+
+static void count_inline(command *command) {
+    atomic_fetch_add((atomic_int *)command->context, 1);
+}
+
+/* A command that is queued while the small lane looks busy, so that no thread takes it. */
+static bool may_run_inline(world *world, uint64_t session, uint64_t scene, command_kind kind) {
+    scheduler *scheduler = world->scheduler;
+    runner *runner = &scheduler->runners[SCHEDULE_SMALL];
+    atomic_int n = 0;
+    command command = {.kind = kind, .session = session, .scene = scene, .done = count_inline, .context = &n};
+    if (kind == COMMAND_STEP) command.in.step.sequence = 1;
+    if (kind == COMMAND_SNAPSHOT) ct_snapshot_options_init(&command.in.snapshot.options);
+    if (kind == COMMAND_ADD_BODY) {
+        command.in.add_body.mesh = world->box;
+        ct_body_options_init(&command.in.add_body.options);
+    }
+    for (bool is_free = false; !is_free;) { /* it may be probing */
+        pthread_mutex_lock(&scheduler->lock);
+        is_free = !runner->busy;
+        runner->busy = true;
+        pthread_mutex_unlock(&scheduler->lock);
+        if (!is_free) usleep(NAP_US);
+    }
+    assert_int_equal(scheduler_submit(scheduler, &command), SUBMIT_QUEUED);
+    pthread_mutex_lock(&scheduler->lock);
+    bool may = scheduler_may_run_inline(runner);
+    runner->busy = false;
+    pthread_mutex_unlock(&scheduler->lock);
+    scheduler_kick(scheduler);
+    while (!atomic_load(&n)) usleep(NAP_US);
+    assert_int_equal(command.error.code, CONTACTD_OK);
+    if (kind == COMMAND_SNAPSHOT) ct_snapshot_free(&command.out.snapshot);
+    if (kind == COMMAND_STEP) step_answer_release(&command.out.step.answer);
+    return may;
+}
+
+/* Small steps and settings; no snapshot, nor what brings a mesh or frees what a scene holds. */
+static void the_io_thread_runs_what_is_short(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    assert_true(may_run_inline(world, session, scene, COMMAND_STEP));
+    assert_true(may_run_inline(world, session, scene, COMMAND_CONFIGURE));
+    assert_false(may_run_inline(world, session, scene, COMMAND_SNAPSHOT));
+    assert_false(may_run_inline(world, session, scene, COMMAND_ADD_BODY));
+    assert_false(may_run_inline(world, session, scene, COMMAND_CLOSE));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_WORLD(test_small_steps_pass_a_large_one),
@@ -431,6 +480,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_devices_side_by_side, setup_two_devices, teardown),
         WITH_WINDOW(test_window),
         WITH_WINDOW(test_window_ends_with_a_control),
+        cmocka_unit_test_setup_teardown(the_io_thread_runs_what_is_short, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
