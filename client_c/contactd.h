@@ -473,6 +473,8 @@ typedef struct contactd_result {
     const char *method, *backend;       /* that ran */
     uint64_t pairs, rays, fragments;    /* fragments: a measure of work */
     double timings_us[CONTACTD_PHASES]; /* the engine's are summed over its threads */
+    double wall_us[CONTACTD_PHASES];    /* the same by the clock: the step's part of the time that its batch took; all
+                                           0 from a server that is older than this field */
     double latency_us;                  /* from submission to the answer's arrival here */
     uint32_t n_warnings;                /* in rising order of their bodies on the server */
     const contactd_warning *warnings;

@@ -150,6 +150,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.has_slip = r->n_contacts > 0;
     for (uint32_t i = 0; i < r->n_contacts; i++) step->result.has_slip &= r->contacts[i].has_slip;
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
+    memcpy(step->result.wall_us, r->wall_us, sizeof step->result.wall_us);
     contactd_settings_init(&step->result.settings);
     step->result.settings.method = wire_method_name(settings->method);
     memcpy(step->result.settings.resolution, settings->resolution, sizeof settings->resolution);

@@ -236,6 +236,7 @@ typedef struct wire_step_result {
     const wire_contact *cells; uint32_t n_cells;
     double quality;
     wire_array points, point_groups, progress; /* see contactd.fbs */
+    bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 
 typedef struct wire_device {

@@ -371,8 +371,10 @@ struct Decoder {
             !array(in->point_groups(), "point_groups", U32, 2, &out->point_groups) ||
             !array(in->progress(), "progress", U32, WIRE_PROGRESS, &out->progress) ||
             !text(in->backend(), "backend", &out->backend) ||
-            !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us))
+            !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us) ||
+            !numbers(in->wall_us(), "wall_us", WIRE_TIMINGS, nullptr, out->wall_us))
             return false;
+        out->has_wall = in->wall_us() != nullptr;
         uint64_t n = out->vertices.count, s = out->spans.count / 6, p = out->product_vertices.count;
         uint64_t points = out->points.count / WIRE_POINT;
         uint64_t contacts = in->contacts() ? in->contacts()->size() : 0;

@@ -278,6 +278,8 @@ struct Encoder {
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
         auto timings = numbers(r.timings_us, WIRE_TIMINGS);
+        Offset<flatbuffers::Vector<double>> wall;
+        if (r.has_wall) wall = numbers(r.wall_us, WIRE_TIMINGS);
         Offset<flatbuffers::Vector<Offset<fb::Warning>>> warnings;
         if (r.n_warnings) warnings = each(r.warnings, r.n_warnings, &Encoder::warning);
         Offset<fb::Settings> set;
@@ -286,7 +288,7 @@ struct Encoder {
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
                                     arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
-                                    r.quality, arrays[10], arrays[11], arrays[12])
+                                    r.quality, arrays[10], arrays[11], arrays[12], wall)
             .Union();
     }
 

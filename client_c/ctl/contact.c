@@ -132,6 +132,9 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     json_open("timings_us", '{');
     for (int p = 0; p < CONTACTD_PHASES; p++) json_number(contactd_phase_name(p), result->timings_us[p]);
     json_close('}');
+    json_open("wall_us", '{');
+    for (int p = 0; p < CONTACTD_PHASES; p++) json_number(contactd_phase_name(p), result->wall_us[p]);
+    json_close('}');
     json_open("bodies", '[');
     for (int b = 0; b < n_sides; b++) {
         json_open(NULL, '{');
@@ -237,7 +240,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
             printf("trees      compared down to levels %u and %u; ended: %s\n", result->progress[i].levels[0],
                    result->progress[i].levels[1], result->progress[i].ended);
     printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
-    for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->timings_us[p]);
+    for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->wall_us[p]);
     printf(" us\n");
 }
 

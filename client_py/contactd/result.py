@@ -472,6 +472,12 @@ class StepResult:
         return {name: us * 1e-6 for name, us in zip(PHASES, self._answer.body["timings_us"] or ())}
 
     @property
+    def wall_timings(self) -> dict[str, float]:
+        """Seconds by phase as in `timings`, but by the clock: the engine's are the step's part of the time that its batch
+        took, so together they are at most `latency`. Empty if the server is older than this."""
+        return {name: us * 1e-6 for name, us in zip(PHASES, self._answer.body["wall_us"] or ())}
+
+    @property
     def rays(self) -> int:
         """Rays cast. "ldi": the samples; "ebpi": also those of tiles that were then refined; "exact": few or none, where
         winding numbers need them."""

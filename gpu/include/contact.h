@@ -674,6 +674,10 @@ typedef struct ct_result {
                            exact: pairs of triangles that cross or nearly touch; VOXTREE: cubes compared with the
                            other body's */
     double seconds[CT_PHASES]; /* this step's part of the batch's time by phase, summed over threads */
+    /* The same by the clock. What a batch's threads do side by side is shared out among its steps and phases in
+     * proportion to `seconds`, so the sum over phases and over all steps of a batch is at most the time that the batch
+     * took. */
+    double wall_seconds[CT_PHASES];
     size_t n_warnings;
     ct_warning *warnings; /* [n_warnings], in rising order of body, at most one of each body; NULL if there is none */
 } ct_result;

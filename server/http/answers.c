@@ -104,13 +104,20 @@ void answer_body(json_out *out, uint64_t scene, const body_record *body) {
     json_out_object_end(out);
 }
 
-static void timings(json_out *out, const char *key, double queue_seconds, const double seconds[CT_PHASES],
-                    double divisor) {
+static void phases(json_out *out, const char *key, double queue_seconds, const double seconds[CT_PHASES],
+                   double divisor) {
     json_out_object(out, key);
     json_out_number(out, "queue", queue_seconds * 1e6 / divisor);
     for (int phase = 0; phase < CT_PHASES; phase++)
         json_out_number(out, ct_phase_name((ct_phase)phase), seconds[phase] * 1e6 / divisor);
     json_out_object_end(out);
+}
+
+/* Of one step or a sum over steps, divided by `divisor`: summed over threads, and by the clock. */
+static void timings(json_out *out, double queue_seconds, const double seconds[CT_PHASES],
+                    const double wall_seconds[CT_PHASES], double divisor) {
+    phases(out, "timings_us", queue_seconds, seconds, divisor);
+    phases(out, "wall_us", queue_seconds, wall_seconds, divisor);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -142,13 +149,14 @@ void answer_stats(json_out *out, const scene_record *scene, float *latencies, si
     json_out_integer(out, "pairs", scene->pairs);
     json_out_integer(out, "rays", scene->rays);
     json_out_integer(out, "fragments", scene->fragments);
-    timings(out, "timings_us", scene->queue_s, scene->phase_s, 1);
+    timings(out, scene->queue_s, scene->phase_s, scene->wall_s, 1);
     json_out_object_end(out);
     json_out_object(out, "total");
-    timings(out, "timings_us", scene->total_queue_s, scene->total_phase_s, 1);
+    timings(out, scene->total_queue_s, scene->total_phase_s, scene->total_wall_s, 1);
     json_out_object_end(out);
     json_out_object(out, "mean");
-    timings(out, "timings_us", scene->total_queue_s, scene->total_phase_s, scene->steps ? (double)scene->steps : 1);
+    timings(out, scene->total_queue_s, scene->total_phase_s, scene->total_wall_s,
+            scene->steps ? (double)scene->steps : 1);
     json_out_object_end(out);
     qsort(latencies, n, sizeof *latencies, by_value);
     json_out_object(out, "latency_us");
@@ -457,7 +465,7 @@ void answer_overlap(json_out *out, const step_answer *answer, const char *backen
     json_out_array_end(out);
     json_out_string(out, "method", ct_method_name(result->method));
     json_out_string(out, "backend", backend);
-    timings(out, "timings_us", step_answer_queue_seconds(answer), result->seconds, 1);
+    timings(out, step_answer_queue_seconds(answer), result->seconds, result->wall_seconds, 1);
     json_out_object_end(out);
 }
 
@@ -483,9 +491,8 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     json_out_string(out, "method", ct_method_name(in_force->method));
     settings(out, in_force, revision);
     json_out_object_end(out);
-    json_out_string(out, "ended", ct_ended_name(result->ended));
     json_out_integer(out, "passes", result->passes);
     warnings(out, result);
-    timings(out, "timings_us", step_answer_queue_seconds(answer), result->seconds, 1);
+    timings(out, step_answer_queue_seconds(answer), result->seconds, result->wall_seconds, 1);
     json_out_object_end(out);
 }

@@ -42,7 +42,7 @@ struct metrics {
     atomic_uint_fast64_t gauges[METRICS_N_GAUGES]; /* a double's bits */
     atomic_uint_fast64_t errors[N_CODES];
     atomic_uint_fast64_t warnings[N_WARNINGS];
-    histogram phases[METRICS_PHASES];
+    histogram phases[METRICS_PHASES], wall[METRICS_PHASES];
     sizes batches[2];       /* by lane */
     histogram latencies[2]; /* by lane */
     atomic_uint_fast64_t http[METRICS_MAX_ROUTES][N_STATUSES];
@@ -101,8 +101,10 @@ static void observe(histogram *histogram, double seconds) {
     add(&histogram->sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
 }
 
-void metrics_observe(metrics *metrics, unsigned phase, double seconds) {
-    if (phase < METRICS_PHASES) observe(&metrics->phases[phase], seconds);
+void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wall_seconds) {
+    if (phase >= METRICS_PHASES) return;
+    observe(&metrics->phases[phase], seconds);
+    observe(&metrics->wall[phase], wall_seconds);
 }
 
 void metrics_observe_latency(metrics *metrics, bool large, double seconds) {
@@ -192,13 +194,12 @@ static void write_histogram(FILE *out, const char *name, const char *label, cons
     fprintf(out, "%s_count{%s} %" PRIu64 "\n", name, label, count);
 }
 
-static void write_phases(const metrics *metrics, FILE *out) {
-    const char *name = "contactd_phase_seconds";
+static void write_phases(const histogram phases[METRICS_PHASES], const char *name, const char *help, FILE *out) {
     char label[64];
-    head(out, name, "histogram", "Time of a step by phase: waiting, then the engine's, summed over its threads");
+    head(out, name, "histogram", help);
     for (unsigned p = 0; p < METRICS_PHASES; p++) {
         snprintf(label, sizeof label, "phase=\"%s\"", phase_names[p]);
-        write_histogram(out, name, label, &metrics->phases[p]);
+        write_histogram(out, name, label, &phases[p]);
     }
 }
 
@@ -299,7 +300,10 @@ char *metrics_text(const metrics *metrics, const ct_engine_facts *devices, size_
     write_devices(devices, n_devices, out);
     write_errors(metrics, out);
     write_warnings(metrics, out);
-    write_phases(metrics, out);
+    write_phases(metrics->phases, "contactd_phase_seconds",
+                 "Time of a step by phase: waiting, then the engine's, summed over its threads", out);
+    write_phases(metrics->wall, "contactd_phase_wall_seconds",
+                 "Time of a step by phase, by the clock: waiting, then its part of the time that its batch took", out);
     write_batches(metrics, out);
     write_latencies(metrics, out);
     write_http(metrics, out);

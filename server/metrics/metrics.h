@@ -94,7 +94,8 @@ typedef enum metrics_gauge {
 #undef METRICS_ENUM
 } metrics_gauge;
 
-/* The phases of contactd_phase_seconds: the time in the queue, then the engine's own phases in ct_phase's order. */
+/* The phases of contactd_phase_seconds and contactd_phase_wall_seconds: the time in the queue, then the engine's own
+ * phases in ct_phase's order. */
 enum { METRICS_PHASE_QUEUE = 0, METRICS_PHASE_ENGINE = 1, METRICS_PHASES = 7 };
 
 typedef struct metrics metrics;
@@ -107,7 +108,8 @@ void metrics_count_error(metrics *metrics,
                          contactd_code code); /* contactd_errors_total{code="..."}; OK is not counted */
 void metrics_count_warning(metrics *metrics, ct_warning_code code); /* contactd_step_warnings_total{code="..."} */
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
-void metrics_observe(metrics *metrics, unsigned phase, double seconds);
+/* A step's time in a phase: summed over threads, and by the clock (ct_result). */
+void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wall_seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
 /* From a step's message to its result, in the lane of large steps or of small ones. */

@@ -144,9 +144,10 @@ typedef struct scene_record {
     double volume;     /* m^3, sum over its contacts */
     uint64_t pairs, rays, fragments;
     double queue_s;            /* waited before it began */
-    double phase_s[CT_PHASES]; /* by phase */
+    double phase_s[CT_PHASES]; /* by phase, summed over threads */
+    double wall_s[CT_PHASES];  /* by phase, by the clock: see ct_result */
     double total_queue_s;      /* sums over all steps */
-    double total_phase_s[CT_PHASES];
+    double total_phase_s[CT_PHASES], total_wall_s[CT_PHASES];
     double age_s;  /* since opened */
     double idle_s; /* since the last step ended; since opened if there was none */
 } scene_record;

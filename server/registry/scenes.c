@@ -277,6 +277,8 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
         for (int p = 0; p < CT_PHASES; p++) {
             record->phase_s[p] = result->seconds[p];
             record->total_phase_s[p] += result->seconds[p];
+            record->wall_s[p] = result->wall_seconds[p];
+            record->total_wall_s[p] += result->wall_seconds[p];
         }
     }
     pthread_mutex_unlock(&registry->lock);

@@ -48,9 +48,9 @@ static uint64_t result_bytes(const ct_result *result) {
 static double count_step(metrics *metrics, const step_answer *answer) {
     const ct_result *result = answer->result;
     double sum = 0;
-    metrics_observe(metrics, METRICS_PHASE_QUEUE, answer->queue_s);
+    metrics_observe(metrics, METRICS_PHASE_QUEUE, answer->queue_s, answer->queue_s);
     for (unsigned p = 0; p < CT_PHASES; p++) {
-        metrics_observe(metrics, METRICS_PHASE_ENGINE + p, result->seconds[p]);
+        metrics_observe(metrics, METRICS_PHASE_ENGINE + p, result->seconds[p], result->wall_seconds[p]);
         sum += result->seconds[p];
     }
     metrics_add(metrics, METRICS_STEPS, 1);

@@ -148,8 +148,12 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
     if (result->friction_forces) out->friction_forces = (wire_array){WIRE_F64, 3 * n, result->friction_forces};
     if (result->n_directions) copy_products(result, out);
-    out->timings_us[0] = step_answer_queue_seconds(answer) * 1e6;
-    for (int p = 0; p < CT_PHASES; p++) out->timings_us[1 + p] = result->seconds[p] * 1e6;
+    out->has_wall = true;
+    out->timings_us[0] = out->wall_us[0] = step_answer_queue_seconds(answer) * 1e6;
+    for (int p = 0; p < CT_PHASES; p++) {
+        out->timings_us[1 + p] = result->seconds[p] * 1e6;
+        out->wall_us[1 + p] = result->wall_seconds[p] * 1e6;
+    }
 
     const size_t n_all = result->n_contacts + result->n_cells;
     if (n_all > *room) {

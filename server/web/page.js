@@ -97,11 +97,11 @@ function showStatus(s, seconds) {
   ]);
 }
 
-// "contactd_phase_seconds_bucket{phase="raster",le="0.001"} 17" -> phase -> {buckets, sum, count}
+// "contactd_phase_wall_seconds_bucket{phase="raster",le="0.001"} 17" -> phase -> {buckets, sum, count}
 function phases(text) {
   const found = new Map();
   for (const line of text.split("\n")) {
-    const match = /^contactd_phase_seconds_(bucket|sum|count)\{([^}]*)\} (\S+)$/.exec(line);
+    const match = /^contactd_phase_wall_seconds_(bucket|sum|count)\{([^}]*)\} (\S+)$/.exec(line);
     if (!match) continue;
     const labels = Object.fromEntries([...match[2].matchAll(/(\w+)="([^"]*)"/g)].map((m) => [m[1], m[2]]));
     if (!found.has(labels.phase)) found.set(labels.phase, { buckets: [], sum: 0, count: 0 });

@@ -46,6 +46,8 @@ def test_boxes_are_exact(client):
     assert result.rays == 3 * 32 * 32
     assert set(result.timings) == {"queue", "upload", "broadphase", "raster", "span", "contact", "download"}
     assert 0 < sum(result.timings.values()) < result.latency * 8
+    assert set(result.wall_timings) == set(result.timings)
+    assert 0 < sum(result.wall_timings.values()) <= result.latency
 
 
 def test_warnings(client):

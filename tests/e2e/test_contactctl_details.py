@@ -51,6 +51,7 @@ def test_contact(ctl, box):
     answer = ok(ctl("contact", box, box, "--pose-b", MOVED, "-o", "json", "--resolution", "16"))
     assert answer["method"] == "ldi" and answer["backend"] == "cpu" and answer["rays"] > 0
     assert list(answer["timings_us"]) == ["queue", "upload", "broadphase", "raster", "span", "contact", "download"]
+    assert list(answer["wall_us"]) == list(answer["timings_us"])
     (contact,) = answer["contacts"]
     volume = 0.5 * 0.75 * 0.875
     assert contact["volume"] == pytest.approx(volume) and contact["volumes"] == pytest.approx([volume] * 3)

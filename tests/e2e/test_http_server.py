@@ -195,6 +195,7 @@ def test_metrics_are_prometheus_text(api):
             assert "scene=" not in line
     for phase in ("queue", "upload", "broadphase", "raster", "span", "contact", "download"):
         assert f'contactd_phase_seconds_count{{phase="{phase}"}}' in text
+        assert f'contactd_phase_wall_seconds_count{{phase="{phase}"}}' in text
     assert api.gauge("contactd_ready") == 1
 
 

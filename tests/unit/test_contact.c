@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/backend/backend.h"
+#include "gpu/base/clock.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 
@@ -123,6 +124,20 @@ static void close_scenes(struct stage stages[N]) {
     for (int i = 0; i < N; i++) stage_close(&stages[i]);
 }
 
+/* Phases by the clock add up to no more than the batch took, and to as much as its threads can have worked. */
+static void check_times(const ct_step *steps, size_t n, uint32_t threads, double took) {
+    double seconds = 0, wall_seconds = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (int p = 0; p < CT_PHASES; p++) {
+            assert_true(steps[i].result->seconds[p] >= 0 && steps[i].result->wall_seconds[p] >= 0);
+            seconds += steps[i].result->seconds[p];
+            wall_seconds += steps[i].result->wall_seconds[p];
+        }
+    }
+    assert_true(wall_seconds > 0 && wall_seconds <= took * (1 + 1e-9));
+    assert_true(seconds <= threads * wall_seconds * (1 + 1e-9));
+}
+
 static void test_batches(void **state) {
     (void)state;
     static char one_by_one[N][33], hex[33];
@@ -149,9 +164,10 @@ static void test_batches(void **state) {
                 for (int i = 0; i < n; i++) /* backwards, too: a batch has no order */
                     steps[i] =
                         (ct_step){.scene = stages[size % 2 ? first + i : first + n - 1 - i].scene, .want = CT_WANT_ALL};
+                const double begin = ct_now();
                 assert_int_equal(ct_engine_run(engine, steps, (size_t)n), CT_OK);
+                check_times(steps, (size_t)n, threads, ct_now() - begin);
                 for (int i = 0; i < n; i++) {
-                    for (int p = 0; p < CT_PHASES; p++) assert_true(steps[i].result->seconds[p] >= 0);
                     stage_hash(steps[i].result, hex);
                     assert_string_equal(hex, one_by_one[size % 2 ? first + i : first + n - 1 - i]);
                     ct_result_free(&steps[i].result);

@@ -15,11 +15,17 @@ struct step_state {
     double upload, broadphase; /* s */
 };
 
+/* A part of a batch that threads share: what it took by the clock, and the sum over its threads. */
+struct section {
+    double wall, threads; /* s */
+};
+
 struct batch {
     ct_device *device;
     ct_workspace *workspace;
     const ct_pair_method *method;
-    double start; /* of ct_now */
+    double start;          /* of ct_now */
+    struct section update; /* that ended before pairs are listed */
     ct_step *steps;
     struct step_state *states;
     ct_pair_task *pairs;
@@ -222,16 +228,55 @@ static void drop_answers(struct batch *batch, size_t n_pairs) {
         ct_arena_reset(&batch->workspace->workers[w].answers, &batch->device->answers);
 }
 
+/* ---- time ---- */
+
+/* Time by the clock of work that took `seconds` of one thread: the section's time is shared out in proportion. */
+static double wall_of(const struct section *section, double seconds) {
+    return section->threads > 0 ? seconds * section->wall / section->threads : 0;
+}
+
+static struct section sum_update(const struct batch *batch, size_t n_steps, double wall) {
+    struct section section = {wall, 0};
+    for (size_t i = 0; i < n_steps; i++) section.threads += batch->states[i].upload + batch->states[i].broadphase;
+    return section;
+}
+
+static struct section sum_pairs(const struct batch *batch, size_t n_pairs, double wall) {
+    struct section section = {wall, 0};
+    for (size_t i = 0; i < n_pairs; i++)
+        for (int p = 0; p < CT_PHASES; p++) section.threads += batch->pairs[i].seconds[p];
+    return section;
+}
+
+/* Steps without a result take part in the sum, but their time is told nowhere. */
+static void share_wall(const struct batch *batch, size_t n_steps, const struct section *pairs, double answer_wall) {
+    struct section answer = {answer_wall, 0};
+    for (size_t i = 0; i < n_steps; i++)
+        if (batch->steps[i].result) answer.threads += batch->steps[i].result->seconds[CT_PHASE_DOWNLOAD];
+    for (size_t i = 0; i < n_steps; i++) {
+        ct_result *r = batch->steps[i].result;
+        for (int p = 0; r && p < CT_PHASES; p++) {
+            bool is_update = p == CT_PHASE_UPLOAD || p == CT_PHASE_BROADPHASE;
+            const struct section *of = is_update ? &batch->update : p == CT_PHASE_DOWNLOAD ? &answer : pairs;
+            r->wall_seconds[p] = wall_of(of, r->seconds[p]);
+        }
+    }
+}
+
 /* From pairs to answers. If the pair list does not fit, the steps are computed in two halves, so that one scene's list
  * does not fail the others. */
 static void compute(struct batch *batch, uint32_t n_steps) {
     ct_device *device = batch->device;
     size_t n_pairs = 0;
+    const double start = ct_now();
     uint32_t *order = plan_pairs(batch, n_steps, &n_pairs) ? malloc((n_pairs ? n_pairs : 1) * sizeof *order) : NULL;
     if (order) {
         compute_pairs(batch, n_pairs, order);
         retry_pairs(batch, n_pairs);
+        const double computed = ct_now();
+        const struct section pairs = sum_pairs(batch, n_pairs, computed - start);
         ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, n_steps, answer_step, batch);
+        share_wall(batch, n_steps, &pairs, ct_now() - computed);
         drop_answers(batch, n_pairs);
     } else if (n_steps > 1) {
         uint32_t half = n_steps / 2;
@@ -268,6 +313,7 @@ void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const c
         ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
         for (size_t i = 0; i < n_steps && !batch.is_wide; i++)
             ct_cpu_refit_clusters(device, &steps[i], method->needs_boxes, device->pool);
+        batch.update = sum_update(&batch, n_steps, ct_now() - batch.start);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);
     }

@@ -102,7 +102,8 @@ static void share_times(ct_device *device, ct_workspace *workspace, double on_ho
     seconds[CT_PHASE_DOWNLOAD] += on_host;
     for (uint64_t i = 0; i < workspace->members.n; i++)
         for (int p = 0; p < CT_PHASES && steps[i]->result; p++)
-            steps[i]->result->seconds[p] = seconds[p] / (double)workspace->members.n;
+            steps[i]->result->seconds[p] = steps[i]->result->wall_seconds[p] =
+                seconds[p] / (double)workspace->members.n;
 }
 
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {

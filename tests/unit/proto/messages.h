@@ -473,6 +473,8 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME(passes);
     SAME(fragments);
     SAME(timings_us);
+    SAME(has_wall);
+    SAME(wall_us);
     SAME(cached);
     SAME_LIST(differ_contact, contacts, n_contacts);
     SAME_LIST(differ_warning, warnings, n_warnings);

@@ -361,6 +361,8 @@ static void voxels_round_trip(void **state) {
     m.u.step_result.method = WIRE_METHOD_VOXTREE;
     m.u.step_result.ended = WIRE_ENDED_TIME;
     m.u.step_result.quality = 0.25;
+    m.u.step_result.has_wall = true;
+    for (int p = 0; p < WIRE_TIMINGS; p++) m.u.step_result.wall_us[p] = 0.5 * p;
     m.u.step_result.points = sample_array(WIRE_F64, 3 * WIRE_POINT, points);
     m.u.step_result.point_groups = sample_array(WIRE_U32, 6, groups);
     m.u.step_result.progress = sample_array(WIRE_U32, 2 * WIRE_PROGRESS, progress);

@@ -21,7 +21,7 @@ static const ct_engine_facts devices[2] = {
 static void *count(void *argument) {
     for (int i = 0; i < 10000; i++) {
         metrics_add(argument, METRICS_STEPS, 2);
-        metrics_observe(argument, METRICS_PHASE_QUEUE, 1e-3);
+        metrics_observe(argument, METRICS_PHASE_QUEUE, 1e-3, 1e-3);
     }
     return NULL;
 }
@@ -59,9 +59,9 @@ static void test_warnings(void **state) {
 static void test_buckets_are_cumulative(void **state) {
     (void)state;
     metrics *metrics = metrics_new();
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 3e-5); /* raster */
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 0.2);
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 100);
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 3e-5, 2e-5); /* raster */
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 0.2, 0.1);
+    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 100, 50);
     size_t size;
     char *text = metrics_text(metrics, devices, 2, &size);
     assert_int_equal(strlen(text), size);
@@ -71,6 +71,8 @@ static void test_buckets_are_cumulative(void **state) {
     assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"10\"} 2\n"));
     assert_non_null(strstr(text, "_bucket{phase=\"raster\",le=\"+Inf\"} 3\n"));
     assert_non_null(strstr(text, "_count{phase=\"raster\"} 3\n"));
+    assert_non_null(strstr(text, "\ncontactd_phase_seconds_sum{phase=\"raster\"} 100.200030000\n"));
+    assert_non_null(strstr(text, "\ncontactd_phase_wall_seconds_sum{phase=\"raster\"} 50.100020000\n"));
     free(text);
     metrics_free(&metrics);
 }
