@@ -355,7 +355,8 @@ typedef struct ct_body_info {
     const ct_mesh *mesh; /* NULL: a half-space */
     double pose[12];
     double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state; -+ CT_ENDLESS where a
-                            half-space has no end */
+                            half-space has no end. With VOXTREE after a step, the smallest around the cubes of the
+                            body's tree, of level 5 at most */
     bool self_contact;   /* as asked for when it was added */
 } ct_body_info;
 

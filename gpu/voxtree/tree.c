@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/voxtree/cut.h"
 #include "gpu/voxtree/groups.h"
+#include "gpu/voxtree/hull.h"
 
 /* Of the finest level. Coarser levels add at most half as many. */
 enum { MAX_FINEST_NODES = CT_MAX_VOXEL_BYTES / 2 / sizeof(ct_voxel) };
@@ -198,6 +199,7 @@ static void destroy(void *content) {
         free(tree->level[l].bricks);
         free(tree->level[l].nodes);
     }
+    free(tree->hull.corners);
     free(tree);
 }
 
@@ -212,6 +214,7 @@ static ct_status build(ct_voxel_tree *tree, const ct_mesh *mesh) {
     for (uint32_t l = tree->finest; l-- > 0 && !status;)
         if (!build_coarser(&b, l)) status = CT_OUT_OF_MEMORY;
     if (!status) ct_voxel_inherit_groups(tree);
+    if (!status && !ct_voxel_find_hull(tree)) status = CT_OUT_OF_MEMORY;
     if (!status && tree->bytes > CT_MAX_VOXEL_BYTES) status = CT_LIMIT_EXCEEDED;
     free(b.sizes);
     free(b.finer_sizes);

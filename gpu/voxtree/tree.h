@@ -48,6 +48,16 @@ typedef struct ct_voxel_level {
     double size;     /* m, a cube's side */
 } ct_voxel_level;
 
+/* Corners of cubes whose convex hull contains the mesh; see hull.h. */
+enum { CT_VOXEL_HULL_LEVEL = 5 };
+typedef struct ct_voxel_corner {
+    float at[3]; /* in cubes of the level, from the root's lowest corner */
+} ct_voxel_corner;
+typedef struct ct_voxel_hull {
+    uint32_t level, n;
+    ct_voxel_corner *corners; /* [n] */
+} ct_voxel_hull;
+
 typedef struct ct_voxel_tree {
     double origin[3]; /* m, the root's lowest corner */
     double side;      /* m, of the root: the mesh's longest extent */
@@ -58,6 +68,7 @@ typedef struct ct_voxel_tree {
     bool overlaps_itself;
     uint64_t bytes, n_nodes; /* nodes: boundary and full cubes of all levels */
     ct_voxel_level level[CT_MAX_VOXEL_LEVEL + 1];
+    ct_voxel_hull hull;
 } ct_voxel_tree;
 
 /* The finest level that suits the mesh's detail: cubes about as large as its triangles, from 5 to 7. */

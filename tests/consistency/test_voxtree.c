@@ -321,6 +321,39 @@ static void test_bits(void **state) {
     }
 }
 
+/* Bodies have the boxes of their trees in steps of VOXTREE, and those of their vertices in steps of other methods,
+ * which are as if the scene had never been another's. */
+static void test_boxes(void **state) {
+    (void)state;
+    ct_scene_settings voxtree = stage_voxtree(5, 0), exact = stage_exact();
+    struct stage stage = open_pile(engine, &voxtree), other = open_pile(engine, &exact);
+    char hash[33], expected[33];
+    for (int turn = 0; turn < 2; turn++) {
+        ct_result *r = stage_step(&stage, NULL, 0, CT_WANT_FRAME), *truth = stage_step(&other, NULL, 0, CT_WANT_FRAME);
+        ct_body_info of_tree, of_mesh;
+        for (size_t i = 0; i < PILE; i++) {
+            assert_int_equal(ct_scene_body_at(stage.scene, i, &of_tree), CT_OK);
+            assert_int_equal(ct_scene_body_at(other.scene, i, &of_mesh), CT_OK);
+            for (int k = 0; k < 3; k++)
+                assert_true(of_tree.lo[k] < of_mesh.lo[k] && of_tree.hi[k] > of_mesh.hi[k] &&
+                            of_tree.hi[k] - of_tree.lo[k] < 1.25 * (of_mesh.hi[k] - of_mesh.lo[k]) + 0.25);
+        }
+        assert_true(r->pairs >= truth->pairs);
+        stage_hash(truth, expected);
+        ct_result_free(&r);
+        ct_result_free(&truth);
+        ct_error error = {0};
+        assert_int_equal(ct_scene_configure(stage.scene, &exact, &error), CT_OK);
+        r = stage_step(&stage, NULL, 0, CT_WANT_FRAME);
+        stage_hash(r, hash);
+        assert_string_equal(hash, expected);
+        ct_result_free(&r);
+        assert_int_equal(ct_scene_configure(stage.scene, &voxtree, &error), CT_OK);
+    }
+    stage_close(&stage);
+    stage_close(&other);
+}
+
 /* A budget of pairs is kept, deepest overlaps go deepest, and a pair that it does not reach is said to be unknown. */
 static void test_pair_budget(void **state) {
     (void)state;
@@ -489,9 +522,10 @@ static void test_no_memory(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) n_pairs = atoi(argv[1]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals), cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),      cmocka_unit_test(test_pair_budget),
-        cmocka_unit_test(test_time_budget),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals),
+                                       cmocka_unit_test(test_aligned),       cmocka_unit_test(test_balls),
+                                       cmocka_unit_test(test_bits),          cmocka_unit_test(test_boxes),
+                                       cmocka_unit_test(test_pair_budget),   cmocka_unit_test(test_time_budget),
+                                       cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }

@@ -52,7 +52,8 @@ struct ct_resident {
     /* While a step's updates are applied: */
     ct_box next_box;     /* box of the checked positions that are not applied yet */
     size_t updates_left; /* updates of this body still to be applied */
-    bool has_moved;      /* rigid: an applied update changed its pose */
+    bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
+    bool has_voxel_box;  /* the box is ct_voxel_posed_box's */
 };
 
 /* The method `exact`: one thread's scratch. */
@@ -238,8 +239,9 @@ ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error 
 /* Refits stale cluster boxes of the bodies in a step's pairs; pool: NULL on a thread of the pool. always: else only
  * where LDI gains by it. */
 void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_pool *pool);
-/* The box of a rigid body. */
-void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
+/* Finds the boxes of the rigid bodies of a step's scene that moved, or whose box is another method's. pool: NULL on a
+ * thread of the pool. */
+void ct_cpu_find_posed_boxes(ct_device *device, ct_step *step, bool of_voxels, ct_pool *pool);
 /* Body b of a planned pair for queries. False: it has no clusters, or its boxes are stale. */
 bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *body);
 /* Finds the part of the overlap of the pair's boxes that both bodies reach into (region_k.h). */
@@ -268,6 +270,7 @@ typedef struct ct_pair_method {
     bool gives_progress;           /* fills ct_pair_task.progress and quality */
     bool is_drawn;                 /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
     bool needs_boxes;              /* cluster boxes of all bodies in pairs are current */
+    bool has_voxel_boxes;          /* boxes of rigid bodies are those of their voxel trees */
     bool takes_half_spaces;
 } ct_pair_method;
 

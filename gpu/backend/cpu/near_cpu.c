@@ -9,6 +9,7 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/half_space.h"
 #include "gpu/view/winding_k.h"
+#include "gpu/voxtree/hull.h"
 
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error) {
     if (body->mesh->n_triangles < CT_CLUSTERED_TRIANGLES) return CT_OK;
@@ -71,7 +72,7 @@ void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_poo
 
 /* ---- queries ---- */
 
-void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box) {
+static void find_posed_box(const ct_device *device, const ct_body *body, ct_box *box) {
     /* Below this many vertices one pass over all of them is faster than six searches. */
     enum { FEW_VERTICES = 2048 };
     const ct_clusters *clusters = body->resident->clusters;
@@ -82,6 +83,40 @@ void ct_cpu_posed_box(const ct_device *device, const ct_body *body, ct_box *box)
         ct_posed_box(clusters, mesh->positions, body->pose, box);
     else
         device->kernels->snap->box(mesh->positions, mesh->n_vertices, body->pose, box);
+}
+
+struct posed_boxes {
+    const ct_device *device;
+    const ct_scene *scene;
+    bool of_voxels;
+};
+
+static bool is_box_due(const ct_body *body, bool of_voxels) {
+    return body->kind == CT_BODY_RIGID && !body->is_half_space
+               ? body->resident->has_moved || body->resident->has_voxel_box != of_voxels
+               : body->resident->has_moved;
+}
+
+static void find_box(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const struct posed_boxes *boxes = argument;
+    ct_body *body = boxes->scene->bodies[i];
+    if (!is_box_due(body, boxes->of_voxels)) return;
+    ct_resident *resident = body->resident;
+    resident->has_moved = false;
+    resident->has_voxel_box = boxes->of_voxels && !body->is_half_space;
+    if (resident->has_voxel_box) /* a scene with such boxes has the trees of all its bodies */
+        ct_voxel_posed_box(ct_voxel_tree_for(body->mesh, &boxes->scene->settings, NULL), body->pose, &body->box);
+    else
+        find_posed_box(boxes->device, body, &body->box);
+}
+
+void ct_cpu_find_posed_boxes(ct_device *device, ct_step *step, bool of_voxels, ct_pool *pool) {
+    enum { WORTH_THREADS = 8 };
+    struct posed_boxes boxes = {device, step->scene, of_voxels};
+    uint32_t n_due = 0;
+    for (uint32_t b = 0; b < step->scene->n_bodies; b++) n_due += is_box_due(step->scene->bodies[b], of_voxels);
+    if (n_due) ct_pool_run(n_due >= WORTH_THREADS ? pool : NULL, step->scene->n_bodies, find_box, &boxes);
 }
 
 bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *near) {

@@ -1,5 +1,5 @@
-/* upload.c - applies a step's updates to the bodies' state, and measures the bodies that moved. All numbers are checked
- * before anything is applied. */
+/* upload.c - applies a step's updates to the bodies' state, and measures the deformable bodies that moved. All numbers
+ * are checked before anything is applied. */
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -14,13 +14,11 @@ static ct_status check_finite(const ct_device *device, ct_body *body, const ct_u
     return ct_update_name_offender(u, error);
 }
 
-/* False: the body is where it was. */
-static bool apply(ct_body *body, const ct_update *u) {
+static void apply(ct_body *body, const ct_update *u) {
     if (u->kind == CT_UPDATE_POSE) {
-        const bool has_moved = memcmp(body->pose, u->pose, sizeof body->pose) != 0;
+        body->resident->has_moved |= memcmp(body->pose, u->pose, sizeof body->pose) != 0;
         memcpy(body->pose, u->pose, sizeof body->pose);
-        body->resident->has_moved |= has_moved;
-        return body->resident->has_moved;
+        return;
     }
     float *positions = body->resident->positions;
     uint64_t row = 0;
@@ -40,7 +38,6 @@ static bool apply(ct_body *body, const ct_update *u) {
         else
             for (uint64_t k = 0; k < u->count; k++) ct_update_row(u, k, positions + 3 * k);
     }
-    return true;
 }
 
 /* The box and the volume of a deformable body whose updates have all been applied; `last` is the last of them. */
@@ -68,14 +65,9 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        const bool has_moved = apply(body, u);
+        apply(body, u);
         if (--body->resident->updates_left) continue; /* box and volume are needed after the last update */
-        if (body->kind == CT_BODY_RIGID) {
-            if (has_moved) ct_cpu_posed_box(device, body, &body->box);
-            body->resident->has_moved = false;
-        } else {
-            measure_deformed(device, body, u);
-        }
+        if (body->kind != CT_BODY_RIGID) measure_deformed(device, body, u);
     }
     return CT_OK;
 }

@@ -10,10 +10,11 @@
 #include "gpu/voxtree/finish.h"
 
 /* Of a time budget, kept for making the answer: in s, and for each pair. */
-static const double ANSWER_SECONDS = 10e-6, ANSWER_SECONDS_OF_PAIR = 1e-6;
+static const double ANSWER_SECONDS = 10e-6, ANSWER_SECONDS_OF_PAIR = 0.3e-6;
 
-/* A round with fewer cubes to compare than this is done before other threads wake up. */
-enum { WORTH_THREADS = 4096, MANY_PAIRS = 64 };
+/* A round with less to do than this is done before other threads wake up: in cubes to compare, and PAIR_TESTS for each
+ * pair. */
+enum { WORTH_THREADS = 4096, PAIR_TESTS = 16, MANY_PAIRS = 64 };
 
 struct voxel_task {
     ct_voxel_pair pair;
@@ -229,7 +230,7 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
     ct_pool *pool = workspace->device->threads > 1 ? workspace->device->pool : NULL;
     uint64_t tests;
     for (uint32_t k; (k = admit_tasks(tasks, n, sorted, spent, admitted, &tests)) > 0;)
-        ct_pool_run(k > 1 && tests > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
+        ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
     ct_pool_run(n > MANY_PAIRS ? pool : NULL, n, finish_one, &run);
     free(admitted);
     free(sorted);
@@ -252,7 +253,10 @@ static void compute_alone(ct_workspace *workspace, ct_pair_task *pair, uint32_t 
 }
 
 void ct_cpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps) {
-    static const ct_pair_method method = {
-        .plan = plan_pair, .compute = compute_alone, .compute_all = compute_all, .gives_progress = true};
+    static const ct_pair_method method = {.plan = plan_pair,
+                                          .compute = compute_alone,
+                                          .compute_all = compute_all,
+                                          .gives_progress = true,
+                                          .has_voxel_boxes = true};
     ct_cpu_run_pairs(device, steps, n_steps, &method);
 }
