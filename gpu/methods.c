@@ -48,6 +48,7 @@ static ct_status check_no_voxels(const ct_scene_settings *s, ct_error *error) {
                         : s->max_points     ? "max_points"
                         : s->center_normals ? "center_normals"
                         : s->plain_average  ? "plain_average"
+                        : s->refine         ? "refine"
                                             : NULL;
     if (!field) return CT_OK;
     return ct_fail(error, CT_INVALID_ARGUMENT, field,
@@ -151,7 +152,8 @@ static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
 
 static ct_status prepare_voxels(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error) {
     ct_error why = {0};
-    if (ct_voxel_tree_for(mesh, settings, &why)) return CT_OK;
+    if (ct_voxel_tree_for(mesh, settings, &why))
+        return settings->refine ? prepare_for_exact(mesh, settings, error) : CT_OK;
     return ct_fail(error, why.status, why.field, "%s", why.message);
 }
 

@@ -277,6 +277,9 @@ typedef struct ct_scene_settings {
     bool center_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
                              gradients of their occupancies (equation 6) */
     bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
+    bool refine;          /* after the trees, pairs in contact are computed as EXACT computes them, the largest volumes
+                             first: all of them, or with a time budget those that are expected to take no longer than
+                             the time left. See ct_pair_progress.is_refined */
 } ct_scene_settings;
 
 void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
@@ -567,8 +570,10 @@ const char *ct_ended_name(ct_ended ended); /* "ray_budget"; "unknown" for a numb
 typedef struct ct_pair_progress {
     uint32_t body[2];  /* handles; body[0] < body[1] */
     bool is_examined;  /* false: no level was completed, so whether the bodies touch is not known. level is then 0 */
+    bool is_refined;   /* the pair's contact is that of EXACT, with its error_bound, and with a sparse gradient if the
+                          step wants one; if it has none, the bodies do not touch. Points are still the trees' */
     uint32_t level[2]; /* of the trees that the answer is from */
-    ct_ended ended;
+    ct_ended ended;    /* of a pair that is refined: COMPLETED */
 } ct_pair_progress;
 
 /* A condition of a body under which its contacts mean nothing or less than they seem to.

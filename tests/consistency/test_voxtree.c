@@ -354,6 +354,65 @@ static void test_boxes(void **state) {
     stage_close(&other);
 }
 
+/* Pairs that are refined have the contacts of EXACT; which are refined, and how far the trees were followed, is told.
+ */
+static void test_refined(void **state) {
+    (void)state;
+    ct_scene_settings settings = stage_exact();
+    struct stage stage = open_pile(engine, &settings);
+    ct_result *truth = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+    stage_close(&stage);
+    assert_true(truth->n_contacts > 8);
+    for (int way = 0; way < 5; way++) {
+        settings = stage_voxtree(5, way == 1 ? 2 : 0);
+        settings.refine = true;
+        if (way == 2) settings.pair_budget = 20000;
+        ct_engine *other = stage_engine(way == 3 ? 1 : 3, way == 3 ? "base" : NULL);
+        stage = open_pile(other, &settings);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL, .time_budget = way == 4 ? 1e6 : 0};
+        assert_int_equal(ct_engine_run(other, &step, 1), CT_OK);
+        const ct_result *r = step.result;
+        size_t c = 0;
+        for (uint64_t p = 0; p < r->n_progress; p++) {
+            if (way != 2) assert_true(r->progress[p].is_examined);
+            if (r->progress[p].is_refined) assert_int_equal(r->progress[p].ended, CT_ENDED_COMPLETED);
+        }
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            const ct_contact *mine = &r->contacts[i];
+            while (c < truth->n_contacts &&
+                   (truth->contacts[c].body[0] != mine->body[0] || truth->contacts[c].body[1] != mine->body[1]))
+                c++;
+            assert_true(c < truth->n_contacts);
+            const ct_contact *exact = &truth->contacts[c];
+            assert_true(mine->volume == exact->volume && mine->error_bound == exact->error_bound);
+            assert_memory_equal(mine->generalized_gradient, exact->generalized_gradient,
+                                sizeof mine->generalized_gradient);
+            assert_memory_equal(mine->normal, exact->normal, sizeof mine->normal);
+            assert_true(mine->volume_lower <= exact->volume && exact->volume <= mine->volume_upper &&
+                        mine->volume_upper - mine->volume_lower <= 2 * exact->error_bound + 1e-12 * exact->volume);
+            for (int b = 0; b < 2; b++) {
+                assert_int_equal(mine->count[b], exact->count[b]);
+                assert_memory_equal(r->gradient + 3 * mine->first[b], truth->gradient + 3 * exact->first[b],
+                                    3 * sizeof(double) * mine->count[b]);
+            }
+        }
+        assert_true(r->n_points >= r->n_contacts);
+        if (way != 2) assert_int_equal(r->n_contacts, truth->n_contacts);
+        if (way != 2) assert_int_equal(r->ended, CT_ENDED_COMPLETED);
+        ct_result_free(&step.result);
+        if (way == 4) { /* no time for anything */
+            step.time_budget = 1e-9;
+            assert_int_equal(ct_engine_run(other, &step, 1), CT_OK);
+            for (uint64_t p = 0; p < step.result->n_progress; p++) assert_false(step.result->progress[p].is_refined);
+            assert_int_equal(step.result->ended, CT_ENDED_TIME);
+            ct_result_free(&step.result);
+        }
+        stage_close(&stage);
+        ct_engine_destroy(&other);
+    }
+    ct_result_free(&truth);
+}
+
 /* A budget of pairs is kept, deepest overlaps go deepest, and a pair that it does not reach is said to be unknown. */
 static void test_pair_budget(void **state) {
     (void)state;
@@ -522,10 +581,10 @@ static void test_no_memory(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1) n_pairs = atoi(argv[1]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals),
-                                       cmocka_unit_test(test_aligned),       cmocka_unit_test(test_balls),
-                                       cmocka_unit_test(test_bits),          cmocka_unit_test(test_boxes),
-                                       cmocka_unit_test(test_pair_budget),   cmocka_unit_test(test_time_budget),
-                                       cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals),   cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),        cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_refined),       cmocka_unit_test(test_pair_budget), cmocka_unit_test(test_time_budget),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }

@@ -43,7 +43,7 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
     if (step->error.status) return;
     double start = ct_now();
     if (ct_cpu_upload(batch->device, step)) return;
-    ct_cpu_find_posed_boxes(batch->device, step, batch->method->has_voxel_boxes,
+    ct_cpu_find_posed_boxes(batch->device, step, batch->method->has_voxel_boxes && !step->scene->settings.refine,
                             batch->is_wide ? NULL : batch->device->pool);
     double uploaded = ct_now();
     state->upload = uploaded - start;

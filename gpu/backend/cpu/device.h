@@ -199,6 +199,7 @@ struct ct_device {
     uint32_t threads;
     const ct_kernels *kernels;
     uint32_t max_cells;
+    _Atomic double exact_factor; /* of voxtree.c: time of a pair of EXACT in parts of its estimate; 0: not known */
     ct_budget budget;  /* scratch */
     ct_budget answers; /* arenas of answers: without a limit, as the results made of them are */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
@@ -270,9 +271,11 @@ typedef struct ct_pair_method {
     bool gives_progress;           /* fills ct_pair_task.progress and quality */
     bool is_drawn;                 /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
     bool needs_boxes;              /* cluster boxes of all bodies in pairs are current */
-    bool has_voxel_boxes;          /* boxes of rigid bodies are those of their voxel trees */
+    bool has_voxel_boxes;          /* boxes of rigid bodies are those of their voxel trees, unless they are refined */
     bool takes_half_spaces;
 } ct_pair_method;
+
+extern const ct_pair_method ct_cpu_exact_method; /* exact_pair.c */
 
 /* batch.c: runs steps, pair by pair; see ct_method_run. */
 void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const ct_pair_method *method);

@@ -573,8 +573,9 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     }
 }
 
+const ct_pair_method ct_cpu_exact_method = {
+    .plan = plan_pair, .compute = compute_pair, .needs_boxes = true, .takes_half_spaces = true};
+
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
-    static const ct_pair_method method = {
-        .plan = plan_pair, .compute = compute_pair, .needs_boxes = true, .takes_half_spaces = true};
-    ct_cpu_run_pairs(device, steps, n_steps, &method);
+    ct_cpu_run_pairs(device, steps, n_steps, &ct_cpu_exact_method);
 }

@@ -21,14 +21,16 @@ struct voxel_task {
     ct_pair_task *task;
     double deadline; /* of ct_now; 0: none */
     double depth;    /* m^3: which pairs of a step come first */
-    bool is_active, is_admitted;
+    bool is_active;
     ct_ended ended;
+    bool is_refined;
+    ct_pair_contact *refined; /* the contact that EXACT found; NULL: none */
 };
 
 struct run {
     ct_workspace *workspace;
     struct voxel_task *tasks; /* [n] */
-    const uint32_t *order;    /* of the admitted tasks */
+    const uint32_t *order;    /* of the admitted tasks, then of those to refine */
     uint32_t n;
 };
 
@@ -76,6 +78,8 @@ static void begin_task(struct voxel_task *task, ct_pair_task *pair, double deadl
     task->depth = volume_of_overlap(pair);
     task->is_active = true;
     task->ended = CT_ENDED_COMPLETED;
+    task->is_refined = false;
+    task->refined = NULL;
 }
 
 static void end_task(struct voxel_task *task, ct_ended ended) {
@@ -110,7 +114,7 @@ static void descend(struct voxel_task *task, ct_device *device) {
 static double quality_of(const struct voxel_task *task) {
     const ct_voxel_pair *pair = &task->pair;
     if (!pair->answer.is_examined) return 0;
-    if (!pair->answer.n_open) return 1;
+    if (!pair->answer.n_open || task->is_refined) return 1;
     return (pair->answer.level[0] + 1.0) / (pair->tree[0]->finest + 1.0);
 }
 
@@ -121,8 +125,10 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     const double start = ct_now();
     ct_voxel_pair *voxels = &task->pair;
     const ct_voxel_answer *answer = &voxels->answer;
-    pair->progress = (ct_pair_progress){
-        .body = {pair->body[0]->id, pair->body[1]->id}, .is_examined = answer->is_examined, .ended = task->ended};
+    pair->progress = (ct_pair_progress){.body = {pair->body[0]->id, pair->body[1]->id},
+                                        .is_examined = answer->is_examined,
+                                        .is_refined = task->is_refined,
+                                        .ended = task->ended};
     pair->progress.level[voxels->driver] = answer->level[0];
     pair->progress.level[1 - voxels->driver] = answer->level[1];
     pair->quality = quality_of(task);
@@ -130,6 +136,7 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     const double *const poses[2] = {pair->body[0]->pose, pair->body[1]->pose};
     ct_contact contact = {.body = {pair->body[0]->id, pair->body[1]->id}};
     if (!answer->is_examined || !ct_voxel_finish_contact(voxels, poses, &contact)) return;
+    if (task->is_refined && !task->refined) return;
     const uint32_t most = pair->settings->max_points ? pair->settings->max_points : CT_DEFAULT_MAX_POINTS;
     const uint32_t n_points = answer->n_groups < most ? answer->n_groups : most;
     ct_arena *answers = &workspace->workers[worker].answers;
@@ -141,6 +148,16 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
         return;
     }
     contact.n_points = ct_voxel_finish_points(voxels, poses, pair->settings->plain_average, n_points, points);
+    if (task->is_refined) {
+        ct_contact *exact = &task->refined->contact;
+        exact->volume_lower = fmax(exact->volume - exact->error_bound, 0);
+        exact->volume_upper = exact->volume + exact->error_bound;
+        exact->n_points = contact.n_points;
+        task->refined->points = points;
+        pair->contacts = task->refined;
+        pair->seconds[CT_PHASE_CONTACT] += ct_now() - start;
+        return;
+    }
     if (!(pair->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))) {
         contact.area = contact.depth = 0;
         memset(contact.normal, 0, sizeof contact.normal);
@@ -151,6 +168,48 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     *out = (ct_pair_contact){.is_found = true, .contact = contact, .points = points};
     pair->contacts = out;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - start;
+}
+
+/* ---- the method EXACT in the time left ---- */
+
+/* How long EXACT takes for a unit of its estimate: the most of the last pairs, forgotten slowly. */
+static const double FIRST_FACTOR = 8, FORGOTTEN = 0.95;
+
+static void learn_factor(ct_device *device, double factor) {
+    const double before = atomic_load_explicit(&device->exact_factor, memory_order_relaxed);
+    atomic_store_explicit(&device->exact_factor, fmax(factor, FORGOTTEN * (before > 0 ? before : FIRST_FACTOR)),
+                          memory_order_relaxed);
+}
+
+/* Whether a pair of this estimate, in ns, is likely to be done in time. */
+static bool is_worth_starting(const ct_device *device, double cost, double deadline) {
+    const double factor = atomic_load_explicit(&device->exact_factor, memory_order_relaxed);
+    return deadline <= 0 || ct_now() + 1e-9 * cost * (factor > 0 ? factor : FIRST_FACTOR) <= deadline;
+}
+
+static void refine_task(ct_workspace *workspace, struct voxel_task *task, uint32_t worker, bool is_spread) {
+    ct_device *device = workspace->device;
+    ct_pair_task *pair = task->task, exact = *pair;
+    exact.status = ct_cpu_exact_method.plan(device, pair->settings, &exact, NULL);
+    if (exact.status) return; /* bodies too far apart in size for one lattice: the answer stays the trees' */
+    if (!is_worth_starting(device, exact.cost, task->deadline)) {
+        task->ended = CT_ENDED_TIME;
+        return;
+    }
+    const double start = ct_now();
+    ct_cpu_exact_method.compute(workspace, &exact, worker, is_spread);
+    pair->status = exact.status;
+    memcpy(pair->seconds, exact.seconds, sizeof pair->seconds);
+    if (pair->status) return;
+    if (!is_spread) learn_factor(device, 1e9 * (ct_now() - start) / exact.cost);
+    task->is_refined = true;
+    task->refined = exact.contacts && exact.contacts->is_found ? exact.contacts : NULL;
+    task->ended = CT_ENDED_COMPLETED;
+}
+
+static bool may_refine(const struct voxel_task *task) {
+    return task->task->settings->refine && !task->task->status && task->pair.answer.is_examined &&
+           task->pair.answer.all.upper > 0;
 }
 
 /* ---- all pairs ---- */
@@ -185,6 +244,25 @@ static uint32_t admit_tasks(struct voxel_task *tasks, uint32_t n, const struct v
         order[n_admitted++] = (uint32_t)(task - tasks);
     }
     return n_admitted;
+}
+
+static void refine_one(void *argument, uint32_t i, uint32_t worker) {
+    struct run *run = argument;
+    refine_task(run->workspace, &run->tasks[run->order[i]], worker, false);
+}
+
+/* Few pairs are each spread over the threads, many are each left to one. */
+static void refine_tasks(struct run *run, const struct voxel_task **sorted, uint32_t *order) {
+    const ct_device *device = run->workspace->device;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < run->n; i++)
+        if (may_refine(&run->tasks[i])) sorted[n++] = &run->tasks[i];
+    if (n > 1) qsort(sorted, n, sizeof *sorted, compare_depths);
+    for (uint32_t i = 0; i < n; i++) order[i] = (uint32_t)(sorted[i] - run->tasks);
+    if (n >= 2 * device->threads)
+        ct_pool_run(device->pool, n, refine_one, run);
+    else
+        for (uint32_t i = 0; i < n; i++) refine_task(run->workspace, &run->tasks[order[i]], 0, device->threads > 1);
 }
 
 static void descend_admitted(void *argument, uint32_t i, uint32_t worker) {
@@ -231,6 +309,7 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
     uint64_t tests;
     for (uint32_t k; (k = admit_tasks(tasks, n, sorted, spent, admitted, &tests)) > 0;)
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
+    refine_tasks(&run, sorted, admitted);
     ct_pool_run(n > MANY_PAIRS ? pool : NULL, n, finish_one, &run);
     free(admitted);
     free(sorted);
@@ -248,6 +327,7 @@ static void compute_alone(ct_workspace *workspace, ct_pair_task *pair, uint32_t 
             end_task(&task, CT_ENDED_PAIRS);
         else
             descend(&task, workspace->device);
+    if (may_refine(&task)) refine_task(workspace, &task, worker, false);
     finish_task(workspace, &task, worker);
     ct_voxel_pair_free(&task.pair, &workspace->device->budget);
 }
