@@ -14,7 +14,7 @@
 #define SETTINGS                                                                                                       \
     (BIT(OPT_METHOD) | BIT(OPT_RESOLUTION) | BIT(OPT_PIXEL_SIZE) | BIT(OPT_STIFFNESS) | BIT(OPT_PATCHES) |             \
      BIT(OPT_CELL_SIZE) | BIT(OPT_TOLERANCE) | BIT(OPT_TOLERANCE_REL) | BIT(OPT_STRICT) | BIT(OPT_RAY_BUDGET) |        \
-     BIT(OPT_LEVEL) | BIT(OPT_VOXEL_LEVEL) | BIT(OPT_PAIR_BUDGET) | BIT(OPT_MAX_POINTS))
+     BIT(OPT_LEVEL) | BIT(OPT_VOXEL_LEVEL) | BIT(OPT_PAIR_BUDGET) | BIT(OPT_MAX_POINTS) | BIT(OPT_REFINE))
 
 #define PICTURE                                                                                                        \
     (BIT(OPT_WIDTH) | BIT(OPT_HEIGHT) | BIT(OPT_CONTACT) | BIT(OPT_SHOW) | BIT(OPT_RESOLUTION) | BIT(OPT_AZIMUTH) |    \
@@ -48,6 +48,7 @@ static const struct option {
                          "voxtree: finest level of the trees, 3 to 8; default: as the meshes need"},
     [OPT_PAIR_BUDGET] = {"--pair-budget", "N", "voxtree: cubes that a step may compare; default: no limit"},
     [OPT_MAX_POINTS] = {"--max-points", "N", "voxtree: of each contact, up to 4096; default: 8"},
+    [OPT_REFINE] = {"--refine", NULL, "voxtree: pairs in contact are computed by exact in the time left"},
     [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},

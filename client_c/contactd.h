@@ -202,6 +202,8 @@ typedef struct contactd_voxels {
     int max_points;      /* of each contact, up to 4096; 0, the default: 8 */
     int center_normals;  /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
     int plain_average;   /* 1: points are plain means; 0, the default: weighted with probabilities */
+    int refine; /* 1: after the trees, pairs in contact are computed by "exact", the largest volumes first: all,
+                   or with a time budget those that are expected to fit the time left; 0, the default */
 } contactd_voxels;
 
 typedef struct contactd_settings {
@@ -448,6 +450,7 @@ typedef struct contactd_contact {
 typedef struct contactd_pair_progress {
     contactd_body bodies[2];
     bool is_examined;   /* false: not at all, so whether they touch is not known */
+    bool is_refined;    /* the contact is that of "exact"; if there is none, they do not touch */
     uint32_t levels[2]; /* of their trees that the answer is from */
     const char *ended;  /* as contactd_result.ended */
 } contactd_pair_progress;

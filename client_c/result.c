@@ -113,6 +113,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         const uint32_t *row = pairs + (size_t)WIRE_PROGRESS * i;
         step->progress[i] = (contactd_pair_progress){.bodies = {ctc_body_of(scene, row[0]), ctc_body_of(scene, row[1])},
                                                      .is_examined = row[2] != 0,
+                                                     .is_refined = row[2] > 1,
                                                      .levels = {row[3], row[4]},
                                                      .ended = wire_ended_name((wire_ended)row[5])};
     }

@@ -69,7 +69,7 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .strict = -1,
                                     .ray_budget = -1,
                                     .cell_size = -1,
-                                    .voxels = {-1, -1, -1, -1, -1, -1}};
+                                    .voxels = {-1, -1, -1, -1, -1, -1, -1}};
 }
 
 void ctc_voxels_of(const wire_settings *from, contactd_voxels *to) {
@@ -79,7 +79,8 @@ void ctc_voxels_of(const wire_settings *from, contactd_voxels *to) {
                             .pair_budget = v->pair_budget,
                             .max_points = v->max_points,
                             .center_normals = v->center_normals,
-                            .plain_average = v->plain_average};
+                            .plain_average = v->plain_average,
+                            .refine = v->refine};
 }
 
 /* OUT_OF_RANGE: the wire would take it for something else. */
@@ -88,9 +89,13 @@ static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxe
     const struct {
         const char *field;
         int64_t value, most;
-    } numbers[] = {{"voxel_level", from->voxel_level, INT32_MAX}, {"level", from->level, INT32_MAX},
-                   {"pair_budget", from->pair_budget, INT64_MAX}, {"max_points", from->max_points, INT32_MAX},
-                   {"center_normals", from->center_normals, 1},   {"plain_average", from->plain_average, 1}};
+    } numbers[] = {{"voxel_level", from->voxel_level, INT32_MAX},
+                   {"level", from->level, INT32_MAX},
+                   {"pair_budget", from->pair_budget, INT64_MAX},
+                   {"max_points", from->max_points, INT32_MAX},
+                   {"center_normals", from->center_normals, 1},
+                   {"plain_average", from->plain_average, 1},
+                   {"refine", from->refine, 1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].value < -1 || numbers[i].value > numbers[i].most)
             return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, numbers[i].field,
@@ -103,7 +108,8 @@ static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxe
                                .pair_budget = from->pair_budget,
                                .max_points = from->max_points,
                                .center_normals = (int8_t)from->center_normals,
-                               .plain_average = (int8_t)from->plain_average};
+                               .plain_average = (int8_t)from->plain_average,
+                               .refine = (int8_t)from->refine};
     return CONTACTD_OK;
 }
 

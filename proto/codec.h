@@ -118,7 +118,7 @@ typedef struct wire_voxels { /* -1: absent */
     int32_t voxel_level, level;
     int64_t pair_budget;
     int32_t max_points;
-    int8_t center_normals, plain_average;
+    int8_t center_normals, plain_average, refine;
 } wire_voxels;
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */

@@ -147,16 +147,20 @@ struct Decoder {
         const struct {
             const char *field;
             int64_t value, most;
-        } numbers[] = {{"voxel_level", in->voxel_level(), INT32_MAX}, {"level", in->level(), INT32_MAX},
-                       {"pair_budget", in->pair_budget(), INT64_MAX}, {"max_points", in->max_points(), INT32_MAX},
-                       {"center_normals", in->center_normals(), 1},   {"plain_average", in->plain_average(), 1}};
+        } numbers[] = {{"voxel_level", in->voxel_level(), INT32_MAX},
+                       {"level", in->level(), INT32_MAX},
+                       {"pair_budget", in->pair_budget(), INT64_MAX},
+                       {"max_points", in->max_points(), INT32_MAX},
+                       {"center_normals", in->center_normals(), 1},
+                       {"plain_average", in->plain_average(), 1},
+                       {"refine", in->refine(), 1}};
         for (const auto &n : numbers)
             if (n.value < -1 || n.value > n.most)
                 return fail(CONTACTD_OUT_OF_RANGE, n.field, "%s is %lld, expected 0 to %lld, or -1 for none", n.field,
                             static_cast<long long>(n.value), static_cast<long long>(n.most));
         out->has_voxels = true;
-        out->voxels = wire_voxels{in->voxel_level(), in->level(),          in->pair_budget(),
-                                  in->max_points(),  in->center_normals(), in->plain_average()};
+        out->voxels = wire_voxels{in->voxel_level(),    in->level(),         in->pair_budget(), in->max_points(),
+                                  in->center_normals(), in->plain_average(), in->refine()};
         return true;
     }
 

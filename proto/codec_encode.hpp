@@ -196,7 +196,8 @@ struct Encoder {
         Offset<fb::VoxelSettings> voxels;
         if (s.has_voxels)
             voxels = fb::CreateVoxelSettings(*fbb, s.voxels.voxel_level, s.voxels.level, s.voxels.pair_budget,
-                                             s.voxels.max_points, s.voxels.center_normals, s.voxels.plain_average);
+                                             s.voxels.max_points, s.voxels.center_normals, s.voxels.plain_average,
+                                             s.voxels.refine);
         return fb::CreateSettings(
             *fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution, s.has_pixel_size ? s.pixel_size : -1,
             s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),

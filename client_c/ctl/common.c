@@ -174,6 +174,7 @@ static bool voxels_of(const ctl *ctl, contactd_voxels *out) {
     out->voxel_level = (int)voxel_level;
     out->pair_budget = (int64_t)pairs;
     out->max_points = (int)points;
+    if (ctl->options[OPT_REFINE]) out->refine = 1;
     return true;
 }
 

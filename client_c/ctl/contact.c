@@ -58,6 +58,7 @@ static void print_progress_json(const contactd_result *result) {
         json_open(NULL, '{');
         json_numbers("bodies", (double[]){p->bodies[0], p->bodies[1]}, 2);
         json_bool("examined", p->is_examined);
+        json_bool("refined", p->is_refined);
         json_numbers("levels", (double[]){p->levels[0], p->levels[1]}, 2);
         json_text("ended", p->ended);
         json_close('}');
@@ -237,8 +238,9 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
         printf("ended      %s: the bound is above the tolerance\n", result->ended);
     for (uint32_t i = 0; i < result->n_progress; i++)
         if (result->progress[i].is_examined)
-            printf("trees      compared down to levels %u and %u; ended: %s\n", result->progress[i].levels[0],
-                   result->progress[i].levels[1], result->progress[i].ended);
+            printf("trees      compared down to levels %u and %u%s; ended: %s\n", result->progress[i].levels[0],
+                   result->progress[i].levels[1], result->progress[i].is_refined ? ", then exactly" : "",
+                   result->progress[i].ended);
     printf("computed   %s on %s, %llu rays;", result->method, result->backend, (unsigned long long)result->rays);
     for (int p = 0; p < CONTACTD_PHASES; p++) printf(" %s %.0f", contactd_phase_name(p), result->wall_us[p]);
     printf(" us\n");

@@ -29,6 +29,7 @@ typedef enum ctl_option {
     OPT_VOXEL_LEVEL,
     OPT_PAIR_BUDGET,
     OPT_MAX_POINTS,
+    OPT_REFINE,
     OPT_BUDGET,
     OPT_INERTIA,
     OPT_TOLERANCE_REL,

@@ -137,6 +137,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_count("max_points", (uint64_t)s->voxels.max_points);
     json_bool("center_normals", s->voxels.center_normals);
     json_bool("plain_average", s->voxels.plain_average);
+    json_bool("refine", s->voxels.refine);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
@@ -211,10 +212,10 @@ int ctl_scene_set(ctl *ctl) {
     if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
         !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_PATCHES] &&
         !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] && !ctl->options[OPT_VOXEL_LEVEL] &&
-        !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS])
+        !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS] && !ctl->options[OPT_REFINE])
         return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, "
                            "--patches, --no-patches, "
-                           "--level, --voxel-level, --pair-budget or --max-points");
+                           "--level, --voxel-level, --pair-budget, --max-points or --refine");
     return scene_by_id(ctl, &settings);
 }
 

@@ -196,12 +196,12 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
 
 
-VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average")
+VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine")
 
 
 def shown_voxels(voxels: Mapping[str, int]) -> dict[str, Any]:
     """The settings of "voxtree" as users see them."""
-    return {name: bool(voxels[name]) if name in VOXELS[-2:] else voxels[name] for name in VOXELS}
+    return {name: bool(voxels[name]) if name in VOXELS[-3:] else voxels[name] for name in VOXELS}
 
 
 @dataclass(slots=True, eq=False)

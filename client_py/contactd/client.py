@@ -272,13 +272,14 @@ class Client:
                    strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
                    voxel_level: int | None = None,
                    level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
-                   center_normals: bool | None = None, plain_average: bool | None = None, name: str = "",
-                   timeout: float | None = None) -> Scene:
+                   center_normals: bool | None = None, plain_average: bool | None = None,
+                   refine: bool | None = None, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
         resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
                                                   tolerance_rel, strict, ray_budget, cell_size)
-                           | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average))
+                           | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
+                                            refine))
 
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():

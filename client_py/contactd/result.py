@@ -91,6 +91,7 @@ class PairProgress(NamedTuple):
     examined: bool  # False: not at all, so whether they touch is not known
     levels: tuple[int, int]  # of their trees that the answer is from
     ended: str  # as StepResult.ended
+    refined: bool  # the contact is that of "exact"; if there is none, they do not touch
 
 
 class Contact:
@@ -515,7 +516,8 @@ class StepResult:
         """How far "voxtree" came with each pair of bodies whose boxes overlap; other methods: empty."""
         if self._answer.body["progress"] is None:
             return []
-        return [PairProgress((self._body(int(a)), self._body(int(b))), bool(examined), (int(k), int(l)), _ended_name(ended))
+        return [PairProgress((self._body(int(a)), self._body(int(b))), bool(examined), (int(k), int(l)), _ended_name(ended),
+                             examined > 1)
                 for a, b, examined, k, l, ended in self._array("progress", 0, 6)]
 
     @property

@@ -164,8 +164,8 @@ class Scene:
 
     @property
     def voxels(self) -> dict[str, Any]:
-        """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals and plain_average, as of
-        configure; 0 and False are the defaults."""
+        """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals, plain_average and refine,
+        as of configure; 0 and False are the defaults."""
         return shown_voxels(self._state.settings["voxels"])
 
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
@@ -174,7 +174,7 @@ class Scene:
                   ray_budget: int | None = None, cell_size: float | None = None,
                   voxel_level: int | None = None, level: int | None = None,
                   pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
-                  plain_average: bool | None = None, timeout: float | None = None) -> None:
+                  plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         Args:
@@ -203,10 +203,12 @@ class Scene:
             max_points: of each contact, up to 4096; 0: 8.
             center_normals: points' normals lie along the line of the cubes' centres instead of following from occupancies.
             plain_average: points are plain means instead of weighted with probabilities.
+            refine: after the trees, pairs in contact are computed by "exact", the largest volumes first: all of them, or
+                in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
                                     ray_budget, cell_size) | voxels_message(
-            voxel_level, level, pair_budget, max_points, center_normals, plain_average)
+            voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -634,14 +636,15 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
 
 
 def voxels_message(voxel_level: int | None, level: int | None, pair_budget: int | None, max_points: int | None,
-                   center_normals: bool | None, plain_average: bool | None) -> dict[str, Any]:
+                   center_normals: bool | None, plain_average: bool | None,
+                   refine: bool | None) -> dict[str, Any]:
     """The wire's Settings of "voxtree", with only what is given."""
     out: dict[str, Any] = {}
     for name, value, most in (("voxel_level", voxel_level, 2**31 - 1), ("level", level, 2**31 - 1),
                               ("pair_budget", pair_budget, 2**63 - 1), ("max_points", max_points, 2**31 - 1)):
         if value is not None:
             out[name] = _arrays.unsigned(value, field=name, maximum=most)
-    for name, flag in (("center_normals", center_normals), ("plain_average", plain_average)):
+    for name, flag in (("center_normals", center_normals), ("plain_average", plain_average), ("refine", refine)):
         if flag is not None:
             if not isinstance(flag, (bool, np.bool_)):
                 raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {flag!r}", field=name)

@@ -48,6 +48,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_integer(out, "max_points", settings->max_points);
     json_out_bool(out, "center_normals", settings->center_normals);
     json_out_bool(out, "plain_average", settings->plain_average);
+    json_out_bool(out, "refine", settings->refine);
     json_out_integer(out, "revision", revision);
 }
 
@@ -371,6 +372,7 @@ static void progress(json_out *out, const ct_result *result) {
         for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->body[b]);
         json_out_array_end(out);
         json_out_bool(out, "examined", pair->is_examined);
+        json_out_bool(out, "refined", pair->is_refined);
         json_out_array(out, "levels");
         for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->level[b]);
         json_out_array_end(out);

@@ -109,7 +109,7 @@ static bool take_voxels(const json_fields *fields, scene_patch *out) {
     const struct {
         const char *name;
         int64_t *to;
-    } flags[] = {{"center_normals", &v->center_normals}, {"plain_average", &v->plain_average}};
+    } flags[] = {{"center_normals", &v->center_normals}, {"plain_average", &v->plain_average}, {"refine", &v->refine}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         bool value = false;
         if (!json_take_bool(fields, flags[i].name, &value, &has)) return false;
@@ -129,7 +129,7 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
            take_precision(fields, out) && take_voxels(fields, out);
 }
 
-#define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average"
+#define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine"
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
     static const char *const known[] = {"name",      "method",    "resolution",    "pixel_size", "stiffness",

@@ -15,7 +15,7 @@ void command_object(const command *command, char object[96]) {
 static bool names_voxels(const scene_patch *patch) {
     const voxel_patch *v = &patch->voxels;
     return patch->has_voxels && (v->voxel_level > 0 || v->level > 0 || v->pair_budget > 0 || v->max_points > 0 ||
-                                 v->center_normals > 0 || v->plain_average > 0);
+                                 v->center_normals > 0 || v->plain_average > 0 || v->refine > 0);
 }
 
 /* A number that is too large for the engine's type is too large for the engine, too. */
@@ -30,6 +30,7 @@ static void apply_voxels(ct_scene_settings *settings, const voxel_patch *v) {
     if (v->max_points >= 0) settings->max_points = as_u32(v->max_points);
     if (v->center_normals >= 0) settings->center_normals = v->center_normals;
     if (v->plain_average >= 0) settings->plain_average = v->plain_average;
+    if (v->refine >= 0) settings->refine = v->refine;
 }
 
 /* Drops what the method does not take. */

@@ -95,7 +95,7 @@ void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
 
 /* Settings of VOXTREE (ct_scene_settings); -1: keeps its value. */
 typedef struct voxel_patch {
-    int64_t voxel_level, level, pair_budget, max_points, center_normals, plain_average;
+    int64_t voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine;
 } voxel_patch;
 
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a

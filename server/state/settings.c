@@ -89,7 +89,8 @@ static bool list(state *state, const stored_settings *settings) {
     X("pair_budget", BUDGET, pair_budget)                                                                              \
     X("max_points", COUNT, max_points)                                                                                 \
     X("center_normals", SWITCH, center_normals)                                                                        \
-    X("plain_average", SWITCH, plain_average)
+    X("plain_average", SWITCH, plain_average)                                                                          \
+    X("refine", SWITCH, refine)
 static_assert(sizeof(ct_scene_settings) == 112, "a setting that is new belongs into SETTINGS_MAP");
 
 static int print(const stored_settings *in, char *text, size_t size) {

@@ -262,7 +262,7 @@ static scene_patch patch_of(const wire_settings *in) {
         .cell_size = in->cell_size,
         .has_voxels = in->has_voxels,
         .voxels = {in->voxels.voxel_level, in->voxels.level, in->voxels.pair_budget, in->voxels.max_points,
-                   in->voxels.center_normals, in->voxels.plain_average},
+                   in->voxels.center_normals, in->voxels.plain_average, in->voxels.refine},
     };
     memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
     return patch;

@@ -290,7 +290,8 @@ wire_settings reply_settings(const ct_scene_settings *settings) {
                    .pair_budget = (int64_t)settings->pair_budget,
                    .max_points = (int32_t)settings->max_points,
                    .center_normals = settings->center_normals,
-                   .plain_average = settings->plain_average},
+                   .plain_average = settings->plain_average,
+                   .refine = settings->refine},
     };
 }
 

@@ -97,7 +97,7 @@ static bool copy_points(const ct_result *result, wire_step_result *out, void **b
     }
     for (size_t i = 0; i < q; i++) {
         const ct_pair_progress *from = &result->progress[i];
-        const uint32_t row[WIRE_PROGRESS] = {from->body[0],  from->body[1],  from->is_examined,
+        const uint32_t row[WIRE_PROGRESS] = {from->body[0],  from->body[1],  from->is_examined + from->is_refined,
                                              from->level[0], from->level[1], from->ended};
         memcpy(progress + WIRE_PROGRESS * i, row, sizeof row);
     }

@@ -13,7 +13,7 @@ NO_PRECISION = {"cell_size": 0, "tolerance": 0, "tolerance_rel": 0, "strict": Fa
 
 
 NO_VOXELS = {"voxel_level": 0, "level": 0, "pair_budget": 0, "max_points": 0, "center_normals": False,
-             "plain_average": False}
+             "plain_average": False, "refine": False}
 
 
 @pytest.fixture

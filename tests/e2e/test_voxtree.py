@@ -84,11 +84,30 @@ def test_budgets(boxes):
     assert again.ended == "completed" and again.contacts[0].volume == full.contacts[0].volume
 
 
+def test_refined(boxes):
+    exact, body, _ = boxes(method="exact")
+    truth = exact.step().contacts[0]
+    scene, a, b = boxes(method="voxtree", level=3, refine=True)
+    assert scene.voxels["refine"]
+    result = scene.step()
+    assert result.ended == "completed" and result.quality == 1 and result.progress[0].refined
+    contact = result.contacts[0]
+    assert contact.volume == truth.volume and contact.error_bound == truth.error_bound
+    assert contact.interval[0] <= truth.volume <= contact.interval[1]
+    for mine, its in zip(contact.gradient(a), truth.gradient(body)):
+        assert np.array_equal(mine, its)
+    assert len(contact.points.weight) > 0
+    late = scene.step(time_budget=1e-6)
+    assert late.ended == "time" and not late.progress[0].refined
+    scene.configure(refine=False)
+    assert scene.step().ended == "level" and not scene.step().progress[0].refined
+
+
 def test_settings_name_the_method(boxes, client):
     scene, _, _ = boxes(level=4)
     assert (scene.method, scene.running_method) == ("voxtree", "voxtree")
     assert scene.voxels == {"voxel_level": 0, "level": 4, "pair_budget": 0, "max_points": 0, "center_normals": False,
-                            "plain_average": False}
+                            "plain_average": False, "refine": False}
     scene.configure(center_normals=True, plain_average=True)
     assert scene.voxels["center_normals"] and scene.voxels["plain_average"]
     assert scene.step().settings["voxels"] == scene.voxels
@@ -190,6 +209,8 @@ def test_contactctl(server, tmp_path):
     assert code == 0 and "between" in out and "ended: level" in out and "point " in out
     code, out, err = ctl(server, "contact", str(box), str(box), "--pose-b", pose, "--method", "voxtree", "--budget-us", "1")
     assert code == 0 and "not examined" in out and "no overlap" not in out
+    code, out, err = ctl(server, "contact", str(box), str(box), "--pose-b", pose, "--method", "voxtree", "--refine")
+    assert code == 0 and "then exactly; ended: completed" in out
     for bad in ("0", "-5", "1.5", "x"):
         code, out, err = ctl(server, "contact", str(box), str(box), "--method", "voxtree", "--budget-us", bad)
         assert code == 2 and "--budget-us" in err

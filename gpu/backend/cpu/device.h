@@ -200,8 +200,8 @@ struct ct_device {
     const ct_kernels *kernels;
     uint32_t max_cells;
     _Atomic double exact_factor; /* of voxtree.c: time of a pair of EXACT in parts of its estimate; 0: not known */
-    ct_budget budget;  /* scratch */
-    ct_budget answers; /* arenas of answers: without a limit, as the results made of them are */
+    ct_budget budget;            /* scratch */
+    ct_budget answers;           /* arenas of answers: without a limit, as the results made of them are */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     ct_error lost; /* guarded by mutex: why OpenGL failed for good */
     pthread_mutex_t mutex;

@@ -241,7 +241,7 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
            a->tolerance == b->tolerance && a->tolerance_rel == b->tolerance_rel && a->strict == b->strict &&
            a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->voxel_level == b->voxel_level &&
            a->level == b->level && a->pair_budget == b->pair_budget && a->max_points == b->max_points &&
-           a->center_normals == b->center_normals && a->plain_average == b->plain_average;
+           a->center_normals == b->center_normals && a->plain_average == b->plain_average && a->refine == b->refine;
 }
 
 static void settings_are_there_again(void **unused) {
@@ -264,7 +264,7 @@ static void settings_are_there_again(void **unused) {
     settings.level = 6;
     settings.pair_budget = 1ull << 40;
     settings.max_points = 5;
-    settings.center_normals = settings.plain_average = true;
+    settings.center_normals = settings.plain_average = settings.refine = true;
     state *state = open_state(1 << 20);
     state_put_settings(state, key, "lab 7", &settings, 4);
     settings.stiffness = 2;
