@@ -444,6 +444,10 @@ typedef struct contactd_contact {
     uint64_t n_points;
     const double *points;
     const uint32_t *point_groups; /* [n_points][2]: the parts of both surfaces that met; 65535: the body's inside */
+    /* ldi and ebpi: m^3, sampled: the volume inside both bodies where one or both are inside out, which `volume` leaves
+     * out: one of the winding numbers is negative, and none is 0. Of a body with itself: where its winding number is
+     * negative. NaN: not sampled (other methods, cells). exact counts inverted_triangles instead. */
+    double inverted_volume;
 } contactd_contact;
 
 /* How far voxtree came with a pair of bodies. */

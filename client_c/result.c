@@ -45,6 +45,7 @@ static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t dire
                              .spin = from->spin,
                              .volume_lower = from->volume_lower,
                              .volume_upper = from->volume_upper,
+                             .inverted_volume = from->inverted_volume,
                              .n_points = a->points ? from->n_points : 0,
                              .points = a->points ? a->points + WIRE_POINT * from->first_point : NULL,
                              .point_groups = a->points && a->groups ? a->groups + 2 * from->first_point : NULL,

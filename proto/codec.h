@@ -208,6 +208,7 @@ typedef struct wire_contact {
     bool is_cell;
     int32_t cell[3]; /* is_cell */
     double volume_lower, volume_upper; /* NaN: no interval */
+    double inverted_volume;            /* NaN: not sampled */
     uint64_t first_point, n_points;
 } wire_contact;
 enum { WIRE_POINT = 8, WIRE_PROGRESS = 6 }; /* numbers of a row of points and of progress */

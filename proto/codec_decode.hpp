@@ -250,6 +250,7 @@ struct Decoder {
         out->count_product[1] = in->count_product_b();
         out->volume_lower = in->volume_lower();
         out->volume_upper = in->volume_upper();
+        out->inverted_volume = in->inverted_volume();
         out->first_point = in->first_point();
         out->n_points = in->n_points();
         for (int b = 0; b < 2; b++)

@@ -255,7 +255,7 @@ struct Encoder {
             tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
             c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
             centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles, c.first_cell,
-            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points, bounds);
+            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points, bounds, c.inverted_volume);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {

@@ -80,6 +80,7 @@ static void contact_fields(const contactd_contact *c) {
     json_number("error_estimate", c->error_estimate);
     json_count("max_winding", c->max_winding);
     json_count("inverted_triangles", c->inverted_triangles);
+    json_number("inverted_volume", c->inverted_volume);
     json_open("generalized_gradient", '[');
     for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
     json_close(']');
@@ -178,6 +179,11 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
     if (c->max_winding > 1)
         printf("winding    up to %u: a body overlaps itself, and the volume counts that part as often\n",
                c->max_winding);
+    if (c->inverted_volume > 0)
+        printf("inverted   %.9g m^3 more, where a body is inside out; the volume leaves it out\n", c->inverted_volume);
+    if (c->inverted_triangles > 0)
+        printf("inverted   at %u triangles a body is inside out; the volume counts that part negatively\n",
+               c->inverted_triangles);
 }
 
 static void print_cells(const contactd_contact *c, double cell_size) {

@@ -191,6 +191,17 @@ class Contact:
         return self._get("inverted_triangles")
 
     @property
+    def inverted_volume(self) -> float | None:
+        """m^3, sampled: the volume inside both bodies where one or both are inside out, which `volume` leaves out.
+
+        One of the winding numbers is negative there, and none is 0; of a body with itself, its winding number is
+        negative. "ldi" and "ebpi"; None where it is not sampled ("exact", which counts `inverted_triangles` instead,
+        "voxtree", and cells).
+        """
+        value = self._get("inverted_volume")
+        return None if value != value else value
+
+    @property
     def area(self) -> float:
         """Contact area, m^2."""
         return self._get("area", 1)

@@ -232,6 +232,7 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
     memset(&out, 0, sizeof out);
     ct_contact *contact = &out.contact;
     if (!fill_volumes(b, c, contact)) return;
+    contact->inverted_volume = ct_frame_inverted_volume(window, b.inverted_length + 3 * c, b.span_count + 3 * c);
     out.candidate = (uint32_t)c;
     contact->index = (uint32_t)(b.contact_offset[c] - b.contact_offset[b.candidate_offset[p]]);
     for (uint64_t k = 0; k < 2; k++) {

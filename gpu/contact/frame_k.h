@@ -104,22 +104,31 @@ CT_FN double ct_volume_error(const ct_contact *contact, const int64_t spans[3], 
     return sqrt(CT_ESTIMATE_DEVIATIONS * CT_ESTIMATE_DEVIATIONS * spread + CT_ESTIMATE_RAYS * CT_ESTIMATE_RAYS * rays);
 }
 
+CT_FN double ct_view_volume(const ct_window *window, int w, int64_t length) {
+    const double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
+    return ray_area * window->axis[w].unit * (double)length;
+}
+
+/* The mean of the views' volumes. That of equal ones is their own, to the last bit. */
+CT_FN double ct_mean_volume(const double v[3], const double weight[3]) {
+    return weight[0] == weight[1] && weight[1] == weight[2]
+               ? (v[0] + v[1] + v[2]) / 3
+               : v[0] + (weight[1] * (v[1] - v[0]) + weight[2] * (v[2] - v[0]));
+}
+
 /* Computes volumes and error estimate from the sums of span lengths, the numbers of spans and the views' weights.
  * Returns 0 if the volume is zero: no contact. */
 CT_FN int ct_frame_weighted_volumes(const ct_window *window, const int64_t length[3], const int64_t spans[3],
                                     const double weight[3], ct_contact *contact) {
     double *v = contact->volumes;
     for (int w = 0; w < 3; w++) {
-        double ray_area = window->axis[ct_view_u(w)].pitch * window->axis[ct_view_v(w)].pitch; /* m^2 */
-        v[w] = ray_area * window->axis[w].unit * (double)length[w];
+        v[w] = ct_view_volume(window, w, length[w]);
         contact->pitch[w] = window->axis[w].pitch;
     }
-    /* The mean of equal volumes is their own, to the last bit. */
-    contact->volume = weight[0] == weight[1] && weight[1] == weight[2]
-                          ? (v[0] + v[1] + v[2]) / 3
-                          : v[0] + (weight[1] * (v[1] - v[0]) + weight[2] * (v[2] - v[0]));
+    contact->volume = ct_mean_volume(v, weight);
     contact->error_bound = contact->error_bounds[0] = contact->error_bounds[1] = contact->error_bounds[2] = NAN;
     contact->max_winding = contact->inverted_triangles = 0;
+    contact->inverted_volume = NAN;
     contact->error_estimate = ct_volume_error(contact, spans, weight);
     return contact->volume > 0;
 }
@@ -130,6 +139,15 @@ CT_FN int ct_frame_volumes(const ct_window *window, const int64_t length[3], con
     double weight[3];
     ct_view_weights(window, spans, weight);
     return ct_frame_weighted_volumes(window, length, spans, weight, contact);
+}
+
+/* ct_contact.inverted_volume, from the sums of the lengths in which a body is inside out. */
+CT_FN double ct_frame_inverted_volume(const ct_window *window, const int64_t inverted[3], const int64_t spans[3]) {
+    double weight[3], volume[3];
+    if (!(inverted[0] | inverted[1] | inverted[2])) return 0;
+    ct_view_weights(window, spans, weight);
+    for (int w = 0; w < 3; w++) volume[w] = ct_view_volume(window, w, inverted[w]);
+    return fmax(ct_mean_volume(volume, weight), 0.0);
 }
 
 /* The error of a view's volume, m^3: a bound, and an estimate of a standard deviation. */

@@ -159,6 +159,7 @@ CT_FN int ct_exact_volume(const ct_exact_totals *totals, const ct_exact_lattice 
     const double wrong = totals->moved_volume + totals->rounding / 3 + totals->arithmetic;
     contact->error_bound = wrong / passes * (1 + 0x1p-10) * (unit * unit * unit) + fabs(contact->volume) * 0x1p-50;
     contact->error_estimate = contact->error_bound;
+    contact->inverted_volume = NAN;
     for (int k = 0; k < 3; k++) {
         contact->volumes[k] = contact->volume;
         contact->error_bounds[k] = contact->error_bound;

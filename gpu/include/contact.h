@@ -479,6 +479,10 @@ typedef struct ct_contact {
         inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
                                its winding number is negative, and the volume there counts negatively. Not counted
                                by LDI, whose max_winding is 0: there an inverted region counts as outside */
+    double inverted_volume; /* m^3, sampled: the volume inside both bodies where one or both are inside out, so that
+                               `volume` leaves it out: both winding numbers are not 0, and one is negative. The views'
+                               mean, weighted as volume's. Of a body with itself: where its winding number is negative.
+                               LDI and EBPI. NaN: not sampled (EXACT, VOXTREE, and cells) */
 
     /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
     double area;      /* m^2, sum of the positive friction weights */

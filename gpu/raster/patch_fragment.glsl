@@ -84,7 +84,7 @@ void main() {
         atomicAdd(winding[2u * ray + (tag >> 31)], is_entering ? 1 : -1);
         return;
     }
-    if (is_second_pass != 0u && head[ray] == END && winding[2u * ray + 1u - (tag >> 31)] <= 0) return;
+    if (is_second_pass != 0u && head[ray] == END && winding[2u * ray + 1u - (tag >> 31)] == 0) return;
 
     double inverse = packDouble2x32(uvec2(depth.zw));
     precise double w1 = to_double(e1) * inverse, w2 = to_double(e2) * inverse;

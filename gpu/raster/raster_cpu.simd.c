@@ -31,9 +31,10 @@ static inline bool reserve_fragments(struct fragment_writer *to, size_t n) {
     return true;
 }
 
-/* A crossing of the second body bounds no span on a ray that is never inside the first. */
+/* A crossing of the second body bounds no span, and no interval in which a body is inside out, on a ray along which the
+ * first body's winding number is 0. */
 static inline bool can_bound_span(const uint32_t *head, int32_t (*winding)[2], size_t ray, int first_body) {
-    return head[ray] != CT_END || (winding && winding[ray][first_body] > 0);
+    return head[ray] != CT_END || (winding && winding[ray][first_body] != 0);
 }
 
 /* ---- one triangle of any size ---- */

@@ -12,6 +12,7 @@ struct accumulators {
     bool is_gradient_of_cells; /* the cells add to the gradient */
     int64_t length;            /* of all spans, in units of the view's axis */
     int64_t n_spans;
+    int64_t inverted;      /* length of all intervals in which a body is inside out (ct_is_inverted), in these units */
     ct_span_scratch *kept; /* NULL: spans are not kept */
     ct_span_rule rule;
     ct_budget *budget; /* of kept spans */
@@ -22,7 +23,7 @@ static inline void begin_accumulating(struct accumulators *to, const ct_ray_list
     begin_gradient(&to->gradient, rays, options, sums);
     begin_cells(&to->cells, &to->gradient, rays, options, scratch, budget);
     to->is_gradient_of_cells = options->grid && options->has_cell_gradient;
-    to->length = to->n_spans = 0;
+    to->length = to->n_spans = to->inverted = 0;
     to->kept = options->keep_spans ? scratch : NULL;
     to->rule = options->rule;
     to->budget = budget;
@@ -35,6 +36,7 @@ static inline bool end_accumulating(struct accumulators *to, const ct_ray_lists 
     flush_contributions(&to->gradient);
     sums[options->contact].length[rays->view] += rays->bin.of->tile.ray_area * to->length;
     sums[options->contact].spans[rays->view] += rays->bin.of->tile.ray_area * to->n_spans;
+    sums[options->contact].inverted[rays->view] += rays->bin.of->tile.ray_area * to->inverted;
     return ok;
 }
 

@@ -309,6 +309,18 @@ static inline void find_spans(const struct sample_block *block, int in_facing, i
     }
 }
 
+/* Of samples without a span, those on which a body may be inside out: not certainly entered before it is left. */
+static inline samples may_be_inverted(const struct sample_block *block, int body, samples without_span) {
+    samples left = without_span & block->covered[2 * body + IN] & block->covered[2 * body + OUT];
+    if (!any(left)) return left;
+    for (uint32_t in = block->of_facing[2 * body + IN]; in < block->of_facing[2 * body + IN + 1]; in++)
+        for (uint32_t out = block->of_facing[2 * body + OUT]; out < block->of_facing[2 * body + OUT + 1]; out++) {
+            const samples both = block->cover[in] & block->cover[out] & left;
+            if (any(both)) left &= ~(both & compare_depths(block, out, in).deeper);
+        }
+    return left;
+}
+
 /* Not inlined: rarely needed, and it would push hot code out of the instruction cache. */
 __attribute__((noinline)) static void sum_shared_bounds(const struct sample_block *block, samples spans) {
     for (uint32_t k = 0; k < block->n; k++) {
@@ -333,6 +345,7 @@ static bool walk_block(struct large_bin *bin) {
             find_spans(block, 2 * body + IN, 2 + OUT, &spans);
         }
         undecided |= live & ~(spans.deeper | spans.shallower);
+        for (int body = 0; body < 2; body++) undecided |= may_be_inverted(block, body, live & ~spans.deeper);
         for (uint32_t k = 0; k < block->n; k++) {
             struct raster_triangle *t = block->triangle[k];
             sum_rows(&t->alone, t, block->row, block->column, block->alone[k] & spans.deeper, 0);

@@ -1,6 +1,7 @@
 /* single_layer.h - the fast path for rays that cross each body's surface at most twice, once inwards and once outwards:
  * nearly all rays. Between the later entry and the earlier exit the ray is inside both bodies, so nothing needs
- * sorting. Only for ct_may_skip_walk; for *.simd.c files of this stage. */
+ * sorting. A ray on which a body's winding number is negative somewhere needs the walk. Only for ct_may_skip_walk; for
+ * *.simd.c files of this stage. */
 #ifndef CT_SINGLE_LAYER_H
 #define CT_SINGLE_LAYER_H
 
@@ -8,8 +9,8 @@
 
 enum { OUT, IN };
 
-/* What a body's crossings imply for the ray. A verdict_table has one byte per set of crossings (bits 1 << OUT and
- * 1 << IN). */
+/* What a body's crossings imply for the ray. NEVER_INSIDE: its winding number is 0 all along. A verdict_table has one
+ * byte per set of crossings (bits 1 << OUT and 1 << IN). */
 enum { HAS_ONE_INTERVAL = 0, NEVER_INSIDE = 1, NEEDS_WALK = 2 };
 typedef uint32_t verdict_table;
 #define VERDICTS(neither, out, in, both)                                                                               \
@@ -19,7 +20,7 @@ static inline verdict_table verdicts_of(int32_t initial_winding) {
     return initial_winding == 0   ? VERDICTS(NEVER_INSIDE, NEEDS_WALK, HAS_ONE_INTERVAL, HAS_ONE_INTERVAL)
            : initial_winding == 1 ? VERDICTS(HAS_ONE_INTERVAL, HAS_ONE_INTERVAL, NEEDS_WALK, NEEDS_WALK)
            : initial_winding > 1  ? VERDICTS(HAS_ONE_INTERVAL, NEEDS_WALK, NEEDS_WALK, NEEDS_WALK)
-                                  : VERDICTS(NEVER_INSIDE, NEEDS_WALK, NEEDS_WALK, NEEDS_WALK);
+                                  : VERDICTS(NEEDS_WALK, NEEDS_WALK, NEEDS_WALK, NEEDS_WALK);
 }
 
 /* For CT_INITIAL_FROM_BALANCE: one exit and no entry means that the ray starts inside. */

@@ -19,8 +19,9 @@ typedef struct ct_contact_sums {
     int64_t *gradient[2][3];
     uint8_t *touched[2]; /* per body, 1 for each group of vertices whose sums may be non-zero, else 0 */
     /* Both are padded to whole CT_VERTEX_BLOCKs. */
-    int64_t length[3]; /* per view, sum of span lengths, in units of the view's axis times ray areas */
-    int64_t spans[3];  /* per view, number of spans, times ray areas */
+    int64_t length[3];   /* per view, sum of span lengths, in units of the view's axis times ray areas */
+    int64_t spans[3];    /* per view, number of spans, times ray areas */
+    int64_t inverted[3]; /* per view, as length: of intervals in which a body is inside out (ct_is_inverted) */
 } ct_contact_sums;
 
 /* A kept span, in lattice coordinates. */

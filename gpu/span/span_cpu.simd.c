@@ -2,7 +2,8 @@
 #include "gpu/span/single_layer.h"
 #include "gpu/span/walk.h"
 
-/* A span has two bounds and lies inside both bodies of a pair. The body rasterised second is at the head of every list
+/* False: the ray has no span, and no interval in which a body is inside out; either has two bounds, and lies where both
+ * bodies' winding numbers are not 0. The body rasterised second is at the head of every list
  * that it has a fragment in, so one look tells whether a ray can have a span. */
 static inline bool can_have_span(const struct bin_rays *bin, size_t ray, uint32_t head, uint32_t first_body,
                                  ct_span_rule rule) {
@@ -10,9 +11,12 @@ static inline bool can_have_span(const struct bin_rays *bin, size_t ray, uint32_
     if (rule == CT_SPAN_OF_SELF) {
         /* Two crossings into the body and one out of it are the least that bound a span. */
         const uint32_t second = bin->fragments[head].next;
-        return bin->fragments[second].next != CT_END || bin->winding || !bin->starts_outside;
+        if (bin->fragments[second].next != CT_END || bin->winding || !bin->starts_outside) return true;
+        /* Nor is the body inside out between two crossings if the first of them enters it. */
+        const uint32_t a = bin->fragments[head].f.key, b = bin->fragments[second].f.key;
+        return !((a < b ? a : b) & 1);
     }
-    return bin->fragments[head].f.tag >> 31 != first_body || (bin->winding && bin->winding[ray][1 - first_body] > 0);
+    return bin->fragments[head].f.tag >> 31 != first_body || (bin->winding && bin->winding[ray][1 - first_body] != 0);
 }
 
 static bool span(const ct_ray_lists *rays, const ct_span_options *options, ct_contact_sums *sums,

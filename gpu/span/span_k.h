@@ -9,6 +9,7 @@
  *                                 [== span ==]              lower bound b0, upper bound a1
  *
  * This file is the rule's only home: the CPU, CUDA and every accumulator get their spans from ct_walk_crossing. The
+ * The walk also tells where a body is inside out (ct_is_inverted), which the contact reports beside its volume. The
  * fast paths (gpu/span/single_layer.h, large_triangles_cpu.simd.c) are closed forms of the same rule for rays on which
  * every body has at most one interval; gpu/span/accumulate.h says where they may replace the walk.
  */
@@ -33,6 +34,13 @@ CT_FN int ct_is_in_span(ct_span_rule rule, const int32_t winding[2]) {
     return winding[0] >= least && (rule == CT_SPAN_OF_SELF || winding[1] >= least);
 }
 
+/* The volume that the span rule would count if a body were not inside out there: both bodies cover the ray, one or both
+ * with a negative winding number. Of a body with itself: its winding number is negative. */
+CT_FN int ct_is_inverted(ct_span_rule rule, const int32_t winding[2]) {
+    if (rule == CT_SPAN_OF_SELF) return winding[0] < 0;
+    return winding[0] && winding[1] && (winding[0] < 0 || winding[1] < 0);
+}
+
 /* One end of a span: the fragment with which body 0 and/or body 1 crosses there. Where both cross at the same depth,
  * each bounds half of the span: the gradient is then the central difference, and the order of bodies does not matter.
  */
@@ -48,6 +56,8 @@ typedef struct ct_walk {
     int32_t winding[2];
     ct_span_rule rule;
     int is_in_span;   /* before the crossings that `crossed` collects */
+    int is_inverted;  /* likewise, by ct_is_inverted */
+    int64_t inverted; /* total length of the intervals in which it is set, once they have ended */
     ct_bound crossed; /* by the crossings seen so far that share one depth and orientation */
     ct_bound lower;   /* of the open span, where is_in_span is set */
 } ct_walk;
@@ -59,6 +69,8 @@ CT_FN ct_walk ct_walk_begin(ct_span_rule rule, int32_t winding0, int32_t winding
     walk.winding[1] = winding1;
     walk.rule = rule;
     walk.is_in_span = ct_is_in_span(rule, walk.winding);
+    walk.is_inverted = ct_is_inverted(rule, walk.winding);
+    walk.inverted = 0;
     walk.crossed.fragment[0] = walk.crossed.fragment[1] = -1;
     walk.lower = walk.crossed;
     return walk;
@@ -75,12 +87,18 @@ CT_FN int ct_fragment_before(const ct_fragment *a, const ct_fragment *b) {
 /* Advances the walk over the next crossing, in the order of ct_fragment_before: fragment `index` of body `body`.
  * Crossings with the same key (depth and orientation) act together; has_next_same_key: the next crossing is one of
  * them. Returns 1 and fills *event where a span ends here. */
-CT_FN int ct_walk_crossing(ct_walk *walk, int entering, int body, int64_t index, int has_next_same_key,
+CT_FN int ct_walk_crossing(ct_walk *walk, uint32_t key, int body, int64_t index, int has_next_same_key,
                            ct_span_event *event) {
+    const int entering = (int)(key & 1);
     walk->winding[body] += entering ? 1 : -1;
     /* Of several coincident crossings of one body, the one that passes the threshold bounds the span. */
     if (walk->winding[body] == ct_span_threshold(walk->rule) - !entering) walk->crossed.fragment[body] = index;
     if (has_next_same_key) return 0;
+    const int is_inverted = ct_is_inverted(walk->rule, walk->winding);
+    if (is_inverted != walk->is_inverted) {
+        walk->inverted += is_inverted ? -(int64_t)ct_fragment_depth(key) : ct_fragment_depth(key);
+        walk->is_inverted = is_inverted;
+    }
     const int was_in_span = walk->is_in_span, is_in_span = ct_is_in_span(walk->rule, walk->winding);
     const ct_bound bound = walk->crossed;
     walk->is_in_span = is_in_span;

@@ -119,8 +119,8 @@ CT_DEVICE void write_span(const ct_span_tables &b, const view_context *view, uin
 /* The body is a constant in each of the two calls: indexed by a variable, the walk would not stay in registers. */
 CT_DEVICE int walk_crossing(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index, bool has_next_same_key,
                             ct_span_event *span) {
-    return tag >> 31 ? ct_walk_crossing(walk, key & 1, 1, index, has_next_same_key, span)
-                     : ct_walk_crossing(walk, key & 1, 0, index, has_next_same_key, span);
+    return tag >> 31 ? ct_walk_crossing(walk, key, 1, index, has_next_same_key, span)
+                     : ct_walk_crossing(walk, key, 0, index, has_next_same_key, span);
 }
 
 struct crossing {
@@ -136,9 +136,10 @@ CT_DEVICE crossing next_crossing(const ct_span_tables &b, sorted_ray *o) {
     return c;
 }
 
-/* A ray's spans. They are disjoint, so that 32 bits hold the sum of their lengths. */
+/* A ray's spans, and the length in which a body is inside out (ct_is_inverted). The intervals of either kind are
+ * disjoint, so that 32 bits hold the sum of their lengths. */
 struct span_totals {
-    uint32_t length, count;
+    uint32_t length, count, inverted;
 };
 
 /* `winding`: the initial winding numbers. The rule is a constant, so that the compiler leaves out what it does not
@@ -148,7 +149,7 @@ template <ct_span_rule RULE>
 CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view, uint32_t ray,
                                const int32_t winding[2], sorted_ray *o, bool keep) {
     ct_walk walk = ct_walk_begin(RULE, winding[0], winding[1]);
-    span_totals total = {0, 0};
+    span_totals total = {0, 0, 0};
     for (crossing c = next_crossing(b, o); c.link;) {
         const crossing after = next_crossing(b, o);
         ct_span_event span;
@@ -161,6 +162,7 @@ CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view
         total.count++;
         if (keep) write_span(b, view, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
     }
+    total.inverted = (uint32_t)walk.inverted;
     return total;
 }
 
@@ -185,7 +187,7 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
         }
         const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
         const uint32_t first = at.index * CT_BLOCK; /* a view has at most 2^24 rays */
-        uint32_t length_of_ray = 0, spans_of_ray = 0, fragments_of_ray = 0;
+        uint32_t length_of_ray = 0, spans_of_ray = 0, fragments_of_ray = 0, inverted_of_ray = 0;
         CT_THREADS(t) {
             const uint64_t ray = b.ray_offset[index] + first + t;
             if (ray >= b.ray_offset[index + 1]) continue;
@@ -202,10 +204,12 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
                                               : walk_ray<CT_SPAN_OF_PAIR>(b, &view, first + t, winding, &o, keep);
             length_of_ray = total.length;
             spans_of_ray = total.count;
+            inverted_of_ray = total.inverted;
         }
         const uint64_t length = ct_block_sum((uint64_t)length_of_ray);
         /* A batch has fewer than 2^32 fragments, and spans. */
         const uint64_t counts = ct_block_sum((uint64_t)spans_of_ray << 32 | fragments_of_ray);
+        const uint64_t inverted = ct_block_sum((uint64_t)inverted_of_ray);
         CT_THREADS(t) {
             if (t > 0 || !counts) continue;
             const uint64_t at_view = 3 * (uint64_t)view.candidate + (uint64_t)view.axis;
@@ -213,6 +217,7 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
                 ct_atomic_sum(&b.span_length[at_view], (int64_t)length);
                 ct_atomic_sum(&b.span_count[at_view], (int64_t)(counts >> 32));
             }
+            if (inverted) ct_atomic_sum(&b.inverted_length[at_view], (int64_t)inverted);
             ct_atomic_add(&b.step_fragments[pair->step], counts & UINT32_MAX);
         }
     }

@@ -47,10 +47,11 @@ static inline __attribute__((always_inline)) bool walk_by(ct_span_rule rule, str
             if (coincident_end - i > 1) sort_coincident(fragments, c + i, coincident_end - i);
         }
         ct_span_event span;
-        if (ct_walk_crossing(&walk, key & 1, body_of(c[i]), index_of(c[i]), i + 1 < coincident_end, &span) &&
+        if (ct_walk_crossing(&walk, key, body_of(c[i]), index_of(c[i]), i + 1 < coincident_end, &span) &&
             !accumulate_span(to, rays, ray, &span))
             return false;
     }
+    to->inverted += walk.inverted;
     return true;
 }
 

@@ -112,7 +112,8 @@ CT_DEVICE void begin_candidate(const ct_plan_tables &b, uint64_t c) {
     b.candidate_pair[c] = (uint32_t)p;
     b.vertex_chunk_offset[2 * c] = first;
     b.vertex_chunk_offset[2 * c + 1] = first + n[0];
-    for (uint64_t w = 0; w < 3; w++) b.span_length[3 * c + w] = b.span_count[3 * c + w] = 0;
+    for (uint64_t w = 0; w < 3; w++)
+        b.span_length[3 * c + w] = b.span_count[3 * c + w] = b.inverted_length[3 * c + w] = 0;
 }
 
 /* The owner of chunk i, and the chunk's index there. offset: where each of the n owners' chunks begin. */

@@ -44,6 +44,7 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
     contact->volume = fmin(fmax(scale * all->estimate, contact->volume_lower), contact->volume_upper);
     contact->error_bound = fmax(contact->volume_upper - contact->volume, contact->volume - contact->volume_lower);
     contact->error_estimate = ESTIMATED_PART * contact->error_bound;
+    contact->inverted_volume = NAN;
     for (int w = 0; w < 3; w++) contact->error_bounds[w] = contact->error_bound;
     for (int k = 0; k < 3; k++) {
         contact->volumes[k] = contact->volume;

@@ -396,6 +396,7 @@ static void contact_fields(json_out *out, const ct_result *result, const ct_cont
     json_out_number(out, "error_estimate", contact->error_estimate);
     json_out_integer(out, "max_winding", contact->max_winding);
     json_out_integer(out, "inverted_triangles", contact->inverted_triangles);
+    json_out_number(out, "inverted_volume", contact->inverted_volume);
     if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
         json_out_number(out, "area", contact->area);
         json_out_number(out, "depth", contact->depth);

@@ -27,6 +27,7 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
         .inverted_triangles = from->inverted_triangles,
         .volume_lower = from->volume_lower,
         .volume_upper = from->volume_upper,
+        .inverted_volume = from->inverted_volume,
         .first_point = from->first_point,
         .n_points = from->n_points,
         .first_product = {from->first_product[0], from->first_product[1]},

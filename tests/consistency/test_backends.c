@@ -114,6 +114,36 @@ static void test_ties(void **state) {
     shape_free(&negative);
 }
 
+/* A body whose second shell is inside out (ct_contact.inverted_volume, which compare looks at). */
+static void test_inverted(void **state) {
+    (void)state;
+    uint64_t rng = 5, contacts = 0;
+    for (int round = 0; round < 18; round++) {
+        struct shape shells[] = {round % 2 ? shape_box(2, 2, 2) : shape_icosphere(1, 3), shape_torus(0.7, 0.3, 30, 12)};
+        struct shape other = random_shape(&rng);
+        if (round % 3 == 2) {
+            shape_free(&shells[1]);
+            shells[1] = shape_box(1, 9, 1); /* around the window, along y */
+        }
+        shape_translate(&shells[1], 1.2, 0, 0);
+        for (size_t t = 0; t < shells[1].n_triangles; t++) {
+            uint32_t *k = shells[1].triangles + 3 * t, first = k[0];
+            k[0] = k[1], k[1] = first;
+        }
+        struct shape body = shape_merge(&shells[0], &shells[1]);
+        double pose[12];
+        shape_pose_random(&rng, 0.2, pose);
+        pose[3] += 0.8;
+        const ct_scene_settings settings = round % 4 ? stage_resolution(40) : stage_pixel(0.04);
+        const struct placed bodies[] = {{&body, NULL, round % 5 ? 0 : CT_BODY_DEFORMABLE}, {&other, pose, 0}};
+        if (shape_volume(&body) > 0)
+            contacts +=
+                compare_once("inside out in places", &settings, bodies, 2, round % 2 ? CT_WANT_ALL : everything);
+        shape_free(&shells[0]), shape_free(&shells[1]), shape_free(&other), shape_free(&body);
+    }
+    assert_true(contacts > 8);
+}
+
 static void test_nested_and_apart(void **state) {
     (void)state;
     struct shape outer = shape_icosphere(1, 3), inner = shape_icosphere(0.3, 2), far = shape_box(1, 1, 1);
@@ -482,11 +512,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_scenes), cmocka_unit_test(test_random_pairs),
         cmocka_unit_test(test_ties),          cmocka_unit_test(test_nested_and_apart),
-        cmocka_unit_test(test_deep_rays),     cmocka_unit_test(test_ground_plane),
-        cmocka_unit_test(test_many_bodies),   cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_other_meshes),  cmocka_unit_test(test_slip),
-        cmocka_unit_test(test_updates),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_batches),       cmocka_unit_test(test_real_meshes),
+        cmocka_unit_test(test_inverted),      cmocka_unit_test(test_deep_rays),
+        cmocka_unit_test(test_ground_plane),  cmocka_unit_test(test_many_bodies),
+        cmocka_unit_test(test_filters),       cmocka_unit_test(test_other_meshes),
+        cmocka_unit_test(test_slip),          cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_real_meshes),
     };
     static const char *const rasterizers[] = {"native", "egl"};
     return twin_run_on_backends(tests, sizeof tests / sizeof *tests, rasterizers, 2);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static uint64_t compare(const char *name, struct twin *twins, const ct_update *c
         stage_hash(b->result, hex[1]);
         if (a->result->method == CT_METHOD_EXACT) assert_int_equal(a->result->fragments, b->result->fragments);
         assert_same_slip(name, a->result, b->result);
+        for (size_t k = 0; k < a->result->n_contacts && k < b->result->n_contacts; k++) {
+            const double c = a->result->contacts[k].inverted_volume, d = b->result->contacts[k].inverted_volume;
+            if (!(c == d || (isnan(c) && isnan(d)))) fail_msg("%s: inverted volume %.17g and %.17g", name, c, d);
+        }
         for (size_t k = 0; k < a->result->n_contacts && a->result->method == CT_METHOD_EXACT; k++) {
             const ct_contact *c = &a->result->contacts[k], *d = &b->result->contacts[k];
             assert_true(c->error_bound == d->error_bound);

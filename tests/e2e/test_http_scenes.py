@@ -227,7 +227,7 @@ def test_everything_a_step_can_return(api, pair):
 def test_want_nothing_more_than_volumes(api, pair):
     (contact,) = api.post(f"{pair[0]}/step", {"want": []}, 200)["contacts"]
     assert set(contact) == {"bodies", "index", "volume", "volumes", "error_bound", "error_estimate", "max_winding",
-                            "inverted_triangles"}
+                            "inverted_triangles", "inverted_volume"}
     assert (contact["index"], contact["max_winding"]) == (0, 0)
 
 

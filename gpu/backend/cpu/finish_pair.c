@@ -169,16 +169,18 @@ static bool keep_spans(ct_pair_context *context) {
 /* Turns context->partial_sums into contact number c. */
 static void finish_contact(ct_pair_context *context, uint32_t c) {
     ct_pair_task *pair = context->pair;
-    int64_t length[3] = {0, 0, 0}, *spans = context->spans;
+    int64_t length[3] = {0, 0, 0}, inverted[3] = {0, 0, 0}, *spans = context->spans;
     memset(context->spans, 0, sizeof context->spans);
     for (uint32_t p = 0; p < context->n_partial_sums; p++)
         for (int k = 0; k < 3; k++) {
             length[k] += context->partial_sums[p]->length[k];
             spans[k] += context->partial_sums[p]->spans[k];
+            inverted[k] += context->partial_sums[p]->inverted[k];
         }
     context->contact = &pair->contacts[c];
     *context->contact = (ct_pair_contact){.contact.body = {pair->body[0]->id, pair->body[1]->id}};
     context->contact->is_found = ct_frame_volumes(&pair->window, length, spans, &context->contact->contact);
+    context->contact->contact.inverted_volume = ct_frame_inverted_volume(&pair->window, inverted, spans);
     if (pair->has_view_errors)
         context->contact->is_found = ct_frame_bounded_volume(pair->view_error, &context->contact->contact);
     if (context->contact->is_found && ct_is_self_task(pair) && pair->want & (CT_WANT_ENTRIES | CT_WANT_SPANS))

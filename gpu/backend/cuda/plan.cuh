@@ -70,6 +70,7 @@ struct ct_plan_tables : ct_pair_tables {
     uint64_t *vertex_chunk_offset;      /* [2 capacity.candidates + 1] per part */
     int64_t *span_length;               /* [capacity.candidates][3] per view, set to 0 here; spans add to it */
     int64_t *span_count;                /* the same: the number of spans */
+    int64_t *inverted_length;           /* the same: of intervals in which a body is inside out (ct_is_inverted) */
     ct_gpu_chunk *chunks;               /* [capacity.chunks] of vertices, then of rays */
     ct_gpu_near_cluster *near_clusters; /* [capacity.near_clusters], in no order */
     uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */

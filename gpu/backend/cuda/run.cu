@@ -57,7 +57,7 @@ enum : uint64_t {
     PAIR_BYTES = sizeof(ct_gpu_pair) + sizeof(ct_gpu_plan) + sizeof(ct_gpu_unsorted_pair) +
                  (1 + 2 + 1 + 3 + 3) * sizeof(uint64_t),
     CANDIDATE_BYTES =
-        2 * sizeof(ct_gpu_part_sums) + 2 * sizeof(int64_t[3]) + (2 + 1) * sizeof(uint64_t) + sizeof(uint32_t),
+        2 * sizeof(ct_gpu_part_sums) + 3 * sizeof(int64_t[3]) + (2 + 1) * sizeof(uint64_t) + sizeof(uint32_t),
     FRAGMENT_BYTES = sizeof(ct_gpu_fragment) + sizeof(uint32_t),
     ENTRY_BYTES = sizeof(int64_t[3]) + sizeof(uint32_t),
     VERTEX_CHUNK_BYTES = sizeof(uint64_t) + sizeof(uint32_t),
@@ -173,6 +173,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->part_sums = carve<ct_gpu_part_sums>(&at, 2 * capacity->candidates);
     b->span_length = carve<int64_t>(&at, 3 * capacity->candidates);
     b->span_count = carve<int64_t>(&at, 3 * capacity->candidates);
+    b->inverted_length = carve<int64_t>(&at, 3 * capacity->candidates);
     b->vertex_chunk_offset = carve<uint64_t>(&at, 2 * capacity->candidates + 1);
     b->contact_offset = carve<uint64_t>(&at, capacity->candidates + 1);
     b->candidate_pair = carve<uint32_t>(&at, capacity->candidates);

@@ -161,6 +161,7 @@ void fill_tables(arena *a, ct_batch *b) {
     b->vertex_chunk_offset = take<uint64_t>(a, 2 * CANDIDATES + 1);
     b->span_length = take<int64_t>(a, 3 * CANDIDATES);
     b->span_count = take<int64_t>(a, 3 * CANDIDATES);
+    b->inverted_length = take<int64_t>(a, 3 * CANDIDATES);
     b->chunks = take<ct_gpu_chunk>(a, CHUNKS);
     b->near_clusters = take<ct_gpu_near_cluster>(a, CHUNKS);
     b->step_refused = take<uint32_t>(a, 1);

@@ -70,6 +70,7 @@ static inline void sample_contact(wire_contact *c, unsigned k) {
                         .error_bound = k ? 0.25 : __builtin_nan(""),
                         .volume_lower = __builtin_nan(""),
                         .volume_upper = __builtin_nan(""),
+                        .inverted_volume = __builtin_nan(""),
                         .error_estimate = 1e-9,
                         .area = 0.3,
                         .depth = 0.02,
@@ -432,6 +433,7 @@ static inline const char *differ_contact(const wire_contact *a, const wire_conta
     SAME(cell);
     SAME(volume_lower);
     SAME(volume_upper);
+    SAME(inverted_volume);
     SAME(first_point);
     SAME(n_points);
     return NULL;

@@ -355,6 +355,7 @@ static void voxels_round_trip(void **state) {
     contacts[1].n_points = 2;
     contacts[1].volume_lower = 0;
     contacts[1].volume_upper = 2;
+    contacts[1].inverted_volume = 0.5;
     m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;

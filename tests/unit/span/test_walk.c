@@ -1,5 +1,5 @@
 /* test_walk.c - ct_walk_crossing alone, over random crossings, against the definition of the span rule: a span is a
- * maximal depth interval in which the rule holds. */
+ * maximal depth interval in which the rule holds; and of what is inside out. */
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
@@ -38,19 +38,26 @@ static bool rule_holds(const struct ray *ray, ct_span_rule rule, int d) {
     return covers(ray, rule, 0, d) && (rule == CT_SPAN_OF_SELF || covers(ray, rule, 1, d));
 }
 
+static bool is_inverted(const struct ray *ray, ct_span_rule rule, int d) {
+    const int a = winding_behind(ray, 0, d), b = winding_behind(ray, 1, d);
+    return rule == CT_SPAN_OF_SELF ? a < 0 : (a < 0 && b != 0) || (b < 0 && a != 0);
+}
+
 /* ---- the walk ---- */
 
-static int walk_ray(const struct ray *ray, ct_span_rule rule, ct_span_event spans[MAX_SPANS]) {
+static int walk_ray(const struct ray *ray, ct_span_rule rule, ct_span_event spans[MAX_SPANS], int64_t *inverted) {
     int n = 0;
     ct_walk walk = ct_walk_begin(rule, ray->initial[0], ray->initial[1]);
     for (int i = 0; i < ray->n; i++) {
         const struct crossing *c = &ray->c[i], *next = c + 1;
         const bool has_next_same_key = i + 1 < ray->n && next->depth == c->depth && next->entering == c->entering;
         ct_span_event event;
-        if (!ct_walk_crossing(&walk, c->entering, c->body, i, has_next_same_key, &event)) continue;
+        const uint32_t key = (uint32_t)(c->depth + CT_DEPTH_BIAS) << 1 | (uint32_t)c->entering;
+        if (!ct_walk_crossing(&walk, key, c->body, i, has_next_same_key, &event)) continue;
         assert_true(n < MAX_SPANS);
         spans[n++] = event;
     }
+    *inverted = walk.inverted;
     return n;
 }
 
@@ -90,10 +97,12 @@ static void check_bodies(const struct ray *ray, ct_span_rule rule, const ct_boun
 }
 
 static int n_spans_seen, n_shared_seen, max_winding_seen;
+static int64_t inverted_seen;
 
 static void check_ray(const struct ray *ray, ct_span_rule rule) {
     ct_span_event spans[MAX_SPANS];
-    const int n = walk_ray(ray, rule, spans);
+    int64_t inverted;
+    const int n = walk_ray(ray, rule, spans, &inverted);
     bool is_in_span[DEPTHS] = {false};
     int end = 0;
     for (int k = 0; k < n; k++) {
@@ -106,6 +115,9 @@ static void check_ray(const struct ray *ray, ct_span_rule rule) {
         for (int d = lower; d < upper; d++) is_in_span[d] = true;
         n_shared_seen += spans[k].lower.fragment[0] >= 0 && spans[k].lower.fragment[1] >= 0;
     }
+    inverted_seen += inverted;
+    for (int d = 0; d < DEPTHS; d++) inverted -= is_inverted(ray, rule, d);
+    assert_int_equal(inverted, 0);
     for (int d = 0; d < DEPTHS; d++) {
         assert_int_equal(is_in_span[d], rule_holds(ray, rule, d));
         const int winding = winding_behind(ray, 0, d);
@@ -146,11 +158,12 @@ static struct ray random_ray(uint64_t *rng, ct_span_rule rule) {
 static void check_random_rays(ct_span_rule rule) {
     uint64_t rng = 7;
     n_spans_seen = n_shared_seen = max_winding_seen = 0;
+    inverted_seen = 0;
     for (int round = 0; round < 20000; round++) {
         const struct ray ray = random_ray(&rng, rule);
         check_ray(&ray, rule);
     }
-    assert_true(n_spans_seen > 2000 && max_winding_seen >= 4);
+    assert_true(n_spans_seen > 2000 && max_winding_seen >= 4 && inverted_seen > 2000);
 }
 
 static void test_pair(void **state) {

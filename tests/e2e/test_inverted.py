@@ -1,0 +1,74 @@
+"""The volume in which a body is inside out, over every interface."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, SLOW
+from geometry import box
+from http_api import Api
+
+# Two boxes, the second inside out, and in each of them a smaller one.
+OUTER = box((0, 0, 0), (1, 1, 1)), box((3, 0, 0), (4, 1, 1))
+INNER = box((0.25, 0.25, 0.25), (0.75, 0.75, 0.75)), box((3.5, 0.5, 0.5), (3.75, 0.75, 0.75))
+BODY = np.concatenate([OUTER[0][0], OUTER[1][0]]), np.concatenate([OUTER[0][1], np.asarray(OUTER[1][1])[:, ::-1] + 8])
+PROBES = np.concatenate([INNER[0][0], INNER[1][0]]), np.concatenate([INNER[0][1], np.asarray(INNER[1][1]) + 8])
+VOLUME, INVERTED = 0.125, 1 / 64
+
+
+def cut_smaller(vertices, triangles):
+    """So that the signed volume is positive: the inverted box is narrower than the other."""
+    vertices = np.array(vertices, float)
+    vertices[8:, 2] = np.clip(vertices[8:, 2], 0.25, 0.875)
+    return vertices, triangles
+
+
+BODY = cut_smaller(*BODY)
+
+
+def test_python(server):
+    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+        meshes = client.register_mesh(*BODY), client.register_mesh(*PROBES)
+        for method in ("ldi", "exact"):
+            scene = client.open_scene(method=method, **({"pixel_size": 1 / 32} if method == "ldi" else {}))
+            for mesh in meshes:
+                scene.add_body(mesh, pose=np.eye(4))
+            (contact,) = scene.step(want=["frame"]).contacts
+            if method == "ldi":
+                assert contact.volume == pytest.approx(VOLUME, rel=1e-6)
+                assert contact.inverted_volume == pytest.approx(INVERTED, rel=1e-6)
+                assert contact.inverted_triangles == 0
+            else:
+                assert contact.volume == pytest.approx(VOLUME - INVERTED, rel=1e-6)
+                assert contact.inverted_volume is None and contact.inverted_triangles == 12
+
+
+def write_obj(path, vertices, triangles):
+    lines = ["v %r %r %r" % tuple(map(float, v)) for v in vertices] + ["f %d %d %d" % tuple(k + 1 for k in t) for t in triangles]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_contactctl_and_http(server, tmp_path):
+    files = [write_obj(tmp_path / name, *mesh) for name, mesh in (("a.obj", BODY), ("b.obj", PROBES))]
+
+    def contact(*options):
+        return subprocess.run([BUILD / "contactctl", "--server", server.stream, *options, "contact", *files,
+                               "--method", "ldi", "--pixel-size", "0.03125"],
+                              capture_output=True, text=True, check=True, timeout=20 * SLOW).stdout
+
+    (found,) = json.loads(contact("-o", "json"))["contacts"]
+    assert found["inverted_volume"] == pytest.approx(INVERTED, rel=1e-6)
+    assert "inverted   0.015625 m^3" in contact()
+
+    api = Api(server.http)
+    scene = "/v1/scenes/%d" % api.post("/v1/scenes", {"method": "ldi", "pixel_size": 0.03125}, 201)["id"]
+    for file in files:
+        mesh = api("POST", "/v1/meshes", file.read_bytes()).json["id"]
+        api.post(f"{scene}/bodies", {"mesh": mesh, "pose": np.eye(4)[:3].flatten().tolist()})
+    (found,) = api.post(f"{scene}/step", {}, 200)["contacts"]
+    assert found["inverted_volume"] == pytest.approx(INVERTED, rel=1e-6)
