@@ -242,6 +242,7 @@ SHORT = {
     "contact_levels": {"contacts": 60, "scans": 3, "levels": range(2, 4)},
     "responses": {"frames": 5, "levels": (2, 4)},
     "interruption": {"steps": 2, "budgets": (1e-3, 1.0), "around": 20, "level": 1},
+    "kilohertz": {"seconds": 0.05, "around": 20, "balls": 1},
 }
 
 

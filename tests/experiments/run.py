@@ -30,7 +30,7 @@ NAMES = ("smoothness", "rest", "shallow", "energy", "cost",  # the method exact 
          "traverse", "edge", "rings", "phases",  # Faure 2008
          "one_solve", "scenes", "deep_start", "momentum", "coulomb",  # Allard 2010
          "precision", "turning",  # Wang 2012
-         "contact_levels", "responses", "interruption")  # Dingliana 2005
+         "contact_levels", "responses", "interruption", "kilohertz")  # Dingliana 2005
 
 
 @contextlib.contextmanager
