@@ -63,7 +63,7 @@ static const struct option {
     [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
     [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
     [OPT_CONTACT] = {"--contact", "\"BODY BODY\"", "show these two bodies alone, and where they touch"},
-    [OPT_SHOW] = {"--show", "WHAT", "some of bodies,samples,axes; default: all"},
+    [OPT_SHOW] = {"--show", "WHAT", "some of bodies,samples,axes,contacts,gradients; default: the first three"},
     [OPT_AZIMUTH] = {"--azimuth", "DEGREES", "about up, from where the camera looks; default: -60"},
     [OPT_ELEVATION] = {"--elevation", "DEGREES", "above the plane across up; default: 20"},
     [OPT_UP] = {"--up", "\"X Y Z\"", "what is up in the picture; default: 0 0 1"},

@@ -521,13 +521,16 @@ enum { /* what a picture shows */
        CONTACTD_SHOW_BODIES = 1,
        CONTACTD_SHOW_SAMPLES = 2, /* the ends of the intersections' rays: red, green, blue along x, y, z */
        CONTACTD_SHOW_AXES = 4,
+       /* What the scene's method finds, where it has it; else INVALID_ARGUMENT: */
+       CONTACTD_SHOW_CONTACTS = 8,   /* each contact or patch in a colour of its own, with its normal */
+       CONTACTD_SHOW_GRADIENTS = 16, /* an arrow along dV/dx from every vertex */
 };
 
 typedef struct contactd_snapshot_options { /* the server's default: 0, or NaN for a double */
     uint32_t cookie;                       /* set by contactd_snapshot_options_init: every field default */
     uint32_t width, height;                /* pixels, 16..4096; 960 x 720 */
     uint32_t contact[2];                   /* two bodies: only they, and where they touch */
-    uint32_t show;                         /* CONTACTD_SHOW_...; all */
+    uint32_t show;                         /* CONTACTD_SHOW_...; bodies, samples and axes */
     uint32_t resolution;                   /* ray samples across the window; the scene's */
     double azimuth, elevation;             /* degrees about and above the plane across `up`; -60, 20 */
     double zoom, field_of_view, opacity;   /* 1, 30 degrees, 0.3 */

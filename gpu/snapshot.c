@@ -14,6 +14,18 @@
 
 /* ---- copying ---- */
 
+bool ct_snapshot_shows(const ct_snapshot_options *o, const uint32_t body[2]) {
+    const uint32_t *selected = o->contact;
+    return !selected[0] || (body[0] == selected[0] && body[1] == selected[1]) ||
+           (body[0] == selected[1] && body[1] == selected[0]);
+}
+
+size_t ct_snapshot_find_body(const ct_snapshot *snapshot, uint32_t id) {
+    for (size_t i = 0; i < snapshot->n_bodies; i++)
+        if (snapshot->bodies[i].id == id) return i;
+    return SIZE_MAX;
+}
+
 static bool is_shown(const ct_snapshot_options *o, uint32_t body) {
     return !o->contact[0] || body == o->contact[0] || body == o->contact[1];
 }
@@ -65,6 +77,11 @@ static ct_status copy_half_space(const ct_body *from, const ct_box *around, ct_s
     to->id = from->id;
     to->mesh = ct_mesh_retain(from->mesh);
     to->is_backdrop = around != NULL;
+    to->is_half_space = true;
+    for (int k = 0; k < 3; k++) {
+        to->plane[k] = from->pose[4 * k + 2];
+        to->plane[3] += to->plane[k] * from->pose[4 * k + 3];
+    }
     for (int k = 0; k < 12; k++) to->pose[k] = k % 5 == 0;
     to->positions = malloc((size_t)n * 12);
     if (!to->positions)
@@ -97,18 +114,11 @@ static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     return status;
 }
 
-/* Where two bodies are selected, their contacts with each other are shown, and none of either with itself. */
-static bool shows_contact(const ct_snapshot_options *o, const ct_contact *contact) {
-    const uint32_t *selected = o->contact, *body = contact->body;
-    return !selected[0] || (body[0] == selected[0] && body[1] == selected[1]) ||
-           (body[0] == selected[1] && body[1] == selected[0]);
-}
-
 /* The contacts' spans, out of a result that has them all. */
 static ct_status copy_spans(const ct_result *result, ct_snapshot *snapshot, ct_error *error) {
     uint64_t n = 0;
     for (size_t i = 0; i < result->n_contacts; i++)
-        if (shows_contact(&snapshot->options, &result->contacts[i])) n += result->contacts[i].n_spans;
+        if (ct_snapshot_shows(&snapshot->options, result->contacts[i].body)) n += result->contacts[i].n_spans;
     if (n > MAX_SPANS)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
                        "snapshot: the intersections have %llu samples, a picture shows at most %llu: ask for a lower "
@@ -120,7 +130,7 @@ static ct_status copy_spans(const ct_result *result, ct_snapshot *snapshot, ct_e
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for %llu samples", (unsigned long long)n);
     for (size_t i = 0; i < result->n_contacts; i++) {
         const ct_contact *from = &result->contacts[i];
-        if (!shows_contact(&snapshot->options, from)) continue;
+        if (!ct_snapshot_shows(&snapshot->options, from->body)) continue;
         ct_snapshot_contact *to = &snapshot->contacts[snapshot->n_contacts++];
         memcpy(to->pitch, from->pitch, sizeof to->pitch);
         to->first_span = snapshot->n_spans;
@@ -153,6 +163,42 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
     return status;
 }
 
+/* ---- what the method finds ---- */
+
+/* Words of CT_SHOW_... that a method has, beside bodies, samples and axes. */
+static uint32_t shown_by(const ct_method_row *row) {
+    return row->gives_no_gradient ? 0 : CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS;
+}
+
+/* Refuses what the scene's method does not have. */
+static ct_status check_show(const ct_scene *scene, uint32_t show, ct_error *error) {
+    const uint32_t wanted = show & ~(uint32_t)CT_SHOW_DEFAULT;
+    if (!wanted) return CT_OK;
+    const ct_method method = ct_method_to_run(scene->engine, &scene->settings);
+    const ct_method_row *row = ct_method_row_of(method, error);
+    if (!row) return CT_UNSUPPORTED;
+    const uint32_t missing = wanted & ~shown_by(row);
+    if (!missing) return CT_OK;
+    char refused[96], has[96];
+    return ct_fail(error, CT_INVALID_ARGUMENT, "show",
+                   "snapshot: show names %s, which the scene's method %s does not have: show some of %s",
+                   ct_show_names(missing, refused, sizeof refused), row->name,
+                   ct_show_names(CT_SHOW_DEFAULT | shown_by(row), has, sizeof has));
+}
+
+/* Runs a step without updates and marks what `show` names of it. */
+static ct_status mark_method(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
+    const uint32_t show = snapshot->options.show;
+    if (!(show & ~(uint32_t)CT_SHOW_DEFAULT) || !snapshot->n_bodies) return CT_OK;
+    ct_step step = {.scene = scene, .want = CT_WANT_FRAME | CT_WANT_GRADIENT};
+    ct_status status = ct_engine_run(scene->engine, &step, 1);
+    if (status) ct_fail(error, status, step.error.field, "%s", step.error.message);
+    if (!status && show & (CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS))
+        status = ct_mark_contacts(snapshot, step.result, error);
+    ct_result_free(&step.result);
+    return status;
+}
+
 /* ---- framing ---- */
 
 /* Computes the intersection of two bodies' boxes. False: they do not intersect. */
@@ -169,12 +215,9 @@ static bool intersect_boxes(const ct_scene *scene, const uint32_t pair[2], ct_bo
 
 static void add_body_vertices(ct_camera_fit *fit, const ct_snapshot_body *body,
                               void (*add)(ct_camera_fit *, const double[3])) {
-    const float *positions = ct_snapshot_body_positions(body);
-    const double *m = body->pose;
     for (size_t i = 0; i < body->mesh->n_vertices; i++) {
-        const float *p = positions + 3 * i;
         double at[3];
-        for (int r = 0; r < 3; r++) at[r] = m[4 * r] * p[0] + m[4 * r + 1] * p[1] + m[4 * r + 2] * p[2] + m[4 * r + 3];
+        ct_snapshot_vertex(body, i, at);
         add(fit, at);
     }
 }
@@ -213,16 +256,19 @@ ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, 
     if (status) return status;
     for (int i = 0; i < 2; i++)
         if (options->contact[i] && !ct_scene_find(scene, options->contact[i], error)) return CT_NOT_FOUND;
+    status = check_show(scene, options->show, error);
+    if (status) return status;
     ct_snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (!snapshot) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a snapshot");
     snapshot->engine = scene->engine;
     snapshot->options = *options;
     if (options->show & CT_SHOW_SAMPLES) status = compute_spans(scene, snapshot, error);
     if (!status) status = copy_bodies(scene, snapshot, error);
-    if (status)
-        ct_snapshot_free(&snapshot);
-    else
+    if (!status) {
         place_camera(scene, snapshot);
+        status = mark_method(scene, snapshot, error);
+    }
+    if (status) ct_snapshot_free(&snapshot);
     *out = snapshot;
     return status;
 }
@@ -237,6 +283,7 @@ void ct_snapshot_free(ct_snapshot **handle) {
     free(snapshot->bodies);
     free(snapshot->contacts);
     free(snapshot->spans);
+    for (int kind = 0; kind < CT_MARK_KINDS; kind++) free(snapshot->marks[kind].marks);
     free(snapshot);
     *handle = NULL;
 }

@@ -35,16 +35,24 @@ static bool point(const ctl *ctl, ctl_option option, double at[3], const double 
 }
 
 static bool show(const ctl *ctl, uint32_t *out) {
-    static const char *const words[] = {"bodies", "samples", "axes"};
+    static const struct {
+        const char *word;
+        uint32_t bits;
+    } words[] = {{"bodies", CONTACTD_SHOW_BODIES},
+                 {"samples", CONTACTD_SHOW_SAMPLES},
+                 {"axes", CONTACTD_SHOW_AXES},
+                 {"contacts", CONTACTD_SHOW_CONTACTS},
+                 {"gradients", CONTACTD_SHOW_GRADIENTS}};
+    const size_t n = sizeof words / sizeof *words;
     const char *text = ctl->options[OPT_SHOW];
     for (const char *at = text; at; at = *at ? at + 1 : NULL) {
         size_t length = strcspn(at, ","), i = 0;
-        while (i < 3 && (strlen(words[i]) != length || strncmp(at, words[i], length) != 0)) i++;
-        if (i == 3) {
-            ctl_mistake("--show is \"%s\", expected some of bodies,samples,axes", text);
+        while (i < n && (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0)) i++;
+        if (i == n) {
+            ctl_mistake("--show is \"%s\", expected some of bodies,samples,axes,contacts,gradients", text);
             return false;
         }
-        *out |= 1u << i;
+        *out |= words[i].bits;
         at += length;
     }
     return true;

@@ -1,7 +1,7 @@
 /* snapshot.h - pictures of a scene, or of the contacts of two bodies: bodies as tinted glass, and in them the ends of
  * the intersection's spans as small squares, red, green and blue for rays along x, y and z (after Faure 2008, figure
- * 10). A half-space is a thin sheet, opposite the bodies shown and 1.5 times as wide as all of them; it changes nothing
- * of what the camera frames.
+ * 10), or what the scene's method finds, as CT_SHOW_... says. A half-space is a thin sheet, opposite the bodies shown
+ * and 1.5 times as wide as all of them; it changes nothing of what the camera frames.
  *
  * A picture is made in two calls. Taking a snapshot runs a step without updates, so it is as quick as a step and leaves
  * the scene unchanged. Drawing it is slow, and needs neither the scene nor the thread that took it. Drawing needs
@@ -27,15 +27,35 @@ enum {
     CT_SHOW_BODIES = 1u << 0,
     CT_SHOW_SAMPLES = 1u << 1, /* both ends of every span */
     CT_SHOW_AXES = 1u << 2,    /* a small legend of x, y and z in the lower left corner */
-    CT_SHOW_ALL = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_AXES,
+
+    /* What the scene's method finds in a step without updates, with the scene's settings. In a scene whose method does
+     * not have it a picture is refused (INVALID_ARGUMENT), and the message says what the method does have. */
+
+    /* Methods with gradients of vertices. Every contact, or patch, has a colour of its own; after eight they recur. A
+     * film of it covers the parts of both surfaces that bound the intersection, and a thick arrow at the contact's
+     * centre is its normal, of 0.2 of the picture's shorter side where the camera looks. Where a triangle bounds
+     * several patches, each part of its film has the colour of the patch whose centre is nearest. A film's outline is
+     * exact to a fraction of a pixel, but what is smaller than 16 pixels may be missing inside a triangle. */
+    CT_SHOW_CONTACTS = 1u << 3,
+    /* Methods with gradients of vertices. dV/dx of every vertex as an arrow from it in its contact's colour, as long as
+     * dV/dx is large: the largest one of the picture has 0.12 of the picture's shorter side. */
+    CT_SHOW_GRADIENTS = 1u << 4,
+
+    CT_SHOW_DEFAULT = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_AXES,
+    CT_SHOW_ALL = CT_SHOW_DEFAULT | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS,
 };
+
+/* What is shown has names, for options and queries: "bodies", "samples", "axes", "contacts", "gradients". The bits of a
+ * name of `length` bytes; 0: there is no such name. */
+uint32_t ct_show_find(const char *name, size_t length);
+#define CT_SHOW_WORDS "bodies,samples,axes,contacts,gradients" /* all of them, for messages */
 
 typedef struct ct_snapshot_options {
     uint32_t cookie;        /* set by ct_snapshot_options_init */
     uint32_t width, height; /* pixels, CT_SNAPSHOT_MIN_SIDE..CT_SNAPSHOT_MAX_SIDE; 960 x 720 */
     uint32_t contact[2];    /* two bodies: only they and their contacts with each other are shown, and the picture is of
                                where their boxes overlap; 0 0: all */
-    uint32_t show;          /* CT_SHOW_...; ALL */
+    uint32_t show;          /* CT_SHOW_...; DEFAULT */
     uint32_t resolution;    /* ray samples across the window of this picture's step; 0: the scene's. Samples are LDI's
                                spans, whatever method the scene runs, and CT_DEFAULT_RESOLUTION if that has none */
     double azimuth;         /* degrees about `up`, of the direction from which the camera looks; -60 */
@@ -57,9 +77,10 @@ ct_status ct_snapshot_options_check(const ct_snapshot_options *options, ct_error
 
 typedef struct ct_snapshot ct_snapshot; /* immutable once taken */
 
-/* Copies what the picture needs: positions, poses, and the spans of a step without updates. A scene without bodies
- * gives an empty picture. The caller owns *out. NOT_FOUND (a body of `contact`), LIMIT_EXCEEDED (more spans than a
- * picture can show), and what a step can fail with. */
+/* Copies what the picture needs: positions, poses, and the spans of a step without updates, or what its method finds.
+ * A scene without bodies gives an empty picture. The caller owns *out. NOT_FOUND (a body of `contact`),
+ * INVALID_ARGUMENT (`show` names what the scene's method does not have), LIMIT_EXCEEDED (more spans or marks than a
+ * picture can show: 2^22 and 2^20), and what a step can fail with. */
 ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, ct_snapshot **out, ct_error *error);
 void ct_snapshot_free(ct_snapshot **snapshot); /* nulls; NULL is allowed */
 

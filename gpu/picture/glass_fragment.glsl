@@ -14,13 +14,12 @@ layout(std430, binding = 3) buffer Layers { Layer layers[]; }; // layers[0] is n
 layout(std430, binding = 4) buffer Heads { uint n_layers; uint heads[]; };
 
 layout(location = 2) uniform vec3 eye;
-layout(location = 3) uniform vec3 color;
-layout(location = 4) uniform float opacity;
 layout(location = 5) uniform vec3 light; // direction towards the light
 layout(location = 6) uniform uint width; // samples in a row of heads
 
 in vec3 at;
 in vec3 normal;
+flat in vec4 tint; // linear; opacity seen face on
 
 void main() {
     uint index = atomicAdd(n_layers, 1u) + 1u;
@@ -28,8 +27,9 @@ void main() {
     vec3 view = normalize(eye - at), n = normalize(normal);
     if (!gl_FrontFacing) n = -n;
     float along = clamp(dot(n, view), 0, 1), rim = (1 - along) * (1 - along);
+    float opacity = tint.a;
     float diffuse = 0.5 + 0.5 * dot(n, light);
-    vec3 lit = color * (0.1 + 0.9 * diffuse * diffuse);
+    vec3 lit = tint.rgb * (0.1 + 0.9 * diffuse * diffuse);
     float clear = 1 - opacity, alpha = mix(opacity, 1 - clear * clear * clear, rim);
     if (!gl_FrontFacing) {
         lit *= 0.75;

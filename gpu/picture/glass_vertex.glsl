@@ -7,9 +7,12 @@ layout(std430, binding = 2) readonly buffer Triangles { uint triangles[]; };
 
 layout(location = 0) uniform mat4 camera; // world relative to the camera's origin -> clip space
 layout(location = 1) uniform mat4 body;   // the body's frame -> world relative to the camera's origin
+layout(location = 3) uniform vec3 color;
+layout(location = 4) uniform float opacity;
 
 out vec3 at;
 out vec3 normal;
+flat out vec4 tint;
 
 vec3 position(uint v) { return vec3(positions[3 * v], positions[3 * v + 1], positions[3 * v + 2]); }
 
@@ -22,6 +25,7 @@ void main() {
     if (size > 0) flat_normal /= size;
     vec3 smooth_normal = vec3(normals[3 * v], normals[3 * v + 1], normals[3 * v + 2]);
     normal = mat3(body) * (dot(flat_normal, smooth_normal) > 0.866 ? smooth_normal : flat_normal); // cos 30 degrees
+    tint = vec4(color, opacity);
     at = (body * vec4(position(v), 1)).xyz;
     gl_Position = camera * vec4(at, 1);
 }

@@ -1,5 +1,7 @@
 /* options.c - defaults and bounds of snapshot options. */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "gpu/base/fail.h"
 #include "gpu/picture/picture.h"
@@ -10,7 +12,7 @@ void ct_snapshot_options_init(ct_snapshot_options *options) {
     *options = (ct_snapshot_options){.cookie = COOKIE,
                                      .width = 960,
                                      .height = 720,
-                                     .show = CT_SHOW_ALL,
+                                     .show = CT_SHOW_DEFAULT,
                                      .azimuth = -60,
                                      .elevation = 20,
                                      .up = {0, 0, 1},
@@ -18,6 +20,30 @@ void ct_snapshot_options_init(ct_snapshot_options *options) {
                                      .field_of_view = 30,
                                      .opacity = 0.3,
                                      .background = {1, 1, 1, 1}};
+}
+
+static const struct {
+    const char *name;
+    uint32_t bits;
+} words[] = {
+    {"bodies", CT_SHOW_BODIES},     {"samples", CT_SHOW_SAMPLES},     {"axes", CT_SHOW_AXES},
+    {"contacts", CT_SHOW_CONTACTS}, {"gradients", CT_SHOW_GRADIENTS},
+};
+
+uint32_t ct_show_find(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i].name) == length && memcmp(words[i].name, name, length) == 0) return words[i].bits;
+    return 0;
+}
+
+const char *ct_show_names(uint32_t bits, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!(words[i].bits & bits) || used + strlen(words[i].name) + 2 > size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", words[i].name);
+    }
+    return text;
 }
 
 static ct_status check_number(const char *field, double value, double low, double high, ct_error *error) {

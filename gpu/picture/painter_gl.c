@@ -1,7 +1,7 @@
-/* painter_gl.c - draws snapshots with OpenGL. First the span ends, which are opaque; then the bodies, whose glass
- * layers go into one linked list per sample; then a pass that sorts each list and blends it, so that any number of
- * overlapping surfaces is drawn in the right order. Large pictures are drawn in parts. Pixels are averages of 2 x 2
- * samples.
+/* painter_gl.c - draws snapshots with OpenGL. First the span ends and marks, which are opaque; then the bodies and
+ * films, whose glass layers go into one linked list per sample; then a pass that sorts each list and blends it, so that
+ * any number of overlapping surfaces is drawn in the right order. Large pictures are drawn in parts. Pixels are
+ * averages of 2 x 2 samples.
  */
 #include <epoxy/gl.h>
 #include <math.h>
@@ -12,8 +12,11 @@
 #include "gpu/base/fail.h"
 #include "gpu/picture/picture.h"
 
+#include "film_vertex_glsl.h"
 #include "glass_fragment_glsl.h"
 #include "glass_vertex_glsl.h"
+#include "mark_fragment_glsl.h"
+#include "mark_vertex_glsl.h"
 #include "resolve_fragment_glsl.h"
 #include "screen_vertex_glsl.h"
 #include "span_end_fragment_glsl.h"
@@ -27,8 +30,8 @@ enum {
 
 struct ct_painter {
     ct_gl_context *context;
-    GLuint glass, span_ends, resolve; /* programs */
-    GLuint vertex_array;              /* empty: the shaders fetch vertices from storage buffers */
+    GLuint glass, film, span_ends, marks, resolve; /* programs */
+    GLuint vertex_array;                           /* empty: the shaders fetch vertices from storage buffers */
 };
 
 /* A body's buffers. Bodies of one mesh share its triangles, and rigid bodies of one mesh also its positions and
@@ -45,6 +48,7 @@ typedef struct rendering {
     const ct_snapshot *snapshot;
     body_buffers *bodies;
     GLuint span_ends;                      /* buffer */
+    GLuint marks[CT_MARK_KINDS];           /* buffers */
     GLint max_block_bytes, alignment;      /* of a storage block */
     uint32_t part_size[2];                 /* pixels, of the largest part */
     GLuint solid, depth, result;           /* textures: span ends and their depths, SCALE times as large; pixels */
@@ -77,6 +81,8 @@ ct_status ct_painter_create(ct_painter **out, ct_error *error) {
         GLuint *program;
     } programs[] = {
         {"glass", glass_vertex_glsl, glass_fragment_glsl, &painter->glass},
+        {"film", film_vertex_glsl, glass_fragment_glsl, &painter->film},
+        {"marks", mark_vertex_glsl, mark_fragment_glsl, &painter->marks},
         {"span ends", span_end_vertex_glsl, span_end_fragment_glsl, &painter->span_ends},
         {"resolve", screen_vertex_glsl, resolve_fragment_glsl, &painter->resolve},
     };
@@ -99,7 +105,7 @@ void ct_painter_destroy(ct_painter **handle) {
     ct_painter *painter = *handle;
     if (!painter) return;
     if (painter->context && ct_gl_enter(painter->context, NULL) == CT_OK) {
-        const GLuint programs[] = {painter->glass, painter->span_ends, painter->resolve};
+        const GLuint programs[] = {painter->glass, painter->film, painter->marks, painter->span_ends, painter->resolve};
         for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) glDeleteProgram(programs[i]);
         glDeleteVertexArrays(1, &painter->vertex_array);
         ct_gl_leave(painter->context);
@@ -184,6 +190,13 @@ static ct_status upload_span_ends(rendering *r, ct_error *error) {
     return CT_OK;
 }
 
+static void upload_marks(rendering *r) {
+    for (int kind = 0; kind < CT_MARK_KINDS; kind++) {
+        const ct_mark_list *list = &r->snapshot->marks[kind];
+        if (list->n) r->marks[kind] = make_buffer(list->marks, list->n * sizeof *list->marks);
+    }
+}
+
 /* ---- render targets ---- */
 
 static GLuint make_texture(const rendering *r, GLenum format, GLsizei scale) {
@@ -230,6 +243,7 @@ static void free_all(rendering *r) {
     const GLuint buffers[] = {r->span_ends, r->layers, r->heads};
     const GLuint textures[] = {r->solid, r->depth, r->result}, targets[] = {r->solid_target, r->result_target};
     glDeleteBuffers(3, buffers);
+    glDeleteBuffers(CT_MARK_KINDS, r->marks); /* 0 is allowed */
     glDeleteFramebuffers(2, targets);
     glDeleteTextures(3, textures);
 }
@@ -259,6 +273,46 @@ static void draw_span_ends(const rendering *r) {
         glUniform3fv(1, 1, half_side);
         glDrawArrays(GL_TRIANGLES, (GLint)(12 * contact->first_span), (GLsizei)(12 * contact->n_spans));
     }
+}
+
+/* Draws all marks of a kind with the current program; one with more than a storage block holds is drawn in ranges. */
+static void draw_marks_of(const rendering *r, ct_mark_kind kind, uint32_t corners) {
+    const uint64_t n = r->snapshot->marks[kind].n;
+    uint64_t step = (uint64_t)r->max_block_bytes / sizeof(ct_mark);
+    if (step > INT32_MAX / corners) step = INT32_MAX / corners;
+    step -= step % (uint64_t)r->alignment;
+    for (uint64_t first = 0; first < n; first += step) {
+        const uint64_t some = n - first < step ? n - first : step;
+        glBindBufferRange(GL_SHADER_STORAGE_BUFFER, 0, r->marks[kind], (GLintptr)(first * sizeof(ct_mark)),
+                          (GLsizeiptr)(some * sizeof(ct_mark)));
+        glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(some * corners));
+    }
+}
+
+/* Ends before the nearest or behind the farthest body are shown all the same. */
+static void draw_opaque_marks(const rendering *r, const uint32_t size[2]) {
+    static const uint32_t corners[CT_MARK_KINDS] = {0, 6, 6, 9, 6, 72}; /* as mark_vertex.glsl has them */
+    glUseProgram(r->painter->marks);
+    glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
+    glUniform2f(3, (float)(size[0] * SCALE), (float)(size[1] * SCALE));
+    glUniform1f(4, SCALE);
+    glEnable(GL_DEPTH_CLAMP);
+    for (int kind = CT_MARK_FILM + 1; kind < CT_MARK_KINDS; kind++) {
+        if (!r->snapshot->marks[kind].n) continue;
+        glUniform1i(1, kind);
+        glUniform1i(2, (GLint)corners[kind]);
+        draw_marks_of(r, (ct_mark_kind)kind, corners[kind]);
+    }
+    glDisable(GL_DEPTH_CLAMP);
+}
+
+static void draw_films(const rendering *r, const uint32_t size[2]) {
+    glUseProgram(r->painter->film);
+    glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
+    glUniform3fv(2, 1, r->eye);
+    glUniform3fv(5, 1, r->light);
+    glUniform1ui(6, size[0] * SCALE);
+    draw_marks_of(r, CT_MARK_FILM, 3);
 }
 
 static void draw_bodies(const rendering *r) {
@@ -304,7 +358,8 @@ static uint64_t collect_glass(const rendering *r, const uint32_t size[2]) {
     glUniform1ui(6, size[0] * SCALE);
     glColorMask(GL_FALSE, GL_FALSE, GL_FALSE, GL_FALSE);
     glDepthMask(GL_FALSE);
-    draw_bodies(r);
+    if (r->snapshot->options.show & CT_SHOW_BODIES) draw_bodies(r);
+    if (r->snapshot->marks[CT_MARK_FILM].n) draw_films(r, size);
     glDepthMask(GL_TRUE);
     glColorMask(GL_TRUE, GL_TRUE, GL_TRUE, GL_TRUE);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
@@ -317,12 +372,13 @@ static uint64_t collect_glass(const rendering *r, const uint32_t size[2]) {
 static bool draw_part(rendering *r, const uint32_t size[2]) {
     const ct_snapshot *snapshot = r->snapshot;
     const float clear_color[4] = {0}, clear_depth = 1;
-    bool has_glass = snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies;
+    bool has_glass = (snapshot->options.show & CT_SHOW_BODIES && snapshot->n_bodies) || snapshot->marks[CT_MARK_FILM].n;
     glClearNamedFramebufferfv(r->solid_target, GL_COLOR, 0, clear_color);
     glClearNamedFramebufferfv(r->solid_target, GL_DEPTH, 0, &clear_depth);
     set_target(r->solid_target, size, SCALE);
     glEnable(GL_DEPTH_TEST);
     if (snapshot->n_spans) draw_span_ends(r);
+    if (snapshot->n_marks > snapshot->marks[CT_MARK_FILM].n) draw_opaque_marks(r, size);
     glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 4, r->heads);
     for (bool retry = has_glass; retry;) {
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, r->layers);
@@ -414,6 +470,7 @@ ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint
     make_targets(&r);
     status = upload_bodies(&r, error);
     if (!status) status = upload_span_ends(&r, error);
+    if (!status) upload_marks(&r);
     if (!status) status = ct_gl_check(painter->context, "uploading a picture's bodies", error);
     if (!status) status = draw_picture(&r, pixels, error);
     free_all(&r);

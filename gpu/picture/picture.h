@@ -36,6 +36,45 @@ ct_camera ct_camera_fit_end(ct_camera_fit *fit);
  * world coordinates relative to camera->origin to clip space. Column-major. */
 void ct_camera_matrix(const ct_camera *camera, const uint32_t size[2], const uint32_t part[4], float matrix[16]);
 
+/* Writes the names of what the bits show, separated by commas, and returns `text` (options.c). */
+const char *ct_show_names(uint32_t bits, char *text, size_t size);
+
+/* ---- marks (marks.c) ---- */
+
+/* What a picture shows besides bodies and the ends of spans. Lines, arrows and cubes' edges are `size` pixels thick and
+ * points `size` pixels wide whatever their distance; they are opaque. Films are translucent. */
+typedef enum ct_mark_kind {
+    CT_MARK_FILM,  /* a triangle: at[0], at[1], at[2] */
+    CT_MARK_POINT, /* a square around at[0] that faces the camera */
+    CT_MARK_LINE,  /* from at[0] to at[1] */
+    CT_MARK_ARROW, /* from at[0] to its tip, at[1] */
+    CT_MARK_TILE,  /* a parallelogram: at[0] is a corner, at[1] and at[2] are those beside it */
+    CT_MARK_CUBE,  /* the outline of a parallelepiped: at[0] is a corner, the others are those beside it */
+    CT_MARK_KINDS
+} ct_mark_kind;
+
+typedef struct ct_mark {
+    float at[4][3];   /* m, relative to the camera's origin; as many as the kind has */
+    uint8_t color[4]; /* sRGB; opacity, which films have */
+    float size;       /* pixels */
+} ct_mark;
+
+enum { CT_MAX_MARKS = 1 << 20 }; /* of a snapshot: 56 MiB */
+
+typedef struct ct_mark_list {
+    ct_mark *marks; /* [n] */
+    uint32_t n, capacity;
+} ct_mark_list;
+
+/* Appends a mark whose points are in world coordinates. LIMIT_EXCEEDED: the snapshot has CT_MAX_MARKS already; the
+ * message has `what` needs them and the remedy. OUT_OF_MEMORY. */
+ct_status ct_marks_add(ct_snapshot *snapshot, ct_mark_kind kind, const double (*at)[3], const uint8_t color[4],
+                       double size, const char *what, const char *remedy, ct_error *error);
+
+/* sRGB colours of contacts, of which the i-th shown has the i % CT_CONTACT_COLORS-th. */
+enum { CT_CONTACT_COLORS = 8 };
+extern const uint8_t ct_contact_color[CT_CONTACT_COLORS][3];
+
 /* ---- the snapshot (../snapshot.c) ---- */
 
 typedef struct ct_snapshot_body {
@@ -45,6 +84,8 @@ typedef struct ct_snapshot_body {
     bool is_backdrop; /* a half-space's sheet, which the picture need not frame */
     double pose[12];  /* identity for a deformable body */
     float *positions; /* [vertices][3], world; NULL for a rigid body, which has its mesh's positions */
+    bool is_half_space;
+    double plane[4]; /* of a half-space: all points p with plane[0..2] . p <= plane[3] */
 } ct_snapshot_body;
 
 typedef struct ct_snapshot_contact {
@@ -62,11 +103,39 @@ struct ct_snapshot {
     size_t n_contacts;
     ct_span *spans; /* [n_spans] */
     uint64_t n_spans;
+    ct_mark_list marks[CT_MARK_KINDS]; /* by kind */
+    uint32_t n_marks;                  /* of all kinds */
 };
+
+/* Whether the picture has the contacts of these two bodies. Where two bodies are selected, their contacts with each
+ * other are shown, and none of either with itself. */
+bool ct_snapshot_shows(const ct_snapshot_options *options, const uint32_t body[2]);
+
+/* A body's place in bodies; SIZE_MAX: it is not shown. */
+size_t ct_snapshot_find_body(const ct_snapshot *snapshot, uint32_t id);
 
 static inline const float *ct_snapshot_body_positions(const ct_snapshot_body *body) {
     return body->positions ? body->positions : ct_mesh_positions(body->mesh);
 }
+
+/* World position of a body's vertex. */
+static inline void ct_snapshot_vertex(const ct_snapshot_body *body, size_t vertex, double at[3]) {
+    const float *p = ct_snapshot_body_positions(body) + 3 * vertex;
+    const double *m = body->pose;
+    for (int r = 0; r < 3; r++)
+        at[r] = m[4 * r] * (double)p[0] + m[4 * r + 1] * (double)p[1] + m[4 * r + 2] * (double)p[2] + m[4 * r + 3];
+}
+
+/* ---- what methods find, as marks ---- */
+
+/* CT_SHOW_CONTACTS and CT_SHOW_GRADIENTS (contact_marks.c): marks the shown contacts of a step that wanted FRAME and
+ * GRADIENT. For a snapshot that has its bodies and its camera, as the others too. */
+ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
+
+/* Films over the parts of both surfaces that bound the contacts `first` to `first + n - 1`, which are those of one pair
+ * of bodies; the first of them has color `color` (films.c). */
+ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t first, size_t n, uint32_t color,
+                        ct_error *error);
 
 /* ---- pixels ---- */
 
@@ -74,8 +143,9 @@ typedef struct ct_painter ct_painter; /* an OpenGL context and its programs (pai
 
 ct_status ct_painter_create(ct_painter **out, ct_error *error);
 void ct_painter_destroy(ct_painter **painter); /* nulls; NULL is allowed */
-/* Draws bodies and span ends. One thread at a time. The lists of glass layers take at most `max_glass_bytes` bytes of
- * the GPU's memory; a picture that needs more is drawn in parts. LIMIT_EXCEEDED: one pixel alone needs more. */
+/* Draws bodies, span ends and marks. One thread at a time. The lists of glass layers take at most `max_glass_bytes`
+ * bytes of the GPU's memory; a picture that needs more is drawn in parts. LIMIT_EXCEEDED: one pixel alone needs more.
+ */
 ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error);
 

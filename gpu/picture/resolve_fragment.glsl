@@ -1,6 +1,6 @@
 #version 450 core
-// Computes a pixel: blends each sample's glass layers front to back over span ends and background, averages the pixel's
-// scale x scale samples, and converts linear light to sRGB.
+// Computes a pixel: blends each sample's glass layers front to back over span ends, marks and background, averages the
+// pixel's scale x scale samples, and converts linear light to sRGB.
 struct Layer { // as in glass_fragment.glsl
     uvec2 color;
     float depth;
@@ -8,11 +8,11 @@ struct Layer { // as in glass_fragment.glsl
 };
 layout(std430, binding = 3) readonly buffer Layers { Layer layers[]; };
 layout(std430, binding = 4) readonly buffer Heads { uint n_layers; uint heads[]; };
-layout(binding = 0) uniform sampler2D solid; // span ends; alpha 1 where one is visible
+layout(binding = 0) uniform sampler2D solid; // span ends and marks; alpha 1 where one is visible
 
 layout(location = 0) uniform int scale;
 layout(location = 1) uniform vec4 background; // linear
-layout(location = 2) uniform uint width;      // samples in a row of heads; 0: no body is drawn
+layout(location = 2) uniform uint width;      // samples in a row of heads; 0: no glass is drawn
 out vec4 pixel;
 
 // Orders layers by depth, then by colour. The colour makes the order independent of the order in which the GPU's

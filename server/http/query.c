@@ -53,13 +53,12 @@ static bool whole(const parameter *p, uint32_t *out, int n, const char *what) {
 }
 
 static bool show(const parameter *p, uint32_t *out) {
-    static const char *const names[] = {"bodies", "samples", "axes"};
     *out = 0;
     for (const char *at = p->text;; at++) {
-        size_t length = strcspn(at, ","), i = 0;
-        while (i < 3 && (strlen(names[i]) != length || strncmp(at, names[i], length) != 0)) i++;
-        if (i == 3) return expected(p, "some of bodies,samples,axes");
-        *out |= 1u << i;
+        const size_t length = strcspn(at, ",");
+        const uint32_t bits = ct_show_find(at, length);
+        if (!bits) return expected(p, "some of " CT_SHOW_WORDS);
+        *out |= bits;
         at += length;
         if (!*at) return true;
     }

@@ -45,6 +45,17 @@ def get(server, path: str, status: int = 200):
     return answer.body if status == 200 else answer.json
 
 
+@pytest.fixture
+def ctl(server, binaries):
+    def run(*arguments, expect=0):
+        command = [binaries / "contactctl", "--server", server.stream, "--timeout", str(60 * SLOW), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=90 * SLOW)
+        assert done.returncode == expect, (done.returncode, done.stderr)
+        return done.stdout if expect == 0 else done.stderr.decode()
+
+    return run
+
+
 @drawn
 def test_http(server, scene):
     before = scene.info()
@@ -137,6 +148,55 @@ def test_in_parts(scene):
     assert np.abs(large.reshape(20, 3, 400, 3, 3).mean((1, 3)) - small).mean() < 2
 
 
+# ---- what methods find ----
+
+
+@drawn
+def test_patches_have_colors(client, ctl, server, tmp_path):
+    """Each patch's colour is where its part of the bodies is seen, by every way to ask for it."""
+    box = client.register_mesh(*UNIT_BOX)
+    bar = client.register_mesh(UNIT_BOX[0] * (6, 0.5, 0.5), UNIT_BOX[1])
+    comb = client.register_mesh(np.concatenate([UNIT_BOX[0] - (1.5, 0, 0), UNIT_BOX[0] * 0.8 + (1.5, 0, 0)]),
+                                np.concatenate([UNIT_BOX[1], UNIT_BOX[1] + 8]))
+    scene = client.open_scene(method="exact", patches=True)
+    scene.add_body(comb, pose=np.eye(4))
+    scene.add_body(bar, pose=np.eye(4))
+    patches = scene.step().contacts
+    assert len(patches) == 2 and box
+    view = {"eye": (0, -40, 0), "target": (0, 0, 0), "field_of_view": 8, **SMALL}
+    png = scene.snapshot(show="contacts", **view)
+    pixels = read_png(png).astype(int)
+    per_metre = 75 / (np.tan(np.radians(4)) * 39.75)  # where the bar's side is
+    for patch, (strong, weak) in zip(patches, [(0, 2), (2, 0)]):  # the first is orange, the second blue
+        column, row = 100 + patch.center[0] * per_metre, 75 - patch.center[2] * per_metre
+        for dx, dz in [(-0.25, -0.15), (0.25, 0.15), (-0.25, 0.15)]:
+            at = pixels[round(row + dz * per_metre), round(column + dx * per_metre)]
+            assert at[strong] > at[weak] + 30, (patch.center, at)
+    assert (pixels[75, 100] == 255).all() and (pixels[20] == 255).all()  # between the two, and above
+    query = "show=contacts&eye=0,-40,0&target=0,0,0&field_of_view=8&width=200&height=150"
+    assert get(server, f"/v1/scenes/{scene.id}/snapshot.png?{query}") == png
+    out = tmp_path / "patches.png"
+    ctl("snapshot", scene.id, "-o", out, "--show", "contacts", "--eye", "0 -40 0", "--target", "0 0 0", "--field-of-view", 8,
+        "--width", 200, "--height", 150)
+    assert out.read_bytes() == png
+    assert scene.snapshot(show=("contacts", "gradients"), **view) != png
+    scene.close()
+
+
+def test_words_that_do_not_fit(client, server, ctl, tmp_path):
+    """A word that the scene's method does not have is refused, and the message says what it has."""
+    scene = client.open_scene(method="voxtree", voxel_level=4)
+    box = client.register_mesh(*UNIT_BOX)
+    scene.add_body(box, pose=np.eye(4))
+    scene.add_body(box, pose=moved(0.5, 0.5, 0.5))
+    with pytest.raises(errors.InvalidArgumentError, match="gradients.*voxtree.*bodies,samples,axes"):
+        scene.snapshot(show="gradients")
+    problem = get(server, f"/v1/scenes/{scene.id}/snapshot.png?show=bodies,contacts", 400)
+    assert problem["field"] == "show" and "contacts" in problem["detail"] and "voxtree" in problem["detail"]
+    assert "voxtree" in ctl("snapshot", scene.id, "-o", tmp_path / "x.png", "--show", "contacts", expect=3)
+    scene.close()
+
+
 @pytest.mark.parametrize("query, status, field", [
     ("width=0", 422, "width"), ("height=4097", 422, "height"), ("width=1e9", 422, "width"), ("width=-5", 400, "width"),
     ("width=64.5", 400, "width"), ("width=", 400, "width"), ("width=64&width=64", 400, "width"),
@@ -188,17 +248,6 @@ def test_without_egl(make_server):
 
 
 # ---- contactctl ----
-
-
-@pytest.fixture
-def ctl(server, binaries):
-    def run(*arguments, expect=0):
-        command = [binaries / "contactctl", "--server", server.stream, "--timeout", str(60 * SLOW), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, timeout=90 * SLOW)
-        assert done.returncode == expect, (done.returncode, done.stderr)
-        return done.stdout if expect == 0 else done.stderr.decode()
-
-    return run
 
 
 @drawn

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gpu/include/snapshot.h"
+#include "gpu/picture/picture.h"
 #include "tests/unit/unit.h"
 
 static void defaults_are_valid(void **state) {
@@ -57,7 +57,8 @@ static void bounds(void **state) {
     TAKEN(o.resolution = CT_MAX_RESOLUTION);
     REFUSED("resolution", CT_OUT_OF_RANGE, o.resolution = CT_MAX_RESOLUTION + 1);
     REFUSED("show", CT_INVALID_ARGUMENT, o.show = 0);
-    REFUSED("show", CT_INVALID_ARGUMENT, o.show = 8);
+    TAKEN(o.show = CT_SHOW_ALL);
+    REFUSED("show", CT_INVALID_ARGUMENT, o.show = CT_SHOW_ALL + 1);
 }
 
 static void eye_target_and_contact(void **state) {
@@ -73,8 +74,30 @@ static void eye_target_and_contact(void **state) {
     REFUSED("contact", CT_INVALID_ARGUMENT, o.contact[0] = o.contact[1] = 7);
 }
 
+/* Every word names bits of its own, and together they name all. */
+static void words(void **state) {
+    (void)state;
+    uint32_t all = 0, n = 0;
+    for (const char *at = CT_SHOW_WORDS; *at; n++) {
+        const size_t length = strcspn(at, ",");
+        const uint32_t bits = ct_show_find(at, length);
+        assert_true(bits && !(bits & all));
+        all |= bits;
+        at += length + (at[length] == ',');
+    }
+    assert_int_equal(all, CT_SHOW_ALL);
+    assert_true(n >= 5);
+    assert_int_equal(ct_show_find("contact", 7), 0);
+    assert_int_equal(ct_show_find("contactsx", 9), 0);
+    assert_int_equal(ct_show_find("", 0), 0);
+    char text[96];
+    assert_string_equal(ct_show_names(CT_SHOW_GRADIENTS | CT_SHOW_BODIES, text, sizeof text), "bodies,gradients");
+    assert_string_equal(ct_show_names(CT_SHOW_ALL, text, sizeof text), CT_SHOW_WORDS);
+    assert_string_equal(ct_show_names(0, text, sizeof text), "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(defaults_are_valid), cmocka_unit_test(bounds),
-                                       cmocka_unit_test(eye_target_and_contact)};
+                                       cmocka_unit_test(words), cmocka_unit_test(eye_target_and_contact)};
     return cmocka_run_group_tests_name("snapshot options", tests, NULL, NULL);
 }

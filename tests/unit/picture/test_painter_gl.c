@@ -158,6 +158,150 @@ static void samples_where_they_are(void **state) {
     shape_free(&cube);
 }
 
+/* A snapshot of nothing but a mark, seen along x: 1 m is 20 pixels, and the middle of the picture is the origin. */
+static uint8_t *draw_mark(struct stage *stage, ct_mark_kind kind, const double (*at)[3], const uint8_t color[4],
+                          double size) {
+    ct_snapshot_options o = looking_along_x(160, 20);
+    ct_snapshot *snapshot;
+    ct_error error = {0};
+    o.eye[0] = 50;
+    o.field_of_view = 2 * atan(4.0 / 50) * 180 / acos(-1);
+    o.show = CT_SHOW_CONTACTS;
+    uint8_t *pixels = malloc((size_t)o.width * o.height * 4);
+    if (ct_snapshot_take(stage->scene, &o, &snapshot, &error) ||
+        ct_marks_add(snapshot, kind, at, color, size, "it", "none", &error) ||
+        ct_snapshot_draw(snapshot, pixels, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(snapshot->n_marks, 1);
+    ct_snapshot_free(&snapshot);
+    return pixels;
+}
+
+static bool is_white(const uint8_t p[4]) {
+    return p[0] == 255 && p[1] == 255 && p[2] == 255;
+}
+
+/* Of the pixels that are not white: how many, and their bounds {x0, y0, x1, y1}, both inclusive. */
+static int inked(const uint8_t *pixels, int bounds[4]) {
+    int n = 0;
+    bounds[0] = bounds[1] = 160;
+    bounds[2] = bounds[3] = -1;
+    for (int y = 0; y < 160; y++)
+        for (int x = 0; x < 160; x++) {
+            if (is_white(at(pixels, 160, (uint32_t)x, (uint32_t)y))) continue;
+            n++;
+            if (x < bounds[0]) bounds[0] = x;
+            if (y < bounds[1]) bounds[1] = y;
+            if (x > bounds[2]) bounds[2] = x;
+            if (y > bounds[3]) bounds[3] = y;
+        }
+    return n;
+}
+
+/* Every kind is where it should be, as large as it should be, in its colour. Seen along x, y is to the right. */
+static void marks_where_they_are(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1);
+    struct stage stage = row_of_cubes(&cube, 1, (int[]){0});
+    const uint8_t red[4] = {200, 0, 0, 255}, half[4] = {200, 0, 0, 128};
+    static const struct {
+        ct_mark_kind kind;
+        double at[4][3], size;
+        int bounds[4], least, most; /* of pixels */
+    } cases[] = {
+        {CT_MARK_POINT, {{0, 1, 0}}, 6, {97, 77, 102, 82}, 36, 36},
+        {CT_MARK_LINE, {{0, -2, 1}, {0, 2, 1}}, 4, {38, 58, 121, 61}, 336, 336},
+        {CT_MARK_ARROW, {{0, -2, 0}, {0, 2, 0}}, 4, {40, 73, 119, 86}, 64 * 4 + 90, 64 * 4 + 150},
+        {CT_MARK_TILE, {{0, 0, 0}, {0, 2, 0}, {0, 0, 1}}, 0, {80, 60, 119, 79}, 800, 800},
+        {CT_MARK_CUBE, {{0, -1, -1}, {2, -1, -1}, {0, 1, -1}, {0, -1, 1}}, 1, {58, 58, 101, 101}, 150, 700},
+        {CT_MARK_FILM, {{0, 0, 0}, {0, 2, 0}, {0, 2, 2}}, 0, {80, 40, 119, 79}, 780, 860},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool is_film = cases[i].kind == CT_MARK_FILM;
+        uint8_t *pixels = draw_mark(&stage, cases[i].kind, cases[i].at, is_film ? half : red, cases[i].size);
+        int bounds[4];
+        const int n = inked(pixels, bounds);
+        for (int k = 0; k < 4; k++)
+            if (abs(bounds[k] - cases[i].bounds[k]) > 1)
+                fail_msg("kind %zu: bound %d is %d, not %d", i, k, bounds[k], cases[i].bounds[k]);
+        if (n < 0.95 * cases[i].least || n > 1.05 * cases[i].most) fail_msg("kind %zu: %d pixels", i, n);
+        const uint8_t *p = at(pixels, 160, (uint32_t)(bounds[2] - 3), (uint32_t)((bounds[1] + bounds[3]) / 2));
+        if (cases[i].kind != CT_MARK_CUBE)
+            assert_true(is_film ? p[0] > p[1] + 20 && p[1] > 60 : p[0] > 190 && p[1] < 10);
+        free(pixels);
+    }
+    stage_close(&stage);
+    shape_free(&cube);
+}
+
+/* An arrow's head is at its end; a line that begins behind the eye is cut there; one in a body is seen through it. */
+static void arrows_point(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1);
+    struct stage stage = row_of_cubes(&cube, 1, (int[]){0});
+    const uint8_t red[4] = {200, 0, 0, 255};
+    for (int turn = 0; turn < 4; turn++) {
+        const double along[3] = {0, (turn & 1) ? 0 : 1 - turn, (turn & 1) ? 2 - turn : 0};
+        const double ends[2][3] = {{0, -along[1], -along[2]}, {0, along[1], along[2]}};
+        uint8_t *pixels = draw_mark(&stage, CT_MARK_ARROW, ends, red, 2);
+        double sum[2] = {0, 0};
+        int n = 0;
+        for (int y = 0; y < 160; y++)
+            for (int x = 0; x < 160; x++)
+                if (!is_white(at(pixels, 160, (uint32_t)x, (uint32_t)y))) {
+                    sum[0] += x - 79.5;
+                    sum[1] += 79.5 - y;
+                    n++;
+                }
+        assert_true((sum[0] * along[1] + sum[1] * along[2]) / n > 1.5); /* pixels: the head is heavier */
+        assert_true(fabs(sum[0] * along[2] + sum[1] * along[1]) / n < 0.5);
+        free(pixels);
+    }
+    const double behind[2][3] = {{60, 0, 0}, {0, 2, 0}};
+    int bounds[4];
+    uint8_t *pixels = draw_mark(&stage, CT_MARK_LINE, behind, red, 2);
+    assert_true(inked(pixels, bounds) > 40 && bounds[2] >= 118);
+    free(pixels);
+    const double away[2][3] = {{60, 0, 0}, {70, 1, 1}};
+    pixels = draw_mark(&stage, CT_MARK_LINE, away, red, 2);
+    assert_int_equal(inked(pixels, bounds), 0);
+    free(pixels);
+    stage_close(&stage);
+    shape_free(&cube);
+}
+
+/* Contacts of a scene: the film's colour is where what bodies share is seen, and nowhere else. */
+static void contacts_where_they_are(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[7] = pose[11] = 0.5;
+    pose[3] = 0.25;
+    const struct placed bodies[2] = {{&cube, NULL, CT_BODY_RIGID}, {&cube, pose, CT_BODY_RIGID}};
+    const ct_scene_settings settings = stage_exact();
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_snapshot_options o = looking_along_x(160, 80);
+    o.eye[0] = 50;
+    o.field_of_view = 2 * atan(1.0 / 50) * 180 / acos(-1); /* 80 pixels to a metre */
+    o.show = CT_SHOW_CONTACTS;
+    uint8_t *pixels = draw(&stage, &o);
+    int strange = 0, n = 0;
+    for (uint32_t y = 0; y < 160; y++)
+        for (uint32_t x = 0; x < 160; x++) {
+            const uint8_t *p = at(pixels, 160, x, y);
+            const bool is_in = x > 82 && x < 117 && y > 42 && y < 77; /* the shared part is 0..0.5 along y and z */
+            const bool is_out = x < 77 || x > 122 || y < 37 || y > 82;
+            if (is_in && !(p[0] > p[1] + 30 && p[1] >= p[2])) strange++; /* orange */
+            if (is_out && !is_white(p)) n++;                             /* of the normal's arrow alone */
+        }
+    assert_true(strange < 0.2 * 34 * 34); /* the arrow */
+    assert_true(n < 250);
+    free(pixels);
+    stage_close(&stage);
+    shape_free(&cube);
+}
+
 /* Also a picture that is drawn in parts. */
 static void the_same_pixels_again(void **state) {
     (void)state;
@@ -172,7 +316,7 @@ static void the_same_pixels_again(void **state) {
     ct_snapshot_options_init(&o);
     o.width = 1100;
     o.height = 20;
-    o.show = CT_SHOW_BODIES | CT_SHOW_SAMPLES;
+    o.show = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS;
     uint8_t *pixels = draw(&stage, &o), *again = draw(&stage, &o);
     assert_memory_equal(pixels, again, (size_t)o.width * o.height * 4);
     free(again);
@@ -220,9 +364,11 @@ static void little_memory_for_glass(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nearer_is_in_front),     cmocka_unit_test(glass_in_order),
-        cmocka_unit_test(transparent_background), cmocka_unit_test(samples_where_they_are),
-        cmocka_unit_test(the_same_pixels_again),  cmocka_unit_test(little_memory_for_glass),
+        cmocka_unit_test(nearer_is_in_front),      cmocka_unit_test(glass_in_order),
+        cmocka_unit_test(transparent_background),  cmocka_unit_test(samples_where_they_are),
+        cmocka_unit_test(marks_where_they_are),    cmocka_unit_test(arrows_point),
+        cmocka_unit_test(contacts_where_they_are), cmocka_unit_test(the_same_pixels_again),
+        cmocka_unit_test(little_memory_for_glass),
     };
     return cmocka_run_group_tests_name("painter", tests, open_engine, close_engine);
 }
