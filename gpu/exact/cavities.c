@@ -1,6 +1,4 @@
 /* cavities.c - finds boundaries with a negative volume, which are those of cavities, and the boundary around each. */
-#include <string.h>
-
 #include "gpu/exact/piece_nodes.h"
 
 /* The boundaries of one perturbation's intersection, before cavities are joined. */
@@ -15,53 +13,63 @@ struct boundaries {
 
 /* ---- volumes ---- */
 
-static void add_volume(ct_piece_search *search, uint32_t node, const ct_integrals *w, const double *const p[3]) {
-    double u[3], v[3], sum = 0;
-    for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
+/* Moves the volumes of nodes to their roots. */
+static void gather_volumes(ct_piece_search *search) {
+    for (uint32_t i = 0; i < search->n_nodes; i++) {
+        const uint32_t root = ct_find_root(search, i);
+        if (root == i || search->volumes[i] == 0) continue;
+        search->volumes[root] += search->volumes[i];
+        search->volumes[i] = 0;
     }
-    const ct_normal n = ct_normal_of(u, v);
-    for (int k = 0; k < 3; k++) sum += n.of[k] * (p[0][k] * w->of[0] + u[k] * w->of[1] + v[k] * w->of[2]);
-    search->volumes[ct_find_root(search, node)] += sum / 3;
 }
 
-/* The volume that each boundary encloses, by the divergence theorem. */
+/* Adds to the volumes of the nodes of a crossed cluster. */
+static void measure_crossed(ct_piece_search *search, int pass, int b, uint32_t cluster) {
+    const ct_piece_surface *surface = &search->surface[pass][b];
+    const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
+    uint32_t crossing = ct_first_crossing_of_cluster(surface, cluster);
+    for (uint32_t t = 0; t < placed->n_triangles; t++) {
+        const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
+        const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
+        const double *p[3];
+        ct_load_corners(search, b, triangle, p);
+        if (winding) {
+            const ct_integrals whole = ct_whole_integrals(winding);
+            search->volumes[ct_corner_node(search, pass, b, triangle, 1)] += ct_volume_of_part(p, &whole);
+        }
+        for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++)
+            search->volumes[ct_pair_node(search, pass, b, crossing)] +=
+                ct_volume_of_part(p, &surface->crossings[crossing].share.integrals);
+    }
+}
+
+/* The volume that each boundary encloses, by the divergence theorem: first of each node, then their sums, in the order
+ * of nodes. */
 static void measure_volumes(ct_piece_search *search, int pass) {
     for (int b = 0; b < 2; b++) {
         const ct_piece_surface *surface = &search->surface[pass][b];
-        uint32_t crossing = 0;
-        for (uint32_t k = 0; k < surface->n_added; k++) {
+        for (uint32_t k = 0; k < surface->n_added && !search->has_failed; k++) {
             const uint32_t cluster = surface->added[k];
-            const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
-            for (uint32_t t = 0; t < placed->n_triangles; t++) {
-                const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
-                const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
-                const double *p[3];
-                ct_load_corners(search, b, triangle, p);
-                if (winding) {
-                    const ct_integrals whole = ct_whole_integrals(winding);
-                    add_volume(search, ct_corner_node(search, pass, b, triangle, 1), &whole, p);
-                }
-                for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++)
-                    add_volume(search, ct_pair_node(search, pass, b, crossing),
-                               &surface->crossings[crossing].share.integrals, p);
+            if (surface->crossed_as[cluster]) {
+                measure_crossed(search, pass, b, cluster);
+                continue;
+            }
+            const uint32_t *first_unit = search->body[b]->topology->first_unit;
+            for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
+                const ct_unit_summary *summary =
+                    surface->of_unit[unit] ? ct_summarize_unit(search, pass, b, unit) : NULL;
+                if (summary) search->volumes[search->unit_nodes[pass][b] + unit] = summary->volume;
             }
         }
     }
+    gather_volumes(search);
 }
 
 /* ---- extreme points ---- */
 
 static void note_point(struct boundaries *all, uint32_t node, const double p[3]) {
     const uint32_t cavity = all->cavity_of_root[all->root[node]];
-    if (!cavity) return;
-    double *best = all->extreme[cavity - 1];
-    for (int k = 0; k < 3; k++) {
-        if (p[k] < best[k]) return;
-        if (p[k] > best[k]) break;
-    }
-    memcpy(best, p, 3 * sizeof *best);
+    if (cavity) ct_note_extreme(all->extreme[cavity - 1], p);
 }
 
 static bool has_cavity(const struct boundaries *all, int b, uint32_t first, uint32_t end) {
@@ -88,23 +96,37 @@ static void note_joints(struct boundaries *all, int b, uint32_t first, uint32_t 
     }
 }
 
+/* The vertices inside of an added cluster. */
+static void note_vertices(struct boundaries *all, int b, uint32_t cluster) {
+    ct_piece_search *search = all->search;
+    const ct_piece_surface *surface = &search->surface[all->pass][b];
+    if (surface->crossed_as[cluster]) {
+        const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
+        for (uint32_t t = 0; t < placed->n_triangles; t++)
+            for (int corner = 0; corner < 3; corner++) {
+                const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
+                if (ct_winding_at(search, all->pass, b, triangle, corner))
+                    note_point(all, ct_corner_node(search, all->pass, b, triangle, corner),
+                               placed->points[placed->corners[t][corner]]);
+            }
+        return;
+    }
+    const uint32_t *first_unit = search->body[b]->topology->first_unit;
+    for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
+        const uint32_t node = search->unit_nodes[all->pass][b] + unit;
+        if (!surface->of_unit[unit] || !all->cavity_of_root[all->root[node]]) continue;
+        const ct_unit_summary *summary = ct_summarize_unit(search, all->pass, b, unit);
+        if (summary) note_point(all, node, summary->extreme);
+    }
+}
+
 static void find_extremes(struct boundaries *all) {
     const ct_piece_search *search = all->search;
     for (uint32_t i = 0; i < all->n_cavities; i++)
         for (int k = 0; k < 3; k++) all->extreme[i][k] = -INFINITY;
     for (int b = 0; b < 2; b++) {
         const ct_piece_surface *surface = &search->surface[all->pass][b];
-        for (uint32_t k = 0; k < surface->n_added; k++) {
-            const uint32_t cluster = surface->added[k];
-            const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
-            for (uint32_t t = 0; t < placed->n_triangles; t++)
-                for (int corner = 0; corner < 3; corner++) {
-                    const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
-                    if (ct_winding_at(search, all->pass, b, triangle, corner))
-                        note_point(all, ct_corner_node(search, all->pass, b, triangle, corner),
-                                   placed->points[placed->corners[t][corner]]);
-                }
-        }
+        for (uint32_t k = 0; k < surface->n_added; k++) note_vertices(all, b, surface->added[k]);
         for (uint32_t first = 0, end; first < surface->n_crossings; first = end) {
             end = ct_end_of_crossings(surface, first);
             note_joints(all, b, first, end);
@@ -138,10 +160,5 @@ void ct_join_cavities(ct_piece_search *search, int pass) {
     find_extremes(&all);
     for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++)
         if (all.cavity_of_root[i]) join_cavity(&all, i);
-    for (uint32_t i = 0; i < search->n_nodes; i++) {
-        const uint32_t root = ct_find_root(search, i);
-        if (root == i || search->volumes[i] == 0) continue;
-        search->volumes[root] += search->volumes[i];
-        search->volumes[i] = 0;
-    }
+    gather_volumes(search);
 }

@@ -69,6 +69,14 @@ static inline const ct_placed_cluster *ct_placed_of(const ct_piece_search *searc
     return &search->body[b]->placed[search->body[b]->placed_as[cluster] - 1];
 }
 
+/* What a unit of an uncrossed cluster adds up to. NULL: out of memory. */
+static inline const ct_unit_summary *ct_summarize_unit(ct_piece_search *search, int pass, int b, uint32_t unit) {
+    const ct_unit_summary *summary = search->source.summarize(search->source.argument, pass, b, unit);
+    if (!summary) search->has_failed = true;
+    return summary;
+}
+
+/* Of a crossed cluster. */
 static inline void ct_load_corners(const ct_piece_search *search, int b, uint32_t triangle, const double *p[3]) {
     const ct_placed_cluster *c = ct_placed_of(search, b, triangle / CT_CLUSTER_TRIANGLES);
     for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[triangle % CT_CLUSTER_TRIANGLES][k]];
@@ -175,7 +183,7 @@ void ct_join_holes(ct_piece_search *search, int pass);
 
 /* Where a ray meets the intersection's boundary. */
 typedef struct ct_boundary_hit {
-    double x;
+    double x;      /* meaningless if it does not */
     uint32_t node; /* CT_NO_NODE: it does not */
 } ct_boundary_hit;
 

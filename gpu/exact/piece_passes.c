@@ -4,34 +4,18 @@
 
 #include "gpu/exact/piece_nodes.h"
 
-/* A part of a triangle that bounds a piece towards -x. */
-struct facing {
-    double area; /* units^2, seen along x; 0: none */
-    int body;
-    uint32_t triangle;
-    double at[2]; /* its centroid, in barycentric coordinates */
-};
-
-/* The largest parts of a piece. The centroid of one may lie outside it, or where the piece is thin. */
-enum { FACINGS = 6 };
-
 struct match {
     ct_piece_search *search;
     uint32_t *root;                    /* [n_nodes] as each perturbation by itself has them */
     uint32_t *number;                  /* [n_nodes] of roots: 1 + index of the piece; 0: none */
-    struct facing (*facings)[FACINGS]; /* [pieces] by falling area */
+    ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [pieces] by falling area */
 };
 
 /* ---- parts of triangles ---- */
 
-static void note_facing(struct match *match, uint32_t root, const struct facing *facing) {
-    if (!match->number[root]) return; /* its volume is exactly 0 */
-    struct facing *list = match->facings[match->number[root] - 1];
-    uint32_t at = FACINGS;
-    while (at > 0 && list[at - 1].area < facing->area) at--;
-    if (at == FACINGS) return;
-    memmove(&list[at + 1], &list[at], (FACINGS - 1 - at) * sizeof *list);
-    list[at] = *facing;
+static void note_facing(struct match *match, uint32_t root, const ct_piece_facing *facing) {
+    if (match->number[root]) /* else its volume is exactly 0 */
+        ct_note_facing(match->facings[match->number[root] - 1], facing);
 }
 
 /* The parts of a triangle: by root, integrals of 1, x and y. */
@@ -58,7 +42,6 @@ static void note_triangle(struct match *match, int pass, int b, uint32_t triangl
     const double *p[3];
     if (!winding && first == end) return;
     ct_load_corners(search, b, triangle, p);
-    const double normal = (p[1][1] - p[0][1]) * (p[2][2] - p[0][2]) - (p[1][2] - p[0][2]) * (p[2][1] - p[0][1]);
     parts->n = 0;
     if (winding) {
         const ct_integrals whole = ct_whole_integrals(winding);
@@ -68,9 +51,21 @@ static void note_triangle(struct match *match, int pass, int b, uint32_t triangl
         add_to_part(parts, match->root[ct_pair_node(search, pass, b, i)],
                     &search->surface[pass][b].crossings[i].share.integrals);
     for (uint32_t i = 0; i < parts->n; i++) {
-        const double *of = parts->integrals[i];
-        const struct facing facing = {-normal * of[0], b, triangle, {of[1] / of[0], of[2] / of[0]}};
-        if (facing.area > 0) note_facing(match, parts->root[i], &facing);
+        ct_piece_facing facing;
+        if (ct_make_facing(p, parts->integrals[i], (uint32_t)b, triangle, &facing))
+            note_facing(match, parts->root[i], &facing);
+    }
+}
+
+static void note_units(struct match *match, int pass, int b, uint32_t cluster) {
+    ct_piece_search *search = match->search;
+    const uint32_t *first_unit = search->body[b]->topology->first_unit;
+    for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
+        if (!search->surface[pass][b].of_unit[unit]) continue;
+        const ct_unit_summary *summary = ct_summarize_unit(search, pass, b, unit);
+        const uint32_t root = match->root[search->unit_nodes[pass][b] + unit];
+        for (int i = 0; summary && i < CT_PIECE_FACINGS && summary->facings[i].area > 0; i++)
+            note_facing(match, root, &summary->facings[i]);
     }
 }
 
@@ -83,6 +78,10 @@ static bool note_triangles(struct match *match, int pass, int b) {
     uint32_t first = 0;
     for (uint32_t k = 0; k < surface->n_added && !search->has_failed; k++) {
         const ct_placed_cluster *placed = ct_placed_of(search, b, surface->added[k]);
+        if (!surface->crossed_as[surface->added[k]]) {
+            note_units(match, pass, b, surface->added[k]);
+            continue;
+        }
         for (uint32_t t = 0; t < placed->n_triangles; t++) {
             const uint32_t triangle = surface->added[k] * CT_CLUSTER_TRIANGLES + t;
             uint32_t end = first;
@@ -100,16 +99,13 @@ static bool note_triangles(struct match *match, int pass, int b) {
 static const double LEAST_THICKNESS = 4;
 
 /* Looks up a point behind the centroid of a part in the other perturbation. False: the part does not tell. */
-static bool match_at(const struct match *match, int pass, uint32_t root, const struct facing *facing) {
+static bool match_at(const struct match *match, int pass, uint32_t root, const ct_piece_facing *facing) {
     ct_piece_search *search = match->search;
-    const double *q[3];
     double p[3];
     if (facing->area == 0) return false;
-    const uint32_t node = ct_node_at(search, pass, facing->body, facing->triangle, facing->at);
+    const uint32_t node = ct_node_at(search, pass, (int)facing->body, facing->triangle, facing->at);
     if (node == CT_NO_NODE || match->root[node] != root) return false;
-    ct_load_corners(search, facing->body, facing->triangle, q);
-    for (int k = 0; k < 3; k++)
-        p[k] = q[0][k] + facing->at[0] * (q[1][k] - q[0][k]) + facing->at[1] * (q[2][k] - q[0][k]);
+    memcpy(p, facing->point, sizeof p);
     const ct_boundary_hit end = ct_find_next_boundary(search, pass, p, p[0] + LEAST_THICKNESS, match->root, CT_NO_NODE);
     if (end.node == CT_NO_NODE) return false;
     p[0] = 0.5 * (p[0] + end.x);
@@ -142,6 +138,6 @@ void ct_join_passes(ct_piece_search *search) {
             if (!note_triangles(&match, pass, b)) return;
     const uint32_t of_second = search->vertex_nodes[1][0][0]; /* the first node of pass 1 */
     for (uint32_t i = 0; i < search->n_nodes; i++)
-        for (int k = 0; match.number[i] && k < FACINGS; k++)
+        for (int k = 0; match.number[i] && k < CT_PIECE_FACINGS; k++)
             if (match_at(&match, i >= of_second, i, &match.facings[match.number[i] - 1][k])) break;
 }

@@ -23,6 +23,8 @@
 
 #include "gpu/base/arena.h"
 #include "gpu/exact/body.h"
+#include "gpu/exact/piece_unit_k.h"
+#include "gpu/include/contact.h"
 #include "gpu/mesh/adjacency.h"
 
 /* What one perturbation found of a body's surface. */
@@ -45,6 +47,26 @@ typedef struct ct_piece_part {
     uint32_t cluster;
 } ct_piece_part;
 
+/* A triangle of a body that the line through a point along x meets. */
+typedef struct ct_ray_hit {
+    int body;
+    uint32_t triangle;
+    double at[2]; /* barycentric coordinates */
+    double x;     /* units */
+} ct_ray_hit;
+
+/* The only coordinates that a search has are those of crossed clusters, which `body` has placed. It asks for what else
+ * it needs, so that they need not be where it runs. */
+typedef struct ct_piece_source {
+    /* What the triangles of a unit of an uncrossed cluster add up to. NULL: out of memory. */
+    const ct_unit_summary *(*summarize)(void *argument, int pass, int b, uint32_t unit);
+    /* Calls report(to, hit) for the triangles of body b that the ray from p along +x meets, in any order. False: out
+     * of memory. */
+    bool (*find_hits)(void *argument, int b, const double p[3], void (*report)(void *to, const ct_ray_hit *hit),
+                      void *to);
+    void *argument;
+} ct_piece_source;
+
 typedef struct ct_piece_search {
     /* In: */
     const ct_exact_body *body[2];
@@ -54,9 +76,7 @@ typedef struct ct_piece_search {
     int n_passes;
     ct_arena *arena; /* of all that follows */
     ct_budget *budget;
-    /* Places a cluster of body i. NULL: out of memory. */
-    const ct_placed_cluster *(*place)(void *argument, int i, uint32_t cluster);
-    void *argument;
+    ct_piece_source source;
     /* Out: */
     uint32_t n_pieces;
     ct_piece_part *parts; /* [n_parts] in rising order of piece, pass, body, cluster */
@@ -70,12 +90,18 @@ typedef struct ct_piece_search {
     uint32_t *pair_of[2][2];      /* [n_crossings] index of a crossing in surface[pass][0].crossings */
     struct ct_stretch *stretches; /* scratch: one for each crossing of a triangle */
     struct ct_edge_crossing *edge_crossings;
-    double *volumes; /* [n_nodes] units^3: of the boundary whose root a node is */
+    double *volumes; /* [n_nodes] units^3: of the boundary whose root a node is, so of other nodes 0 */
     bool has_failed; /* out of memory */
 } ct_piece_search;
 
-/* Finds the pieces. All clusters in `added` are placed. False: out of memory. */
+/* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. False: out
+ * of memory. */
 bool ct_find_pieces(ct_piece_search *search);
+
+/* The order of a pair's patches: larger ones first; of two equal ones the one whose centre has the smaller x, then y,
+ * then z. So it depends on no numbering of bodies, vertices or triangles. Steps that want volumes alone have no centres,
+ * and the bounds tell two equal ones apart. Below 0: x first. */
+int ct_compare_patches(const ct_contact *x, const ct_contact *y);
 
 /* The first crossing of a cluster's triangles. */
 uint32_t ct_first_crossing_of_cluster(const ct_piece_surface *surface, uint32_t cluster);

@@ -443,12 +443,6 @@ static int plan_fixed_point(const ct_exact_pair *exact) {
     return ct_fixed_point_exponent(most, sum);
 }
 
-double ct_exact_residual(const ct_exact_body *body) {
-    double most = 0;
-    for (uint32_t i = 0; i < body->n_placed; i++) most = fmax(most, body->placed[i].residual);
-    return most + body->pose.rounding;
-}
-
 /* Adds a pass's sums to the totals, in the order of the clusters. */
 static void total_sums(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;

@@ -8,6 +8,7 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/exact/finish_k.h"
+#include "gpu/exact/piece_unit_k.h"
 #include "gpu/exact/flood.h"
 
 /* A triangle of a body and one of the other body that crosses it; numbers in their meshes. */
@@ -60,6 +61,7 @@ typedef struct ct_exact_pair {
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
     struct ct_piece_search *pieces; /* exact_pieces.c */
+    ct_unit_summary unit_summary;   /* exact_pieces.c: what its search asked for last */
     struct ct_entry_chunk *chunks;  /* finish_exact.c: of body 0, then of body 1 */
     ct_pair_contact *contact;
     double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
@@ -123,8 +125,6 @@ void ct_exact_find_second(ct_exact_pair *exact);
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster);
 /* Adds up the surfaces of all passes: fills the gradients, and adds to the totals. */
 void ct_exact_add_up(ct_exact_pair *exact);
-/* The most that a coordinate of a body was moved to the lattice, units. */
-double ct_exact_residual(const ct_exact_body *body);
 
 /* exact_pieces.c: */
 

@@ -1,5 +1,6 @@
 /* exact_pieces.c - the method `exact` with patches: reduces both surfaces to one connected piece of the intersection
  * after the other, which exact_pair.c then adds up and finish_exact.c makes a contact. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,49 @@ void ct_exact_keep_shares(ct_exact_pair *exact) {
     }
 }
 
-static const ct_placed_cluster *place_for_search(void *argument, int b, uint32_t cluster) {
-    return ct_exact_place(argument, b, cluster);
+static const ct_unit_summary *summarize_unit(void *argument, int pass, int b, uint32_t unit) {
+    ct_exact_pair *exact = argument;
+    const ct_topology *topology = exact->part[b].body.topology;
+    const uint32_t cluster = topology->cluster_of_unit[unit];
+    const ct_placed_cluster *c = ct_exact_place(exact, b, cluster);
+    ct_unit_summary *summary = &exact->unit_summary;
+    if (!c) return NULL;
+    ct_begin_unit(summary);
+    for (uint32_t t = 0; t < c->n_triangles; t++) {
+        const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
+        if (topology->unit_in_cluster[triangle] != unit - topology->first_unit[cluster]) continue;
+        const double *const p[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
+                                    c->points[c->corners[t][2]]};
+        ct_add_to_unit(summary, p, exact->part[b].surface[pass].of_unit[unit], (uint32_t)b, triangle);
+    }
+    return summary;
+}
+
+struct hit_search {
+    ct_exact_pair *exact;
+    int body;
+    const double *p;
+    void (*report)(void *to, const ct_ray_hit *hit);
+    void *to;
+};
+
+static void find_hits_in_cluster(void *argument, uint32_t cluster) {
+    const struct hit_search *search = argument;
+    const ct_placed_cluster *c = ct_exact_place(search->exact, search->body, cluster);
+    for (uint32_t t = 0; c && t < c->n_triangles; t++) {
+        const double *const q[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
+                                    c->points[c->corners[t][2]]};
+        ct_ray_hit hit = {.body = search->body, .triangle = cluster * CT_CLUSTER_TRIANGLES + t};
+        if (ct_meet_triangle(search->p, q, hit.at, &hit.x)) search->report(search->to, &hit);
+    }
+}
+
+static bool find_hits(void *argument, int b, const double p[3], void (*report)(void *to, const ct_ray_hit *hit),
+                      void *to) {
+    ct_exact_pair *exact = argument;
+    struct hit_search search = {exact, b, p, report, to};
+    ct_find_clusters_on_ray(&exact->part[b].body, p, find_hits_in_cluster, &search);
+    return !exact->has_failed;
 }
 
 static void place_added(ct_exact_pair *exact) {
@@ -51,8 +93,7 @@ bool ct_exact_find_pieces(ct_exact_pair *exact) {
     *search = (ct_piece_search){.n_passes = exact->n_passes,
                                 .arena = &exact->workspace->workers[exact->driver].exact.arena,
                                 .budget = &exact->device->budget,
-                                .place = place_for_search,
-                                .argument = exact};
+                                .source = {summarize_unit, find_hits, exact}};
     for (int b = 0; b < 2; b++) {
         search->body[b] = &exact->part[b].body;
         search->adjacency[b] = ct_mesh_adjacency(exact->pair->body[b]->mesh, NULL); /* made when the body was added */
@@ -157,6 +198,15 @@ static void compute_piece(ct_exact_pair *exact, struct reduced *reduced, const c
 
 /* ---- all pieces ---- */
 
+/* The most that a coordinate of a cluster that is inside or crossed was moved. */
+static double residual_of(const ct_exact_part *part, int n_passes) {
+    double most = 0;
+    for (int pass = 0; pass < n_passes; pass++)
+        for (uint32_t k = 0; k < part->surface[pass].n_added; k++)
+            most = fmax(most, part->body.placed[part->body.placed_as[part->surface[pass].added[k]] - 1].residual);
+    return most + part->body.pose.rounding;
+}
+
 /* Moving vertices to the lattice may enlarge any piece where triangles nearly touch, so every piece's bound has the
  * whole pair's share of it. */
 static double near_volume(const ct_exact_pair *exact) {
@@ -168,23 +218,16 @@ static double near_volume(const ct_exact_pair *exact) {
             for (uint32_t i = 0; i < surface->n_crossed; i++)
                 for (uint32_t t = 0; t < surface->crossed[i].n; t++) area += surface->crossed[i].triangles[t].near_area;
         }
-        volume += ct_exact_residual(&exact->part[b].body) * area;
+        volume += residual_of(&exact->part[b], exact->n_passes) * area;
     }
     return volume;
 }
 
-/* Larger pieces first; of two equal ones the one whose centre has the smaller x, then y, then z. So the order depends
- * on no numbering of bodies, vertices or triangles. Steps that want volumes alone have no centres, and the bounds tell
- * two equal ones apart. What is no contact comes last. */
+/* What is no contact comes last. */
 static int compare_contacts(const void *a, const void *b) {
     const ct_pair_contact *x = a, *y = b;
     if (x->is_found != y->is_found) return x->is_found ? -1 : 1;
-    if (x->contact.volume != y->contact.volume) return x->contact.volume > y->contact.volume ? -1 : 1;
-    for (int k = 0; k < 3; k++)
-        if (x->contact.center[k] != y->contact.center[k]) return x->contact.center[k] < y->contact.center[k] ? -1 : 1;
-    if (x->contact.error_bound != y->contact.error_bound)
-        return x->contact.error_bound < y->contact.error_bound ? -1 : 1;
-    return 0;
+    return ct_compare_patches(&x->contact, &y->contact);
 }
 
 /* The number of parts of the piece that parts[first] belongs to. */

@@ -1,0 +1,107 @@
+/* piece_unit_k.h - what a search for pieces (pieces.h) needs of the coordinates of triangles that nothing crosses: the
+ * volume under them, their extreme point, and those that face -x most, added up over a unit of a cluster. And where a
+ * ray meets a triangle. Each sum has one order, so all backends find the same bits. */
+#ifndef CT_EXACT_PIECE_UNIT_K_H
+#define CT_EXACT_PIECE_UNIT_K_H
+
+#include <string.h>
+
+#include "gpu/exact/segment_k.h"
+
+/* A part of a triangle that bounds a piece towards -x. */
+typedef struct ct_piece_facing {
+    double area;     /* units^2, seen along x; 0: none */
+    double at[2];    /* its centroid, in barycentric coordinates */
+    double point[3]; /* the same, units */
+    uint32_t body, triangle;
+} ct_piece_facing;
+
+/* The largest parts of a piece. The centroid of one may lie outside it, or where the piece is thin. */
+enum { CT_PIECE_FACINGS = 6 };
+
+/* Takes a facing into a list of CT_PIECE_FACINGS by falling area; of equal ones the first stays first. */
+CT_FN void ct_note_facing(ct_piece_facing *list, const ct_piece_facing *facing) {
+    int at = CT_PIECE_FACINGS;
+    while (at > 0 && list[at - 1].area < facing->area) at--;
+    if (at == CT_PIECE_FACINGS) return;
+    for (int i = CT_PIECE_FACINGS - 1; i > at; i--) list[i] = list[i - 1];
+    list[at] = *facing;
+}
+
+/* The facing of a part with the integrals `of` of 1, x and y over it. False: it does not face -x. */
+CT_FN int ct_make_facing(const double *const p[3], const double *of, uint32_t body, uint32_t triangle,
+                         ct_piece_facing *out) {
+    const double normal = (p[1][1] - p[0][1]) * (p[2][2] - p[0][2]) - (p[1][2] - p[0][2]) * (p[2][1] - p[0][1]);
+    out->area = -normal * of[0];
+    if (!(out->area > 0)) return 0;
+    out->body = body;
+    out->triangle = triangle;
+    out->at[0] = of[1] / of[0];
+    out->at[1] = of[2] / of[0];
+    for (int k = 0; k < 3; k++)
+        out->point[k] = p[0][k] + out->at[0] * (p[1][k] - p[0][k]) + out->at[1] * (p[2][k] - p[0][k]);
+    return 1;
+}
+
+/* The part of the volume, units^3, that the divergence theorem gives a part of a triangle. */
+CT_FN double ct_volume_of_part(const double *const p[3], const ct_integrals *w) {
+    double u[3], v[3], sum = 0;
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+    }
+    const ct_normal n = ct_normal_of(u, v);
+    for (int k = 0; k < 3; k++) sum += n.of[k] * (p[0][k] * w->of[0] + u[k] * w->of[1] + v[k] * w->of[2]);
+    return sum / 3;
+}
+
+/* Keeps the point with the largest x, then y, then z. */
+CT_FN void ct_note_extreme(double best[3], const double p[3]) {
+    for (int k = 0; k < 3; k++) {
+        if (p[k] < best[k]) return;
+        if (p[k] > best[k]) break;
+    }
+    for (int k = 0; k < 3; k++) best[k] = p[k];
+}
+
+/* A unit of a cluster that nothing crosses. */
+typedef struct ct_unit_summary {
+    double volume, extreme[3];
+    ct_piece_facing facings[CT_PIECE_FACINGS];
+} ct_unit_summary;
+
+CT_FN void ct_begin_unit(ct_unit_summary *unit) {
+    unit->volume = 0;
+    for (int k = 0; k < 3; k++) unit->extreme[k] = -INFINITY;
+    memset(unit->facings, 0, sizeof unit->facings);
+}
+
+/* Adds a triangle of the unit, whose winding number is not 0; triangles in rising order. */
+CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32_t winding, uint32_t body,
+                          uint32_t triangle) {
+    const ct_integrals whole = ct_whole_integrals(winding);
+    ct_piece_facing facing;
+    unit->volume += ct_volume_of_part(p, &whole);
+    for (int k = 0; k < 3; k++) ct_note_extreme(unit->extreme, p[k]);
+    if (ct_make_facing(p, whole.of, body, triangle, &facing)) ct_note_facing(unit->facings, &facing);
+}
+
+/* Where the line through p along x meets a triangle, in its barycentric coordinates. In doubles: which of two triangles
+ * it meets at their edge does not matter, as both belong to one boundary. False: it does not. */
+CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], double at[2], double *x) {
+    double e[3], area = 0;
+    for (int k = 0; k < 3; k++) {
+        const double *a = q[k], *b = q[(k + 1) % 3];
+        e[k] = (a[1] - p[1]) * (b[2] - p[2]) - (a[2] - p[2]) * (b[1] - p[1]);
+        area += e[k];
+    }
+    if (area == 0) return 0; /* seen edge-on: its neighbours are met */
+    for (int k = 0; k < 3; k++)
+        if (!(e[k] / area >= -1e-12)) return 0;
+    at[0] = fmax(0, e[2] / area);
+    at[1] = fmax(0, e[0] / area);
+    *x = q[0][0] + at[0] * (q[1][0] - q[0][0]) + at[1] * (q[2][0] - q[0][0]);
+    return 1;
+}
+
+#endif
