@@ -218,3 +218,16 @@ def test_contactctl(server, tmp_path):
     assert code == 3 and "expected 1 to 8" in err
     code, out, err = ctl(server, "contact", str(box), str(box), "--method", "exact", "--budget-us", "100")
     assert code == 3 and "takes no time_budget" in err
+
+
+def test_a_new_mesh_is_voxelised(boxes, client):
+    """How a body that deforms now and then is followed: its mesh is replaced."""
+    scene, a, b = boxes(method="voxtree", voxel_level=5)
+    with pytest.raises(errors.UnsupportedError):
+        scene.add_body(client.register_mesh(*UNIT_BOX))  # deformable
+    before = scene.step().contacts[0]
+    scene.replace_mesh(a, client.register_mesh(UNIT_BOX[0] * [1, 1, 0.875], UNIT_BOX[1]))
+    after = scene.step().contacts[0]
+    truth = SHARE / 2  # (1 - 0.75) of the height became 0.875 - 0.75
+    assert before.volume > truth and after.interval[0] <= truth <= after.interval[1]
+    assert after.volume == pytest.approx(truth, rel=0.1)
