@@ -228,6 +228,6 @@ def test_a_new_mesh_is_voxelised(boxes, client):
     before = scene.step().contacts[0]
     scene.replace_mesh(a, client.register_mesh(UNIT_BOX[0] * [1, 1, 0.875], UNIT_BOX[1]))
     after = scene.step().contacts[0]
-    truth = SHARE / 2  # (1 - 0.75) of the height became 0.875 - 0.75
+    truth = 0.75 * SHARE  # of the height, 0.5 * 0.875 - 0.25 instead of 0.5 - 0.25
     assert before.volume > truth and after.interval[0] <= truth <= after.interval[1]
     assert after.volume == pytest.approx(truth, rel=0.1)
