@@ -16,17 +16,23 @@ import contact_levels  # noqa: E402
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
 import edge  # noqa: E402
+import image_resolution  # noqa: E402
 import interruption  # noqa: E402
 import momentum  # noqa: E402
+import nut  # noqa: E402
+import obstacle  # noqa: E402
 import one_solve  # noqa: E402
 import phases  # noqa: E402
 import precision  # noqa: E402
 import responses  # noqa: E402
 import rings  # noqa: E402
 import run  # noqa: E402
+import scene_sizes  # noqa: E402
 import scenes  # noqa: E402
 import traverse  # noqa: E402
 import turning  # noqa: E402
+import wheels  # noqa: E402
+from shapes import volume  # noqa: E402
 
 METHODS = {"exact": {"method": "exact"}, "ldi": {"method": "ldi", "resolution": 64}}
 
@@ -188,6 +194,65 @@ def test_refined_volumes_stay_within_the_tolerance(client):
     assert data["cross"]["refined, strict"]["rays"].mean() > data["convex"]["refined, strict"]["rays"].mean()
 
 
+def test_rays_hardly_depend_on_the_triangles_of_a_flat_face(client):
+    data = image_resolution.measure(client, splits=3, tolerances=(0.1, 0.01))
+    for name, of in data.items():
+        assert np.isfinite(of["published, 0.01"]).all() and (of["published, 0.01"] > 0.99 * of["published, 0.1"]).all()
+        assert of["published, 0.01"].max() < 3 * of["published, 0.01"].min()
+        vertices, triangles = image_resolution.SHAPES[name]
+        split = image_resolution.split_faces((vertices, triangles), 2)
+        assert len(split[1]) == 16 * len(triangles)
+        assert volume(split) == pytest.approx(volume((vertices, triangles)), rel=1e-12)
+
+
+def test_times_of_scenes_are_measured(client):
+    data = scene_sizes.measure(client, sizes=(8000,), repeats=1)
+    ((name, of),) = data.items()
+    assert name == "8k triangles" and of["reached"] == 1 and of["bound / volume"] <= scene_sizes.TOLERANCE
+    assert of["raster and casting"] > 0 and of["rays"] > 1000
+    assert {key.split(":")[0] for key in scene_sizes.PAPER} == {"332k triangles", "1200k triangles", "4400k triangles"}
+
+
+def test_a_small_obstacle_is_felt(client):
+    fronts = np.array([-0.005, 0.004, 0.012])
+    felt = {name: obstacle.feel(client, settings, fronts) for name, settings in obstacle.METHODS.items()}
+    inside = np.clip(fronts, 0, obstacle.WART)
+    shared = obstacle.FLAT + inside * obstacle.WART**2
+    assert felt["exact"]["volume"] == pytest.approx(shared, rel=1e-5)
+    assert felt["exact"]["area"][1:] == pytest.approx(obstacle.WART**2, rel=1e-3) and felt["exact"]["area"][0] == 0
+    ebpi = felt["ebpi"]
+    assert (np.abs(ebpi["volume"] - shared) <= ebpi["bound"]).all() and (ebpi["bound"] <= 3e-6).all() and ebpi["reached"].all()
+    assert ebpi["area"][1:] == pytest.approx(obstacle.WART**2, rel=0.5) and ebpi["area"][0] == 0
+    assert not felt["LDI 8²"]["area"].any()
+    stopped = obstacle.slide(client, obstacle.METHODS["exact"], obstacle.SPEED, obstacle.DT, 80)
+    closed = obstacle.SPEED * (obstacle.MASS / obstacle.STIFFNESS) ** 0.5 / obstacle.WART**2
+    assert stopped[:, 0].max() == pytest.approx(closed, rel=0.05)
+    assert obstacle.slide(client, obstacle.METHODS["LDI 8²"], obstacle.SPEED, obstacle.DT, 80)[-1, 1] == obstacle.SPEED
+
+
+def test_a_nut_unscrews(client):
+    of = nut.unscrew(client, nut.METHODS["exact"], 48, 400)
+    numbers = nut.numbers({"exact": of})
+    assert numbers["exact: acceleration / closed form"] == pytest.approx(1, abs=0.1)
+    assert numbers["exact: slip while it falls, mm"] < 0.5 and of["height"][-1] < -0.1
+    assert of["volume"][-1] < 0.3 * of["volume"][0]
+    first = {name: nut.unscrew(client, nut.METHODS[name], 24, 2) for name in ("exact", "ebpi")}
+    assert first["ebpi"]["reached"].all()
+    assert first["ebpi"]["volume"] == pytest.approx(first["exact"]["volume"], rel=0.1)
+    assert first["ebpi"]["speed"] == pytest.approx(first["exact"]["speed"], rel=0.1)
+
+
+def test_a_convex_wheel_rolls_further_than_a_concave_one(client):
+    way = {}
+    for name, bulge in wheels.WHEELS.items():
+        of = wheels.roll(client, wheels.METHODS["exact"], bulge, 200)
+        way[name] = of["way"][-1]
+        assert of["energy"].max() <= of["energy"][0] * 1.02
+    assert way["convex"] > way["slightly convex"] > way["concave"] > 0.5
+    assert way["convex"] == pytest.approx(200 * wheels.H * wheels.SPEED, rel=0.01)
+    assert way["concave"] == pytest.approx(wheels.law_of_corners(200)[-1], rel=0.2)
+
+
 def test_weights_make_points_better(client):
     data = contact_levels.measure(client, contacts=150, scans=0)
     for of in data.values():
@@ -239,6 +304,8 @@ SHORT = {
     "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
     "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
+    "image_resolution": {"splits": 1, "tolerances": (0.1,)}, "scene_sizes": {"sizes": (4000, 8000), "repeats": 1},
+    "obstacle": {"positions": 4, "steps": 2}, "nut": {"steps": 4, "around": 24}, "wheels": {"steps": 20},
     "contact_levels": {"contacts": 60, "scans": 3, "levels": range(2, 4)},
     "responses": {"frames": 5, "levels": (2, 4)},
     "interruption": {"steps": 2, "budgets": (1e-3, 1.0), "around": 20, "level": 1},
