@@ -260,10 +260,12 @@ static double batch_limit_s(const runner *runner) {
 }
 
 /* Principals by fair queueing, their sessions round robin, one scene each time, until the batch is full. A scene that
- * would make it too long is the first of the next batch, so a step longer than a batch runs alone. */
+ * would make it too long is the first of the next batch, so a step longer than a batch runs alone. A batch is answered
+ * when all of it has run, so other principals may add to the first one's steps at most the cost of these. */
 void scheduler_fill_batch(runner *runner) {
     scheduler *scheduler = runner->scheduler;
     double cost = 0, limit = batch_limit_s(runner);
+    const principal_queue *first = NULL;
     uint64_t now = clock_ns();
     runner->n_scenes = 0;
     runner->queued_s = 0;
@@ -273,6 +275,7 @@ void scheduler_fill_batch(runner *runner) {
         runner_queue *queue = queue_of(runner, session);
         scene *scene = queue->first;
         portion portion = next_portion(scene, runner->speed);
+        if (first && principal != first && 2 * cost < limit) limit = 2 * cost;
         if (runner->lane == SCHEDULE_SMALL && portion.cost_s > SMALL_SECONDS) {
             /* It was queued here for small commands, and a large step came behind them. */
             drop_first_scene(queue);
@@ -280,6 +283,7 @@ void scheduler_fill_batch(runner *runner) {
         } else if (runner->n_scenes > 0 && cost + portion.cost_s > limit) {
             break;
         } else {
+            if (!first) first = principal;
             drop_first_scene(queue);
             take_scene(runner, scene, portion.n, now);
             cost += portion.cost_s;

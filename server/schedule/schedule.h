@@ -2,8 +2,8 @@
  *
  * Commands of one scene run in the order in which they were submitted; scenes are independent. What is ready runs as
  * one batch of the engine: at most one step of each scene, principals by fair queueing of
- * processor time and their sessions round robin. Nothing waits for a batch to fill,
- * unless batch_window_us asks for it.
+ * processor time and their sessions round robin. Other principals make a batch at most twice as long as the steps of
+ * the one that it begins with. Nothing waits for a batch to fill, unless batch_window_us asks for it.
  *
  * Lanes. Each device has two runners, each with a queue of its own and one batch at a time: small steps, and large ones
  * (4 ms of processor time and more). Both run side by side, so a small step waits for at most one batch of other small

@@ -85,22 +85,43 @@ static pid_t start_flood(const char *endpoint, const char *key, orders *orders, 
 
 /* ---- the neighbour ---- */
 
-static void time_steps(couple *boxes, double seconds, bench_samples *us) {
+typedef struct times {
+    bench_samples us, queue_us, batch_us; /* of the whole step; of it, in the queue and in the engine */
+} times;
+
+static void add_times(times *times, double seconds, const contactd_result *result) {
+    double batch_us = 0;
+    for (int p = 1; p < CONTACTD_PHASES; p++) batch_us += result->wall_us[p];
+    bench_add(&times->us, 1e6 * seconds);
+    bench_add(&times->queue_us, result->wall_us[0]);
+    bench_add(&times->batch_us, batch_us);
+}
+
+static void time_steps(couple *boxes, double seconds, times *times) {
     double end = bench_now() + seconds;
     for (unsigned k = 0; k <= WARM_UP || bench_now() < end; k++) {
         move(boxes, k);
         const contactd_result *result;
         double begin = bench_now();
         must(contactd_step(client, boxes->scene, boxes->updates, 2, NULL, &result), "step");
-        if (k >= WARM_UP) bench_add(us, 1e6 * (bench_now() - begin));
+        double took = bench_now() - begin;
+        if (k >= WARM_UP) add_times(times, took, result);
         nap();
     }
 }
 
-static void print_times(const char *name, bench_samples *us, const char *more) {
-    printf("{\"scene\":\"%s\",\"samples\":%zu,\"us\":{\"p50\":%.6g,\"p90\":%.6g,\"p99\":%.6g,\"max\":%.6g}%s}\n", name,
-           us->count, bench_quantile(us, 0.5), bench_quantile(us, 0.9), bench_quantile(us, 0.99), bench_quantile(us, 1),
-           more);
+static void print_quantiles(const char *name, bench_samples *us) {
+    printf(",\"%s\":{\"p50\":%.6g,\"p90\":%.6g,\"p99\":%.6g,\"max\":%.6g}", name, bench_quantile(us, 0.5),
+           bench_quantile(us, 0.9), bench_quantile(us, 0.99), bench_quantile(us, 1));
+    bench_free(us);
+}
+
+static void print_times(const char *name, times *times, const char *more) {
+    printf("{\"scene\":\"%s\",\"samples\":%zu", name, times->us.count);
+    print_quantiles("us", &times->us);
+    print_quantiles("queue_us", &times->queue_us);
+    print_quantiles("batch_us", &times->batch_us);
+    printf("%s}\n", more);
 }
 
 int main(int argc, char **argv) {
@@ -113,7 +134,7 @@ int main(int argc, char **argv) {
     connect_to(argv[1], "neighbour", UINT32_MAX);
     couple boxes = open_boxes();
     while (atomic_load(&orders->n_ready) < CLIENTS + 1) nap();
-    bench_samples alone = {0}, beside = {0};
+    times alone = {0}, beside = {0};
     for (int round = 0; round < ROUNDS; round++) {
         time_steps(&boxes, seconds / ROUNDS, &alone);
         unsigned long long before = atomic_load(&orders->steps);

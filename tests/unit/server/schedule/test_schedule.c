@@ -770,6 +770,37 @@ static void test_principals_take_turns_by_weight(void **state) {
     forget(steps, N);
 }
 
+/* A small step does not wait for another principal's larger ones in its own batch. */
+static void test_principals_do_not_lengthen_each_others_batches(void **state) {
+    world *world = *state;
+    enum { FLOOD = 5, N = 1 + FLOOD };
+    const identity whose[2] = {
+        {.principal = 1, .role = ROLE_SIMULATOR, .name = "neighbour", .weight = 1, .others_weight = 1},
+        {.principal = 2, .role = ROLE_SIMULATOR, .name = "flood", .weight = 1, .others_weight = 1}};
+    command steps[N];
+    for (int i = 0; i < N; i++) {
+        const identity *who = &whose[i > 0];
+        const uint32_t rays = i ? 64 : 8; /* by their cost, all six would share a batch */
+        uint64_t session = open_session(world);
+        registry_bind_session(world->registry, session, who->principal);
+        command open = {.kind = COMMAND_OPEN, .session = session, .who = *who};
+        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {rays, rays, rays}};
+        assert_true(scheduler_execute(world->scheduler, &open));
+        steps[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = open.out.scene.handle, .who = *who};
+        steps[i].done = note_done;
+        steps[i].in.step.sequence = 1;
+        assert_int_equal(scheduler_submit(world->scheduler, &steps[i]), SUBMIT_QUEUED);
+    }
+    scheduler_kick(world->scheduler);
+    wait_for(world, N);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_ptr_equal(done[0], &steps[0]);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].steps, N);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].batches, 2);
+    forget(steps, N);
+}
+
 static void test_lease(void **state) {
     world *world = *state;
     session_record session;
@@ -898,6 +929,7 @@ int main(void) {
         WITH_WORLD(test_bodies),
         WITH_WORLD(test_sessions_take_turns),
         WITH_WORLD(test_principals_take_turns_by_weight),
+        WITH_WORLD(test_principals_do_not_lengthen_each_others_batches),
         WITH_WORLD(test_lease),
         WITH_WORLD(test_many_threads),
         WITH_WORLD(test_drain),
