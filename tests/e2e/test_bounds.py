@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import resource
 import socket
 import struct
+import subprocess
+import sys
 import time
 import urllib.request
 
@@ -448,26 +451,52 @@ def test_a_small_control_group(make_server, tmp_path):
 # ---- connections ----
 
 
-def test_two_thousand_connections_on_each_port(make_server):
-    """Neither port's connections take the other's, and both serve whoever comes next."""
+CROWD = """
+import resource, socket, sys
+port, n = int(sys.argv[1]), int(sys.argv[2])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, n + 100) if hard > 0 else n + 100, hard))
+sockets = []
+for _ in range(n):
+    sockets.append(socket.create_connection(("127.0.0.1", port), timeout=float(sys.argv[3])))
+    try:
+        sockets[-1].sendall(sys.argv[4].encode())
+    except ConnectionError:
+        pass  # it has been cut already
+print("connected", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("n", (2000,) if INSTRUMENTED else (2000, 20000))
+def test_thousands_of_connections_on_each_port(make_server, n):
+    """Neither port's connections take the other's, and both serve whoever comes next. They come from processes of which
+    each may have so many files open."""
+    each = min(n, 5000)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 <= hard < each + 100:
+        pytest.skip(f"needs {each + 100} open files, of which ulimit -Hn allows {hard}")
     server = make_server("--max-sessions", "100")
     first = Bystander(server.stream)
-    crowd: list[socket.socket] = []
-    for _ in range(2000):
-        for port, start in ((server.stream_port, b""), (server.http_port, b"GET /v1/status HTTP/1.1\r\nHost: ")):
-            s = socket.create_connection(("127.0.0.1", port), timeout=10 * SLOW)
-            s.sendall(start)
-            crowd.append(s)
-    for path in ("/healthz", "/readyz", "/metrics"):
-        with urllib.request.urlopen(server.http + path, timeout=20 * SLOW) as answer:
-            assert answer.status == 200
-    second = Bystander(server.stream)
-    assert metrics(server)["contactd_connections"] <= 164
-    assert cuts(server, "limit") > 1500
-    second.finish()
-    first.finish()
-    for s in crowd:
-        s.close()
+    starts = {server.stream_port: "", server.http_port: "GET /v1/status HTTP/1.1\r\nHost: "}
+    crowds = [subprocess.Popen([sys.executable, "-c", CROWD, str(port), str(each), str(10 * SLOW), start],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+              for port, start in starts.items() for _ in range(n // each)]
+    try:
+        for crowd in crowds:
+            assert crowd.stdout.readline() == "connected\n"
+        for path in ("/healthz", "/readyz", "/metrics"):
+            with urllib.request.urlopen(server.http + path, timeout=20 * SLOW) as answer:
+                assert answer.status == 200
+        second = Bystander(server.stream)
+        assert metrics(server)["contactd_connections"] <= 164
+        assert cuts(server, "limit") > 0.75 * n
+        second.finish()
+        first.finish()
+    finally:
+        for crowd in crowds:
+            crowd.kill()
+            crowd.communicate()
 
 
 # ---- fair shares ----
