@@ -123,6 +123,21 @@ typedef struct contactd_status {
 
 contactd_code contactd_get_status(contactd_client *client, contactd_status *out);
 
+typedef enum contactd_report {
+    CONTACTD_REPORT_SESSIONS = 1, /* GET /v1/sessions */
+    CONTACTD_REPORT_BODIES = 2,   /* GET /v1/scenes/{scene}/bodies */
+    CONTACTD_REPORT_STATUS = 3,   /* GET /v1/status: more than contactd_status */
+} contactd_report;
+
+/* The JSON document that HTTP answers (openapi.json describes it), with what this client's role may see. scene: the
+ * server's handle, for BODIES. *json has *size bytes and no NUL at its end, and is valid until the next call on this
+ * client. UNSUPPORTED or MALFORMED: the server is older than this. */
+contactd_code contactd_get_report(contactd_client *client, contactd_report kind, uint64_t scene, const char **json,
+                                  size_t *size);
+/* Ends the server, as SIGTERM does: it answers what it has, refuses new work with SHUTTING_DOWN, and ends. FORBIDDEN:
+ * the role is simulator. */
+contactd_code contactd_drain(contactd_client *client);
+
 /* ---- meshes ---- */
 
 typedef uint32_t contactd_mesh; /* 0 is none; never reused by the same client */
@@ -255,6 +270,9 @@ contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene
 /* Any scene, by the server's handle. settings NULL: only looks. out may be NULL. */
 contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
                                        contactd_scene_info *out);
+
+/* Any scene, by the server's handle, also of another session if the role may (admin; simulator: its principal's). */
+contactd_code contactd_close_scene_by_id(contactd_client *client, uint64_t id);
 
 typedef struct contactd_body_options {
     uint32_t cookie;             /* set by contactd_body_options_init */

@@ -293,6 +293,18 @@ contactd_code contactd_close_scene(contactd_client *client, contactd_scene handl
     return CONTACTD_OK;
 }
 
+contactd_code contactd_close_scene_by_id(contactd_client *client, uint64_t id) {
+    CTC_BEGIN(client);
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "scene %llu", (unsigned long long)id);
+    contactd_code code;
+    do {
+        wire_message m = {.type = WIRE_CLOSE_SCENE, .u.close_scene = {id, true}};
+        code = ctc_exchange(client, &m, WIRE_DONE, object);
+    } while (code == CTC_AGAIN);
+    return code;
+}
+
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene handle, contactd_scene_info *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "scene", out);

@@ -20,13 +20,15 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
     X(CONFIGURE, Configure) X(GET_SCENE, GetScene) X(LIST_SCENES, ListScenes) X(SCENE_LIST, SceneList)                 \
     X(CLOSE_SCENE, CloseScene) X(ADD_BODY, AddBody) X(BODY_ADDED, BodyAdded) X(REMOVE_BODY, RemoveBody) X(DONE, Done)  \
     X(STEP, Step) X(STEP_RESULT, StepResult) X(GET_STATUS, GetStatus) X(STATUS, Status)                    \
-    X(GET_SNAPSHOT, GetSnapshot) X(SNAPSHOT, Snapshot) X(REPLACE_MESH, ReplaceMesh)
+    X(GET_SNAPSHOT, GetSnapshot) X(SNAPSHOT, Snapshot) X(REPLACE_MESH, ReplaceMesh)    \
+    X(GET_REPORT, GetReport) X(REPORT, Report) X(DRAIN, Drain)
 // clang-format on
 #define CHECK_TYPE(c, f) static_assert(int(WIRE_##c) == int(fb::Body_##f), "codec.h and the union differ in " #f);
 WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_TYPE_END) == int(fb::Body_MAX) + 1, "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
-                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX),
+                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX) &&
+                  int(WIRE_REPORT_STATUS) == int(fb::ReportKind_MAX),
               "codec.h and contactd.fbs differ in an enum");
 
 #define CHECK_WARNING(name, number, text)                                                                              \

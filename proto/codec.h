@@ -55,6 +55,7 @@ typedef enum wire_type {
     WIRE_GET_STATUS, WIRE_STATUS,
     WIRE_GET_SNAPSHOT, WIRE_SNAPSHOT,
     WIRE_REPLACE_MESH,
+    WIRE_GET_REPORT, WIRE_REPORT, WIRE_DRAIN,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -149,7 +150,8 @@ typedef struct wire_scene_info {
     uint64_t revision;          /* 0: the server is older than the field */
 } wire_scene_info;
 typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_configure;
-typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene, close_scene */
+typedef struct wire_scene_ref { uint64_t scene; } wire_scene_ref; /* get_scene */
+typedef struct wire_close_scene { uint64_t scene; bool of_others; } wire_close_scene;
 typedef struct wire_scene_list { const wire_scene_info *scenes; uint32_t n; } wire_scene_list;
 
 typedef enum wire_body_kind { WIRE_BODY_NONE = 0, WIRE_BODY_DEFORMABLE = 1, WIRE_BODY_RIGID = 2, WIRE_BODY_HALF_SPACE = 3 } wire_body_kind;
@@ -275,6 +277,10 @@ typedef struct wire_get_snapshot { /* 0 and NaN: absent */
 } wire_get_snapshot;
 typedef struct wire_snapshot { uint64_t scene; uint32_t width, height; wire_array png; } wire_snapshot;
 
+typedef enum wire_report_kind { WIRE_REPORT_NONE = 0, WIRE_REPORT_SESSIONS, WIRE_REPORT_BODIES, WIRE_REPORT_STATUS } wire_report_kind;
+typedef struct wire_get_report { wire_report_kind kind; uint64_t scene; } wire_get_report;
+typedef struct wire_report { wire_array json; } wire_report;
+
 typedef struct wire_message {
     uint64_t request, session, epoch;
     const char *traceparent; /* NULL: none. Not checked, see trace.h */
@@ -293,7 +299,8 @@ typedef struct wire_message {
         wire_open_scene open_scene;
         wire_scene_info scene_info;
         wire_configure configure;
-        wire_scene_ref get_scene, close_scene;
+        wire_scene_ref get_scene;
+        wire_close_scene close_scene;
         wire_scene_list scene_list;
         wire_add_body add_body;
         wire_body_added body_added;
@@ -304,7 +311,9 @@ typedef struct wire_message {
         wire_status status;
         wire_get_snapshot get_snapshot;
         wire_snapshot snapshot;
-    } u; /* list_meshes, list_scenes, done, get_status have no content */
+        wire_get_report get_report;
+        wire_report report;
+    } u; /* list_meshes, list_scenes, done, get_status, drain have no content */
 } wire_message;
 
 typedef struct wire_frame { const void *data; size_t size; } wire_frame;

@@ -614,6 +614,7 @@ struct Decoder {
             return true;
         case WIRE_CLOSE_SCENE:
             u.close_scene.scene = m->body_as_CloseScene()->scene();
+            u.close_scene.of_others = m->body_as_CloseScene()->of_others();
             return true;
         case WIRE_SCENE_LIST:
             return each(m->body_as_SceneList()->scenes(), "scenes", &u.scene_list.scenes, &u.scene_list.n,
@@ -644,10 +645,17 @@ struct Decoder {
             u.replace_mesh.body = m->body_as_ReplaceMesh()->body();
             u.replace_mesh.mesh = m->body_as_ReplaceMesh()->mesh();
             return true;
+        case WIRE_GET_REPORT:
+            u.get_report.kind = wire_report_kind(m->body_as_GetReport()->kind());
+            u.get_report.scene = m->body_as_GetReport()->scene();
+            return true;
+        case WIRE_REPORT:
+            return array(m->body_as_Report()->json(), "json", U8, 1, &u.report.json);
         case WIRE_LIST_MESHES:
         case WIRE_LIST_SCENES:
         case WIRE_DONE:
         case WIRE_GET_STATUS:
+        case WIRE_DRAIN:
             return true;
         case WIRE_NO_BODY:
         case WIRE_TYPE_END:

@@ -82,6 +82,8 @@ struct Encoder {
             for (const wire_array *a : arrays_of(r)) place(*a);
         } else if (m.type == WIRE_SNAPSHOT) {
             place(m.u.snapshot.png);
+        } else if (m.type == WIRE_REPORT) {
+            place(m.u.report.json);
         }
         return true;
     }
@@ -392,7 +394,7 @@ struct Encoder {
         case WIRE_SCENE_LIST:
             return fb::CreateSceneList(*fbb, each(u.scene_list.scenes, u.scene_list.n, &Encoder::scene_info)).Union();
         case WIRE_CLOSE_SCENE:
-            return fb::CreateCloseScene(*fbb, u.close_scene.scene).Union();
+            return fb::CreateCloseScene(*fbb, u.close_scene.scene, u.close_scene.of_others).Union();
         case WIRE_ADD_BODY: {
             const wire_add_body &b = u.add_body;
             auto pose = numbers(b.pose, 12);
@@ -431,6 +433,14 @@ struct Encoder {
         }
         case WIRE_REPLACE_MESH:
             return fb::CreateReplaceMesh(*fbb, u.replace_mesh.scene, u.replace_mesh.body, u.replace_mesh.mesh).Union();
+        case WIRE_GET_REPORT:
+            return fb::CreateGetReport(*fbb, fb::ReportKind(u.get_report.kind), u.get_report.scene).Union();
+        case WIRE_REPORT: {
+            auto json = array(u.report.json);
+            return fb::CreateReport(*fbb, json).Union();
+        }
+        case WIRE_DRAIN:
+            return fb::CreateDrain(*fbb).Union();
         case WIRE_NO_BODY:
         case WIRE_TYPE_END:
             break;

@@ -55,6 +55,7 @@ typedef struct parts {
     http_server *http;
     service service;
     _Atomic uint64_t io_seen_ns;
+    _Atomic bool is_drain_asked;
     passed_sockets sockets;
     pthread_t main;
     atomic_bool lost;        /* a device failed for good */
@@ -151,6 +152,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->workers = parts->workers;
     service->state = parts->state;
     service->io_seen_ns = &parts->io_seen_ns;
+    service->is_drain_asked = &parts->is_drain_asked;
     service->sockets = &parts->sockets;
     service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {

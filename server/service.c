@@ -1,8 +1,10 @@
 /* service.c - the server's state in one view, for status answers and metrics. */
 #include "server/service.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/log.h"
@@ -28,6 +30,21 @@ void service_keep_settings(const service *service, const scene_record *scene) {
     char name[IDENTITY_NAME];
     guard_name(service->guard, scene->principal, name);
     state_put_settings(service->state, scene->key, name, &scene->settings, scene->revision);
+}
+
+bool service_drain(const service *service, const identity *who, server_error *error) {
+    if (!role_operates(who->role))
+        return server_fail(error, CONTACTD_FORBIDDEN, "principal", "role",
+                           "%s has the role %s; draining the server takes the role operator or admin", who->name,
+                           role_name(who->role));
+    /* A second SIGTERM would end the server at once. */
+    if (atomic_exchange(service->is_drain_asked, true)) return true;
+    if (who->principal)
+        log_audit("%s (%s) drains the server", who->name, role_name(who->role));
+    else
+        log_info("main", "a client drains the server");
+    kill(getpid(), SIGTERM);
+    return true;
 }
 
 double service_io_silence(const service *service) {

@@ -29,6 +29,7 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     uint32_t stream_connections, http_connections;
     /* When the stream's I/O thread last went round its loop, which it does several times a second; 0: not yet. */
     _Atomic uint64_t *io_seen_ns;
+    _Atomic bool *is_drain_asked; /* by service_drain */
 } service;
 
 /* An I/O thread that is silent for longer hangs: it waits for nothing but a few small steps. */
@@ -47,6 +48,9 @@ typedef struct service_status {
     uint64_t steps, contacts; /* since start */
 } service_status;
 
+/* As SIGTERM, once: ends the server, which answers what it has and refuses the rest. False: *error says that the role
+ * may not. Logs who asked. On any thread, and returns at once. */
+bool service_drain(const service *service, const identity *who, server_error *error);
 /* After somebody other than its client has configured a scene: the settings outlive the server. Waits for the disk. */
 void service_keep_settings(const service *service, const scene_record *scene);
 void service_get_status(const service *service, service_status *out);

@@ -13,7 +13,7 @@ enum { IDENTITY_NAME = 48 }; /* bytes of a principal's name with its NUL */
 typedef enum role {
     ROLE_UNRESTRICTED, /* no credentials are asked for: everything is allowed */
     ROLE_SIMULATOR,    /* its own meshes and scenes */
-    ROLE_OPERATOR,     /* look at everything, configure scenes, take pictures */
+    ROLE_OPERATOR,     /* look at everything, configure scenes, take pictures, drain the server */
     ROLE_ADMIN,        /* everything */
 } role;
 
@@ -41,7 +41,7 @@ static inline bool role_simulates(role role) {
     return role != ROLE_OPERATOR;
 }
 
-/* Sees the meshes and scenes of all principals, and may configure the scenes. */
+/* Sees the meshes and scenes of all principals, may configure the scenes, and may drain the server. */
 static inline bool role_operates(role role) {
     return role != ROLE_SIMULATOR;
 }

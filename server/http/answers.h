@@ -1,5 +1,5 @@
-/* answers.h - the records of the registry and the results of steps as JSON. Field names are those of contactctl's JSON
- * and of contactd.fbs; proto/openapi.json describes them. */
+/* answers.h - the records of the registry and the results of steps as JSON; reports.h has the rest. Field names are
+ * those of contactctl's JSON and of contactd.fbs; proto/openapi.json describes them. */
 #ifndef CONTACTD_HTTP_ANSWERS_H
 #define CONTACTD_HTTP_ANSWERS_H
 
@@ -8,12 +8,8 @@
 
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes);
 void answer_scene(json_out *out, const scene_record *scene);
-void answer_session(json_out *out, const service *service, const session_record *session);
-void answer_body(json_out *out, uint64_t scene, const body_record *body);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
-void answer_status(json_out *out, const service *service, const service_status *status);
-void answer_devices(json_out *out, const service_status *status);
 /* Of a step of a scene of two bodies: their contact, of bodies 1 and 2. */
 void answer_overlap(json_out *out, const step_answer *answer, const char *backend);
 void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend);

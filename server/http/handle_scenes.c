@@ -7,6 +7,7 @@
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
 #include "server/picture.h"
+#include "server/reports.h"
 
 static bool execute(const service *service, const http_request *request, command *command, problem *p) {
     command->session = SESSION_NONE;
@@ -155,11 +156,7 @@ static bool get_bodies(const service *service, const http_request *request, uint
     json_out out;
     if (!list_bodies(service, request, scene, &bodies, &n, p)) return false;
     json_out_init(&out, SIZE_MAX);
-    json_out_object(&out, NULL);
-    json_out_array(&out, "bodies");
-    for (size_t i = 0; i < n; i++) answer_body(&out, scene, &bodies[i]);
-    json_out_array_end(&out);
-    json_out_object_end(&out);
+    report_bodies(&out, scene, bodies, n);
     free(bodies);
     return handler_finish(&out, 200, answer, p);
 }
@@ -179,7 +176,7 @@ static bool get_body(const service *service, const http_request *request, uint64
         return false;
     }
     json_out_init(&out, 1 << 16);
-    answer_body(&out, scene, &bodies[i]);
+    report_body(&out, scene, &bodies[i]);
     free(bodies);
     return handler_finish(&out, status, answer, p);
 }

@@ -7,6 +7,7 @@
 #include "server/http/answers.h"
 #include "server/http/assets.h"
 #include "server/http/text.h"
+#include "server/reports.h"
 
 bool handler_is_slow(const route_match *match, work_kind *kind) {
     switch (match->route) {
@@ -104,14 +105,27 @@ static bool list_sessions(const service *service, const http_request *request, h
     json_out_object(&out, NULL);
     json_out_array(&out, "sessions");
     for (size_t i = 0; i < n; i++) {
-        bool visible = role_operates(request->who.role) || sessions[i].principal == request->who.principal;
-        if (visible && pager_takes(&pager, sessions[i].number)) answer_session(&out, service, &sessions[i]);
+        bool visible = report_shows_session(&sessions[i], &request->who);
+        if (visible && pager_takes(&pager, sessions[i].number)) report_session(&out, service, &sessions[i]);
     }
     json_out_array_end(&out);
     pager_finish(&pager, &out);
     json_out_object_end(&out);
     free(sessions);
     return handler_finish(&out, 200, answer, p);
+}
+
+static bool drain(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    server_error error = {0};
+    json_out out;
+    if (request->size)
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, "body", "draining takes no body, expected an empty one");
+    if (!service_drain(service, &request->who, &error)) return problem_take(p, &error);
+    json_out_init(&out, 1 << 10);
+    json_out_object(&out, NULL);
+    json_out_bool(&out, "draining", true);
+    json_out_object_end(&out);
+    return handler_finish(&out, 202, answer, p);
 }
 
 static bool fixed(http_answer *answer, const char *type, asset data) {
@@ -162,9 +176,9 @@ static bool facts(const service *service, const http_request *request, http_answ
     service_get_status(service, &status);
     json_out_init(&out, 1 << 17);
     if (request->match.route == ROUTE_STATUS)
-        answer_status(&out, service, &status);
+        report_status(&out, service, &status);
     else
-        answer_devices(&out, &status);
+        report_devices(&out, &status);
     return handler_finish(&out, 200, answer, p);
 }
 
@@ -206,6 +220,8 @@ bool handler_run(const service *service, const http_request *request, http_answe
     case ROUTE_STATUS:
     case ROUTE_DEVICES:
         return facts(service, request, answer, p);
+    case ROUTE_DRAIN:
+        return drain(service, request, answer, p);
     case ROUTE_SESSIONS:
         return list_sessions(service, request, answer, p);
     case ROUTE_MESHES:

@@ -23,6 +23,7 @@ enum { HTTP_GET = 1, HTTP_POST = 2, HTTP_PATCH = 4, HTTP_DELETE = 8 }; /* HEAD g
     X(METRICS, "/metrics", HTTP_GET)                                                                                   \
     X(STATUS, "/v1/status", HTTP_GET)                                                                                  \
     X(DEVICES, "/v1/devices", HTTP_GET)                                                                                \
+    X(DRAIN, "/v1/drain", HTTP_POST)                                                                                   \
     X(SESSIONS, "/v1/sessions", HTTP_GET)                                                                              \
     X(MESHES, "/v1/meshes", HTTP_GET | HTTP_POST)                                                                      \
     X(MESH, "/v1/meshes/{mesh}", HTTP_GET | HTTP_DELETE)                                                               \

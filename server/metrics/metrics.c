@@ -1,6 +1,7 @@
 /* metrics.c - atomics for recording, and the Prometheus text made of the tables in metrics.h. */
 #include "server/metrics/metrics.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,7 +14,8 @@
 /* Upper bounds of the buckets, from a tiny step's phases to a stalled queue. */
 static const double bounds[] = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
                                 1e-2, 2.5e-2, 5e-2,   0.1,  0.25, 0.5,    1.0,  2.5,  10.0};
-enum { N_BOUNDS = sizeof bounds / sizeof bounds[0], N_CODES = 32, N_WARNINGS = 16 };
+static_assert(sizeof bounds / sizeof bounds[0] == METRICS_BOUNDS, "bounds");
+enum { N_BOUNDS = METRICS_BOUNDS, N_CODES = 32, N_WARNINGS = 16 };
 
 static const char *const phase_names[METRICS_PHASES] = {"queue", "upload",  "broadphase", "raster",
                                                         "span",  "contact", "download"};
@@ -33,7 +35,7 @@ typedef struct histogram {
 } histogram;
 
 /* That the HTTP side answers with; any other counts to the last one's column. */
-static const unsigned http_statuses[] = {200, 201, 204, 400, 401, 403, 404, 405, 409, 411,
+static const unsigned http_statuses[] = {200, 201, 202, 204, 400, 401, 403, 404, 405, 409, 411,
                                          412, 413, 415, 422, 429, 500, 501, 503, 504, 0};
 enum { N_STATUSES = sizeof http_statuses / sizeof http_statuses[0] };
 
@@ -109,6 +111,12 @@ void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wa
 
 void metrics_observe_latency(metrics *metrics, bool large, double seconds) {
     observe(&metrics->latencies[large], seconds);
+}
+
+void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies *out) {
+    const histogram *from = &metrics->latencies[large];
+    *out = (metrics_latencies){.bounds_s = bounds, .sum_s = (double)value_of(&from->sum_ns) * 1e-9};
+    for (unsigned i = 0; i <= N_BOUNDS; i++) out->steps += out->counts[i] = value_of(&from->buckets[i]);
 }
 
 void metrics_name_routes(metrics *metrics, const char *const *names, unsigned n) {

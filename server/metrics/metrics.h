@@ -114,6 +114,15 @@ void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wa
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
 /* From a step's message to its result, in the lane of large steps or of small ones. */
 void metrics_observe_latency(metrics *metrics, bool large, double seconds);
+/* What was observed of a lane since the start. */
+enum { METRICS_BOUNDS = 19 };
+typedef struct metrics_latencies {
+    const double *bounds_s;              /* [METRICS_BOUNDS], rising */
+    uint64_t counts[METRICS_BOUNDS + 1]; /* steps above the bound before and at most this one; the last: above all */
+    uint64_t steps;
+    double sum_s;
+} metrics_latencies;
+void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies *out);
 /* Answers over HTTP, by the number of a route and the status: contactd_http_requests_total. The names ([n], with
  * labels' characters only) are set once, before anything is counted, and stay the caller's. */
 enum { METRICS_MAX_ROUTES = 32 };

@@ -452,6 +452,10 @@ static void command_done(command *command) {
         hand_over_snapshot(command->context);
         return;
     }
+    if (command->kind == COMMAND_LIST_BODIES && command->error.code == CONTACTD_OK) {
+        report_hand_over(command->context);
+        return;
+    }
     if (command->kind == COMMAND_STEP) reply_encode_step(command->context);
     stream_finish(command->context);
 }
@@ -495,6 +499,13 @@ static bool fill_command(request *request, server_error *error) {
     case WIRE_CLOSE_SCENE:
         command->kind = COMMAND_CLOSE;
         command->scene = message->u.close_scene.scene;
+        if (message->u.close_scene.of_others) command->session = SESSION_NONE; /* which may touch every scene */
+        return true;
+    case WIRE_GET_REPORT:
+        if (!report_needs_command(request)) return false;
+        request->error = (server_error){0};
+        command->kind = COMMAND_LIST_BODIES;
+        command->scene = message->u.get_report.scene;
         return true;
     case WIRE_STEP:
         return fill_step(request, error);
@@ -569,6 +580,12 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
         return list_scenes(stream, request, error);
     case WIRE_GET_STATUS:
         reply_status(stream, request);
+        return true;
+    case WIRE_GET_REPORT:
+        return report_at_once(stream, request, error);
+    case WIRE_DRAIN:
+        if (!service_drain(stream->service, &request->who, error)) return false;
+        reply(stream, request, WIRE_DONE, &(wire_message){0});
         return true;
     default:
         return server_fail(error, CONTACTD_MALFORMED, "message", "body", "a client does not send %s",
@@ -703,13 +720,16 @@ static void answer_command(stream *stream, request *request) {
         return;
     }
     const server_error *error = &command->error;
-    if (error->code == CONTACTD_OK && command->kind == COMMAND_SNAPSHOT) error = &request->error;
+    bool is_made_later = command->kind == COMMAND_SNAPSHOT || command->kind == COMMAND_LIST_BODIES;
+    if (error->code == CONTACTD_OK && is_made_later) error = &request->error;
     if (error->code != CONTACTD_OK) {
         reply_error(stream, request, request->message.request, error, server_error_may_retry(error));
         return;
     }
     if (command->kind == COMMAND_SNAPSHOT) {
         reply_picture(stream, request);
+    } else if (command->kind == COMMAND_LIST_BODIES) {
+        reply_report(stream, request, &request->report);
     } else if (command->kind == COMMAND_OPEN || command->kind == COMMAND_CONFIGURE) {
         bool is_others = command->out.scene.principal != request->who.principal;
         if (command->kind == COMMAND_CONFIGURE && is_others) audit(&request->who, "configured scene", command->scene);
@@ -719,6 +739,8 @@ static void answer_command(stream *stream, request *request) {
             .u.body_added = {command->scene, command->out.body, command->in.add_body.options.self_contact}};
         reply(stream, request, WIRE_BODY_ADDED, &added);
     } else {
+        bool is_others = command->kind == COMMAND_CLOSE && request->message.u.close_scene.of_others;
+        if (is_others) audit(&request->who, "closed scene", command->scene);
         reply(stream, request, WIRE_DONE, &(wire_message){0});
     }
 }

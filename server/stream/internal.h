@@ -15,6 +15,7 @@
 #include "proto/trace.h"
 #include "proto/zmq_thread.h"
 #include "server/guard/shares.h"
+#include "server/json_out.h"
 #include "server/memory.h"
 #include "server/picture.h"
 #include "server/service.h"
@@ -63,7 +64,8 @@ typedef struct request {
     size_t room_velocities;
     mesh_record mesh;           /* RegisterMesh */
     picture picture;            /* GetSnapshot */
-    server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot: code OK if it succeeded */
+    json_out report;            /* GetReport */
+    server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot, GetReport: code OK if it succeeded */
     frame_owner *encoded_owner; /* Step: of `encoded`, if a worker encoded the answer, else NULL */
     wire_encoded encoded;
     bool is_overfull;        /* Step: not encoded, as the client has far too many unread answers */
@@ -125,6 +127,13 @@ void stream_handle(stream *stream, request *request);
 /* Sends the answer of a finished request. */
 void stream_answer(stream *stream, request *request);
 
+/* report.c: GetReport */
+bool report_needs_command(const request *request); /* its scene's thread must list what it tells */
+/* Answers at once, or fails. */
+bool report_at_once(stream *stream, request *request, server_error *error);
+/* Queues the making of a scene's report, from what its command has listed; then stream_finish. On any thread. */
+void report_hand_over(request *request);
+
 /* reply.c */
 void reply(stream *stream, request *request, wire_type type,
            wire_message *message); /* fills in request, session, epoch */
@@ -135,7 +144,8 @@ void reply_meshes(stream *stream, request *request, const mesh_record *records, 
 void reply_scene(stream *stream, request *request, const scene_record *record);
 wire_settings reply_settings(const ct_scene_settings *settings); /* complete */
 void reply_scenes(stream *stream, request *request, const scene_record *records, size_t n);
-void reply_picture(stream *stream, request *request); /* the picture is the answer's from now on */
+void reply_picture(stream *stream, request *request);                  /* the picture is the answer's from now on */
+void reply_report(stream *stream, request *request, json_out *report); /* the same for the report */
 void reply_status(stream *stream, request *request);
 void reply_welcome(stream *stream, request *request, const session_record *session);
 void reply_no_memory(stream *stream, request *request);

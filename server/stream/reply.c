@@ -353,6 +353,22 @@ void reply_picture(stream *stream, request *request) {
     send_encoded(stream, request, &encoded, owner);
 }
 
+/* ---- reports ---- */
+
+void reply_report(stream *stream, request *request, json_out *report) {
+    wire_message message = {.u.report.json = {WIRE_U8, report->size, report->data}};
+    wire_encoded encoded;
+    frame_owner *owner = NULL;
+    if (encode(stream, request, WIRE_REPORT, &message, &encoded) && reply_has_room(stream, request, bytes_of(&encoded)))
+        owner = own_copy(stream, request, &encoded);
+    if (!owner) {
+        json_out_free(report);
+        return;
+    }
+    owner->block = report->data;
+    send_encoded(stream, request, &encoded, owner);
+}
+
 /* ---- status ---- */
 
 void reply_status(stream *stream, request *request) {

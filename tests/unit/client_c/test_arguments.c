@@ -68,6 +68,7 @@ static void test_no_client(void **state) {
     const contactd_scene_info *scene_infos;
     const contactd_result *result;
     const void *png;
+    const char *text;
     contactd_ticket ticket;
     size_t n;
     uint32_t handle;
@@ -91,6 +92,9 @@ static void test_no_client(void **state) {
         contactd_open_scene(NULL, "", NULL, &handle),
         contactd_configure(NULL, 1, NULL),
         contactd_close_scene(NULL, 1),
+        contactd_close_scene_by_id(NULL, 1),
+        contactd_get_report(NULL, CONTACTD_REPORT_STATUS, 0, &text, &n),
+        contactd_drain(NULL),
         contactd_get_scene_info(NULL, 1, &scene_info),
         contactd_list_scenes(NULL, &scene_infos, &n),
         contactd_configure_by_id(NULL, 1, NULL, &scene_info),

@@ -294,6 +294,12 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
     case WIRE_SNAPSHOT:
         m.u.snapshot = (wire_snapshot){36, 640, 480, sample_array(WIRE_U8, 20, s->file)};
         break;
+    case WIRE_GET_REPORT:
+        m.u.get_report = (wire_get_report){WIRE_REPORT_BODIES, 37};
+        break;
+    case WIRE_REPORT:
+        m.u.report.json = sample_array(WIRE_U8, 20, s->file);
+        break;
     default:
         break; /* the others have no content */
     }
@@ -637,8 +643,11 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
     case WIRE_CONFIGURE:
         SAME(u.configure.scene);
         return differ_settings(&a->u.configure.settings, &b->u.configure.settings);
-    case WIRE_GET_SCENE:
     case WIRE_CLOSE_SCENE:
+        SAME(u.close_scene.scene);
+        SAME(u.close_scene.of_others);
+        break;
+    case WIRE_GET_SCENE:
         SAME(u.get_scene.scene);
         break;
     case WIRE_SCENE_LIST:
@@ -694,6 +703,13 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.snapshot.width);
         SAME(u.snapshot.height);
         SAME_ARRAY(u.snapshot.png);
+        break;
+    case WIRE_GET_REPORT:
+        SAME(u.get_report.kind);
+        SAME(u.get_report.scene);
+        break;
+    case WIRE_REPORT:
+        SAME_ARRAY(u.report.json);
         break;
     default:
         break;
