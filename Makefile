@@ -148,6 +148,7 @@ LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --lib
 LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium jansson)
 LIBS_CLIENT = $(shell pkg-config --libs libzmq) -lm
 LIBS_SODIUM = $(shell pkg-config --libs libsodium)
+LIBS_JANSSON = $(shell pkg-config --libs jansson)
 LIBS_TEST   = $(shell pkg-config --libs cmocka)
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) $(LIBS_JANSSON) -lm
 
 # Examples: a file, or a folder of files, in client_c/examples is a program. They link no more than any program would,
 # but for the shapes that settle takes from the tests.

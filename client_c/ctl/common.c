@@ -7,50 +7,6 @@
 
 #include "client_c/ctl/ctl.h"
 
-static const char *const names[OPT_COUNT] = {
-    [OPT_SERVER] = "--server",
-    [OPT_SERVER_KEY] = "--server-key",
-    [OPT_CLIENT_KEY] = "--client-key",
-    [OPT_ROLE] = "--role",
-    [OPT_OUTPUT] = "--output",
-    [OPT_TIMEOUT] = "--timeout",
-    [OPT_POSE_A] = "--pose-a",
-    [OPT_POSE_B] = "--pose-b",
-    [OPT_METHOD] = "--method",
-    [OPT_RESOLUTION] = "--resolution",
-    [OPT_PIXEL_SIZE] = "--pixel-size",
-    [OPT_TOLERANCE] = "--tolerance",
-    [OPT_TOLERANCE_REL] = "--tolerance-rel",
-    [OPT_STRICT] = "--strict",
-    [OPT_RAY_BUDGET] = "--ray-budget",
-    [OPT_LEVEL] = "--level",
-    [OPT_VOXEL_LEVEL] = "--voxel-level",
-    [OPT_PAIR_BUDGET] = "--pair-budget",
-    [OPT_MAX_POINTS] = "--max-points",
-    [OPT_BUDGET] = "--budget-us",
-    [OPT_STIFFNESS] = "--stiffness",
-    [OPT_HALF_SPACE] = "--half-space",
-    [OPT_PATCHES] = "--patches",
-    [OPT_CELL_SIZE] = "--cell-size",
-    [OPT_NO_PATCHES] = "--no-patches",
-    [OPT_NAME] = "--name",
-    [OPT_SECONDS] = "--seconds",
-    [OPT_WIDTH] = "--width",
-    [OPT_HEIGHT] = "--height",
-    [OPT_CONTACT] = "--contact",
-    [OPT_SHOW] = "--show",
-    [OPT_AZIMUTH] = "--azimuth",
-    [OPT_ELEVATION] = "--elevation",
-    [OPT_UP] = "--up",
-    [OPT_EYE] = "--eye",
-    [OPT_TARGET] = "--target",
-    [OPT_ZOOM] = "--zoom",
-    [OPT_FIELD_OF_VIEW] = "--field-of-view",
-    [OPT_OPACITY] = "--opacity",
-    [OPT_BACKGROUND] = "--background",
-    [OPT_SPIN] = "--spin-us",
-};
-
 int ctl_mistake(const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -84,7 +40,7 @@ static int numbers_of(const char *text, double *out, int most) {
 bool ctl_number(const ctl *ctl, ctl_option option, double *out) {
     const char *text = ctl->options[option];
     if (!text || numbers_of(text, out, 1) == 1) return true;
-    ctl_mistake("%s is \"%s\", expected a number", names[option], text);
+    ctl_mistake("%s is \"%s\", expected a number", ctl_option_name(option), text);
     return false;
 }
 
@@ -93,7 +49,7 @@ bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const ch
     double numbers[12];
     if (!text) return true;
     if (numbers_of(text, numbers, n) != n) {
-        ctl_mistake("%s is \"%s\", expected %s", names[option], text, what);
+        ctl_mistake("%s is \"%s\", expected %s", ctl_option_name(option), text, what);
         return false;
     }
     memcpy(out, numbers, (size_t)n * sizeof *out);
@@ -110,10 +66,6 @@ bool ctl_scene_id(const ctl *ctl, uint64_t *out) {
     if (!*end && end != ctl->args[0] && ctl->args[0][0] != '-') return true;
     ctl_mistake("\"%s\" is no scene: expected the number in the first column of contactctl scene list", ctl->args[0]);
     return false;
-}
-
-const char *ctl_option_name(ctl_option option) {
-    return names[option];
 }
 
 static bool resolution_of(const ctl *ctl, contactd_settings *out) {
@@ -161,7 +113,8 @@ bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out) {
     if (!ctl->options[option]) return true;
     if (!ctl_number(ctl, option, out)) return false;
     if (*out >= 1 && *out <= most && *out == floor(*out)) return true;
-    ctl_mistake("%s is \"%s\", expected a whole number from 1 to %.15g", names[option], ctl->options[option], most);
+    ctl_mistake("%s is \"%s\", expected a whole number from 1 to %.15g", ctl_option_name(option), ctl->options[option],
+                most);
     return false;
 }
 
@@ -268,6 +221,11 @@ int ctl_connect(ctl *ctl) {
     options.keep_meshes = false;
     options.spin_us = ctl->spin_us;
     contactd_error error;
+    char refused[512];
+    if (ctl_is_refused(ctl->server, refused, sizeof refused)) {
+        fprintf(stderr, "contactctl: %s: %s\n", contactd_code_name(CONTACTD_UNREACHABLE), refused);
+        return EXIT_UNREACHABLE;
+    }
     if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
     bool is_key = strcmp(error.field, "server_key") == 0 || strcmp(error.field, "client_key") == 0;
     if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("%s%s", is_key ? "" : "--server: ", error.message);

@@ -16,9 +16,11 @@ typedef enum ctl_option {
     OPT_SERVER_KEY,
     OPT_CLIENT_KEY,
     OPT_OUTPUT,
+    OPT_JSON,
     OPT_TIMEOUT,
     OPT_HELP,
-    OPT_VERSION, /* every command */
+    OPT_VERSION,
+    OPT_LAST_COMMON = OPT_VERSION, /* those of every command end here */
     OPT_POSE_A,
     OPT_POSE_B,
     OPT_METHOD,
@@ -94,6 +96,19 @@ int ctl_error(const ctl *ctl, const char *what); /* reports the client's last er
 int ctl_report(const contactd_error *error, const char *what);
 int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_USAGE */
 
+/* ---- reach.c: is there anything at an address, asked of the system and not of ZeroMQ, which only tries again ---- */
+
+typedef enum ctl_reach {
+    REACH_UNKNOWN, /* not an address of one server, or it does not say */
+    REACH_OPEN,    /* something listens there */
+    REACH_REFUSED, /* nothing does */
+    REACH_NO_HOST, /* the host's name does not resolve */
+} ctl_reach;
+ctl_reach ctl_reach_address(const char *address); /* tcp://HOST:PORT or ipc://PATH; waits a second at most */
+const char *ctl_reach_text(ctl_reach reach);      /* NULL for REACH_UNKNOWN */
+/* Whether connections to the address, or to each of several between commas, are refused: then `seen` says so. */
+bool ctl_is_refused(const char *server, char *seen, size_t size);
+
 /* A file's content; the caller frees it. False: a message was written. */
 bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size);
 
@@ -115,6 +130,10 @@ int ctl_doctor(ctl *ctl);
 int ctl_keys_new(ctl *ctl);
 int ctl_tokens_new(ctl *ctl);
 int ctl_bench(ctl *ctl);
+int ctl_sessions(ctl *ctl);
+int ctl_bodies(ctl *ctl);
+int ctl_scene_close(ctl *ctl);
+int ctl_drain(ctl *ctl);
 
 /* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */
 

@@ -1,14 +1,8 @@
 /* doctor.c - contactctl doctor: is there a server, does it speak our protocol, is it ready, does it compute right - and
  * if not, what to do. */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <netdb.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "client_c/ctl/ctl.h"
 
@@ -46,36 +40,9 @@ static int end(const ctl *ctl, int code) {
     return code;
 }
 
-/* Whether anything at all listens at a tcp:// address: tells a server that is down from one that is something else. */
-static const char *listening(const char *address) {
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    if (strncmp(address, "tcp://", 6) != 0 || !colon || colon < address + 6 || (size_t)(colon - address) > sizeof host)
-        return NULL;
-    size_t length = (size_t)(colon - (address + 6));
-    memcpy(host, address + 6, length);
-    host[length] = 0;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    if (getaddrinfo(host, colon + 1, &hints, &found)) return "the host's name does not resolve";
-    const char *says = "nothing listens there";
-    for (const struct addrinfo *a = found; a; a = a->ai_next) {
-        int fd = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
-        if (fd < 0) continue;
-        fcntl(fd, F_SETFL, O_NONBLOCK);
-        bool open = connect(fd, a->ai_addr, a->ai_addrlen) == 0;
-        if (!open && errno == EINPROGRESS) {
-            struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            int error = 1;
-            socklen_t size = sizeof error;
-            if (poll(&wait, 1, 1000) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
-                open = error == 0;
-        }
-        close(fd);
-        if (open) says = "something listens there, but it does not speak contactd's stream protocol";
-    }
-    freeaddrinfo(found);
-    return says;
-}
+static const char start_it[] =
+    "start contactd, or give its address with --server or CONTACTD_SERVER; a server on another machine listens there "
+    "only if started with --stream tcp://0.0.0.0:5555";
 
 static int check_reach(ctl *ctl) {
     char seen[700];
@@ -83,6 +50,10 @@ static int check_reach(ctl *ctl) {
     ctl_connect_options(ctl, &options);
     options.name = "contactctl doctor";
     contactd_error error;
+    if (ctl_is_refused(ctl->server, seen, sizeof seen)) {
+        finding(ctl, "connection", false, seen, start_it);
+        return EXIT_UNREACHABLE;
+    }
     contactd_code code = contactd_connect(&options, &ctl->client, &error);
     if (code == CONTACTD_OK) {
         contactd_server server;
@@ -105,13 +76,12 @@ static int check_reach(ctl *ctl) {
             "principals");
         return EXIT_REFUSED;
     }
-    const char *how = code == CONTACTD_UNREACHABLE ? listening(ctl->server) : NULL;
+    const char *how = code == CONTACTD_UNREACHABLE ? ctl_reach_text(ctl_reach_address(ctl->server)) : NULL;
     snprintf(seen, sizeof seen, "%s%s%s", error.message, how ? "; " : "", how ? how : "");
     finding(ctl, "connection", false, seen,
             how && strncmp(how, "something", 9) == 0
                 ? "give the stream port (contactd --stream), not the HTTP port, with --server"
-                : "start contactd, or give its address with --server or CONTACTD_SERVER; a server on another machine "
-                  "listens there only if started with --stream tcp://0.0.0.0:5555");
+                : start_it);
     return code == CONTACTD_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_UNREACHABLE;
 }
 

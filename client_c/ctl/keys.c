@@ -41,8 +41,17 @@ static int write_secret(const char *path, const char *text) {
 }
 
 /* What the line is for, and where the secret is, go to stderr: stdout is the line alone, for >> into the list. */
-static int print_line(const char *name, const char *role, const char *credential, const char *path) {
-    printf("%s %s %s\n", name, role, credential);
+static int print_line(const ctl *ctl, const char *role, const char *credential, const char *path) {
+    if (ctl->json) {
+        json_open(NULL, '{');
+        json_text("name", ctl->args[0]);
+        json_text("role", role);
+        json_text("credential", credential);
+        json_text("file", path);
+        json_close('}');
+        return EXIT_OK;
+    }
+    printf("%s %s %s\n", ctl->args[0], role, credential);
     fprintf(stderr, "contactctl: wrote %s; the line above goes into the server's list of principals\n", path);
     return EXIT_OK;
 }
@@ -62,7 +71,7 @@ int ctl_keys_new(ctl *ctl) {
     sodium_memzero(secret, sizeof secret);
     if (code != EXIT_OK) return code;
     snprintf(credential, sizeof credential, "key=%s", public);
-    return print_line(name, role, credential, path);
+    return print_line(ctl, role, credential, path);
 }
 
 int ctl_tokens_new(ctl *ctl) {
@@ -83,5 +92,5 @@ int ctl_tokens_new(ctl *ctl) {
     sodium_memzero(bytes, sizeof bytes);
     if (code != EXIT_OK) return code;
     snprintf(credential, sizeof credential, "token=sha256:%s", digits);
-    return print_line(name, role, credential, path);
+    return print_line(ctl, role, credential, path);
 }

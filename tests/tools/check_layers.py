@@ -61,7 +61,7 @@ LIBRARIES = [
     ("**/zmq*.h", ["server/stream/*", "client_c/*", "client_c/ctl/keys.c"]),
     ("**/flatbuffers/**", ["proto/*"]),
     ("**/contactd_generated.h", ["proto/*"]),
-    ("**/jansson*.h", ["server/http/*"]),
+    ("**/jansson*.h", ["server/http/*", "client_c/ctl/*"]),
     ("**/sodium*.h", ["server/guard/*", "client_c/ctl/*"]),
     ("**/gnutls/**", ["server/http/tls.c"]),
     ("**/microhttpd*.h", ["server/http/*"]),

@@ -1,0 +1,44 @@
+/* help.c - the texts that are made of the tables of commands and options. */
+#include <string.h>
+
+#include "client_c/ctl/table.h"
+
+static const char exit_codes[] =
+    "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's answers differ";
+
+static void print_options(FILE *to, uint64_t which) {
+    for (int o = 0; o < OPT_COUNT; o++) {
+        if (!(which & CTL_BIT(o))) continue;
+        char left[64];
+        snprintf(left, sizeof left, "%s %s", ctl_options[o].name, ctl_options[o].value ? ctl_options[o].value : "");
+        fprintf(to, "  %-36s %s\n", left, ctl_options[o].text);
+    }
+}
+
+/* "scene list ARGS"; "status" */
+static const char *command_line(const ctl_command *c, char *out, size_t size) {
+    snprintf(out, size, "%s%s%s%s%s", c->noun, c->verb ? " " : "", c->verb ? c->verb : "", *c->args ? " " : "",
+             c->args);
+    return out;
+}
+
+void ctl_print_help_of(FILE *to, const ctl_command *command) {
+    char line[96];
+    fprintf(to, "usage: contactctl %s [options]\n\n%s\n\noptions, anywhere on the line:\n",
+            command_line(command, line, sizeof line), command->text);
+    print_options(to, ctl_options_of(command));
+    fprintf(to, "\nexit codes: %s\n", exit_codes);
+}
+
+void ctl_print_help(FILE *to, const char *noun) {
+    fprintf(to, "usage: contactctl [--server ADDRESS] [-o json|table] COMMAND ...\n\n");
+    for (int i = 0; i < ctl_command_count; i++) {
+        const ctl_command *c = &ctl_commands[i];
+        char line[96];
+        if (noun && strcmp(noun, c->noun) != 0) continue;
+        fprintf(to, "  %-20s %s\n", command_line(c, line, sizeof line), c->text);
+    }
+    fputs("\noptions of every command, anywhere on the line; COMMAND --help tells the others:\n", to);
+    print_options(to, CTL_BIT(OPT_LAST_COMMON + 1) - 1);
+    fprintf(to, "\nexit codes: %s\n", exit_codes);
+}

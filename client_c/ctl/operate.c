@@ -1,0 +1,118 @@
+/* operate.c - contactctl sessions, bodies, scene close and drain: what operators look at and end. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "client_c/ctl/ctl.h"
+#include "client_c/ctl/report.h"
+
+int ctl_get_report(ctl *ctl, contactd_report kind, uint64_t scene, const char *what, json_t **out) {
+    const char *json;
+    size_t size;
+    json_error_t error;
+    *out = NULL;
+    if (contactd_get_report(ctl->client, kind, scene, &json, &size)) return ctl_error(ctl, what);
+    *out = json_loadb(json, size, 0, &error);
+    if (*out) return EXIT_OK;
+    fprintf(stderr, "contactctl: %s: the server's answer could not be understood: %s\n", what, error.text);
+    return EXIT_SERVER;
+}
+
+void ctl_put_report(const json_t *report) {
+    json_dumpf(report, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+}
+
+const char *ctl_text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+uint64_t ctl_count_of(const json_t *object, const char *key) {
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static int connect_and_get(ctl *ctl, contactd_report kind, uint64_t scene, const char *what, json_t **out) {
+    int code = ctl_connect(ctl);
+    if (code == EXIT_OK) code = ctl_get_report(ctl, kind, scene, what, out);
+    if (code == EXIT_OK && ctl->json) ctl_put_report(*out);
+    return code;
+}
+
+int ctl_sessions(ctl *ctl) {
+    json_t *report = NULL, *session;
+    size_t i;
+    int code = connect_and_get(ctl, CONTACTD_REPORT_SESSIONS, 0, "sessions", &report);
+    if (code == EXIT_OK && !ctl->json) {
+        printf("%-8s %-32s %-16s %8s %8s %7s %9s\n", "ID", "CLIENT", "PRINCIPAL", "LEASE s", "IDLE s", "SCENES",
+               "IN FLIGHT");
+        json_array_foreach(json_object_get(report, "sessions"), i, session) {
+            const char *principal = ctl_text_of(session, "principal");
+            printf("%-8" PRIu64 " %-32s %-16s %8.1f %8.1f %7" PRIu64 " %9" PRIu64 "\n", ctl_count_of(session, "id"),
+                   ctl_text_of(session, "client"), *principal ? principal : "-",
+                   json_number_value(json_object_get(session, "lease_s")),
+                   json_number_value(json_object_get(session, "idle_s")), ctl_count_of(session, "scenes"),
+                   ctl_count_of(session, "in_flight"));
+        }
+    }
+    json_decref(report);
+    return code;
+}
+
+static void put_box(const json_t *body) {
+    const json_t *lo = json_object_get(body, "lo"), *hi = json_object_get(body, "hi");
+    for (size_t c = 0; c < 3; c++)
+        printf("%s%.6g..%.6g", c ? " x " : "", json_number_value(json_array_get(lo, c)),
+               json_number_value(json_array_get(hi, c)));
+    putchar('\n');
+}
+
+int ctl_bodies(ctl *ctl) {
+    uint64_t scene;
+    if (!ctl_scene_id(ctl, &scene)) return EXIT_USAGE;
+    json_t *report = NULL, *body;
+    size_t i;
+    int code = connect_and_get(ctl, CONTACTD_REPORT_BODIES, scene, "bodies", &report);
+    if (code == EXIT_OK && !ctl->json) {
+        printf("%-8s %-11s %-32s %10s %-5s %s\n", "ID", "KIND", "MESH", "VERTICES", "SELF", "BOX m");
+        json_array_foreach(json_object_get(report, "bodies"), i, body) {
+            const char *hash = ctl_text_of(body, "mesh_hash");
+            printf("%-8" PRIu64 " %-11s %-32s %10" PRIu64 " %-5s ", ctl_count_of(body, "id"), ctl_text_of(body, "kind"),
+                   *hash ? hash : "-", ctl_count_of(body, "vertices"),
+                   json_is_true(json_object_get(body, "self_contact")) ? "yes" : "no");
+            put_box(body);
+        }
+    }
+    json_decref(report);
+    return code;
+}
+
+int ctl_scene_close(ctl *ctl) {
+    uint64_t scene;
+    if (!ctl_scene_id(ctl, &scene)) return EXIT_USAGE;
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    if (contactd_close_scene_by_id(ctl->client, scene)) return ctl_error(ctl, "scene close");
+    if (ctl->json) {
+        json_open(NULL, '{');
+        json_count("closed", scene);
+        json_close('}');
+    }
+    return EXIT_OK;
+}
+
+int ctl_drain(ctl *ctl) {
+    bool is_one = strncmp(ctl->server, "tcp://", 6) == 0 || strncmp(ctl->server, "ipc://", 6) == 0;
+    if (!is_one || strchr(ctl->server, ','))
+        return ctl_mistake("drain ends one server: --server is \"%s\", expected one address", ctl->server);
+    int code = ctl_connect(ctl);
+    if (code != EXIT_OK) return code;
+    if (contactd_drain(ctl->client)) return ctl_error(ctl, "drain");
+    if (ctl->json) {
+        json_open(NULL, '{');
+        json_bool("draining", true);
+        json_close('}');
+    }
+    return EXIT_OK;
+}

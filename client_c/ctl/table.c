@@ -1,0 +1,113 @@
+/* table.c - contactctl's commands and options: help, manual page, completion and parsing are all made of these. */
+#include "client_c/ctl/table.h"
+
+#include <assert.h>
+
+#define SETTINGS                                                                                                       \
+    (CTL_BIT(OPT_METHOD) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_PIXEL_SIZE) | CTL_BIT(OPT_STIFFNESS) |                \
+     CTL_BIT(OPT_PATCHES) | CTL_BIT(OPT_CELL_SIZE) | CTL_BIT(OPT_TOLERANCE) | CTL_BIT(OPT_TOLERANCE_REL) |             \
+     CTL_BIT(OPT_STRICT) | CTL_BIT(OPT_RAY_BUDGET) | CTL_BIT(OPT_LEVEL) | CTL_BIT(OPT_VOXEL_LEVEL) |                   \
+     CTL_BIT(OPT_PAIR_BUDGET) | CTL_BIT(OPT_MAX_POINTS) | CTL_BIT(OPT_REFINE))
+
+#define PICTURE                                                                                                        \
+    (CTL_BIT(OPT_WIDTH) | CTL_BIT(OPT_HEIGHT) | CTL_BIT(OPT_CONTACT) | CTL_BIT(OPT_SHOW) | CTL_BIT(OPT_RESOLUTION) |   \
+     CTL_BIT(OPT_AZIMUTH) | CTL_BIT(OPT_ELEVATION) | CTL_BIT(OPT_UP) | CTL_BIT(OPT_EYE) | CTL_BIT(OPT_TARGET) |        \
+     CTL_BIT(OPT_ZOOM) | CTL_BIT(OPT_FIELD_OF_VIEW) | CTL_BIT(OPT_OPACITY) | CTL_BIT(OPT_BACKGROUND))
+
+const ctl_option_row ctl_options[OPT_COUNT] = {
+    [OPT_SERVER] = {"--server", "ADDRESS",
+                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn; default: "
+                    "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
+    [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
+    [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
+    [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},
+    [OPT_JSON] = {"--json", NULL, "the same as --output json"},
+    [OPT_TIMEOUT] = {"--timeout", "SECONDS", "of each request; default: 10"},
+    [OPT_HELP] = {"--help", NULL, "this text"},
+    [OPT_VERSION] = {"--version", NULL, "the version"},
+    [OPT_POSE_A] = {"--pose-a", "\"12 NUMBERS\"", "pose of A: row-major 3x4 [R|t]; default: identity"},
+    [OPT_POSE_B] = {"--pose-b", "\"12 NUMBERS\"", "pose of B"},
+    [OPT_METHOD] =
+        {"--method", "NAME",
+         "auto, or one of those that the server has (contactctl status lists them); default: auto, or what takes "
+         "the options below"},
+    [OPT_RESOLUTION] = {"--resolution", "N", "ray samples of ldi across the window, or \"X Y Z\""},
+    [OPT_PIXEL_SIZE] = {"--pixel-size", "M", "sample pitch in m, anchored in the world; 0: back to --resolution"},
+    [OPT_TOLERANCE] = {"--tolerance", "M3", "bound of the volume's error that ebpi is to reach, in m^3"},
+    [OPT_TOLERANCE_REL] = {"--tolerance-rel", "X", "the same as a fraction of the volume; of both the larger counts"},
+    [OPT_STRICT] = {"--strict", NULL, "ebpi: a bound that is proven; default: the published one"},
+    [OPT_RAY_BUDGET] = {"--ray-budget", "N", "ebpi: rays that a pair may cast; default: 1048576"},
+    [OPT_LEVEL] = {"--level", "L", "voxtree: no tree is followed below this level; default: to its finest"},
+    [OPT_VOXEL_LEVEL] = {"--voxel-level", "L",
+                         "voxtree: finest level of the trees, 3 to 8; default: as the meshes need"},
+    [OPT_PAIR_BUDGET] = {"--pair-budget", "N", "voxtree: cubes that a step may compare; default: no limit"},
+    [OPT_MAX_POINTS] = {"--max-points", "N", "voxtree: of each contact, up to 4096; default: 8"},
+    [OPT_REFINE] = {"--refine", NULL, "voxtree: pairs in contact are computed by exact in the time left"},
+    [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
+    [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
+    [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
+    [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
+                        "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
+    [OPT_CELL_SIZE] = {"--cell-size", "M", "divides contacts into cubes of this size, in m; method ldi"},
+    [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
+    [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
+    [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
+    [OPT_ROLE] = {"--role", "ROLE", "simulator, operator or admin; default: simulator"},
+    [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
+    [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
+    [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
+    [OPT_CONTACT] = {"--contact", "\"BODY BODY\"", "show these two bodies alone, and where they touch"},
+    [OPT_SHOW] = {"--show", "WHAT", "some of bodies,samples,axes,contacts,gradients; default: the first three"},
+    [OPT_AZIMUTH] = {"--azimuth", "DEGREES", "about up, from where the camera looks; default: -60"},
+    [OPT_ELEVATION] = {"--elevation", "DEGREES", "above the plane across up; default: 20"},
+    [OPT_UP] = {"--up", "\"X Y Z\"", "what is up in the picture; default: 0 0 1"},
+    [OPT_EYE] = {"--eye", "\"X Y Z\"", "where the camera is, in m, instead of azimuth, elevation and zoom"},
+    [OPT_TARGET] = {"--target", "\"X Y Z\"", "where it looks, in m; default: the middle of what is shown"},
+    [OPT_ZOOM] = {"--zoom", "FACTOR", "default: 1, all that is shown fits"},
+    [OPT_FIELD_OF_VIEW] = {"--field-of-view", "DEGREES", "from the lower to the upper edge; default: 30"},
+    [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
+    [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
+    [OPT_SELF] = {"--self", NULL, "also where a body overlaps itself; B may then be left out"},
+    [OPT_SPIN] = {"--spin-us", "N",
+                  "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
+};
+
+const ctl_command ctl_commands[] = {
+    {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
+     2,
+     SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_BUDGET) |
+         CTL_BIT(OPT_INERTIA) | CTL_BIT(OPT_SELF),
+     ctl_contact},
+    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME), ctl_mesh_add},
+    {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
+    {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},
+    {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list},
+    {"scene", "show", "ID", "one scene", 1, 1, 0, ctl_scene_show},
+    {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS | CTL_BIT(OPT_NO_PATCHES),
+     ctl_scene_set},
+    {"scene", "close", "ID", "close a scene, whichever client's it is", 1, 1, 0, ctl_scene_close},
+    {"bodies", NULL, "SCENE", "a scene's bodies", 1, 1, 0, ctl_bodies},
+    {"sessions", NULL, "", "the server's clients", 0, 0, 0, ctl_sessions},
+    {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
+     PICTURE, ctl_snapshot},
+    {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
+    {"drain", NULL, "", "end the server: it answers what it has, refuses new work, and ends", 0, 0, 0, ctl_drain},
+    {"keys", "new", "NAME", "a key pair for server or client in NAME.key; prints its line for --principals", 1, 1,
+     CTL_BIT(OPT_ROLE), ctl_keys_new},
+    {"tokens", "new", "NAME", "a token for HTTP in NAME.token; prints its line for --principals", 1, 1,
+     CTL_BIT(OPT_ROLE), ctl_tokens_new},
+    {"doctor", NULL, "", "check connection, versions, readiness and a real step, and say what to do", 0, 0, 0,
+     ctl_doctor},
+    {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0,
+     CTL_BIT(OPT_SECONDS) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_SPIN), ctl_bench},
+};
+const int ctl_command_count = sizeof ctl_commands / sizeof *ctl_commands;
+static_assert((int)OPT_COUNT <= 64, "ctl_command.allowed has a bit per option");
+
+const char *ctl_option_name(ctl_option option) {
+    return ctl_options[option].name;
+}
+
+uint64_t ctl_options_of(const ctl_command *command) {
+    return command->allowed | (CTL_BIT(OPT_LAST_COMMON + 1) - 1);
+}

@@ -1,0 +1,199 @@
+"""What operators ask of a server: contactctl sessions, bodies, scene close and drain, with the fields of HTTP."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+import contactd
+from conftest import SLOW, Server, free_port, wait_until
+from contactd import errors
+from geometry import UNIT_BOX, moved
+from test_guard import Keys, connect, keys  # noqa: F401
+
+OK, USAGE, REFUSED, UNREACHABLE = 0, 2, 3, 4
+
+
+@pytest.fixture
+def ctl(server, binaries):
+    def run(*arguments, expect: int = OK, to: str = server.stream) -> str:
+        done = subprocess.run([str(binaries / "contactctl"), "--server", to, *map(str, arguments)],
+                              capture_output=True, text=True, timeout=60 * SLOW)  # fmt: skip
+        assert done.returncode == expect, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stderr if expect else done.stdout
+
+    return run
+
+
+def get(server: Server, path: str):
+    with urllib.request.urlopen(server.http + path) as answer:
+        return json.load(answer)
+
+
+def test_sessions(ctl, server):
+    with contactd.connect(server.stream, name="the one that is looked for") as client:
+        client.open_scene()
+        sessions = json.loads(ctl("sessions", "--json"))["sessions"]
+        (mine,) = [s for s in sessions if s["client"].startswith("the one that is looked for")]
+        assert mine["scenes"] == 1 and mine["in_flight"] == 0 and mine["principal"] == ""
+        (http,) = [s for s in get(server, "/v1/sessions")["sessions"] if s["id"] == mine["id"]]
+        assert http.keys() == mine.keys() and http["lease_s"] == mine["lease_s"]
+        assert "the one that is looked for" in ctl("sessions")
+
+
+def test_bodies(ctl, server):
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(method="exact")
+        box = client.register_mesh(*UNIT_BOX)
+        scene.add_body(box)
+        scene.add_body(box, pose=moved(0.5, 0.25, 0.125))
+        scene.add_half_space((0, 0, 1), -2.0)
+        scene.step()
+        report = json.loads(ctl("bodies", scene.id, "--json"))
+        assert report == get(server, f"/v1/scenes/{scene.id}/bodies")
+        soft, rigid, plane = report["bodies"]
+        assert (soft["kind"], rigid["kind"], plane["kind"]) == ("deformable", "rigid", "half_space")
+        assert rigid["lo"] == [0, -0.25, -0.375] and not soft["self_contact"]
+        table = ctl("bodies", scene.id).splitlines()
+        assert len(table) == 4 and soft["mesh_hash"] in table[1] and "0..1 x" in table[2] and "half_space" in table[3]
+    assert "scene" in ctl("bodies", scene.id, expect=REFUSED)
+    assert "is no scene" in ctl("bodies", "seventeen", expect=USAGE)
+
+
+def test_many_bodies(ctl, server):
+    """A report that is far too large for the header of a message."""
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(method="exact")
+        box = client.register_mesh(*UNIT_BOX)
+        for i in range(500):
+            scene.add_body(box, pose=moved(3.0 * i, 0, 0))
+        assert len(json.loads(ctl("bodies", scene.id, "--json"))["bodies"]) == 500
+
+
+def test_a_scene_is_closed(ctl, server):
+    with contactd.connect(server.stream) as client:
+        scene, other = client.open_scene(), client.open_scene()
+        assert json.loads(ctl("scene", "close", scene.id, "--json")) == {"closed": scene.id}
+        assert scene.id not in [s["id"] for s in get(server, "/v1/scenes")["scenes"]]
+        assert other.id in [s["id"] for s in get(server, "/v1/scenes")["scenes"]]
+        assert "scene" in ctl("scene", "close", scene.id, expect=REFUSED)
+
+
+def test_status_over_the_stream_is_that_of_http(server):
+    from raw import Raw
+
+    raw = Raw(server.stream)
+    report = json.loads(raw.ask("GetReport", {"kind": 3}).array("json").tobytes())
+    http = get(server, "/v1/status")
+    assert report.keys() == http.keys() and report["epoch"] == http["epoch"]
+    assert report["lanes"]["small"].keys() == http["lanes"]["small"].keys()
+    assert raw.refused("GetReport", {"kind": 77})[::2] == ("INVALID_ARGUMENT", "kind")
+    assert raw.refused("GetReport", {"kind": 2, "scene": 12345})[0] == "NOT_FOUND"
+    raw.close()
+
+
+def test_latencies_count_every_step(fresh_server):
+    with contactd.connect(fresh_server.stream) as client:
+        scene = client.open_scene(method="exact")
+        box = client.register_mesh(*UNIT_BOX)
+        for x in (0.0, 0.5):
+            scene.add_body(box, pose=moved(x, 0, 0))
+        before = [lane["latency_us"] for lane in get(fresh_server, "/v1/status")["lanes"].values()]
+        for _ in range(9):
+            scene.step()
+        after = [lane["latency_us"] for lane in get(fresh_server, "/v1/status")["lanes"].values()]
+    assert sum(a["steps"] - b["steps"] for a, b in zip(after, before)) == 9
+    for lane in after:
+        assert sum(lane["counts"]) == lane["steps"] and len(lane["counts"]) == len(lane["bounds"]) + 1
+        assert lane["bounds"] == sorted(lane["bounds"])
+    assert sum(a["sum"] - b["sum"] for a, b in zip(after, before)) > 0
+
+
+@pytest.mark.parametrize("how", ["contactctl", "http"])
+def test_drain(make_server, ctl, how):
+    server = make_server()
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(method="exact")
+        scene.step()
+        if how == "http":
+            request = urllib.request.Request(server.http + "/v1/drain", method="POST")
+            with urllib.request.urlopen(request) as answer:
+                assert answer.status == 202 and json.load(answer) == {"draining": True}
+        else:
+            assert json.loads(ctl("drain", "--json", to=server.stream)) == {"draining": True}
+        assert server.wait() == 0  # asked, not killed
+    assert "a client drains the server" in server.logs() and "ended" in server.logs()
+
+
+def test_drain_takes_no_body_and_one_server(ctl, server):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(server.http + "/v1/drain", method="POST", data=b"{}"))
+    assert refused.value.code == 400
+    both = f"{server.stream},tcp://127.0.0.1:{free_port()}"
+    assert "expected one address" in ctl("drain", to=both, expect=USAGE)
+    assert server.alive()
+
+
+def test_roles(make_server, keys, binaries):  # noqa: F811
+    files = {name: keys.make("keys", name, role) for name, role in
+             {"a": "simulator", "b": "simulator", "watch": "operator", "boss": "admin"}.items()}  # fmt: skip
+    server = make_server(*keys.flags)
+
+    def run(who: str, *arguments, expect: int = OK) -> str:
+        done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "--server-key", str(keys.server),
+                               "--client-key", str(files[who]), *map(str, arguments)],
+                              capture_output=True, text=True, timeout=60 * SLOW)  # fmt: skip
+        assert done.returncode == expect, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stderr if expect else done.stdout
+
+    with connect(server, keys, files["a"]) as a:
+        scene = a.open_scene(method="exact")
+        scene.add_body(a.register_mesh(*UNIT_BOX), pose=np.eye(4))
+        seen = {who: [s["principal"] for s in json.loads(run(who, "sessions", "--json"))["sessions"]] for who in ("b", "watch")}
+        assert set(seen["b"]) == {"b"} and {"a", "watch"} <= set(seen["watch"])
+        assert "FORBIDDEN" in run("b", "bodies", scene.id, expect=REFUSED)
+        assert "rigid" in run("watch", "bodies", scene.id)
+        assert "FORBIDDEN" in run("b", "scene", "close", scene.id, expect=REFUSED)
+        assert "watch has the role operator" in run("watch", "scene", "close", scene.id, expect=REFUSED)
+        with pytest.raises(errors.ForbiddenError):  # without asking for others' scenes, not even an admin closes one
+            from contactd._request import Request
+
+            with connect(server, keys, files["boss"]) as boss:
+                boss._link.call(Request("CloseScene", lambda: ({"scene": scene.id}, None), lambda _: None, timeout=10 * SLOW))
+        run("boss", "scene", "close", scene.id)
+        wait_until(lambda: f"boss (admin) closed scene {scene.id}" in server.logs(), "an audit line")
+    assert "b has the role simulator" in run("b", "drain", expect=REFUSED)
+    assert server.alive()
+    run("watch", "drain")
+    assert server.wait() == 0
+    assert "watch (operator) drains the server" in server.logs()
+
+
+@pytest.mark.parametrize("command", [("status",), ("sessions",), ("doctor",), ("bench",), ("drain",), ("scene", "list")])
+def test_a_refused_connection_fails_at_once(binaries, command):
+    """With a day's patience: if it waited, the test would not end."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    done = subprocess.run([str(binaries / "contactctl"), "--server", address, "--timeout", "86400", *command],
+                          capture_output=True, text=True, timeout=60 * SLOW)  # fmt: skip
+    assert done.returncode == UNREACHABLE
+    assert f"refused: nothing listens at {address}" in done.stdout + done.stderr
+
+
+def test_refused_everywhere(ctl, tmp_path: pathlib.Path):
+    dead = ",".join(f"tcp://127.0.0.1:{free_port()}" for _ in range(3))
+    assert "connections were refused" in ctl("status", "--timeout", 86400, to=dead, expect=UNREACHABLE)
+    assert "refused" in ctl("status", "--timeout", 86400, to=f"ipc://{tmp_path}/none", expect=UNREACHABLE)
+
+
+def test_json_of_all(ctl, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for command in (("sessions",), ("status",), ("doctor",), ("mesh", "list"), ("scene", "list"), ("keys", "new", "k"),
+                    ("tokens", "new", "t"), ("bench", "--seconds", "0.05")):  # fmt: skip
+        assert json.loads(ctl(*command, "--json")) is not None, command
+    assert "exclude" in ctl("status", "--json", "-o", "table", expect=USAGE)
