@@ -273,7 +273,7 @@ $(B)/libcontactd.so: $(B)/libcontactd.so.$(VERSION)
 
 $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libengine.a $(B)/libwire.a
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
+	$Q$(LINK) -Wl,--build-id -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) $(LIBS_JANSSON) -lm

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/build.h"
+
 void report_session(json_out *out, const service *service, const session_record *session) {
     char name[IDENTITY_NAME];
     guard_name(service->guard, session->principal, name);
@@ -122,6 +124,7 @@ void report_status(json_out *out, const service *service, const service_status *
     snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
     json_out_object(out, NULL);
     json_out_string(out, "server", SERVER_NAME);
+    json_out_string(out, "build", build_id());
     json_out_string(out, "backend", status->devices[0].backend);
     json_out_string(out, "rasterizer", status->devices[0].rasterizer);
     json_out_string(out, "device", status->devices[0].device);

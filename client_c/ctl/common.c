@@ -60,6 +60,11 @@ bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]) {
     return ctl_numbers(ctl, option, pose, 12, "12 numbers: a row-major 3x4 [R|t]");
 }
 
+bool ctl_is_one_address(const ctl *ctl) {
+    bool is_address = strncmp(ctl->server, "tcp://", 6) == 0 || strncmp(ctl->server, "ipc://", 6) == 0;
+    return is_address && !strchr(ctl->server, ',');
+}
+
 bool ctl_scene_id(const ctl *ctl, uint64_t *out) {
     char *end;
     *out = strtoull(ctl->args[0], &end, 10);

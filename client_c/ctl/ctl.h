@@ -9,7 +9,7 @@
 
 #include "client_c/contactd.h"
 
-enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_REFUSED = 3, EXIT_UNREACHABLE = 4, EXIT_SERVER = 5 };
+enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_REFUSED = 3, EXIT_UNREACHABLE = 4, EXIT_SERVER = 5, EXIT_DIFFERENT = 6 };
 
 typedef enum ctl_option {
     OPT_SERVER,
@@ -60,6 +60,8 @@ typedef enum ctl_option {
     OPT_OPACITY,
     OPT_BACKGROUND,
     OPT_SELF,
+    OPT_LISTEN,
+    OPT_ANY_BUILD,
     OPT_COUNT
 } ctl_option;
 
@@ -84,6 +86,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolut
 /* A whole number from 1 to most; -1 where not given. */
 bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out);
 
+bool ctl_is_one_address(const ctl *ctl);          /* --server: not several, and no source of addresses */
 bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
 const char *ctl_option_name(ctl_option option);
 
@@ -134,6 +137,8 @@ int ctl_sessions(ctl *ctl);
 int ctl_bodies(ctl *ctl);
 int ctl_scene_close(ctl *ctl);
 int ctl_drain(ctl *ctl);
+int ctl_record(ctl *ctl);
+int ctl_replay(ctl *ctl);
 
 /* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */
 

@@ -103,8 +103,7 @@ int ctl_scene_close(ctl *ctl) {
 }
 
 int ctl_drain(ctl *ctl) {
-    bool is_one = strncmp(ctl->server, "tcp://", 6) == 0 || strncmp(ctl->server, "ipc://", 6) == 0;
-    if (!is_one || strchr(ctl->server, ','))
+    if (!ctl_is_one_address(ctl))
         return ctl_mistake("drain ends one server: --server is \"%s\", expected one address", ctl->server);
     int code = ctl_connect(ctl);
     if (code != EXIT_OK) return code;

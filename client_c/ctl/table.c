@@ -68,6 +68,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
     [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
     [OPT_SELF] = {"--self", NULL, "also where a body overlaps itself; B may then be left out"},
+    [OPT_LISTEN] = {"--listen", "ADDRESS", "where simulators connect to; default: tcp://127.0.0.1:*, a free port"},
+    [OPT_ANY_BUILD] = {"--any-build", NULL, "compare also with a server of another build than the recorded one"},
     [OPT_SPIN] = {"--spin-us", "N",
                   "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
 };
@@ -91,6 +93,12 @@ const ctl_command ctl_commands[] = {
     {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
      PICTURE, ctl_snapshot},
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
+    {"record", NULL, "FILE [COMMAND...]",
+     "pass all messages between simulators and the server on, and keep them in FILE; until Ctrl-C, or until COMMAND "
+     "ends, which finds the way in CONTACTD_SERVER",
+     1, 255, CTL_BIT(OPT_LISTEN), ctl_record},
+    {"replay", NULL, "FILE", "send a recording's requests to the server and compare its answers bit by bit", 1, 1,
+     CTL_BIT(OPT_ANY_BUILD), ctl_replay},
     {"drain", NULL, "", "end the server: it answers what it has, refuses new work, and ends", 0, 0, 0, ctl_drain},
     {"keys", "new", "NAME", "a key pair for server or client in NAME.key; prints its line for --principals", 1, 1,
      CTL_BIT(OPT_ROLE), ctl_keys_new},

@@ -41,6 +41,9 @@ RULES = [
     ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
     ("client_c/contactctl.c", ["client_c/ctl/*"] + LISTS),
+    ("client_c/ctl/rec*", ["client_c/contactd.h", "proto/*.h"]),  # messages as they are
+    ("client_c/ctl/replay*", ["client_c/contactd.h", "proto/*.h"]),
+    ("client_c/ctl/sockets.*", ["client_c/contactd.h", "proto/*.h"]),
     ("client_c/ctl/*", ["client_c/contactd.h"] + LISTS),
     # A program that uses the library; its bodies are those of the tests.
     ("client_c/examples/**", ["client_c/contactd.h", "tests/scenes/shapes.h", DOOR] + LISTS),
@@ -58,7 +61,8 @@ DEVICES = [
 ]
 # (pattern of an outside header's path, where it may be used)
 LIBRARIES = [
-    ("**/zmq*.h", ["server/stream/*", "client_c/*", "client_c/ctl/keys.c"]),
+    ("**/zmq*.h", ["server/stream/*", "client_c/*", "client_c/ctl/keys.c", "client_c/ctl/sockets.*",
+                    "client_c/ctl/rec*", "client_c/ctl/replay*"]),
     ("**/flatbuffers/**", ["proto/*"]),
     ("**/contactd_generated.h", ["proto/*"]),
     ("**/jansson*.h", ["server/http/*", "client_c/ctl/*"]),

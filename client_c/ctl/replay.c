@@ -1,0 +1,402 @@
+/* replay.c - contactctl replay: sends the requests of a recording to a server, one after the other, and compares the
+ * answers with the recorded ones bit by bit.
+ *
+ * Sessions and handles are the server's own, so requests get this server's. Questions (lists, status, pictures), and
+ * what would end or change more than the recorded sessions' own scenes (RemoveMesh, Drain), are left out; so is what
+ * the recorded server refused for the moment, or never answered. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "client_c/ctl/recording.h"
+#include "client_c/ctl/replay_compare.h"
+#include "client_c/ctl/report.h"
+#include "client_c/ctl/sockets.h"
+
+typedef struct handle_pair {
+    uint64_t recorded, now;
+} handle_pair;
+typedef struct handle_map {
+    handle_pair *pairs;
+    size_t n, room;
+} handle_map;
+
+typedef struct replayed_client {
+    uint32_t number;
+    void *socket;
+    uint64_t session, epoch;
+} replayed_client;
+
+typedef struct replay {
+    ctl *ctl;
+    recording recording;
+    bool *is_used; /* [recording.n] answers that were compared */
+    json_t *server;
+    void *context;
+    replayed_client *clients;
+    size_t n_clients, room_clients;
+    handle_map scenes, meshes;
+    wire_encoder *encoder;
+    wire_scratch *scratch[3]; /* of the request, the recorded answer, this server's answer */
+    ctl_frames incoming;
+    uint64_t requests, steps, different, skipped, timed;
+    char first[400]; /* difference */
+} replay;
+
+static bool grow(void *array, size_t n, size_t *room, size_t element) {
+    void *old, *grown;
+    if (n < *room) return true;
+    memcpy(&old, array, sizeof old);
+    grown = realloc(old, (*room ? 2 * *room : 16) * element);
+    if (!grown) return false;
+    *room = *room ? 2 * *room : 16;
+    memcpy(array, &grown, sizeof grown);
+    return true;
+}
+
+/* ---- handles ---- */
+
+static bool note_handle(handle_map *map, uint64_t recorded, uint64_t now) {
+    for (size_t i = 0; i < map->n; i++) {
+        if (map->pairs[i].recorded != recorded) continue;
+        map->pairs[i].now = now;
+        return true;
+    }
+    if (!grow(&map->pairs, map->n, &map->room, sizeof *map->pairs)) return false;
+    map->pairs[map->n++] = (handle_pair){recorded, now};
+    return true;
+}
+
+/* False: it is not known. */
+static bool map_handle(const handle_map *map, uint64_t *handle) {
+    for (size_t i = map->n; i-- > 0;) {
+        if (map->pairs[i].recorded != *handle) continue;
+        *handle = map->pairs[i].now;
+        return true;
+    }
+    return false;
+}
+
+/* ---- requests ---- */
+
+static uint64_t *scene_of(wire_message *m) {
+    switch (m->type) {
+    case WIRE_CONFIGURE:
+        return &m->u.configure.scene;
+    case WIRE_CLOSE_SCENE:
+        return &m->u.close_scene.scene;
+    case WIRE_ADD_BODY:
+        return &m->u.add_body.scene;
+    case WIRE_REMOVE_BODY:
+        return &m->u.remove_body.scene;
+    case WIRE_REPLACE_MESH:
+        return &m->u.replace_mesh.scene;
+    case WIRE_STEP:
+        return &m->u.step.scene;
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t *mesh_of(wire_message *m) {
+    uint64_t *mesh = m->type == WIRE_ADD_BODY       ? &m->u.add_body.mesh
+                     : m->type == WIRE_REPLACE_MESH ? &m->u.replace_mesh.mesh
+                     : m->type == WIRE_GET_MESH     ? &m->u.get_mesh.mesh
+                                                    : NULL;
+    return mesh && *mesh ? mesh : NULL;
+}
+
+static bool is_replayed(wire_type type) {
+    return type == WIRE_HELLO || type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_OPEN_SCENE ||
+           type == WIRE_CONFIGURE || type == WIRE_CLOSE_SCENE || type == WIRE_ADD_BODY || type == WIRE_REMOVE_BODY ||
+           type == WIRE_REPLACE_MESH || type == WIRE_STEP;
+}
+
+/* Nothing was done for the request, and a client would send it again. */
+static bool was_put_off(const wire_message *answer) {
+    if (answer->type != WIRE_ERROR) return false;
+    switch (answer->u.error.code) {
+    case CONTACTD_BUSY:
+    case CONTACTD_SHUTTING_DOWN:
+    case CONTACTD_STATE_LOST:
+    case CONTACTD_OUT_OF_MEMORY:
+    case CONTACTD_DEVICE_ERROR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Depends on how fast the server was. */
+static bool was_timed(const wire_message *request, const wire_message *answer) {
+    if (request->type != WIRE_STEP) return false;
+    return answer->type == WIRE_ERROR ? answer->u.error.code == CONTACTD_DEADLINE_EXCEEDED
+                                      : answer->u.step_result.ended == WIRE_ENDED_TIME;
+}
+
+/* With this server's numbers. False: it is about something that this server does not have. */
+static bool translate(const replay *r, const replayed_client *client, wire_message *m) {
+    uint64_t *scene = scene_of(m), *mesh = mesh_of(m);
+    if (m->type != WIRE_HELLO) {
+        m->session = client->session;
+        m->epoch = client->epoch;
+    }
+    m->traceparent = NULL;
+    if (m->type == WIRE_STEP) m->u.step.deadline_us = m->u.step.time_budget_us = 0;
+    if (m->type == WIRE_OPEN_SCENE) m->u.open_scene.key = m->u.open_scene.revision = 0; /* no stored settings */
+    return (!scene || map_handle(&r->scenes, scene)) && (!mesh || map_handle(&r->meshes, mesh));
+}
+
+/* ---- the server ---- */
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int unanswered(const replay *r, const wire_message *request) {
+    fprintf(stderr, "contactctl: replay: UNREACHABLE: %s did not answer %s within %u ms\n", r->ctl->server,
+            wire_type_name(request->type), r->ctl->timeout_ms);
+    return EXIT_UNREACHABLE;
+}
+
+static bool send_request(replay *r, const replayed_client *client, const wire_message *m) {
+    wire_encoded encoded;
+    if (!wire_encode(r->encoder, m, WIRE_INLINE_BYTES, &encoded)) return false;
+    for (size_t i = 0; i < encoded.n_frames; i++) {
+        const int more = i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0;
+        if (zmq_send(client->socket, encoded.frames[i].data, encoded.frames[i].size, more) < 0) return false;
+    }
+    return true;
+}
+
+/* An exit code; after EXIT_OK the answer is valid until the next. */
+static int receive_answer(replay *r, const replayed_client *client, const wire_message *request, int64_t until,
+                          wire_message *answer) {
+    wire_frame frames[1 + WIRE_MAX_FRAMES];
+    wire_fault fault;
+    for (;;) {
+        const int64_t left = until - now_ms();
+        zmq_pollitem_t item = {.socket = client->socket, .events = ZMQ_POLLIN};
+        if (left <= 0) return unanswered(r, request);
+        zmq_poll(&item, 1, left);
+        ctl_close_frames(&r->incoming);
+        if (!ctl_receive(client->socket, &r->incoming)) continue;
+        if (!wire_decode(frames, ctl_view_frames(&r->incoming, frames), r->scratch[2], answer, &fault)) {
+            fprintf(stderr, "contactctl: replay: an answer cannot be read: %s\n", fault.message);
+            return EXIT_SERVER;
+        }
+        if (answer->request == request->request) return EXIT_OK;
+    }
+}
+
+static void pause_ms(uint32_t ms) {
+    const struct timespec wait = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&wait, NULL);
+}
+
+/* Until the server takes it. */
+static int ask(replay *r, const replayed_client *client, const wire_message *request, wire_message *answer) {
+    const int64_t until = now_ms() + r->ctl->timeout_ms;
+    for (;;) {
+        if (!send_request(r, client, request))
+            return ctl_mistake("no memory to send %s", wire_type_name(request->type));
+        int code = receive_answer(r, client, request, until, answer);
+        if (code != EXIT_OK) return code;
+        if (answer->type != WIRE_ERROR || answer->u.error.code != CONTACTD_BUSY) return EXIT_OK;
+        pause_ms(answer->u.error.retry_after_ms ? answer->u.error.retry_after_ms : 20);
+    }
+}
+
+static replayed_client *find_client(replay *r, uint32_t number) {
+    for (size_t i = 0; i < r->n_clients; i++)
+        if (r->clients[i].number == number) return &r->clients[i];
+    if (!grow(&r->clients, r->n_clients, &r->room_clients, sizeof *r->clients)) return NULL;
+    void *socket = ctl_socket(r->ctl, r->context);
+    if (!socket) return NULL;
+    r->clients[r->n_clients] = (replayed_client){.number = number, .socket = socket};
+    return &r->clients[r->n_clients++];
+}
+
+/* ---- one request ---- */
+
+/* The message that answers request i, or NULL. */
+static const recorded *find_answer(replay *r, size_t i, size_t *at) {
+    const recorded *request = &r->recording.messages[i];
+    for (size_t j = i + 1; j < r->recording.n; j++) {
+        const recorded *m = &r->recording.messages[j];
+        if (m->direction != TO_CLIENT || m->client != request->client) continue;
+        if (m->envelope.request != request->envelope.request || r->is_used[j]) continue;
+        *at = j;
+        return m;
+    }
+    return NULL;
+}
+
+/* Notes what this server calls what the recorded one called otherwise. */
+static bool note_answer(replay *r, replayed_client *client, const wire_message *recorded, const wire_message *now) {
+    if (recorded->type != now->type) return true;
+    switch (now->type) {
+    case WIRE_WELCOME:
+        client->session = now->u.welcome.session;
+        client->epoch = now->u.welcome.epoch;
+        return true;
+    case WIRE_MESH_INFO:
+        return note_handle(&r->meshes, recorded->u.mesh_info.mesh, now->u.mesh_info.mesh);
+    case WIRE_SCENE_INFO:
+        return note_handle(&r->scenes, recorded->u.scene_info.scene, now->u.scene_info.scene);
+    default:
+        return true;
+    }
+}
+
+static void note_difference(replay *r, size_t i, const wire_message *request, const char *what) {
+    char step[64] = "";
+    if (request->type == WIRE_STEP) snprintf(step, sizeof step, " %llu", (unsigned long long)request->u.step.sequence);
+    if (r->different++ == 0)
+        snprintf(r->first, sizeof r->first, "message %zu, %s%s of client %u: %s", i + 1, wire_type_name(request->type),
+                 step, r->recording.messages[i].client, what);
+}
+
+/* A mesh that was on the recorded server before is not in the file. */
+static bool is_missing(const wire_message *request, const wire_message *recorded, const wire_message *now) {
+    return request->type == WIRE_GET_MESH && recorded->type == WIRE_MESH_INFO && now->type == WIRE_ERROR;
+}
+
+static int replay_request(replay *r, size_t i) {
+    const recorded *m = &r->recording.messages[i];
+    wire_message request, recorded, now;
+    wire_fault fault;
+    char what[256];
+    size_t at;
+    if (!wire_decode(m->frames, m->n_frames, r->scratch[0], &request, &fault) || !is_replayed(request.type)) {
+        r->skipped++;
+        return EXIT_OK;
+    }
+    const struct recorded *answer = find_answer(r, i, &at);
+    if (!answer || !wire_decode(answer->frames, answer->n_frames, r->scratch[1], &recorded, &fault) ||
+        was_put_off(&recorded)) {
+        r->skipped++;
+        return EXIT_OK;
+    }
+    r->is_used[at] = true;
+    replayed_client *client = find_client(r, m->client);
+    if (!client) return EXIT_UNREACHABLE;
+    const bool is_timed = was_timed(&request, &recorded);
+    if (!translate(r, client, &request)) {
+        note_difference(r, i, &request, "it is about a scene or mesh that this server could not be given");
+        return EXIT_OK;
+    }
+    int code = ask(r, client, &request, &now);
+    if (code != EXIT_OK) return code;
+    r->requests++;
+    r->steps += request.type == WIRE_STEP;
+    if (is_missing(&request, &recorded, &now)) {
+        fprintf(stderr,
+                "contactctl: replay: the mesh %s was on the server before the recording began, so the recording does "
+                "not have it: add it to %s first (contactctl mesh add)\n",
+                recorded.u.mesh_info.hash, r->ctl->server);
+        return EXIT_REFUSED;
+    }
+    if (!note_answer(r, client, &recorded, &now)) return ctl_mistake("out of memory");
+    if (is_timed) {
+        r->timed++;
+        return EXIT_OK;
+    }
+    const bool is_found_now = request.type == WIRE_GET_MESH && recorded.type == WIRE_ERROR;
+    if (!is_found_now && !replay_agree(&recorded, &now, what, sizeof what)) note_difference(r, i, &request, what);
+    return EXIT_OK;
+}
+
+/* ---- all of it ---- */
+
+static int check_build(const replay *r) {
+    static const char *const keys[] = {"server", "build"};
+    const json_t *then = r->recording.header;
+    if (json_integer_value(json_object_get(then, "protocol")) != WIRE_VERSION) {
+        fprintf(stderr, "contactctl: %s was recorded with protocol %lld, this contactctl speaks %d\n", r->ctl->args[0],
+                (long long)json_integer_value(json_object_get(then, "protocol")), WIRE_VERSION);
+        return EXIT_REFUSED;
+    }
+    bool same = true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(ctl_text_of(then, keys[i]), ctl_text_of(r->server, keys[i])) != 0) same = false;
+    if (same || r->ctl->options[OPT_ANY_BUILD]) return EXIT_OK;
+    fprintf(stderr,
+            "contactctl: %s was recorded from %s, build %s, but %s runs %s, build %s: replay it against that build, or "
+            "compare all the same with --any-build\n",
+            r->ctl->args[0], ctl_text_of(then, "server"), ctl_text_of(then, "build"), r->ctl->server,
+            ctl_text_of(r->server, "server"), ctl_text_of(r->server, "build"));
+    return EXIT_REFUSED;
+}
+
+static void put_outcome(const replay *r) {
+    if (r->ctl->json) {
+        json_open(NULL, '{');
+        json_text("file", r->ctl->args[0]);
+        json_text("recorded_server", ctl_text_of(r->recording.header, "server"));
+        json_text("recorded_build", ctl_text_of(r->recording.header, "build"));
+        json_text("server", ctl_text_of(r->server, "server"));
+        json_text("build", ctl_text_of(r->server, "build"));
+        json_count("requests", r->requests);
+        json_count("steps", r->steps);
+        json_count("different", r->different);
+        json_text("first_difference", r->first);
+        json_count("timed", r->timed);
+        json_count("skipped", r->skipped);
+        json_bool("cut", r->recording.is_cut);
+        json_close('}');
+        return;
+    }
+    printf("%llu requests, %llu of them steps: %llu answers differ\n", (unsigned long long)r->requests,
+           (unsigned long long)r->steps, (unsigned long long)r->different);
+    if (r->different) printf("first: %s\n", r->first);
+    if (r->timed)
+        printf("%llu steps had run out of time when they were recorded, and were not compared\n",
+               (unsigned long long)r->timed);
+    if (r->skipped)
+        printf("%llu requests were left out: questions, repeats, and what was refused for the moment\n",
+               (unsigned long long)r->skipped);
+    if (r->recording.is_cut) puts("the recording ends within a message, which was left out");
+}
+
+static void free_replay(replay *r) {
+    ctl_close_frames(&r->incoming);
+    for (size_t i = 0; i < r->n_clients; i++) zmq_close(r->clients[i].socket);
+    if (r->context) zmq_ctx_term(r->context);
+    free(r->clients);
+    free(r->scenes.pairs);
+    free(r->meshes.pairs);
+    free(r->is_used);
+    for (size_t i = 0; i < 3; i++) wire_scratch_free(&r->scratch[i]);
+    wire_encoder_free(&r->encoder);
+    json_decref(r->server);
+    recording_free(&r->recording);
+}
+
+static bool allocate(replay *r) {
+    r->context = zmq_ctx_new();
+    r->encoder = wire_encoder_new();
+    r->is_used = calloc(r->recording.n + 1, sizeof *r->is_used);
+    for (size_t i = 0; i < 3; i++) r->scratch[i] = wire_scratch_new();
+    return r->context && r->encoder && r->is_used && r->scratch[0] && r->scratch[1] && r->scratch[2];
+}
+
+int ctl_replay(ctl *ctl) {
+    replay r = {.ctl = ctl};
+    if (!ctl_is_one_address(ctl)) return ctl_mistake("replay asks one server: --server is \"%s\"", ctl->server);
+    int code = recording_read(ctl->args[0], &r.recording);
+    if (code == EXIT_OK) code = recording_describe(ctl, "replay", &r.server);
+    if (code == EXIT_OK) code = check_build(&r);
+    if (code == EXIT_OK && !allocate(&r)) code = ctl_mistake("out of memory");
+    for (size_t i = 0; code == EXIT_OK && i < r.recording.n; i++)
+        if (r.recording.messages[i].direction == TO_SERVER) code = replay_request(&r, i);
+    if (code == EXIT_OK) {
+        put_outcome(&r);
+        if (r.different) code = EXIT_DIFFERENT;
+    }
+    free_replay(&r);
+    return code;
+}
