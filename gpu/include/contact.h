@@ -108,6 +108,68 @@ ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, co
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error);
 
+/* What a repair did. */
+typedef enum ct_change_kind {
+    CT_CHANGE_DEGENERATE, /* triangles dropped that name a vertex twice */
+    CT_CHANGE_DUPLICATE,  /* triangles dropped of those between the same three vertices: all but one, or all if as many
+                             face one way as the other */
+    CT_CHANGE_WELDED,     /* vertices whose triangles were given another vertex at the same position */
+    CT_CHANGE_TURNED,     /* triangles turned over */
+    CT_CHANGE_FILLED,     /* holes filled */
+    CT_CHANGE_KINDS
+} ct_change_kind;
+
+enum { CT_CHANGE_EXAMPLES = 4 };
+
+typedef struct ct_mesh_change {
+    uint64_t count;
+    struct ct_change_example {
+        uint64_t index;          /* of the triangle or vertex, as it was given; of a hole: one of its vertices */
+        double at[3];            /* m: the triangle's first corner, the vertex, or the middle of the hole's box */
+        uint32_t edges;          /* of a hole, else 0 */
+    } first[CT_CHANGE_EXAMPLES]; /* [min(count, CT_CHANGE_EXAMPLES)] */
+} ct_mesh_change;
+
+typedef struct ct_mesh_changes {
+    bool is_changed;         /* some count is not 0 */
+    uint64_t fill_triangles; /* that fill the holes, behind those given */
+    ct_mesh_change of[CT_CHANGE_KINDS];
+} ct_mesh_changes;
+
+#define CT_DEFAULT_HOLE 0.1 /* 1, of the diagonal of the mesh's box */
+
+/* How a mesh is made, beyond reading it.
+ *
+ * A repair changes triangles alone, so that vertices keep their number and order, and gradients and positions are those
+ * of the vertices as given; a vertex that was welded to another is part of no triangle, and its gradient is 0. In this
+ * order it
+ *  - drops triangles that name a vertex twice, and duplicates;
+ *  - welds vertices on open edges that lie at the same position (to the bit; -0 is 0);
+ *  - makes each shell (triangles connected by edges) consistent;
+ *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
+ *    these cross other parts of the surface;
+ *  - turns shells outwards that lie in no other shell. Of those inside others it keeps the direction if they were
+ *    consistent as given, for cavities face inwards; else they become cavities inside an odd number of shells.
+ * Edges of more than two triangles, surfaces with one side only, and larger holes are refused.
+ * A mesh that needs no repair is the same as without. */
+typedef struct ct_mesh_options {
+    uint32_t cookie; /* set by ct_mesh_options_init */
+    ct_mesh_limits limits;
+    bool repair;
+    double max_hole; /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+} ct_mesh_options;
+
+void ct_mesh_options_init(ct_mesh_options *options); /* the default limits, no repair */
+
+/* As ct_mesh_read and ct_mesh_create, with options. *changes (NULL is allowed) is what the repair did. A changed mesh
+ * has the hash of what became of it: the same as that of an upload of its positions and triangles (ct_mesh_positions,
+ * ct_mesh_triangles). Also INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE: the options. */
+ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_options *options,
+                            ct_mesh **out, ct_mesh_changes *changes, ct_error *error);
+ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
+                              size_t n_triangles, const ct_mesh_options *options, ct_mesh **out,
+                              ct_mesh_changes *changes, ct_error *error);
+
 ct_mesh *ct_mesh_retain(ct_mesh *mesh); /* adds a reference; returns mesh */
 void ct_mesh_release(ct_mesh **mesh);   /* drops a reference and nulls the pointer; NULL is allowed */
 

@@ -1,12 +1,14 @@
 /* mesh.c - makes meshes from arrays, counts their references, keeps their slots. */
 #include "gpu/mesh/mesh.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/order.h"
+#include "gpu/mesh/repair.h"
 #include "gpu/mesh/sha256.h"
 #include "gpu/mesh/soup.h"
 #include "gpu/mesh/validate.h"
@@ -61,10 +63,26 @@ static void shrink_rows(void **rows, size_t n, size_t *capacity) {
     *capacity = n;
 }
 
-ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
+/* An error of a repaired mesh says so. */
+static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error *error) {
+    if (status == CT_INVALID_MESH)
+        return ct_fail(error, status, cause->field, "what the repair leaves is refused: %s", cause->message);
+    return ct_fail(error, status, cause->field, "%s", cause->message);
+}
+
+ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh **out, ct_mesh_changes *changes,
+                         ct_error *error) {
     ct_surface_facts facts;
-    ct_status status =
-        ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts, error);
+    ct_mesh_changes ignored;
+    ct_error cause = {0};
+    if (!changes) changes = &ignored;
+    memset(changes, 0, sizeof *changes);
+    ct_status status = options->repair ? ct_repair(soup, options->max_hole, changes, error) : CT_OK;
+    if (status == CT_OK) {
+        status = ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts,
+                             options->repair ? &cause : error);
+        if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
+    }
     ct_mesh *mesh = status == CT_OK ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);
@@ -83,7 +101,7 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     mesh->area = facts.area;
     memcpy(mesh->lo, facts.lo, sizeof mesh->lo);
     memcpy(mesh->hi, facts.hi, sizeof mesh->hi);
-    hash_content(soup, mesh->hash);
+    if (!changes->is_changed) hash_content(soup, mesh->hash);
     mesh->positions = positions;
     mesh->triangles = triangles;
     /* First, so that sums over corners, and with them the order of triangles, do not depend on the rotations given. */
@@ -93,6 +111,7 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
         free(mesh);
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }
+    if (changes->is_changed) hash_content(soup, mesh->hash);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -107,17 +126,58 @@ ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error) {
     return CT_OK;
 }
 
+/* ---- options ---- */
+
+#define OPTIONS_COOKIE 0x43744d31u /* "CtM1" */
+
+void ct_mesh_options_init(ct_mesh_options *options) {
+    memset(options, 0, sizeof *options);
+    options->cookie = OPTIONS_COOKIE;
+    ct_mesh_limits_init(&options->limits);
+}
+
+ct_mesh_options ct_mesh_options_of(const ct_mesh_limits *limits) {
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    if (limits) options.limits = *limits;
+    return options;
+}
+
+ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error) {
+    if (options->cookie != OPTIONS_COOKIE)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "options", "the options were not set by ct_mesh_options_init");
+    if (!isfinite(options->max_hole))
+        return ct_fail(error, CT_NON_FINITE, "max_hole", "max_hole is %g, expected a finite number of m",
+                       options->max_hole);
+    if (options->max_hole < 0)
+        return ct_fail(error, CT_OUT_OF_RANGE, "max_hole", "max_hole is %g m, expected 0 or more", options->max_hole);
+    if (options->max_hole > 0 && !options->repair)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole", "max_hole is given, but no repair is asked for");
+    return CT_OK;
+}
+
+/* ---- from arrays ---- */
+
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error) {
+    const ct_mesh_options options = ct_mesh_options_of(limits);
+    return ct_mesh_create_with(positions, dtype, n_vertices, triangles_u32, n_triangles, &options, out, NULL, error);
+}
+
+ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
+                              size_t n_triangles, const ct_mesh_options *options, ct_mesh **out,
+                              ct_mesh_changes *changes, ct_error *error) {
     *out = NULL;
+    ct_status status = ct_mesh_options_check(options, error);
+    if (status != CT_OK) return status;
     if (dtype != CT_F32 && dtype != CT_F64)
         return ct_fail(error, CT_INVALID_ARGUMENT, "dtype",
                        "positions have dtype %d, expected %d (float32) or %d (float64)", (int)dtype, CT_F32, CT_F64);
     if ((n_vertices && !positions) || (n_triangles && !triangles_u32))
         return ct_fail(error, CT_INVALID_ARGUMENT, positions ? "triangles" : "positions", "the array is missing");
     ct_soup soup;
-    ct_soup_init(&soup, limits);
-    ct_status status = ct_soup_reserve_vertices(&soup, n_vertices, error);
+    ct_soup_init(&soup, &options->limits);
+    status = ct_soup_reserve_vertices(&soup, n_vertices, error);
     if (status == CT_OK) status = ct_soup_reserve_triangles(&soup, n_triangles, error);
     if (status != CT_OK) {
         ct_soup_free(&soup);
@@ -133,7 +193,7 @@ ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertice
     if (n_triangles) memcpy(soup.triangles, triangles_u32, 12 * n_triangles);
     soup.n_vertices = n_vertices;
     soup.n_triangles = n_triangles;
-    return ct_soup_finish(&soup, out, error);
+    return ct_soup_finish(&soup, options, out, changes, error);
 }
 
 /* ---- slots ---- */

@@ -41,4 +41,9 @@ struct ct_mesh {
  * any thread. */
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 
+/* The default options with these limits; NULL: the default ones. */
+ct_mesh_options ct_mesh_options_of(const ct_mesh_limits *limits);
+/* INVALID_ARGUMENT, NON_FINITE, OUT_OF_RANGE. */
+ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error);
+
 #endif

@@ -33,15 +33,22 @@ static ct_mesh_format detect_format(const char *bytes, size_t size) {
 
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error) {
+    const ct_mesh_options options = ct_mesh_options_of(limits);
+    return ct_mesh_read_with(bytes, size, format, &options, out, NULL, error);
+}
+
+ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_options *options,
+                            ct_mesh **out, ct_mesh_changes *changes, ct_error *error) {
     *out = NULL;
+    ct_status status = ct_mesh_options_check(options, error);
+    if (status != CT_OK) return status;
     if (!bytes || !size) return ct_fail(error, CT_PARSE_ERROR, "bytes", "the file is empty");
     const char *text = bytes;
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
     if (format == CT_FORMAT_AUTO) format = detect_format(text, size);
 
     ct_soup soup;
-    ct_soup_init(&soup, limits);
-    ct_status status;
+    ct_soup_init(&soup, &options->limits);
     switch (format) {
     case CT_FORMAT_OBJ:
         status = ct_read_obj(text, size, &soup, error);
@@ -69,5 +76,5 @@ ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, co
         ct_soup_free(&soup);
         return status;
     }
-    return ct_soup_finish(&soup, out, error);
+    return ct_soup_finish(&soup, options, out, changes, error);
 }

@@ -46,7 +46,9 @@ static inline ct_status ct_soup_add_triangle(ct_soup *soup, uint32_t a, uint32_t
     return CT_OK;
 }
 
-/* Validates the soup and makes a mesh of it. The mesh takes ownership of the arrays; the soup is empty afterwards. */
-ct_status ct_soup_finish(ct_soup *soup, ct_mesh **out, ct_error *error);
+/* Repairs the soup if asked for, validates it and makes a mesh of it. The mesh takes ownership of the arrays; the soup
+ * is empty afterwards. *changes is set. */
+ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh **out, ct_mesh_changes *changes,
+                         ct_error *error);
 
 #endif

@@ -176,14 +176,19 @@ static ct_status count_components(const uint32_t *triangles, size_t n_triangles,
     return CT_OK;
 }
 
-ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                      ct_surface_facts *facts, ct_error *error) {
+ct_status ct_validate_elements(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                               ct_error *error) {
     if (!n_vertices || !n_triangles)
         return ct_fail(error, CT_INVALID_MESH, n_vertices ? "triangles" : "positions",
                        "the mesh is empty: it has %zu vertices and %zu triangles, expected at least 4 of each",
                        n_vertices, n_triangles);
     ct_status status = check_positions(positions, n_vertices, error);
-    if (status == CT_OK) status = check_indices(triangles, n_triangles, n_vertices, error);
+    return status == CT_OK ? check_indices(triangles, n_triangles, n_vertices, error) : status;
+}
+
+ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                      ct_surface_facts *facts, ct_error *error) {
+    ct_status status = ct_validate_elements(positions, n_vertices, triangles, n_triangles, error);
     if (status != CT_OK) return status;
 
     ct_edge_report report;

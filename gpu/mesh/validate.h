@@ -9,6 +9,11 @@ typedef struct ct_surface_facts {
     uint32_t components;
 } ct_surface_facts;
 
+/* Checks that there are vertices and triangles, positions are finite, and indices are in range. INVALID_MESH,
+ * NON_FINITE. */
+ct_status ct_validate_elements(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                               ct_error *error);
+
 /* Checks that positions are finite, indices are in range, the surface is closed and manifold, its orientation is
  * consistent, and its volume is positive; fills *facts. O(n log n) for any input, with 12 bytes of scratch per triangle
  * and 8 per vertex.

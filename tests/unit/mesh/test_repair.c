@@ -1,0 +1,330 @@
+/* test_repair.c - ct_mesh_options.repair: damaged shapes get their volume back, the report says what was done and
+ * where, and what cannot be repaired is refused with the reason. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/include/contact.h"
+#include "tests/scenes/shapes.h"
+
+static ct_status repair(const struct shape *s, double max_hole, ct_mesh **out, ct_mesh_changes *changes,
+                        ct_error *error) {
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    options.repair = true;
+    options.max_hole = max_hole;
+    memset(error, 0, sizeof *error);
+    return ct_mesh_create_with(s->positions, CT_F32, s->n_vertices, s->triangles, s->n_triangles, &options, out,
+                               changes, error);
+}
+
+static ct_mesh_info must_repair(const struct shape *s, double max_hole, double volume, ct_mesh_changes *changes) {
+    ct_mesh *mesh;
+    ct_error error;
+    ct_mesh_info info;
+    if (repair(s, max_hole, &mesh, changes, &error) != CT_OK) fail_msg("%s: %s", error.field, error.message);
+    ct_mesh_get_info(mesh, &info);
+    assert_float_equal(info.volume, volume, 1e-6 * fabs(volume));
+    assert_int_equal(info.vertices, s->n_vertices);
+    assert_memory_equal(ct_mesh_positions(mesh), s->positions, 12 * (size_t)s->n_vertices);
+    /* What comes out is valid as it is, and the same mesh. */
+    ct_mesh *again = NULL;
+    ct_mesh_info other;
+    assert_int_equal(ct_mesh_create(ct_mesh_positions(mesh), CT_F32, info.vertices, ct_mesh_triangles(mesh),
+                                    info.triangles, NULL, &again, &error),
+                     CT_OK);
+    ct_mesh_get_info(again, &other);
+    if (changes->is_changed) assert_string_equal(info.hash, other.hash);
+    /* A repaired mesh needs no repair. */
+    ct_mesh_changes none;
+    const struct shape repaired = {.positions = s->positions,
+                                   .triangles = (uint32_t *)(uintptr_t)ct_mesh_triangles(mesh),
+                                   .n_vertices = s->n_vertices,
+                                   .n_triangles = (uint32_t)info.triangles};
+    ct_mesh *same;
+    assert_int_equal(repair(&repaired, 0, &same, &none, &error), CT_OK);
+    assert_false(none.is_changed);
+    ct_mesh_release(&mesh), ct_mesh_release(&again), ct_mesh_release(&same);
+    return info;
+}
+
+static void must_refuse(const struct shape *s, double max_hole, const char *why) {
+    ct_mesh *mesh;
+    ct_mesh_changes changes;
+    ct_error error;
+    assert_int_equal(repair(s, max_hole, &mesh, &changes, &error), CT_INVALID_MESH);
+    if (!strstr(error.message, why)) fail_msg("\"%s\" is not in: %s", why, error.message);
+    assert_null(mesh);
+}
+
+static void flip(struct shape *s, uint32_t t) {
+    uint32_t *k = s->triangles + 3 * (size_t)t, first = k[0];
+    k[0] = k[1], k[1] = first;
+}
+
+static void drop(struct shape *s, uint32_t t) {
+    memmove(s->triangles + 3 * (size_t)t, s->triangles + 3 * (size_t)(--s->n_triangles), 12);
+}
+
+static void add(struct shape *s, uint32_t a, uint32_t b, uint32_t c) {
+    s->triangles = realloc(s->triangles, 12 * ((size_t)s->n_triangles + 1));
+    assert_non_null(s->triangles);
+    memcpy(s->triangles + 3 * (size_t)s->n_triangles++, (uint32_t[]){a, b, c}, 12);
+}
+
+static void assert_counts(const ct_mesh_changes *changes, uint64_t degenerate, uint64_t duplicate, uint64_t welded,
+                          uint64_t turned, uint64_t filled) {
+    const uint64_t expected[] = {degenerate, duplicate, welded, turned, filled};
+    for (int k = 0; k < CT_CHANGE_KINDS; k++) assert_int_equal(changes->of[k].count, expected[k]);
+}
+
+static void test_sound_meshes_are_the_same(void **state) {
+    (void)state;
+    struct shape shapes[] = {shape_box(1, 2, 3), shape_torus(1, 0.3, 12, 8), shape_bolt(0.9, 0.2, 0.4, 2, 24, 8)};
+    for (int i = 0; i < 3; i++) {
+        ct_mesh *mesh = shape_to_mesh(&shapes[i], NULL);
+        ct_mesh_info as_given, repaired;
+        ct_mesh_changes changes;
+        ct_mesh_get_info(mesh, &as_given);
+        repaired = must_repair(&shapes[i], 0, as_given.volume, &changes);
+        assert_false(changes.is_changed);
+        assert_string_equal(as_given.hash, repaired.hash);
+        ct_mesh_release(&mesh);
+        shape_free(&shapes[i]);
+    }
+}
+
+/* Any triangles may be missing and any turned: the sphere is nearly itself again, and the box exactly. */
+static void test_random_damage(void **state) {
+    (void)state;
+    uint64_t rng = 9;
+    for (int round = 0; round < 60; round++) {
+        struct shape s = round % 2 ? shape_cube(2, 6) : shape_icosphere(1, 3);
+        const double volume = shape_volume(&s);
+        const uint32_t missing = round % 5 == 4 ? 0 : 1 + (uint32_t)(shape_random(&rng) % 4);
+        for (uint32_t i = 0; i < missing; i++) drop(&s, (uint32_t)(shape_random(&rng) % s.n_triangles));
+        uint32_t n_turned = 0;
+        for (uint32_t t = 0; t < s.n_triangles; t++)
+            if (round % 3 && shape_random(&rng) % 3 == 0) flip(&s, t), n_turned++;
+        ct_mesh *mesh;
+        ct_mesh_changes changes;
+        ct_error error;
+        if (repair(&s, 1, &mesh, &changes, &error) != CT_OK) fail_msg("round %d: %s", round, error.message);
+        ct_mesh_info info;
+        ct_mesh_get_info(mesh, &info);
+        assert_float_equal(info.volume, volume, 0.02 * volume);
+        assert_int_equal(changes.fill_triangles, missing);
+        assert_int_equal(changes.of[CT_CHANGE_TURNED].count, n_turned);
+        assert_true(changes.of[CT_CHANGE_FILLED].count <= missing);
+        ct_mesh_release(&mesh);
+        shape_free(&s);
+    }
+}
+
+static void test_holes(void **state) {
+    (void)state;
+    struct shape cube = shape_cube(1, 4);
+    /* All triangles around one vertex inside a face: a square hole of eight edges or six. */
+    uint32_t inner = 0;
+    for (uint32_t v = 0; v < cube.n_vertices; v++)
+        if (cube.positions[3 * v] == 0 && cube.positions[3 * v + 1] == 0 && cube.positions[3 * v + 2] > 0) inner = v;
+    for (uint32_t t = cube.n_triangles; t-- > 0;)
+        for (int c = 0; c < 3; c++)
+            if (cube.triangles[3 * t + (uint32_t)c] == inner) {
+                drop(&cube, t);
+                break;
+            }
+    ct_mesh_changes changes;
+    must_repair(&cube, 0.6, 1, &changes);
+    assert_counts(&changes, 0, 0, 0, 0, 1);
+    const struct ct_change_example *hole = &changes.of[CT_CHANGE_FILLED].first[0];
+    assert_true(hole->edges == 6 || hole->edges == 8);
+    assert_int_equal(changes.fill_triangles, hole->edges - 2);
+    assert_float_equal(hole->at[0], 0, 1e-9);
+    assert_float_equal(hole->at[2], 0.5, 1e-9);
+    must_refuse(&cube, 0.4, "is 0.5 m wide; the repair fills holes of up to 0.4 m");
+    must_refuse(&cube, 0, "the repair fills holes of up to 0.173"); /* a tenth of the diagonal */
+    shape_free(&cube);
+
+    /* An L-shaped hole, which is not convex: the whole top of a prism. */
+    struct shape prism = shape_l_prism(2, 1);
+    const double volume = shape_volume(&prism);
+    float top = -1;
+    for (uint32_t v = 0; v < prism.n_vertices; v++) top = fmaxf(top, prism.positions[3 * v + 2]);
+    uint32_t dropped = 0;
+    for (uint32_t t = prism.n_triangles; t-- > 0;) {
+        const uint32_t *k = prism.triangles + 3 * (size_t)t;
+        if (prism.positions[3 * k[0] + 2] != top || prism.positions[3 * k[1] + 2] != top ||
+            prism.positions[3 * k[2] + 2] != top)
+            continue;
+        drop(&prism, t);
+        dropped++;
+    }
+    must_repair(&prism, 5, volume, &changes);
+    assert_int_equal(changes.fill_triangles, dropped);
+    shape_free(&prism);
+
+    /* Two holes that meet at a vertex are two. */
+    struct shape ball = shape_icosphere(1, 2);
+    const double whole = shape_volume(&ball);
+    for (uint32_t t = 1; t < ball.n_triangles; t++) {
+        uint32_t shared = 0;
+        for (int a = 0; a < 9; a++) shared += ball.triangles[a / 3] == ball.triangles[3 * t + (uint32_t)a % 3];
+        if (shared != 1) continue;
+        drop(&ball, t), drop(&ball, 0);
+        break;
+    }
+    must_repair(&ball, 1, whole, &changes);
+    assert_counts(&changes, 0, 0, 0, 0, 2);
+    shape_free(&ball);
+}
+
+static void test_drop_and_weld(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    ct_mesh_changes changes;
+    add(&box, 0, 0, 1);
+    add(&box, box.triangles[0], box.triangles[1], box.triangles[2]); /* a copy */
+    add(&box, box.triangles[4], box.triangles[3],
+        box.triangles[5]); /* another's back: both go, and the hole is filled */
+    must_repair(&box, 2, 1, &changes);
+    assert_counts(&changes, 1, 3, 0, 0, 1);
+    assert_int_equal(changes.of[CT_CHANGE_DEGENERATE].first[0].index, 12);
+    shape_free(&box);
+
+    /* Every triangle with corners of its own. */
+    struct shape whole = shape_cube(1, 3), soup = {0};
+    soup.n_triangles = whole.n_triangles;
+    soup.n_vertices = 3 * whole.n_triangles;
+    soup.positions = malloc(12 * (size_t)soup.n_vertices);
+    soup.triangles = malloc(12 * (size_t)soup.n_triangles);
+    assert_true(soup.positions && soup.triangles);
+    for (uint32_t i = 0; i < soup.n_vertices; i++) {
+        soup.triangles[i] = i;
+        memcpy(soup.positions + 3 * (size_t)i, whole.positions + 3 * (size_t)whole.triangles[i], 12);
+        for (int k = 0; k < 3; k++)
+            if (i % 2 && soup.positions[3 * i + (uint32_t)k] == 0) soup.positions[3 * i + (uint32_t)k] = -0.0F;
+    }
+    must_repair(&soup, 0, 1, &changes);
+    assert_counts(&changes, 0, 0, soup.n_vertices - whole.n_vertices, 0, 0);
+    shape_free(&whole), shape_free(&soup);
+}
+
+/* Boxes that touch along an edge keep their own vertices. */
+static void test_touching_shells_stay_apart(void **state) {
+    (void)state;
+    struct shape a = shape_box(1, 1, 1), b = shape_box(1, 1, 1);
+    shape_translate(&b, 1, 1, 0);
+    struct shape both = shape_merge(&a, &b);
+    flip(&both, 3);
+    ct_mesh_changes changes;
+    must_repair(&both, 0, 2, &changes);
+    assert_counts(&changes, 0, 0, 0, 1, 0);
+    assert_int_equal(changes.of[CT_CHANGE_TURNED].first[0].index, 3);
+    shape_free(&a), shape_free(&b), shape_free(&both);
+}
+
+static void test_directions_of_shells(void **state) {
+    (void)state;
+    ct_mesh_changes changes;
+    for (int kind = 0; kind < 5; kind++) {
+        struct shape outer = shape_box(4, 4, 4), inner = shape_box(1, 1, 1), far = shape_box(1, 1, 1);
+        shape_translate(&far, 9, 0, 0);
+        for (uint32_t t = 0; t < 12; t++) {
+            if (kind == 0 || kind == 3) flip(&outer, t); /* inside out */
+            if (kind == 1 || kind == 2) flip(&inner, t); /* a cavity */
+            if (kind == 2) flip(&far, t);
+        }
+        if (kind == 4) flip(&inner, 5); /* mixed: becomes a cavity */
+        struct shape two = shape_merge(&outer, &inner), all = shape_merge(&two, &far);
+        const double cavity = kind == 1 || kind == 2 || kind == 4 ? -1 : 1;
+        must_repair(&all, 0, 64 + cavity + 1, &changes);
+        const uint64_t turned[] = {12, 0, 12, 12, 11};
+        assert_counts(&changes, 0, 0, 0, turned[kind], 0);
+        shape_free(&outer), shape_free(&inner), shape_free(&far), shape_free(&two), shape_free(&all);
+    }
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    /* A Moebius strip of n squares. */
+    enum { N = 12 };
+    struct shape strip = {.n_vertices = 2 * N, .n_triangles = 2 * N};
+    strip.positions = malloc(12 * (size_t)strip.n_vertices);
+    strip.triangles = malloc(12 * (size_t)strip.n_triangles);
+    assert_true(strip.positions && strip.triangles);
+    for (uint32_t i = 0; i < N; i++) {
+        const double a = 2 * M_PI * i / N;
+        for (uint32_t k = 0; k < 2; k++) {
+            const double r = 1 + (k ? 0.3 : -0.3) * cos(a / 2), z = (k ? 0.3 : -0.3) * sin(a / 2);
+            float *p = strip.positions + 3 * (size_t)(2 * i + k);
+            p[0] = (float)(r * cos(a)), p[1] = (float)(r * sin(a)), p[2] = (float)z;
+        }
+        const uint32_t at = 2 * i, next = i + 1 < N ? at + 2 : 0, twist = i + 1 == N;
+        memcpy(strip.triangles + 6 * (size_t)i,
+               (uint32_t[]){at, next + twist, at + 1, at + 1, next + twist, next + !twist}, 24);
+    }
+    must_refuse(&strip, 10, "one side only");
+    shape_free(&strip);
+
+    struct shape box = shape_box(1, 1, 1);
+    add(&box, 0, 1, 7); /* a fin: edges of three triangles, or a sheet of its own */
+    must_refuse(&box, 10, "has 3 faces, expected 2");
+    shape_free(&box);
+
+    struct shape sheet = shape_box(1, 1, 1);
+    sheet.n_triangles = 1;
+    must_refuse(&sheet, 10, "encloses no volume");
+    shape_free(&sheet);
+}
+
+static void test_options(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    ct_mesh_options options;
+    ct_mesh *mesh;
+    ct_error error;
+    const struct {
+        bool repair;
+        double max_hole;
+        ct_status status;
+    } cases[] = {
+        {false, 0, CT_OK},           {true, 0, CT_OK},          {true, 3, CT_OK}, {false, 1, CT_INVALID_ARGUMENT},
+        {true, -1, CT_OUT_OF_RANGE}, {true, NAN, CT_NON_FINITE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_mesh_options_init(&options);
+        options.repair = cases[i].repair;
+        options.max_hole = cases[i].max_hole;
+        memset(&error, 0, sizeof error);
+        ct_mesh_changes changes;
+        assert_int_equal(ct_mesh_create_with(box.positions, CT_F32, box.n_vertices, box.triangles, box.n_triangles,
+                                             &options, &mesh, &changes, &error),
+                         cases[i].status);
+        if (cases[i].status != CT_OK) assert_string_equal(error.field, "max_hole");
+        ct_mesh_release(&mesh);
+    }
+    memset(&options, 0, sizeof options);
+    assert_int_equal(ct_mesh_create_with(box.positions, CT_F32, box.n_vertices, box.triangles, box.n_triangles,
+                                         &options, &mesh, NULL, &error),
+                     CT_INVALID_ARGUMENT);
+    /* Unasked, nothing is repaired. */
+    drop(&box, 0);
+    assert_null(shape_to_mesh(&box, NULL));
+    shape_free(&box);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sound_meshes_are_the_same),
+        cmocka_unit_test(test_random_damage),
+        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_drop_and_weld),
+        cmocka_unit_test(test_touching_shells_stay_apart),
+        cmocka_unit_test(test_directions_of_shells),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_options),
+    };
+    return cmocka_run_group_tests_name("repair", tests, NULL, NULL);
+}
