@@ -61,6 +61,8 @@ typedef enum ctl_option {
     OPT_BACKGROUND,
     OPT_SELF,
     OPT_LISTEN,
+    OPT_ONCE,
+    OPT_INTERVAL,
     OPT_ANY_BUILD,
     OPT_COUNT
 } ctl_option;
@@ -139,6 +141,7 @@ int ctl_scene_close(ctl *ctl);
 int ctl_drain(ctl *ctl);
 int ctl_record(ctl *ctl);
 int ctl_replay(ctl *ctl);
+int ctl_top(ctl *ctl);
 
 /* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */
 

@@ -197,3 +197,82 @@ def test_json_of_all(ctl, tmp_path, monkeypatch):
                     ("tokens", "new", "t"), ("bench", "--seconds", "0.05")):  # fmt: skip
         assert json.loads(ctl(*command, "--json")) is not None, command
     assert "exclude" in ctl("status", "--json", "-o", "table", expect=USAGE)
+
+
+# ---- top ----
+
+
+def answered(views: list[dict]) -> int:
+    return sum(lane["latency_us"]["steps"] for v in views for lane in v["lanes"].values())
+
+
+def total(views: list[dict], rate: str) -> float:
+    return sum(v[rate] * v["interval_s"] for v in views)
+
+
+def stepped(views: list[dict]) -> float:
+    return sum(row["steps_per_s"] * v["interval_s"] for v in views for row in v["busiest"])
+
+
+def test_top_counts_what_was_done_between(fresh_server, binaries):
+    """Its view is of an interval that holds all steps: it is asked to begin before them and to look after them."""
+    with contactd.connect(fresh_server.stream, name="busy") as client:
+        scene, idle = client.open_scene(name="the busy one", method="exact"), client.open_scene(name="the idle one")
+        box = client.register_mesh(*UNIT_BOX)
+        for x in (0.0, 0.5):
+            scene.add_body(box, pose=moved(x, 0, 0))
+        command = [str(binaries / "contactctl"), "--server", fresh_server.stream, "top", "--interval", "0.05", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as top:
+            decoder, text, seen = json.JSONDecoder(), "", []
+
+            def view() -> dict:
+                nonlocal text
+                while True:
+                    try:
+                        found, end = decoder.raw_decode(text.lstrip())
+                        text = text.lstrip()[end:]
+                        return found
+                    except json.JSONDecodeError:
+                        text += top.stdout.readline()
+
+            seen.append(view())  # all steps are after the beginning of the next one
+            for _ in range(20):
+                scene.step()
+            # The server counts them one after the other, and may be asked in between.
+            while min(answered(seen), total(seen, "steps_per_s"), total(seen, "contacts_per_s"), stepped(seen)) < 19.5:
+                seen.append(view())
+            top.terminate()
+    assert answered(seen) == 20
+    assert [total(seen, "steps_per_s"), total(seen, "contacts_per_s"), stepped(seen)] == pytest.approx([20] * 3)
+    for v, row in ((v, row) for v in seen for row in v["busiest"] if row["steps_per_s"]):
+        assert v["busiest"][0] == row and row["name"] == "the busy one" and row["running_method"] == "exact"
+        assert {r["id"] for r in v["busiest"]} == {scene.id, idle.id}
+    for lane in (lane["latency_us"] for v in seen for lane in v["lanes"].values()):
+        if lane["steps"]:
+            assert 0 < lane["p50"] <= lane["p90"] <= lane["p99"] and lane["mean"] > 0
+        else:
+            assert lane["p50"] is lane["p99"] is lane["mean"] is None
+    assert seen[-1]["scenes"] == 2 and seen[-1]["queue_capacity"] > 0 and seen[-1]["ready"]
+
+
+def test_top_once(ctl, server):
+    view = json.loads(ctl("top", "--once", "--json", "--interval", "0.01"))
+    assert view["interval_s"] > 0.009 and set(view["lanes"]) == {"small", "large"}
+    text = ctl("top", "--once", "--interval", "0.01")
+    assert "steps/s" in text and "small" in text and "\033" not in text
+    assert "--interval is 0" in ctl("top", "--interval", "0", expect=USAGE)
+
+
+def test_top_in_a_terminal_clears_it(server, binaries):
+    import os
+    import pty
+
+    outside, inside = pty.openpty()
+    with subprocess.Popen([str(binaries / "contactctl"), "--server", server.stream, "top", "--interval", "0.05"], stdout=inside) as top:
+        os.close(inside)
+        seen = b""
+        while seen.count(b"\033[H\033[J") < 2:
+            seen += os.read(outside, 4096)
+        top.terminate()
+    os.close(outside)
+    assert b"LANE" in seen
