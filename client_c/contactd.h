@@ -542,6 +542,10 @@ enum { /* what a picture shows */
        /* What the scene's method finds, where it has it; else INVALID_ARGUMENT: */
        CONTACTD_SHOW_CONTACTS = 8,   /* each contact or patch in a colour of its own, with its normal */
        CONTACTD_SHOW_GRADIENTS = 16, /* an arrow along dV/dx from every vertex */
+       CONTACTD_SHOW_RAYS_X = 32,    /* ebpi: the tiles of the view along x, coloured by the density of their rays */
+       CONTACTD_SHOW_RAYS_Y = 64,
+       CONTACTD_SHOW_RAYS_Z = 128,
+       CONTACTD_SHOW_RAYS = 224, /* all three */
 };
 
 typedef struct contactd_snapshot_options { /* the server's default: 0, or NaN for a double */

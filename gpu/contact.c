@@ -245,6 +245,7 @@ void ct_result_free(ct_result **handle) {
     free(result->forces);
     free(result->friction_forces);
     free(result->spans);
+    free(result->tiles);
     free(result->points);
     free(result->progress);
     free(result->warnings);

@@ -182,6 +182,7 @@ static const ct_method_row rows[] = {
      .name = "ebpi",
      .check_settings = check_ebpi,
      .takes_tolerance = true,
+     .gives_tiles = true,
      .cpu = ct_cpu_run_ebpi},
     {.method = CT_METHOD_VOXTREE,
      .name = "voxtree",
@@ -432,6 +433,9 @@ ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct
     if (step->want & CT_WANT_SPANS && !row->gives_spans)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",
                        "method \"%s\" gives no spans: leave them out of want, or choose method \"ldi\"", row->name);
+    if (step->want & CT_WANT_TILES && !row->gives_tiles)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "want",
+                       "method \"%s\" gives no tiles: leave them out of want, or choose method \"ebpi\"", row->name);
     status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
     return status ? status : check_limit(row, "tolerance", step->tolerance, row->takes_tolerance, error);
 }

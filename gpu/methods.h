@@ -19,6 +19,7 @@ typedef struct ct_method_row {
                                 ct_error *error); /* checks the settings that this method reads */
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
+    bool gives_tiles;                             /* false: a step that wants TILES is refused */
     const char *patches_on;                       /* the backend that gives patches; NULL: none does */
     const char *cells_on;                         /* the backend that gives cells; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */

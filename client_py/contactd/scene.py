@@ -6,7 +6,9 @@ server restarts: what it lost is registered again, and the steps in flight are r
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import time
 from concurrent.futures import Future as _BaseFuture
 from concurrent.futures import TimeoutError as _BaseTimeout
@@ -498,9 +500,11 @@ class Scene:
             contact: two bodies; only they and their contacts with each other are shown, where they touch.
             width, height: pixels, 16 to 4096; 960 x 720.
             show: some of "bodies", "samples" and "axes", which are the default, and of what the scene's method finds:
-                "contacts" and "gradients" (all methods but voxtree). "contacts" draws each contact, or patch, in a
+                "contacts" and "gradients" (all methods but voxtree) and "rays". "contacts" draws each contact, or patch, in a
                 colour of its own, as a film over the surfaces that bound it, with an arrow along its normal;
-                "gradients" draws dV/dx of each vertex as an arrow, the largest 0.12 of the picture's shorter side.
+                "gradients" draws dV/dx of each vertex as an arrow, the largest 0.12 of the picture's shorter side;
+                "rays" (ebpi) the tiles of its three views behind the contact, from pale blue over yellow to dark red the
+                denser their rays are, "rays_x", "rays_y" and "rays_z" those of one view.
             resolution: ray samples across the window, to see another than the scene's.
             azimuth: degrees about `up`, from where the camera looks; -60.
             elevation: degrees above the plane across `up`; 20.
@@ -697,8 +701,9 @@ def _vector(value: ArrayLike, sizes: tuple[int, ...], field: str) -> list[float]
 
 
 def _show_bits(show: str | Sequence[str]) -> int:
-    names = ("bodies", "samples", "axes", "contacts", "gradients")  # bit by bit
+    names = ("bodies", "samples", "axes", "contacts", "gradients", "rays_x", "rays_y", "rays_z")  # bit by bit
+    bits = {name: 1 << bit for bit, name in enumerate(names)} | {"rays": 0b111 << 5}
     words = [show] if isinstance(show, str) else list(show)
-    if not words or any(word not in names for word in words):
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(names)}, got {show!r}", field="show")
-    return sum(1 << names.index(word) for word in set(words))
+    if not words or any(word not in bits for word in words):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(bits)}, got {show!r}", field="show")
+    return functools.reduce(operator.or_, (bits[word] for word in words))

@@ -462,7 +462,8 @@ enum {
     CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures. EXACT has none: a step that
                                    wants them fails with INVALID_ARGUMENT */
     CT_WANT_INERTIA =
-        1u << 5, /* second moments of the intersection (implies FRAME). EXACT only, else INVALID_ARGUMENT */
+        1u << 5,             /* second moments of the intersection (implies FRAME). EXACT only, else INVALID_ARGUMENT */
+    CT_WANT_TILES = 1u << 6, /* the tiles that EBPI divided its views into, for pictures. Else INVALID_ARGUMENT */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 
@@ -579,6 +580,7 @@ typedef struct ct_contact {
      * count for `area`. */
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
+    uint64_t first_tile, n_tiles;
     uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; other methods: n_points is 0 */
     /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
     uint64_t first_product[2], count_product[2];
@@ -592,6 +594,16 @@ typedef struct ct_span {
     uint32_t axis;            /* of the ray: 0 x, 1 y, 2 z */
     uint32_t lower_body;      /* 0 or 1: the part (see ct_contact) whose surface is the lower end */
 } ct_span;
+
+/* A tile of a view of EBPI in the end, with the one ray through its middle (Wang 2012, Figure 6): a box of the window,
+ * from corner to corner + u + v + along. */
+typedef struct ct_ray_tile {
+    float corner[3], u[3], v[3]; /* m, world; u and v are the tile's sides */
+    float along[3];              /* m, along the ray, through the whole window */
+    uint32_t axis;               /* the view: 0, 1, 2 for rays along the method's x, y, z */
+    float length;                /* m, of the ray inside both bodies */
+    double bound;                /* m^3, of the error of the tile's volume */
+} ct_ray_tile;
 
 #define CT_NO_GROUP 0xffffu
 
@@ -718,6 +730,8 @@ typedef struct ct_result {
     bool has_slip;        /* the step had velocities */
     uint64_t n_spans;
     ct_span *spans; /* [n_spans], or NULL */
+    uint64_t n_tiles;
+    ct_ray_tile *tiles; /* [n_tiles], or NULL */
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL (all methods but VOXTREE) */
     uint64_t n_progress;

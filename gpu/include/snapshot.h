@@ -41,14 +41,23 @@ enum {
      * dV/dx is large: the largest one of the picture has 0.12 of the picture's shorter side. */
     CT_SHOW_GRADIENTS = 1u << 4,
 
+    /* EBPI: the tiles of its views along x, y and z, each on the far side of the contact's window: the rays that the
+     * method casts (Wang 2012, Figures 6 and 8). Pale blue for the largest tile of the view, over yellow to dark red
+     * for the smallest. There is no tile where the bodies cannot both be. */
+    CT_SHOW_RAYS_X = 1u << 5,
+    CT_SHOW_RAYS_Y = 1u << 6,
+    CT_SHOW_RAYS_Z = 1u << 7,
+    CT_SHOW_RAYS = CT_SHOW_RAYS_X | CT_SHOW_RAYS_Y | CT_SHOW_RAYS_Z,
+
     CT_SHOW_DEFAULT = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_AXES,
-    CT_SHOW_ALL = CT_SHOW_DEFAULT | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS,
+    CT_SHOW_ALL = CT_SHOW_DEFAULT | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS | CT_SHOW_RAYS,
 };
 
-/* What is shown has names, for options and queries: "bodies", "samples", "axes", "contacts", "gradients". The bits of a
- * name of `length` bytes; 0: there is no such name. */
+/* What is shown has names, for options and queries: "bodies", "samples", "axes", "contacts", "gradients", "rays_x",
+ * "rays_y", "rays_z", and "rays" for these three. The bits of a name of `length` bytes; 0: there is no such name. */
 uint32_t ct_show_find(const char *name, size_t length);
-#define CT_SHOW_WORDS "bodies,samples,axes,contacts,gradients" /* all of them, for messages */
+/* all of them, for messages */
+#define CT_SHOW_WORDS "bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z"
 
 typedef struct ct_snapshot_options {
     uint32_t cookie;        /* set by ct_snapshot_options_init */

@@ -27,7 +27,8 @@ static const struct {
     uint32_t bits;
 } words[] = {
     {"bodies", CT_SHOW_BODIES},     {"samples", CT_SHOW_SAMPLES},     {"axes", CT_SHOW_AXES},
-    {"contacts", CT_SHOW_CONTACTS}, {"gradients", CT_SHOW_GRADIENTS},
+    {"contacts", CT_SHOW_CONTACTS}, {"gradients", CT_SHOW_GRADIENTS}, {"rays", CT_SHOW_RAYS},
+    {"rays_x", CT_SHOW_RAYS_X},     {"rays_y", CT_SHOW_RAYS_Y},       {"rays_z", CT_SHOW_RAYS_Z},
 };
 
 uint32_t ct_show_find(const char *name, size_t length) {
@@ -40,7 +41,8 @@ const char *ct_show_names(uint32_t bits, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!(words[i].bits & bits) || used + strlen(words[i].name) + 2 > size) continue;
+        if (!words[i].bits || (words[i].bits & ~bits) || used + strlen(words[i].name) + 2 > size) continue;
+        bits &= ~words[i].bits;
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", words[i].name);
     }
     return text;

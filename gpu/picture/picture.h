@@ -137,6 +137,12 @@ ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_er
 ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t first, size_t n, uint32_t color,
                         ct_error *error);
 
+/* CT_SHOW_RAYS_... (tile_marks.c): marks the tiles of the shown contacts of a step that wanted TILES. */
+ct_status ct_mark_tiles(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
+
+/* A colour for 0..1 (tile_marks.c): pale blue over yellow to dark red. */
+void ct_color_scale(double part, uint8_t color[4]);
+
 /* ---- pixels ---- */
 
 typedef struct ct_painter ct_painter; /* an OpenGL context and its programs (painter_gl.c) */

@@ -183,6 +183,32 @@ def test_patches_have_colors(client, ctl, server, tmp_path):
     scene.close()
 
 
+@drawn
+def test_rays(client, ctl, server, tmp_path):
+    """The tiles of EBPI's views: seen along z, that view's are where the bodies meet, and edges are redder."""
+    box = client.register_mesh(*UNIT_BOX)
+    scene = client.open_scene(method="ebpi", tolerance_rel=0.01)
+    scene.add_body(box, pose=np.eye(4))
+    turned = np.eye(4)
+    turned[:3, :3] = [[0.8, -0.6, 0], [0.6, 0.8, 0], [0, 0, 1]]
+    turned[:3, 3] = 0.5, 0.4, 0.5
+    scene.add_body(box, pose=turned)
+    view = {"eye": (0.25, 0.2, 30), "target": (0.25, 0.2, 0), "up": (0, 1, 0), "field_of_view": 3, **SMALL}
+    png = scene.snapshot(show="rays_z", **view)
+    pixels = read_png(png).astype(int)
+    assert (pixels[75, 100] < 250).any() and (pixels[0] == 255).all() and (pixels[:, 0] == 255).all()
+    assert (pixels[..., 0] > pixels[..., 2] + 60).sum() > 50  # yellow to red
+    assert get(server, f"/v1/scenes/{scene.id}/snapshot.png?show=rays_z&eye=0.25,0.2,30&target=0.25,0.2,0&up=0,1,0"
+               "&field_of_view=3&width=200&height=150") == png
+    out = tmp_path / "rays.png"
+    ctl("snapshot", scene.id, "-o", out, "--show", "rays,bodies", "--width", 200, "--height", 150)
+    assert out.read_bytes() == scene.snapshot(show=("bodies", "rays_x", "rays_y", "rays_z"), **SMALL)
+    with pytest.raises(errors.InvalidArgumentError, match="ldi|exact"):
+        scene.configure(method="exact", tolerance_rel=0)
+        scene.snapshot(show="rays")
+    scene.close()
+
+
 def test_words_that_do_not_fit(client, server, ctl, tmp_path):
     """A word that the scene's method does not have is refused, and the message says what it has."""
     scene = client.open_scene(method="voxtree", voxel_level=4)

@@ -197,6 +197,7 @@ void stage_hash(const ct_result *result, char hex[33]) {
     take(&sha, result->weights, n * sizeof *result->weights);
     take(&sha, result->forces, 3 * n * sizeof *result->forces);
     take(&sha, result->spans, result->n_spans * sizeof *result->spans);
+    if (result->n_tiles) take(&sha, result->tiles, result->n_tiles * sizeof *result->tiles);
     if (result->method == CT_METHOD_VOXTREE) take_voxels(&sha, result);
     ct_sha256_final(&sha, digest);
     for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);

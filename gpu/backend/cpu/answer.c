@@ -50,7 +50,7 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
 /* Totals over the contacts of a step. */
 struct totals {
     size_t contacts;
-    uint64_t entries, spans, products, cells, points;
+    uint64_t entries, spans, products, cells, points, tiles;
     ct_entry_arrays *only; /* of the only contact of the only pair: the result takes them over without a copy */
 };
 
@@ -68,6 +68,7 @@ static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
                 t.entries += contact->cells[k].contact.count[0] + contact->cells[k].contact.count[1];
             t.products += contact->contact.count_product[0] + contact->contact.count_product[1];
             t.points += contact->contact.n_points;
+            t.tiles += contact->contact.n_tiles;
         }
     return t;
 }
@@ -86,13 +87,15 @@ static void copy_products(ct_result *r, ct_contact *c, const ct_pair_contact *co
     *first += n;
 }
 
-/* Room for points and progress. False: out of memory. */
+/* Room for points, tiles and progress. False: out of memory. */
 static bool add_arrays(ct_result *r, const struct totals *totals, bool has_progress, size_t n_pairs, ct_error *error) {
     if (totals->points) r->points = malloc(totals->points * sizeof *r->points);
     if (has_progress && n_pairs) r->progress = malloc(n_pairs * sizeof *r->progress);
-    if ((r->points || !totals->points) && (r->progress || !has_progress || !n_pairs)) return true;
-    ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for %llu points of %zu pairs",
-            (unsigned long long)totals->points, n_pairs);
+    if (totals->tiles) r->tiles = malloc(totals->tiles * sizeof *r->tiles);
+    if ((r->points || !totals->points) && (r->tiles || !totals->tiles) && (r->progress || !has_progress || !n_pairs))
+        return true;
+    ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for %llu points and %llu tiles of %zu pairs",
+            (unsigned long long)totals->points, (unsigned long long)totals->tiles, n_pairs);
     return false;
 }
 
@@ -100,6 +103,12 @@ static void copy_points(ct_result *r, ct_contact *c, const ct_pair_contact *cont
     c->first_point = r->n_points;
     if (c->n_points) memcpy(r->points + r->n_points, contact->points, c->n_points * sizeof *r->points);
     r->n_points += c->n_points;
+}
+
+static void copy_tiles(ct_result *r, ct_contact *c, const ct_pair_contact *contact) {
+    c->first_tile = r->n_tiles;
+    if (c->n_tiles) memcpy(r->tiles + r->n_tiles, contact->tiles, c->n_tiles * sizeof *r->tiles);
+    r->n_tiles += c->n_tiles;
 }
 
 /* The step ends as the pair did that came least far. */
@@ -151,6 +160,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, bool has_progress, ct_pair_
             if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
             if (n_directions) copy_products(r, c, contact, &first_product);
             copy_points(r, c, contact);
+            copy_tiles(r, c, contact);
             if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
             for (uint32_t n = 0; n < contact->n_cells; n++) {
                 const ct_contact *cell = ct_result_add_cell(r, &contact->cells[n].contact, &first);

@@ -112,6 +112,7 @@ typedef struct ct_pair_contact {
     ct_contact contact;
     ct_entry_arrays entries;   /* body 0's first */
     const ct_raw_span *spans;  /* [contact.n_spans] */
+    const ct_ray_tile *tiles;  /* [contact.n_tiles], in an arena */
     const ct_pair_cell *cells; /* [n_cells], in an arena */
     uint32_t n_cells;
     /* Products with the second derivative, as in ct_result; in an arena. contact.count_product tells how many. */

@@ -571,6 +571,36 @@ static void add_spans(struct ebpi *ebpi) {
     run_tasks(ebpi, (ebpi->n + SPAN_CHUNK - 1) / SPAN_CHUNK, span_chunk);
 }
 
+/* ---- tiles, for pictures ---- */
+
+static void write_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ray_tile *to) {
+    const ct_ebpi_view *view = &ebpi->view[tile->view];
+    const ct_lattice *axis = ebpi->context->pair->window.axis;
+    const ct_lattice *u = &axis[view->u], *v = &axis[view->v], *w = &axis[view->axis];
+    *to = (ct_ray_tile){
+        .axis = (uint32_t)view->axis, .length = (float)(tile->length * w->unit), .bound = bound_of(ebpi, tile)};
+    to->corner[view->u] = (float)(u->origin + tile->u * u->unit);
+    to->corner[view->v] = (float)(v->origin + tile->v * v->unit);
+    to->corner[view->axis] = (float)(w->origin + view->lo * w->unit);
+    to->u[view->u] = (float)((1 << tile->shift_u) * u->unit);
+    to->v[view->v] = (float)((1 << tile->shift_v) * v->unit);
+    to->along[view->axis] = (float)((view->hi - view->lo) * w->unit);
+}
+
+/* Hands the tiles out with the pair's contact, if it has one. False: out of memory. */
+static bool keep_tiles(struct ebpi *ebpi) {
+    const ct_pair_context *context = ebpi->context;
+    ct_pair_contact *contact = context->pair->contacts;
+    if (!contact || !contact->is_found) return true;
+    ct_ray_tile *tiles = ct_arena_alloc(&ct_pair_driver(context)->answers, &context->device->answers,
+                                        (ebpi->n ? ebpi->n : 1) * sizeof *tiles);
+    if (!tiles) return false;
+    for (uint32_t i = 0; i < ebpi->n; i++) write_tile(ebpi, &ebpi->tiles[i], &tiles[i]);
+    contact->tiles = tiles;
+    contact->contact.n_tiles = ebpi->n;
+    return true;
+}
+
 /* ---- the whole ---- */
 
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
@@ -588,6 +618,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     }
     const double summed = ct_now();
     ct_pair_finish(&context);
+    if (!context.has_failed && pair->want & CT_WANT_TILES && !keep_tiles(&ebpi)) context.has_failed = true;
     pair->seconds[CT_PHASE_RASTER] += refined - start;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     for (uint32_t i = context.first_worker; i < context.end_worker; i++)
