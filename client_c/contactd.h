@@ -214,11 +214,12 @@ typedef struct contactd_voxels {
     int level;       /* no tree is followed below it; 0, the default: to its finest */
     int64_t pair_budget; /* cubes that a step may compare with the other body's, shared by its pairs of bodies, the
                             deepest first; 0, the default: no limit */
-    int max_points;      /* of each contact, up to 4096; 0, the default: 8 */
-    int center_normals;  /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
-    int plain_average;   /* 1: points are plain means; 0, the default: weighted with probabilities */
-    int refine; /* 1: after the trees, pairs in contact are computed by "exact", the largest volumes first: all,
-                   or with a time budget those that are expected to fit the time left; 0, the default */
+    int max_points; /* of every method: points of each contact, up to 4096 (contactd_contact.points); 0, the default:
+                       none; voxtree: 8 */
+    int center_normals; /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
+    int plain_average;  /* 1: points are plain means; 0, the default: weighted with probabilities */
+    int refine;         /* 1: after the trees, pairs in contact are computed by "exact", the largest volumes first: all,
+                           or with a time budget those that are expected to fit the time left; 0, the default */
 } contactd_voxels;
 
 typedef struct contactd_settings {
@@ -457,11 +458,17 @@ typedef struct contactd_contact {
     /* voxtree: m^3, the volume is guaranteed to lie between them; NaN: the method gives no interval. A contact whose
      * lower end is 0 may be none. */
     double volume_lower, volume_upper;
-    /* voxtree: points that stand for regions of the contact, in falling order of weight. [n_points][8]: position in m,
-     * unit normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. */
+    /* Points that stand for the contact, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
+     * normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. voxtree: means of what met, in falling
+     * order of weight. Other methods: weight is the point's share of `area`; depth is the length of the line along the
+     * contact's normal inside both bodies, position its middle. They are corners of the intersection, seen along the
+     * normal: the deepest, the farthest from it, and then those that add most to the area between them, each times its
+     * depth; a ball has one, a box on its face four. With a cell_size they are the cells of most volume. Cells and
+     * nested bodies have none. */
     uint64_t n_points;
     const double *points;
-    const uint32_t *point_groups; /* [n_points][2]: the parts of both surfaces that met; 65535: the body's inside */
+    const uint32_t *point_groups; /* [n_points][2], voxtree: the parts of both surfaces that met; 65535: the body's
+                                     inside. Else the contact's index, and the cell's, or 65535 */
     /* ldi and ebpi: m^3, sampled: the volume inside both bodies where one or both are inside out, which `volume` leaves
      * out: one of the winding numbers is negative, and none is 0. Of a body with itself: where its winding number is
      * negative. NaN: not sampled (other methods, cells). exact counts inverted_triangles instead. */

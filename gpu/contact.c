@@ -9,6 +9,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/picture/picture.h"
+#include "gpu/scene/points.h"
 #include "gpu/scene/slip.h"
 #include "gpu/scene/warnings.h"
 
@@ -152,6 +153,11 @@ static void run_parts(ct_engine *engine, ct_step *steps, size_t n_steps) {
     free(done);
 }
 
+/* Points are made from the result: those of VOXTREE are there already. */
+static bool needs_points(const ct_step *step, const ct_method_row *row) {
+    return step->scene->settings.max_points > 0 && !row->gives_no_gradient;
+}
+
 static void check_step(ct_step *step, const ct_method_row *row) {
     step->result = NULL;
     step->error.status = CT_OK;
@@ -162,11 +168,16 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     if (!status && step->n_directions)
         status = ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
     if (!status) ct_velocities_check(step->scene, step, &step->error);
-    if (step->n_velocities) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
+    if (step->n_velocities || needs_points(step, row)) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
 }
 
 static void add_slip(ct_step *step) {
     if (step->result && step->n_velocities && ct_result_add_slip(step->scene, step, step->result, &step->error))
+        ct_result_free(&step->result);
+}
+
+static void add_points(ct_step *step, const ct_method_row *row) {
+    if (step->result && needs_points(step, row) && ct_result_add_points(step->scene, step->result, &step->error))
         ct_result_free(&step->result);
 }
 
@@ -205,8 +216,10 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         run_parts(engine, steps, n_steps);
     ct_status first = CT_OK;
     for (size_t i = 0; i < n_steps; i++) {
-        mark_completed(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
+        const ct_method_row *row = ct_method_row_of(ct_method_of_step(&steps[i]), NULL);
+        mark_completed(&steps[i], row);
         mark_intervals(&steps[i]);
+        add_points(&steps[i], row);
         add_slip(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;

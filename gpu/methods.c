@@ -40,12 +40,17 @@ static ct_status check_no_precision(const ct_scene_settings *s, ct_error *error)
                    field);
 }
 
+static ct_status check_max_points(const ct_scene_settings *s, ct_error *error) {
+    if (s->max_points <= CT_MAX_POINTS) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_RANGE, "max_points", "max_points is %u, expected 1 to %d, or 0 for %s",
+                   s->max_points, CT_MAX_POINTS, s->method == CT_METHOD_VOXTREE ? "the default" : "none");
+}
+
 /* For a method without voxel trees. */
 static ct_status check_no_voxels(const ct_scene_settings *s, ct_error *error) {
     const char *field = s->voxel_level      ? "voxel_level"
                         : s->level          ? "level"
                         : s->pair_budget    ? "pair_budget"
-                        : s->max_points     ? "max_points"
                         : s->center_normals ? "center_normals"
                         : s->plain_average  ? "plain_average"
                         : s->refine         ? "refine"
@@ -144,9 +149,6 @@ static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
         return ct_fail(error, CT_OUT_OF_RANGE, "level",
                        "level is %u, expected 1 to %u, which is %s, or 0 for all levels", s->level, finest,
                        s->voxel_level ? "voxel_level" : "the finest that a tree can have");
-    if (s->max_points > CT_MAX_POINTS)
-        return ct_fail(error, CT_OUT_OF_RANGE, "max_points", "max_points is %u, expected 1 to %d, or 0 for %d",
-                       s->max_points, CT_MAX_POINTS, CT_DEFAULT_MAX_POINTS);
     return CT_OK;
 }
 
@@ -375,6 +377,7 @@ ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *
     const ct_method_row *row = NULL;
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
     ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
+    if (!status) status = check_max_points(settings, error);
     if (!status) status = check_patches(settings, row, error);
     return status ? status : check_cells(settings, row, error);
 }

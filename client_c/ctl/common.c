@@ -123,10 +123,17 @@ bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out) {
     return false;
 }
 
+/* A count, or 0 for none, which are the default of most methods. */
+static bool ctl_points(const ctl *ctl, double *out) {
+    const char *given = ctl->options[OPT_MAX_POINTS];
+    *out = 0;
+    return (given && !strcmp(given, "0")) || ctl_count(ctl, OPT_MAX_POINTS, INT32_MAX, out);
+}
+
 static bool voxels_of(const ctl *ctl, contactd_voxels *out) {
     double level, voxel_level, pairs, points;
     if (!ctl_count(ctl, OPT_LEVEL, INT32_MAX, &level) || !ctl_count(ctl, OPT_VOXEL_LEVEL, INT32_MAX, &voxel_level) ||
-        !ctl_count(ctl, OPT_PAIR_BUDGET, 1e15, &pairs) || !ctl_count(ctl, OPT_MAX_POINTS, INT32_MAX, &points))
+        !ctl_count(ctl, OPT_PAIR_BUDGET, 1e15, &pairs) || !ctl_points(ctl, &points))
         return false;
     out->level = (int)level;
     out->voxel_level = (int)voxel_level;

@@ -27,10 +27,8 @@ static int upload(ctl *ctl, side *s) {
     return EXIT_OK;
 }
 
-/* Only of a method that gives an interval. */
+/* Of all methods but voxtree, whose contacts have an interval, weights are shares of the area. */
 static void print_points_json(const contactd_contact *c) {
-    json_number("volume_lower", c->volume_lower);
-    json_number("volume_upper", c->volume_upper);
     json_open("points", '[');
     for (uint64_t i = 0; i < c->n_points; i++) {
         const double *point = c->points + 8 * i;
@@ -39,6 +37,7 @@ static void print_points_json(const contactd_contact *c) {
         json_numbers("normal", point + 3, 3);
         json_number("depth", point[6]);
         json_number("weight", point[7]);
+        if (isnan(c->volume_lower)) json_number("area", point[7] * c->area);
         json_open("group", '[');
         for (int b = 0; b < 2; b++) {
             const uint32_t group = c->point_groups ? c->point_groups[2 * i + (uint64_t)b] : NO_GROUP;
@@ -112,7 +111,11 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
             json_close(']');
         }
         if (c->n_cells) cells_json(c);
-        if (!isnan(c->volume_lower)) print_points_json(c);
+        if (!isnan(c->volume_lower)) {
+            json_number("volume_lower", c->volume_lower);
+            json_number("volume_upper", c->volume_upper);
+        }
+        if (!isnan(c->volume_lower) || c->n_points) print_points_json(c);
         json_close('}');
     }
     json_close(']');

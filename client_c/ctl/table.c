@@ -41,7 +41,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_VOXEL_LEVEL] = {"--voxel-level", "L",
                          "voxtree: finest level of the trees, 3 to 8; default: as the meshes need"},
     [OPT_PAIR_BUDGET] = {"--pair-budget", "N", "voxtree: cubes that a step may compare; default: no limit"},
-    [OPT_MAX_POINTS] = {"--max-points", "N", "voxtree: of each contact, up to 4096; default: 8"},
+    [OPT_MAX_POINTS] = {"--max-points", "N", "points of each contact, up to 4096; default: none; voxtree: 8"},
     [OPT_REFINE] = {"--refine", NULL, "voxtree: pairs in contact are computed by exact in the time left"},
     [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},

@@ -75,13 +75,15 @@ def _vectors(displacements: Mapping["Body", ArrayLike],
 
 
 class Points(NamedTuple):
-    """Points of a contact, in falling order of weight."""
+    """Points of a contact: by "voxtree" in falling order of weight, else the ones that matter most first."""
 
     position: NDArray[np.float64]  # (n, 3) m, world
     normal: NDArray[np.float64]  # (n, 3) unit vectors that push bodies[0] out
     depth: NDArray[np.float64]  # (n,) m
     weight: NDArray[np.float64]  # (n,), sum to 1
-    group: NDArray[np.uint32]  # (n, 2) parts of both surfaces that met; 65535: the body's inside
+    group: NDArray[np.uint32]  # (n, 2) "voxtree": parts of both surfaces that met, or 65535, the body's inside; else the
+    # contact's index, and the index of the cell that the point is, or 65535
+    area: NDArray[np.float64]  # (n,) m^2, the point's share of the contact's area: weight times that
 
 
 class PairProgress(NamedTuple):
@@ -150,11 +152,17 @@ class Contact:
 
     @property
     def points(self) -> "Points":
-        """Points that stand for regions of the contact, by "voxtree", the most probable first; else none."""
+        """Points that stand for the contact, for engines that work with points. By "voxtree" means of what met, the most
+        probable first. By other methods, in scenes with `max_points`, what reducing a contact manifold leaves: the
+        deepest corner of the intersection, the one farthest from it, and then those that add most to the area between
+        them, farthest and area times depth. A ball has one, a box on its face four. `depth` is the length of the line
+        along the contact's normal inside both bodies, `position` its middle; areas sum to the contact's, with its
+        surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
+        volume. None for nested bodies, which no direction pushes apart, and for cells themselves."""
         first, n = self._get("first_point"), self._get("n_points")
         rows = self._result._array("points", 0, 8)[first:first + n]
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
-        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups)
+        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * self.area)
 
     @property
     def error_bound(self) -> float | None:

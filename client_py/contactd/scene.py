@@ -167,7 +167,7 @@ class Scene:
     @property
     def voxels(self) -> dict[str, Any]:
         """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals, plain_average and refine,
-        as of configure; 0 and False are the defaults."""
+        as of configure; 0 and False are the defaults. max_points is one of every method."""
         return shown_voxels(self._state.settings["voxels"])
 
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
@@ -202,7 +202,7 @@ class Scene:
             level: no tree is followed below it; 0: to its finest.
             pair_budget: cubes that a step may compare with the other body's, shared by its pairs of bodies, the deepest
                 overlaps first; 0: no limit.
-            max_points: of each contact, up to 4096; 0: 8.
+            max_points: of every method: points of each contact (`contact.points`), up to 4096; 0: none; "voxtree": 8.
             center_normals: points' normals lie along the line of the cubes' centres instead of following from occupancies.
             plain_average: points are plain means instead of weighted with probabilities.
             refine: after the trees, pairs in contact are computed by "exact", the largest volumes first: all of them, or

@@ -335,13 +335,15 @@ typedef struct ct_scene_settings {
     uint32_t level;       /* no tree is followed below this level, which is at most voxel_level; 0: to its finest */
     uint64_t pair_budget; /* pairs of a cube and the cubes that it may meet which a step may compare, shared by its
                              pairs of bodies, level by level and the deepest overlaps first; 0: no limit */
-    uint32_t max_points;  /* of each contact, the most probable ones: up to CT_MAX_POINTS; 0: CT_DEFAULT_MAX_POINTS */
     bool center_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
                              gradients of their occupancies (equation 6) */
     bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
     bool refine;          /* after the trees, pairs in contact are computed as EXACT computes them, the largest volumes
                              first: all of them, or with a time budget those that are expected to take no longer than
                              the time left. See ct_pair_progress.is_refined */
+
+    uint32_t max_points; /* of each contact (ct_point), up to CT_MAX_POINTS: the ones that matter most. 0: none;
+                            VOXTREE: CT_DEFAULT_MAX_POINTS. With points a step wants FRAME and FRICTION as well */
 } ct_scene_settings;
 
 void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
@@ -581,7 +583,8 @@ typedef struct ct_contact {
     uint64_t first[2], count[2];
     uint64_t first_span, n_spans;
     uint64_t first_tile, n_tiles;
-    uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; other methods: n_points is 0 */
+    uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; else in that in which they were chosen; a
+                                       cell has none of its own */
     /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
     uint64_t first_product[2], count_product[2];
     uint64_t first_cell, n_cells; /* its cells in ct_result.cells; 0 without a cell_size, and of a cell */
@@ -607,14 +610,36 @@ typedef struct ct_ray_tile {
 
 #define CT_NO_GROUP 0xffffu
 
-/* A point that stands for a region of a contact, for solvers that work with points. */
+/* A point that stands for a region of a contact, for solvers that work with points.
+ *
+ * VOXTREE: the mean of cubes that met, of one group of each surface.
+ *
+ * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. The depth at a point is
+ * the length of the line along the contact's normal through both bodies there, of its longest stretch inside both; the
+ * position is the middle of that stretch. Candidates are, seen along the normal, the corners of the intersection:
+ * vertices of one body in the other, and where edges of one pierce the other. Of them
+ *   1. the deepest (of equally deep ones the farthest from the contact's centre),
+ *   2. the one farthest from it, its distance times its depth,
+ *   3. and then, again and again, the one that adds most to the area of the chosen ones' convex hull, times its depth
+ * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not
+ * rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth: so a ball
+ * has one point, a cylinder on its side two, and a box on its face four. Points come from the surfaces themselves, in
+ * double precision: LDI's have no error of sampling but that of the normal.
+ *
+ * Shares of the contact's area (weight) are as equal as they can be where their barycentre is that of the two surfaces,
+ * the mean of side_center; where the points do not surround it, as near to it as shares >= 0 come.
+ *
+ * With a cell_size points are cells instead: those of most volume, in falling order, each with its centre, normal and
+ * depth, and with a weight in proportion to its area. A contact without a normal has no points. */
 typedef struct ct_point {
     double position[3]; /* m, world */
     double normal[3];   /* unit vector, the direction that pushes body[0] out */
     double depth;       /* m, >= 0. VOXTREE: the mean of d_K (equation 4), at most a cube's side */
-    double weight;      /* 1, >= 0: the point's importance; the weights of a contact sum to 1 */
-    uint32_t group[2];  /* VOXTREE: the parts that met of the surfaces of body[0] and body[1]; each is connected and
-                           faces alike, and is numbered by mesh. CT_NO_GROUP: the inside of the body */
+    double weight;     /* 1, >= 0: the weights of a contact sum to 1. VOXTREE: the point's importance; else its share of
+                          ct_contact.area: the point's own area is weight x area, m^2 */
+    uint32_t group[2]; /* VOXTREE: the parts that met of the surfaces of body[0] and body[1]; each is connected and
+                          faces alike, and is numbered by mesh. CT_NO_GROUP: the inside of the body. Else the contact's
+                          index, and the cell's, or CT_NO_GROUP */
 } ct_point;
 
 typedef enum ct_phase {
@@ -733,7 +758,7 @@ typedef struct ct_result {
     uint64_t n_tiles;
     ct_ray_tile *tiles; /* [n_tiles], or NULL */
     uint64_t n_points;
-    ct_point *points; /* [n_points], or NULL (all methods but VOXTREE) */
+    ct_point *points; /* [n_points], or NULL */
     uint64_t n_progress;
     ct_pair_progress *progress; /* [n_progress] all pairs of bodies whose boxes overlap, those without a contact too;
                                    NULL (all methods but VOXTREE) */

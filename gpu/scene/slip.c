@@ -8,10 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "gpu/backend/backend.h"
 #include "gpu/base/fail.h"
-#include "gpu/engine.h"
-#include "gpu/mesh/mesh.h"
+#include "gpu/scene/surfaces.h"
 
 /* ---- sums that do not depend on the order of their terms ---- */
 
@@ -33,39 +31,6 @@ static void cross(const double a[3], const double b[3], double out[3]) {
 
 static double dot(const double a[3], const double b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-/* ---- where the vertices are ---- */
-
-/* Positions of deformable bodies, fetched when a contact first needs them: [bodies of the scene]. */
-struct fetched {
-    const ct_scene *scene;
-    float **of;
-};
-
-static uint32_t index_of(const ct_scene *scene, uint32_t id) {
-    uint32_t lo = 0, hi = scene->n_bodies;
-    while (lo < hi) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        if (scene->bodies[middle]->id < id)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return lo;
-}
-
-static ct_status fetch(const struct fetched *fetched, uint32_t body, const float **out, ct_error *error) {
-    const ct_scene *scene = fetched->scene;
-    const ct_body *b = scene->bodies[body];
-    *out = b->mesh->positions;
-    if (b->kind == CT_BODY_RIGID) return CT_OK;
-    float **to = &fetched->of[body];
-    *out = *to;
-    if (*to) return CT_OK;
-    *out = *to = malloc((size_t)b->mesh->n_vertices * 12);
-    if (!*to) return ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for positions of body %u", b->id);
-    return scene->engine->backend->body_positions(scene->engine->devices[scene->device].device, b, *to, error);
 }
 
 /* ---- one side of a contact ---- */
@@ -198,13 +163,13 @@ static void find_slip(ct_contact *contact, struct side side[2], double viscosity
                   contact->friction[s]);
 }
 
-static ct_status add_slip(const struct fetched *fetched, const ct_step *step, ct_result *result, ct_contact *contact,
+static ct_status add_slip(ct_surfaces *surfaces, const ct_step *step, ct_result *result, ct_contact *contact,
                           double *rows, ct_error *error) {
-    const ct_scene *scene = fetched->scene;
+    const ct_scene *scene = surfaces->scene;
     struct side side[2] = {{0}};
     for (int s = 0; s < 2; s++) {
-        const uint32_t index = index_of(scene, contact->body[s]);
-        const float *positions;
+        const uint32_t index = ct_scene_index_of(scene, contact->body[s]);
+        ct_surface *surface;
         ct_body *body = scene->bodies[index];
         side[s].body = body;
         side[s].velocity = body->velocity ? &step->velocities[body->velocity - 1] : NULL;
@@ -214,9 +179,9 @@ static ct_status add_slip(const struct fetched *fetched, const ct_step *step, ct
         side[s].weights = result->weights + contact->first[s];
         side[s].rows = rows + (s ? contact->count[0] * COLUMNS : 0);
         if (body->is_half_space) continue;
-        const ct_status status = fetch(fetched, index, &positions, error);
+        const ct_status status = ct_surfaces_get(surfaces, index, "velocities", &surface, error);
         if (status) return status;
-        place_rows(&side[s], positions, result->vertices + contact->first[s], contact->center);
+        place_rows(&side[s], surface->positions, result->vertices + contact->first[s], contact->center);
         measure_side(&side[s], contact->normal);
     }
     for (int s = 0; s < 2; s++) {
@@ -241,19 +206,19 @@ ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *re
         const uint64_t n = contact->count[0] + contact->count[1];
         if (n > most) most = n;
     }
-    struct fetched fetched = {scene, calloc(scene->n_bodies + 1, sizeof(float *))};
+    ct_surfaces surfaces;
+    const bool is_open = ct_surfaces_open(&surfaces, scene);
     double *rows = malloc((most + 1) * COLUMNS * sizeof *rows);
     if (step->viscosity > 0) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
     ct_status status = CT_OK;
-    if (!fetched.of || !rows || (step->viscosity > 0 && !result->friction_forces))
+    if (!is_open || !rows || (step->viscosity > 0 && !result->friction_forces))
         status = ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for the slip of %zu contacts",
                          result->n_contacts);
     for (uint64_t i = 0; i < n_all && !status; i++) {
         ct_contact *contact = contact_or_cell(result, i);
-        if (contact->area > 0) status = add_slip(&fetched, step, result, contact, rows, error);
+        if (contact->area > 0) status = add_slip(&surfaces, step, result, contact, rows, error);
     }
-    for (uint32_t i = 0; fetched.of && i < scene->n_bodies; i++) free(fetched.of[i]);
-    free(fetched.of);
+    ct_surfaces_close(&surfaces);
     free(rows);
     result->has_slip = !status;
     return status;

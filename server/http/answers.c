@@ -211,10 +211,14 @@ static void slip(json_out *out, const ct_contact *contact) {
     json_out_array_end(out);
 }
 
-/* Only of a method that gives points. */
-static void points(json_out *out, const ct_result *result, const ct_contact *contact) {
+/* Only of a method that gives an interval. */
+static void interval(json_out *out, const ct_contact *contact) {
     json_out_number(out, "volume_lower", contact->volume_lower);
     json_out_number(out, "volume_upper", contact->volume_upper);
+}
+
+/* Only of a step that gives points. */
+static void points(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_array(out, "points");
     for (uint64_t i = 0; i < contact->n_points && out->state == JSON_OUT_OK; i++) {
         const ct_point *point = &result->points[contact->first_point + i];
@@ -223,6 +227,7 @@ static void points(json_out *out, const ct_result *result, const ct_contact *con
         json_out_numbers(out, "normal", point->normal, 3);
         json_out_number(out, "depth", point->depth);
         json_out_number(out, "weight", point->weight);
+        if (result->method != CT_METHOD_VOXTREE) json_out_number(out, "area", point->weight * contact->area);
         json_out_array(out, "group");
         for (int b = 0; b < 2; b++)
             json_out_number(out, NULL, point->group[b] == CT_NO_GROUP ? NAN : point->group[b]); /* null: the inside */
@@ -312,7 +317,8 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
-    if (result->method == CT_METHOD_VOXTREE) points(out, result, contact);
+    if (result->method == CT_METHOD_VOXTREE) interval(out, contact);
+    if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
     json_out_object_end(out);
 }
 

@@ -14,8 +14,8 @@ void command_object(const command *command, char object[96]) {
 
 static bool names_voxels(const scene_patch *patch) {
     const voxel_patch *v = &patch->voxels;
-    return patch->has_voxels && (v->voxel_level > 0 || v->level > 0 || v->pair_budget > 0 || v->max_points > 0 ||
-                                 v->center_normals > 0 || v->plain_average > 0 || v->refine > 0);
+    return patch->has_voxels && (v->voxel_level > 0 || v->level > 0 || v->pair_budget > 0 || v->center_normals > 0 ||
+                                 v->plain_average > 0 || v->refine > 0);
 }
 
 /* A number that is too large for the engine's type is too large for the engine, too. */
@@ -33,8 +33,9 @@ static void apply_voxels(ct_scene_settings *settings, const voxel_patch *v) {
     if (v->refine >= 0) settings->refine = v->refine;
 }
 
-/* Drops what the method does not take. */
+/* Drops what the method does not take. Points of voxel trees are others than those of methods without them. */
 static void set_method(ct_scene_settings *settings, ct_method method) {
+    const int64_t keep_points = settings->method == CT_METHOD_VOXTREE ? 0 : -1;
     settings->method = method;
     if (method != CT_METHOD_LDI) {
         memset(settings->resolution, 0, sizeof settings->resolution);
@@ -46,7 +47,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
         settings->strict = false;
         settings->ray_budget = 0;
     }
-    if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){0});
+    if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){.max_points = keep_points});
 }
 
 /* See scene_patch. OUT_OF_RANGE: a resolution of 0, which the engine would take for none. */

@@ -493,7 +493,7 @@ static void test_refusals(void **state) {
         {CT_METHOD_VOXTREE, 0, 0, 0, 8, CT_INVALID_ARGUMENT, "resolution", "takes no resolution"},
         {CT_METHOD_EXACT, 5, 0, 0, 0, CT_INVALID_ARGUMENT, "voxel_level", "choose method \"voxtree\""},
         {CT_METHOD_LDI, 0, 3, 0, 0, CT_INVALID_ARGUMENT, "level", "choose method \"voxtree\""},
-        {CT_METHOD_AUTO, 0, 0, 3, 0, CT_INVALID_ARGUMENT, "max_points", "choose method \"voxtree\""},
+        {CT_METHOD_AUTO, 0, 3, 0, 0, CT_INVALID_ARGUMENT, "level", "choose method \"voxtree\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ct_scene_settings settings = stage_voxtree(cases[i].voxel_level, cases[i].level);

@@ -1,0 +1,12 @@
+/* points.h - the points that stand for a contact, for engines that work with points (ct_point). For the methods that
+ * give a gradient; VOXTREE has points of its own. */
+#ifndef CT_POINTS_H
+#define CT_POINTS_H
+
+#include "gpu/scene/scene.h"
+
+/* Gives every contact of the result at most scene->settings.max_points points. Contacts have frames and vertices.
+ * LIMIT_EXCEEDED: a contact has more cells than points can name; OUT_OF_MEMORY, DEVICE_ERROR. */
+ct_status ct_result_add_points(ct_scene *scene, ct_result *result, ct_error *error);
+
+#endif

@@ -1,0 +1,38 @@
+/* surfaces.h - the surfaces of a scene's bodies as they are after a step, for what is computed from finished results:
+ * slip, contact points, separations. */
+#ifndef CT_SURFACES_H
+#define CT_SURFACES_H
+
+#include "gpu/mesh/clusters.h"
+#include "gpu/scene/scene.h"
+
+typedef struct ct_surface {
+    const ct_body *body;
+    const float *positions;      /* [vertices][3], m, in the axes of the body's pose, which is the identity for a
+                                    deformable one; of a half-space, of no use */
+    const ct_clusters *clusters; /* NULL until ct_surfaces_tree */
+    const ct_cluster_box *boxes; /* [clusters->n_nodes] of these positions */
+    float *own_positions;        /* freed with the surfaces */
+    ct_cluster_box *own_boxes;
+} ct_surface;
+
+/* Positions and trees are fetched when they are first asked for. */
+typedef struct ct_surfaces {
+    const ct_scene *scene;
+    ct_surface *of; /* [bodies of the scene] */
+} ct_surfaces;
+
+/* With no step of the scene running until ct_surfaces_close. False: out of memory. */
+bool ct_surfaces_open(ct_surfaces *surfaces, const ct_scene *scene);
+void ct_surfaces_close(ct_surfaces *surfaces);
+
+/* The body's index in scene->bodies, from its handle. */
+uint32_t ct_scene_index_of(const ct_scene *scene, uint32_t id);
+
+/* The surface of the body at this index, with its positions. OUT_OF_MEMORY, DEVICE_ERROR; the error names `field`. */
+ct_status ct_surfaces_get(ct_surfaces *surfaces, uint32_t index, const char *field, ct_surface **out, ct_error *error);
+
+/* The same, with its tree; not of a half-space. */
+ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *field, ct_surface **out, ct_error *error);
+
+#endif

@@ -1,0 +1,376 @@
+/* test_points.c - the points of contacts against closed forms: corners of boxes, one point of a ball, two of a
+ * cylinder; areas that sum to the contact's; half-spaces, patches, cells, bodies with themselves; equal bits whatever
+ * the order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/scenes/stage.h"
+
+static ct_engine *engine;
+
+static void near(double a, double b, double tolerance) {
+    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g is not %.17g", a, b);
+}
+
+static ct_scene_settings exact_with(uint32_t max_points) {
+    ct_scene_settings settings = stage_exact();
+    settings.max_points = max_points;
+    return settings;
+}
+
+/* Shares sum to 1, depths are positive, normals are the contact's, and one point for each place. */
+static void check_points(const ct_result *r, const ct_contact *c, uint32_t most) {
+    double sum = 0;
+    assert_true(c->n_points > 0 && c->n_points <= most);
+    assert_true(c->first_point + c->n_points <= r->n_points);
+    for (uint64_t i = 0; i < c->n_points; i++) {
+        const ct_point *p = &r->points[c->first_point + i];
+        assert_true(p->depth > 0 && p->weight >= 0);
+        assert_int_equal(p->group[0], c->index);
+        sum += p->weight;
+        for (uint64_t k = 0; k < i; k++)
+            assert_true(memcmp(p->position, r->points[c->first_point + k].position, sizeof p->position) != 0);
+    }
+    near(sum, 1, 1e-12);
+}
+
+/* Whether a point of the contact is at (x, y, z), with this depth and share. */
+static void expect_point(const ct_result *r, const ct_contact *c, double x, double y, double z, double depth,
+                         double weight, double tolerance) {
+    for (uint64_t i = c->first_point; i < c->first_point + c->n_points; i++) {
+        const ct_point *p = &r->points[i];
+        const double off = fabs(p->position[0] - x) + fabs(p->position[1] - y) + fabs(p->position[2] - z);
+        if (off > tolerance) continue;
+        near(p->depth, depth, tolerance);
+        near(p->weight, weight, 10 * tolerance);
+        for (int k = 0; k < 3; k++) near(p->normal[k], c->normal[k], 1e-12);
+        return;
+    }
+    fail_msg("no point at %g %g %g", x, y, z);
+}
+
+/* A box on a floor, which is a mesh, or a half-space: its four lower corners, each with a quarter of the area. */
+static void test_box_on_plane(void **state) {
+    (void)state;
+    struct shape floor = shape_box(4, 4, 1), box = shape_cube(0.5, 6), coarse = shape_box(0.5, 0.75, 0.5);
+    double low[12], high[12], plane[12];
+    shape_pose_identity(low);
+    shape_pose_identity(high);
+    shape_pose_identity(plane);
+    low[11] = -0.5;
+    high[3] = 0.125;
+    high[11] = 0.25 - 0.0625;
+    for (int how = 0; how < 5; how++) { /* exact on a mesh and on a half-space, ldi, deformable, many squares */
+        const struct shape *above = how == 4 ? &box : &coarse;
+        const struct placed bodies[] = {{how == 1 ? NULL : &floor, how == 1 ? plane : low, 0, 0},
+                                        {above, high, how == 3 ? CT_BODY_DEFORMABLE : 0, 0}};
+        ct_scene_settings settings = how == 2 ? stage_pixel(1.0 / 64) : exact_with(8);
+        settings.max_points = 8;
+        ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+        assert_int_equal(r->n_contacts, 1);
+        const ct_contact *c = &r->contacts[0];
+        check_points(r, c, 8);
+        assert_int_equal(c->n_points, 4);
+        const double half = how == 4 ? 0.25 : 0.375;
+        for (int i = 0; i < 4; i++)
+            expect_point(r, c, 0.125 + (i & 1 ? 0.25 : -0.25), i & 2 ? half : -half, -0.03125, 0.0625, 0.25, 2e-5);
+        ct_result_free(&r);
+    }
+    shape_free(&floor);
+    shape_free(&box);
+    shape_free(&coarse);
+}
+
+/* As many as are asked for, the deepest first: a box that dips deeper on one side. */
+static void test_tilted_box(void **state) {
+    (void)state;
+    struct shape floor = shape_box(4, 4, 1), box = shape_box(1, 1, 1);
+    double low[12], high[12];
+    shape_pose_identity(low);
+    low[11] = -0.5;
+    const double turns = 0.01, up[3] = {0, 0, 0.44};
+    shape_pose_axis((double[]){0, 1, 0}, turns, up, high); /* x = 0.5 goes down */
+    const struct placed bodies[] = {{&floor, low, 0, 0}, {&box, high, 0, 0}};
+    const double slope = sin(2 * M_PI * turns), level = cos(2 * M_PI * turns);
+    for (uint32_t most = 1; most <= 6; most++) {
+        const ct_scene_settings settings = exact_with(most);
+        ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+        const ct_contact *c = &r->contacts[0];
+        check_points(r, c, most);
+        assert_int_equal(c->n_points, most < 4 ? most : 4);
+        const ct_point *p = &r->points[c->first_point];
+        for (uint64_t i = 1; i < c->n_points; i++) assert_true(p[i].depth <= p->depth * (1 + 1e-3));
+        assert_true(fabs(p->position[0] - 0.5) < 0.05 && fabs(fabs(p->position[1]) - 0.5) < 1e-3);
+        /* The corner at x = 0.5 is this far below the floor, along a normal between both surfaces'. */
+        near(p->depth, 0.5 * slope + 0.5 * level - 0.44, 2e-3);
+        if (most > 1) /* the other end of the deep edge: nearer than the corner across, but three times as deep */
+            assert_true(p[1].position[0] > 0.4 && p[1].position[1] * p[0].position[1] < 0);
+        if (most >= 4) { /* areas balance about the middle, though depths differ */
+            double moment[2] = {0, 0};
+            for (uint64_t i = 0; i < 4; i++)
+                for (int k = 0; k < 2; k++) moment[k] += p[i].weight * p[i].position[k];
+            for (int k = 0; k < 2; k++) near(moment[k], 0.5 * (c->side_center[0][k] + c->side_center[1][k]), 2e-3);
+        }
+        ct_result_free(&r);
+    }
+    shape_free(&floor);
+    shape_free(&box);
+}
+
+/* Two boxes, one of which is moved along both: the corners of the rectangle that they share, none of which is a vertex
+ * but two. */
+static void test_stacked_boxes(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    double low[12], high[12];
+    shape_pose_identity(low);
+    const double offsets[][2] = {{0.25, 0.375}, {0, 0.5}, {0, 0}, {-0.125, 0}};
+    for (int i = 0; i < 4; i++) {
+        shape_pose_identity(high);
+        high[3] = offsets[i][0];
+        high[7] = offsets[i][1];
+        high[11] = 0.9375;
+        const struct placed bodies[] = {{&box, low, 0, 0}, {&box, high, 0, 0}};
+        for (int m = 0; m < 2; m++) {
+            ct_scene_settings settings = m ? stage_pixel(1.0 / 64) : stage_exact();
+            settings.max_points = 16;
+            ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+            const ct_contact *c = &r->contacts[0];
+            check_points(r, c, 16);
+            assert_int_equal(c->n_points, 4);
+            const double lo[2] = {fmax(offsets[i][0], 0) - 0.5, fmax(offsets[i][1], 0) - 0.5};
+            const double hi[2] = {fmin(offsets[i][0], 0) + 0.5, fmin(offsets[i][1], 0) + 0.5};
+            for (int k = 0; k < 4; k++) /* normals of a corner's contact are not quite upright */
+                if (fabs(c->normal[2]) > 1 - 1e-9)
+                    expect_point(r, c, k & 1 ? hi[0] : lo[0], k & 2 ? hi[1] : lo[1], 0.46875, 0.0625, 0.25, 1e-4);
+            ct_result_free(&r);
+        }
+    }
+    shape_free(&box);
+}
+
+/* A ball has one point, at its lowest place; a cylinder on its side has one at either end. */
+static void test_ball_and_cylinder(void **state) {
+    (void)state;
+    struct shape floor = shape_box(4, 4, 1), ball = shape_icosphere(0.5, 5), roller = shape_cylinder(0.5, 1, 128);
+    double low[12], at[12];
+    shape_pose_identity(low);
+    low[11] = -0.5;
+    uint64_t rng = 5;
+    for (int i = 0; i < 8; i++) {
+        shape_pose_random(&rng, 0, at);
+        at[3] = 0.3;
+        at[11] = 0.5 - 0.03;
+        const struct placed bodies[] = {{&floor, low, 0, 0}, {&ball, at, 0, 0}};
+        for (int m = 0; m < 2; m++) {
+            ct_scene_settings settings = m ? stage_resolution(64) : stage_exact();
+            settings.max_points = 8;
+            ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+            check_points(r, &r->contacts[0], 8);
+            assert_int_equal(r->contacts[0].n_points, 1);
+            near(r->points[0].depth, 0.03, 1e-3);
+            near(r->points[0].position[0], 0.3, 0.02);
+            near(r->points[0].position[1], 0, 0.02);
+            assert_true(r->points[0].weight == 1);
+            ct_result_free(&r);
+        }
+    }
+    shape_pose_axis((double[]){1, 0, 0}, 0.25, (double[]){0, 0, 0.5 - 0.03}, at);
+    const struct placed bodies[] = {{&floor, low, 0, 0}, {&roller, at, 0, 0}};
+    const ct_scene_settings settings = exact_with(8);
+    ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+    check_points(r, &r->contacts[0], 8);
+    assert_int_equal(r->contacts[0].n_points, 2);
+    for (int end = -1; end <= 1; end += 2) {
+        bool is_found = false;
+        for (uint64_t i = 0; i < r->n_points; i++)
+            is_found = is_found || (fabs(r->points[i].position[1] - 0.5 * end) < 1e-3 && r->points[i].depth > 0.028);
+        assert_true(is_found);
+    }
+    ct_result_free(&r);
+    shape_free(&floor);
+    shape_free(&ball);
+    shape_free(&roller);
+}
+
+/* A table with two feet: each patch has its own four points. With cells, each point is a cell. */
+static void test_patches_and_cells(void **state) {
+    (void)state;
+    struct shape floor = shape_box(4, 4, 1), left = shape_box(0.25, 0.25, 0.5), right = shape_box(0.5, 0.25, 0.5);
+    shape_translate(&left, -0.75, 0, 0);
+    shape_translate(&right, 0.75, 0, 0);
+    struct shape feet = shape_merge(&left, &right);
+    double low[12], high[12];
+    shape_pose_identity(low);
+    shape_pose_identity(high);
+    low[11] = -0.5;
+    high[11] = 0.25 - 0.0625;
+    const struct placed bodies[] = {{&floor, low, 0, 0}, {&feet, high, 0, 0}};
+    ct_scene_settings settings = exact_with(4);
+    settings.patches = true;
+    ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+    assert_int_equal(r->n_contacts, 2);
+    assert_int_equal(r->n_points, 8);
+    for (int i = 0; i < 2; i++) {
+        const ct_contact *c = &r->contacts[i];
+        const double half = i ? 0.125 : 0.25, middle = i ? -0.75 : 0.75; /* the larger is first */
+        check_points(r, c, 4);
+        assert_int_equal(c->n_points, 4);
+        for (int k = 0; k < 4; k++)
+            expect_point(r, c, middle + (k & 1 ? half : -half), k & 2 ? 0.125 : -0.125, -0.03125, 0.0625, 0.25, 1e-4);
+    }
+    ct_result_free(&r);
+
+    settings = stage_pixel(1.0 / 64);
+    settings.cell_size = 0.25;
+    for (uint32_t most = 4; most <= 64; most *= 4) {
+        settings.max_points = most;
+        r = stage_once(engine, &settings, bodies, 2, 0);
+        const ct_contact *c = &r->contacts[0];
+        check_points(r, c, most);
+        assert_int_equal(c->n_points, c->n_cells < most ? c->n_cells : most);
+        double last = INFINITY;
+        for (uint64_t i = 0; i < c->n_points; i++) {
+            const ct_point *p = &r->points[i];
+            const ct_contact *cell = &r->cells[p->group[1]];
+            assert_int_equal(cell->index, p->group[1]);
+            assert_true(cell->volume <= last && p->depth == cell->depth);
+            assert_memory_equal(p->position, cell->center, sizeof p->position);
+            last = cell->volume;
+        }
+        ct_result_free(&r);
+    }
+    shape_free(&floor);
+    shape_free(&left);
+    shape_free(&right);
+    shape_free(&feet);
+}
+
+/* Two shells in one mesh, which overlap as the pair does: the same corners. */
+static void test_self_contact(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1), other = shape_box(0.5, 0.75, 1);
+    shape_translate(&other, 0.125, 0, 0.9375);
+    struct shape both = shape_merge(&box, &other);
+    const struct placed bodies[] = {{&both, NULL, 0, 1}};
+    ct_scene_settings settings = stage_pixel(1.0 / 64);
+    settings.max_points = 8;
+    ct_result *r = stage_once(engine, &settings, bodies, 1, 0);
+    assert_int_equal(r->n_contacts, 1);
+    check_points(r, &r->contacts[0], 8);
+    assert_int_equal(r->n_points, 4);
+    for (int k = 0; k < 4; k++)
+        expect_point(r, &r->contacts[0], 0.125 + (k & 1 ? 0.25 : -0.25), k & 2 ? 0.375 : -0.375, 0.46875, 0.0625, 0.25,
+                     1e-4);
+    ct_result_free(&r);
+    shape_free(&box);
+    shape_free(&other);
+    shape_free(&both);
+}
+
+/* NULL: this build or machine has no CUDA. */
+static ct_engine *cuda_engine(void) {
+    ct_engine_options options;
+    ct_engine_options_init(&options);
+    options.backend = "cuda";
+    ct_engine *cuda = NULL;
+    ct_error error = {0};
+    if (ct_engine_create(&options, &cuda, &error)) print_message("without CUDA: %s\n", error.message);
+    return cuda;
+}
+
+/* Random pairs: the same bits by any number of threads, on CUDA, and with vertices and triangles in another order;
+ * depths are no longer than the intersection; a contact without points wanted has none. */
+static void test_random_pairs(void **state) {
+    (void)state;
+    ct_engine *other = stage_engine(3, "base"), *cuda = cuda_engine();
+    struct shape a = shape_blob(0.5, 4, 0.3, 3), b = shape_blob(0.4, 3, 0.4, 9), shuffled = shape_copy(&b);
+    uint64_t rng = 77;
+    shape_shuffle(&shuffled, &rng);
+    for (int i = 0; i < 12; i++) {
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.35, pose[k]);
+        const struct placed bodies[] = {{&a, pose[0], 0, 0}, {&b, pose[1], 0, 0}};
+        const struct placed again[] = {{&a, pose[0], 0, 0}, {&shuffled, pose[1], 0, 0}};
+        for (int m = 0; m < 2; m++) {
+            ct_scene_settings settings = m ? stage_resolution(32) : stage_exact();
+            settings.max_points = 6;
+            ct_result *r[4] = {stage_once(engine, &settings, bodies, 2, 0), stage_once(other, &settings, bodies, 2, 0),
+                               stage_once(engine, &settings, again, 2, 0),
+                               stage_once(cuda ? cuda : engine, &settings, bodies, 2, 0)};
+            for (int k = 0; k < 4; k++) {
+                assert_int_equal(r[k]->n_points, r[0]->n_points);
+                if (!r[0]->n_points) continue;
+                assert_memory_equal(r[k]->points, r[0]->points, r[0]->n_points * sizeof *r[0]->points);
+                check_points(r[k], &r[k]->contacts[0], 6);
+            }
+            settings.max_points = 0;
+            ct_result *without = stage_once(engine, &settings, bodies, 2, 0);
+            assert_int_equal(without->n_contacts, r[0]->n_contacts);
+            assert_int_equal(without->n_points, 0);
+            assert_null(without->points);
+            assert_null(without->weights);
+            ct_result_free(&without);
+            for (int k = 0; k < 4; k++) ct_result_free(&r[k]);
+        }
+    }
+    shape_free(&a);
+    shape_free(&b);
+    shape_free(&shuffled);
+    ct_engine_destroy(&other);
+    ct_engine_destroy(&cuda);
+}
+
+/* No direction pushes a body out that is wholly inside another: there are no points. */
+static void test_nested(void **state) {
+    (void)state;
+    struct shape outer = shape_box(1, 1, 1), inner = shape_box(0.5, 0.5, 0.5);
+    const struct placed bodies[] = {{&outer, NULL, 0, 0}, {&inner, NULL, 0, 0}};
+    const ct_scene_settings settings = exact_with(4);
+    ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+    assert_int_equal(r->n_contacts, 1);
+    assert_int_equal(r->n_points, 0);
+    ct_result_free(&r);
+    shape_free(&outer);
+    shape_free(&inner);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    ct_scene_settings settings = exact_with(CT_MAX_POINTS + 1);
+    ct_error error = {0};
+    ct_scene *scene;
+    assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_OUT_OF_RANGE);
+    assert_string_equal(error.field, "max_points");
+    assert_non_null(strstr(error.message, "expected 1 to 4096, or 0 for none"));
+}
+
+static int open_engine(void **state) {
+    (void)state;
+    engine = stage_engine(2, NULL);
+    return 0;
+}
+
+static int close_engine(void **state) {
+    (void)state;
+    ct_engine_destroy(&engine);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_box_on_plane),      cmocka_unit_test(test_tilted_box),
+        cmocka_unit_test(test_stacked_boxes),     cmocka_unit_test(test_ball_and_cylinder),
+        cmocka_unit_test(test_patches_and_cells), cmocka_unit_test(test_self_contact),
+        cmocka_unit_test(test_random_pairs),      cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}

@@ -1,0 +1,127 @@
+"""Points of contacts by exact and ldi, from Python, over HTTP and with contactctl; the setting, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, SLOW
+from contactd import errors
+from geometry import box, icosphere, moved
+from http_api import Api, off
+
+FLOOR = box((-2, -2, -1), (2, 2, 0))
+BLOCK = box((-0.25, -0.375, -0.0625), (0.25, 0.375, 0.5))
+CORNERS = sorted((x, y, -0.03125) for x in (-0.25, 0.25) for y in (-0.375, 0.375))
+AREA = 0.5 * 0.75
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        yield client
+
+
+def add_both(client, scene):
+    a = scene.add_body(client.register_mesh(*FLOOR), pose=np.eye(4))
+    b = scene.add_body(client.register_mesh(*BLOCK), pose=np.eye(4))
+    return a, b
+
+
+def check(positions, depths, areas):
+    np.testing.assert_allclose(sorted(map(tuple, np.round(positions, 6))), CORNERS, atol=2e-5)
+    np.testing.assert_allclose(depths, 0.0625, atol=2e-5)
+    np.testing.assert_allclose(areas, AREA / 4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("settings", [{}, {"method": "exact"}, {"pixel_size": 1 / 64}, {"tolerance_rel": 0.01}])
+def test_corners(client, settings):
+    scene = client.open_scene(max_points=8, **settings)
+    add_both(client, scene)
+    result = scene.step()
+    (contact,) = result.contacts
+    points = contact.points
+    check(points.position, points.depth, points.area)
+    assert np.all(points.normal == contact.normal) and points.weight.sum() == pytest.approx(1)
+    assert points.area.sum() == pytest.approx(contact.area)
+    assert points.group.tolist() == [[0, 65535]] * 4
+    assert contact.interval is None
+    scene.configure(max_points=1)
+    assert len(scene.step().contacts[0].points.depth) == 1
+    scene.configure(max_points=0)
+    assert len(scene.step().contacts[0].points.depth) == 0
+
+
+def test_settings(client):
+    scene = client.open_scene(max_points=4)
+    assert (scene.method, scene.running_method, scene.voxels["max_points"]) == ("auto", "exact", 4)
+    scene.configure(resolution=32)
+    assert (scene.method, scene.voxels["max_points"]) == ("ldi", 4)
+    scene.configure(method="exact")
+    assert scene.voxels["max_points"] == 4
+    scene.configure(level=3)
+    assert (scene.method, scene.voxels["max_points"]) == ("voxtree", 4)
+    scene.configure(method="exact")  # points of voxel trees are others
+    assert scene.voxels["max_points"] == 0
+    with pytest.raises(errors.OutOfRangeError, match="or 0 for none") as caught:
+        scene.configure(max_points=4097)
+    assert caught.value.field == "max_points"
+
+
+def test_patches_cells_and_balls(client):
+    scene = client.open_scene(method="exact", patches=True, max_points=4)
+    floor = client.register_mesh(*FLOOR)
+    ball = client.register_mesh(*icosphere(0.5, 4))
+    scene.add_body(floor, pose=np.eye(4))
+    for x in (-1, 1):
+        scene.add_body(ball, pose=moved(x, 0, 0.47))
+    contacts = scene.step().contacts
+    assert [len(contact.points.depth) for contact in contacts] == [1, 1]
+    cells = client.open_scene(pixel_size=1 / 64, cell_size=0.25, max_points=6)
+    add_both(client, cells)
+    (contact,) = cells.step().contacts
+    assert len(contact.points.depth) == 6 < len(contact.cells)
+    for center, group in zip(contact.points.position, contact.points.group):
+        assert np.array_equal(center, contact.cells[group[1]].center)
+    assert len(contact.cells[0].points.depth) == 0
+
+
+def test_http(server):
+    api = Api(server.http)
+    scene = api("POST", "/v1/scenes", {"max_points": 4}).json
+    assert (scene["method"], scene["max_points"]) == ("auto", 4)
+    for vertices, triangles in (FLOOR, BLOCK):
+        mesh = api("POST", "/v1/meshes", {"name": "box", "vertices": np.asarray(vertices).tolist(),
+                                          "triangles": np.asarray(triangles).tolist()}).json
+        body = api("POST", f"/v1/scenes/{scene['id']}/bodies",
+                   {"mesh": mesh["id"], "kind": "rigid", "pose": np.eye(4)[:3].ravel().tolist()})
+        assert body.status == 201
+    (contact,) = api("POST", f"/v1/scenes/{scene['id']}/step", {"want": []}).json["contacts"]
+    points = contact["points"]
+    check([p["position"] for p in points], [p["depth"] for p in points], [p["area"] for p in points])
+    assert "volume_lower" not in contact and points[0]["group"] == [0, None]
+    api("PATCH", f"/v1/scenes/{scene['id']}", {"max_points": 0})
+    (contact,) = api("POST", f"/v1/scenes/{scene['id']}/step", {"want": []}).json["contacts"]
+    assert "points" not in contact
+
+
+def test_contactctl(server, tmp_path):
+    files = []
+    for name, shape in (("floor", FLOOR), ("block", BLOCK)):
+        files.append(tmp_path / f"{name}.off")
+        files[-1].write_bytes(off(*(np.asarray(part).tolist() for part in shape)))
+
+    def run(*options):
+        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "contact", *map(str, files), *options],
+                              env={**os.environ, "CONTACTD_SERVER": ""}, capture_output=True, text=True, timeout=60 * SLOW)
+
+    answer = json.loads(run("--max-points", "4", "-o", "json").stdout)
+    points = answer["contacts"][0]["points"]
+    check([p["position"] for p in points], [p["depth"] for p in points], [p["area"] for p in points])
+    assert [p["group"] for p in points] == [[0, None]] * 4
+    assert run("--max-points", "4").stdout.count("point  ") == 4
+    assert "points" not in json.loads(run("--max-points", "0", "-o", "json").stdout)["contacts"][0]
