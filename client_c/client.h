@@ -110,7 +110,9 @@ typedef struct ctc_step {
     uint32_t cap_warnings;
     contactd_pair_progress *progress;
     uint32_t cap_progress;
-    void *aligned[13]; /* copies of arrays that came unaligned */
+    contactd_separation *separations;
+    uint32_t cap_separations;
+    void *aligned[14]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;
 

@@ -236,6 +236,8 @@ typedef struct contactd_settings {
     int64_t ray_budget;     /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
     double cell_size;       /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
                                (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
+    double margin;          /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
+                               distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
     contactd_voxels voxels;
 } contactd_settings;
 
@@ -261,6 +263,7 @@ typedef struct contactd_scene_info {
     bool strict;
     uint64_t ray_budget; /* 0: 1048576 */
     double cell_size;    /* m; 0: no cells */
+    double margin;       /* m; 0: none */
     uint64_t revision;   /* of the settings: rises with every change of them; 0: the server is older than this */
     contactd_voxels voxels;
 } contactd_scene_info;
@@ -484,6 +487,15 @@ typedef struct contactd_pair_progress {
     const char *ended;  /* as contactd_result.ended */
 } contactd_pair_progress;
 
+/* Two bodies that have no contact and are closer than the scene's margin: the distance of the closest features of all
+ * their triangles, in double precision. It is no volume, and no part of any. */
+typedef struct contactd_separation {
+    contactd_body bodies[2];
+    double distance;     /* m, >= 0; 0: the surfaces touch, or cross where the method found no volume */
+    double normal[3];    /* unit vector that pushes bodies[0] away from bodies[1]; 0 where they touch at edges alone */
+    double points[2][3]; /* m, world: the closest points of the two surfaces */
+} contactd_separation;
+
 enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
 
@@ -525,6 +537,8 @@ typedef struct contactd_result {
     double quality; /* 0..1: how much of its work the method did; 1 if it completed */
     uint32_t n_progress;
     const contactd_pair_progress *progress; /* [n_progress]: voxtree: every pair of bodies whose boxes overlap */
+    uint32_t n_separations;                 /* in rising order of their bodies on the server */
+    const contactd_separation *separations; /* [n_separations]: in scenes with a margin */
 } contactd_result;
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */

@@ -100,6 +100,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                        .points = aligned(step, 10, &r->points, &ok),
                        .groups = aligned(step, 11, &r->point_groups, &ok)};
     const uint32_t *pairs = aligned(step, 12, &r->progress, &ok);
+    const double *apart = aligned(step, 13, &r->separations, &ok);
     const bool has_products = a.has_products = a.product_vertices && a.products && a.generalized;
     const uint64_t n_all = (uint64_t)r->n_contacts + r->n_cells;
     if (!ok || n_all > UINT32_MAX ||
@@ -117,6 +118,19 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                                      .is_refined = row[2] > 1,
                                                      .levels = {row[3], row[4]},
                                                      .ended = wire_ended_name((wire_ended)row[5])};
+    }
+    const uint32_t n_separations = apart ? (uint32_t)(r->separations.count / WIRE_SEPARATION) : 0;
+    if (n_separations &&
+        !ctc_grow32(&step->separations, n_separations - 1, &step->cap_separations, sizeof *step->separations))
+        return false;
+    for (uint32_t i = 0; i < n_separations; i++) {
+        const double *row = apart + (size_t)WIRE_SEPARATION * i;
+        contactd_separation *to = &step->separations[i];
+        *to = (contactd_separation){.distance = row[2]};
+        for (int b = 0; b < 2; b++)
+            to->bodies[b] = ctc_body_of(scene, row[b] >= 0 && row[b] <= UINT32_MAX ? (uint32_t)row[b] : 0);
+        memcpy(to->normal, row + 3, sizeof to->normal);
+        memcpy(to->points, row + 6, sizeof to->points);
     }
     for (uint32_t i = 0; i < r->n_warnings; i++)
         step->warnings[i] = (contactd_warning){.code = r->warnings[i].code,
@@ -145,6 +159,8 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .quality = r->quality,
                                      .n_progress = n_progress,
                                      .progress = step->progress,
+                                     .n_separations = n_separations,
+                                     .separations = step->separations,
                                      .n_warnings = r->n_warnings,
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
@@ -164,6 +180,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.strict = settings->strict;
     step->result.settings.ray_budget = (int64_t)settings->ray_budget;
     step->result.settings.cell_size = settings->cell_size;
+    step->result.settings.margin = settings->margin;
     ctc_voxels_of(settings, &step->result.settings.voxels);
     step->result.revision = r->revision;
     return true;

@@ -69,6 +69,7 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .strict = -1,
                                     .ray_budget = -1,
                                     .cell_size = -1,
+                                    .margin = -1,
                                     .voxels = {-1, -1, -1, -1, -1, -1, -1}};
 }
 
@@ -175,6 +176,8 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     if (to->has_ray_budget) to->ray_budget = (uint64_t)from->ray_budget;
     to->has_cell_size = from->cell_size != -1;
     if (to->has_cell_size) to->cell_size = from->cell_size;
+    to->has_margin = from->margin != -1;
+    if (to->has_margin) to->margin = from->margin;
     return voxels_to_wire(client, &from->voxels, object, to);
 }
 
@@ -191,6 +194,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .strict = from->settings.strict,
         .ray_budget = from->settings.ray_budget,
         .cell_size = from->settings.cell_size,
+        .margin = from->settings.margin,
         .bodies = from->bodies,
         .contacts = from->contacts,
         .bytes = from->bytes,

@@ -36,6 +36,7 @@ static void step_free(ctc_step **step) {
     free((*step)->contacts);
     free((*step)->warnings);
     free((*step)->progress);
+    free((*step)->separations);
     free((*step)->updates);
     free((*step)->directions);
     free((*step)->storage);

@@ -10,6 +10,7 @@
 #include "gpu/engine.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/points.h"
+#include "gpu/scene/separation.h"
 #include "gpu/scene/slip.h"
 #include "gpu/scene/warnings.h"
 
@@ -176,6 +177,12 @@ static void add_slip(ct_step *step) {
         ct_result_free(&step->result);
 }
 
+static void add_separations(ct_step *step) {
+    if (step->result && step->scene->settings.margin > 0 &&
+        ct_result_add_separations(step->scene, step->result, &step->error))
+        ct_result_free(&step->result);
+}
+
 static void add_points(ct_step *step, const ct_method_row *row) {
     if (step->result && needs_points(step, row) && ct_result_add_points(step->scene, step->result, &step->error))
         ct_result_free(&step->result);
@@ -221,6 +228,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         mark_intervals(&steps[i]);
         add_points(&steps[i], row);
         add_slip(&steps[i]);
+        add_separations(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
     }
@@ -260,6 +268,7 @@ void ct_result_free(ct_result **handle) {
     free(result->spans);
     free(result->tiles);
     free(result->points);
+    free(result->separations);
     free(result->progress);
     free(result->warnings);
     free(result->product_vertices);

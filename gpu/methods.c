@@ -305,6 +305,11 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                                  ct_error *error) {
     const char *backend = engine->backend->name;
     if (ct_engine_run_of(engine, row)) {
+        if (settings->margin > 0 && strcmp(backend, "cpu") != 0)
+            return ct_fail(
+                error, CT_UNSUPPORTED, "margin",
+                "backend \"%s\" finds no distances within a margin: leave margin 0, or run on backend \"cpu\"",
+                backend);
         if (settings->patches) return check_division(backend, row, "patches", "patches", row->patches_on, error);
         if (settings->cell_size > 0) return check_division(backend, row, "cell_size", "cells", row->cells_on, error);
         return CT_OK;
@@ -373,11 +378,18 @@ static ct_status check_cells(const ct_scene_settings *s, const ct_method_row *ro
     return CT_OK;
 }
 
+static ct_status check_margin(const ct_scene_settings *s, ct_error *error) {
+    if (s->margin >= 0 && s->margin <= 1e30) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_RANGE, "margin", "margin is %g m, expected a length up to 1e30, or 0 for none",
+                   s->margin);
+}
+
 ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
     const ct_method_row *row = NULL;
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
     ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
     if (!status) status = check_max_points(settings, error);
+    if (!status) status = check_margin(settings, error);
     if (!status) status = check_patches(settings, row, error);
     return status ? status : check_cells(settings, row, error);
 }

@@ -57,7 +57,7 @@ void ct_engine_find_methods(ct_engine *engine);
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
 /* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. Or it has no
- * patches or cells, which the settings ask for. */
+ * patches, cells or margin, which the settings ask for. */
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
                                  ct_error *error);
 

@@ -124,7 +124,7 @@ typedef struct wire_voxels { /* -1: absent */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size, has_margin;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
@@ -134,6 +134,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     bool strict;
     uint64_t ray_budget; /* 0: the default; below 2^63 */
     double cell_size;    /* m; 0: no cells */
+    double margin;       /* m; 0: none */
     wire_voxels voxels;
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
@@ -213,7 +214,7 @@ typedef struct wire_contact {
     double inverted_volume;            /* NaN: not sampled */
     uint64_t first_point, n_points;
 } wire_contact;
-enum { WIRE_POINT = 8, WIRE_PROGRESS = 6 }; /* numbers of a row of points and of progress */
+enum { WIRE_POINT = 8, WIRE_PROGRESS = 6, WIRE_SEPARATION = 12 }; /* numbers of a row of each */
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
 typedef struct wire_warning { contactd_warning_code code; uint32_t body; double value; } wire_warning;
@@ -238,7 +239,7 @@ typedef struct wire_step_result {
     wire_array friction_forces;
     const wire_contact *cells; uint32_t n_cells;
     double quality;
-    wire_array points, point_groups, progress; /* see contactd.fbs */
+    wire_array points, point_groups, progress, separations; /* see contactd.fbs */
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 

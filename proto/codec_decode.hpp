@@ -140,6 +140,8 @@ struct Decoder {
         out->ray_budget = out->has_ray_budget ? static_cast<uint64_t>(in->ray_budget()) : 0;
         out->has_cell_size = in->cell_size() != -1;
         out->cell_size = out->has_cell_size ? in->cell_size() : 0;
+        out->has_margin = in->margin() != -1;
+        out->margin = out->has_margin ? in->margin() : 0;
         return !in->voxels() || voxels(in->voxels(), out);
     }
 
@@ -375,6 +377,7 @@ struct Decoder {
             !array(in->points(), "points", F64, WIRE_POINT, &out->points) ||
             !array(in->point_groups(), "point_groups", U32, 2, &out->point_groups) ||
             !array(in->progress(), "progress", U32, WIRE_PROGRESS, &out->progress) ||
+            !array(in->separations(), "separations", F64, WIRE_SEPARATION, &out->separations) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us) ||
             !numbers(in->wall_us(), "wall_us", WIRE_TIMINGS, nullptr, out->wall_us))

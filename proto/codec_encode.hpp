@@ -36,12 +36,12 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 }
 
 // In the order of their fields.
-std::array<const wire_array *, 13> arrays_of(const wire_step_result &r) {
-    return {&r.vertices,         &r.gradient, &r.weights,
-            &r.forces,           &r.spans,    &r.span_axes,
-            &r.product_vertices, &r.products, &r.generalized_products,
-            &r.friction_forces,  &r.points,   &r.point_groups,
-            &r.progress};
+std::array<const wire_array *, 14> arrays_of(const wire_step_result &r) {
+    return {&r.vertices,         &r.gradient,   &r.weights,
+            &r.forces,           &r.spans,      &r.span_axes,
+            &r.product_vertices, &r.products,   &r.generalized_products,
+            &r.friction_forces,  &r.points,     &r.point_groups,
+            &r.progress,         &r.separations};
 }
 
 struct Encoder {
@@ -205,7 +205,7 @@ struct Encoder {
             s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),
             s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
             s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1,
-            s.has_cell_size ? s.cell_size : -1, voxels);
+            s.has_cell_size ? s.cell_size : -1, voxels, s.has_margin ? s.margin : -1);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
@@ -276,7 +276,7 @@ struct Encoder {
         auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
         Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
         if (r.n_cells) cells = each(r.cells, r.n_cells, &Encoder::contact);
-        Offset<fb::Array> arrays[13];
+        Offset<fb::Array> arrays[14];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
@@ -291,7 +291,7 @@ struct Encoder {
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
                                     arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
-                                    r.quality, arrays[10], arrays[11], arrays[12], wall)
+                                    r.quality, arrays[10], arrays[11], arrays[12], wall, arrays[13])
             .Union();
     }
 

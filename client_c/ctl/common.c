@@ -160,6 +160,11 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
                     ctl->options[OPT_CELL_SIZE]);
         return false;
     }
+    if (!ctl_number(ctl, OPT_MARGIN, &out->margin)) return false;
+    if (ctl->options[OPT_MARGIN] && !(out->margin >= 0)) {
+        ctl_mistake("--margin is \"%s\", expected a length > 0 in m, or 0 for none", ctl->options[OPT_MARGIN]);
+        return false;
+    }
     if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
     bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
               ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out) && voxels_of(ctl, &out->voxels);

@@ -49,6 +49,22 @@ static void print_points_json(const contactd_contact *c) {
     json_close(']');
 }
 
+static void print_separations_json(const contactd_result *result) {
+    json_open("separations", '[');
+    for (uint32_t i = 0; i < result->n_separations; i++) {
+        const contactd_separation *s = &result->separations[i];
+        json_open(NULL, '{');
+        json_numbers("bodies", (double[]){s->bodies[0], s->bodies[1]}, 2);
+        json_number("distance", s->distance);
+        json_numbers("normal", s->normal, 3);
+        json_open("points", '[');
+        for (int b = 0; b < 2; b++) json_numbers(NULL, s->points[b], 3);
+        json_close(']');
+        json_close('}');
+    }
+    json_close(']');
+}
+
 static void print_progress_json(const contactd_result *result) {
     json_number("quality", result->quality);
     json_open("progress", '[');
@@ -124,6 +140,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     json_count("rays", result->rays);
     json_text("ended", result->ended);
     json_count("passes", result->passes);
+    if (result->settings.margin > 0) print_separations_json(result);
     print_progress_json(result);
     json_open("warnings", '[');
     for (uint32_t i = 0; i < result->n_warnings; i++) {
@@ -214,6 +231,14 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    sides[b].plane[0], sides[b].plane[1], sides[b].plane[2]);
     bool is_examined = true;
     for (uint32_t i = 0; i < result->n_progress; i++) is_examined = is_examined && result->progress[i].is_examined;
+    for (uint32_t i = 0; i < result->n_separations; i++) {
+        const contactd_separation *s = &result->separations[i];
+        printf("apart      %.9g m, from %.9g %.9g %.9g of body %u to %.9g %.9g %.9g of body %u\n", s->distance,
+               s->points[0][0], s->points[0][1], s->points[0][2], s->bodies[0], s->points[1][0], s->points[1][1],
+               s->points[1][2], s->bodies[1]);
+        printf("normal     %.6f %.6f %.6f (pushes body %u away)\n", s->normal[0], s->normal[1], s->normal[2],
+               s->bodies[0]);
+    }
     if (result->n_contacts == 0) printf(is_examined ? "no overlap\n" : "not examined: the budget was used up before\n");
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];

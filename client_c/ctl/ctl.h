@@ -41,6 +41,7 @@ typedef enum ctl_option {
     OPT_HALF_SPACE,
     OPT_PATCHES,
     OPT_CELL_SIZE,
+    OPT_MARGIN,
     OPT_NO_PATCHES,
     OPT_NAME,
     OPT_ROLE,

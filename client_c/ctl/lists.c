@@ -131,6 +131,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_bool("strict", s->strict);
     json_count("ray_budget", s->ray_budget);
     json_number("cell_size", s->cell_size);
+    json_number("margin", s->margin);
     json_count("voxel_level", (uint64_t)s->voxels.voxel_level);
     json_count("level", (uint64_t)s->voxels.level);
     json_count("pair_budget", (uint64_t)s->voxels.pair_budget);
@@ -210,12 +211,14 @@ int ctl_scene_set(ctl *ctl) {
     contactd_settings settings;
     if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
     if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
-        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_PATCHES] &&
-        !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] && !ctl->options[OPT_VOXEL_LEVEL] &&
-        !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS] && !ctl->options[OPT_REFINE])
-        return ctl_mistake("nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, "
-                           "--patches, --no-patches, "
-                           "--level, --voxel-level, --pair-budget, --max-points or --refine");
+        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_MARGIN] &&
+        !ctl->options[OPT_PATCHES] && !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] &&
+        !ctl->options[OPT_VOXEL_LEVEL] && !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS] &&
+        !ctl->options[OPT_REFINE])
+        return ctl_mistake(
+            "nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, --margin, "
+            "--patches, --no-patches, "
+            "--level, --voxel-level, --pair-budget, --max-points or --refine");
     return scene_by_id(ctl, &settings);
 }
 

@@ -86,6 +86,16 @@ class Points(NamedTuple):
     area: NDArray[np.float64]  # (n,) m^2, the point's share of the contact's area: weight times that
 
 
+class Separation(NamedTuple):
+    """Two bodies that have no contact and are closer than the scene's margin: the distance of the closest features of all
+    their triangles, in double precision. It is no volume, and no part of any."""
+
+    bodies: tuple["Body", "Body"]
+    distance: float  # m, >= 0; 0: the surfaces touch, or cross where the method found no volume
+    normal: NDArray[np.float64]  # (3,) unit vector that pushes bodies[0] away from bodies[1]
+    points: NDArray[np.float64]  # (2, 3) m, world: the closest points of the two surfaces
+
+
 class PairProgress(NamedTuple):
     """How far "voxtree" came with a pair of bodies."""
 
@@ -162,7 +172,7 @@ class Contact:
         first, n = self._get("first_point"), self._get("n_points")
         rows = self._result._array("points", 0, 8)[first:first + n]
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
-        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * self.area)
+        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * self._get("area"))
 
     @property
     def error_bound(self) -> float | None:
@@ -531,6 +541,15 @@ class StepResult:
         return self._answer.body["quality"]
 
     @property
+    def separations(self) -> list[Separation]:
+        """In scenes with a `margin`: the pairs of bodies that have no contact and are closer than it, in rising order of
+        their bodies on the server, each with its distance and closest points."""
+        if self._answer.body["separations"] is None:
+            return []
+        return [Separation((self._body(int(row[0])), self._body(int(row[1]))), float(row[2]), row[3:6], row[6:].reshape(2, 3))
+                for row in self._array("separations", 0, 12)]
+
+    @property
     def progress(self) -> list[PairProgress]:
         """How far "voxtree" came with each pair of bodies whose boxes overlap; other methods: empty."""
         if self._answer.body["progress"] is None:
@@ -551,7 +570,7 @@ class StepResult:
     @property
     def settings(self) -> dict[str, Any] | None:
         """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, ray_budget, cell_size, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
+        tolerance_rel, strict, ray_budget, cell_size, margin, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
         client may change them: an operator may too. None: the server
         is older than this."""
         table = self._answer.body["settings"]

@@ -165,6 +165,11 @@ class Scene:
         return self._state.settings["cell_size"]
 
     @property
+    def margin(self) -> float:
+        """Pairs of bodies without a contact that are closer are listed in `result.separations`, m; 0: none."""
+        return self._state.settings["margin"]
+
+    @property
     def voxels(self) -> dict[str, Any]:
         """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals, plain_average and refine,
         as of configure; 0 and False are the defaults. max_points is one of every method."""
@@ -173,7 +178,7 @@ class Scene:
     def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
                   pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
-                  ray_budget: int | None = None, cell_size: float | None = None,
+                  ray_budget: int | None = None, cell_size: float | None = None, margin: float | None = None,
                   voxel_level: int | None = None, level: int | None = None,
                   pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
                   plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
@@ -196,6 +201,8 @@ class Scene:
             cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
                 that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
                 methods drop what was named before, and refuse it.
+            margin: m; > 0: pairs of bodies that have no contact and are closer than this are listed with their distance
+                (`result.separations`); 0: none. For every method.
             voxel_level: finest level of the meshes' voxel trees, 3 to 8, for "voxtree": cubes of 2**-level of a mesh's
                 longest extent; 0: about as large as its triangles. Without a method and a sampling, this and the following
                 make the method "voxtree"; other methods drop those of before, and refuse them.
@@ -209,7 +216,7 @@ class Scene:
                 in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size) | voxels_message(
+                                    ray_budget, cell_size, margin) | voxels_message(
             voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
@@ -611,7 +618,7 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
 
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
-                     ray_budget: int | None, cell_size: float | None) -> dict[str, Any]:
+                     ray_budget: int | None, cell_size: float | None, margin: float | None) -> dict[str, Any]:
     """The wire's Settings, with only what is given."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -639,6 +646,8 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
     if cell_size is not None:
         out["cell_size"] = _not_negative(cell_size, "cell_size")
+    if margin is not None:
+        out["margin"] = _not_negative(margin, "margin")
     return out
 
 

@@ -327,6 +327,8 @@ typedef struct ct_scene_settings {
     double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
                          of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI on the CPU gives
                          cells, and with a cell_size AUTO runs it; other methods and backends refuse it. 0: no cells */
+    double margin;    /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
+                         distance (ct_result.separations). Every method on the CPU; other backends refuse it. 0: none */
 
     /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
      * as long as the step has no time budget. */
@@ -642,6 +644,23 @@ typedef struct ct_point {
                           index, and the cell's, or CT_NO_GROUP */
 } ct_point;
 
+/* Two bodies that have no contact and whose surfaces are closer than the scene's margin: never a volume, and no part of
+ * any. The distance is that of the closest features (corners, edges, faces) of all their triangles, or of the lowest
+ * vertex over a half-space: not sampled, exact for the surfaces as they are, but for rounding in double precision, some
+ * 1e-15 of the coordinates; up to 1e-12 of them it is 0. Where several features are as close, as faces that are
+ * parallel, points are a corner and its foot, the smallest in x, then y, then z.
+ *
+ * Surfaces that touch, or that cross where the method found no volume, have distance 0. Where the method misses a body
+ * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. Filters, group and
+ * mask hold as for contacts; self_contact does not. The search is no part of a step's time_budget, nor of its seconds.
+ */
+typedef struct ct_separation {
+    uint32_t body[2];   /* handles; body[0] < body[1] */
+    double distance;    /* m, >= 0 */
+    double normal[3];   /* unit vector that pushes body[0] away from body[1]; zero where they touch at edges alone */
+    double point[2][3]; /* m, world: the closest points of the two surfaces */
+} ct_separation;
+
 typedef enum ct_phase {
     CT_PHASE_UPLOAD,     /* applying updates */
     CT_PHASE_BROADPHASE, /* boxes, pairs */
@@ -759,6 +778,9 @@ typedef struct ct_result {
     ct_ray_tile *tiles; /* [n_tiles], or NULL */
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL */
+    size_t n_separations;
+    ct_separation
+        *separations; /* [n_separations], in rising order of (body[0], body[1]); NULL: none within the margin */
     uint64_t n_progress;
     ct_pair_progress *progress; /* [n_progress] all pairs of bodies whose boxes overlap, those without a contact too;
                                    NULL (all methods but VOXTREE) */

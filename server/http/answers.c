@@ -41,6 +41,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_bool(out, "strict", settings->strict);
     json_out_integer(out, "ray_budget", settings->ray_budget);
     json_out_number(out, "cell_size", settings->cell_size);
+    json_out_number(out, "margin", settings->margin);
     json_out_integer(out, "voxel_level", settings->voxel_level);
     json_out_integer(out, "level", settings->level);
     json_out_integer(out, "pair_budget", settings->pair_budget);
@@ -237,6 +238,25 @@ static void points(json_out *out, const ct_result *result, const ct_contact *con
     json_out_array_end(out);
 }
 
+/* Only of a step with a margin. */
+static void separations(json_out *out, const ct_result *result) {
+    json_out_array(out, "separations");
+    for (size_t i = 0; i < result->n_separations && out->state == JSON_OUT_OK; i++) {
+        const ct_separation *pair = &result->separations[i];
+        json_out_object(out, NULL);
+        json_out_array(out, "bodies");
+        for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->body[b]);
+        json_out_array_end(out);
+        json_out_number(out, "distance", pair->distance);
+        json_out_numbers(out, "normal", pair->normal, 3);
+        json_out_array(out, "points");
+        for (int b = 0; b < 2; b++) json_out_numbers(out, NULL, pair->point[b], 3);
+        json_out_array_end(out);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+}
+
 static void progress(json_out *out, const ct_result *result) {
     json_out_array(out, "progress");
     for (uint64_t i = 0; i < result->n_progress && out->state == JSON_OUT_OK; i++) {
@@ -364,6 +384,7 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     json_out_integer(out, "fragments", result->fragments);
     json_out_string(out, "ended", ct_ended_name(result->ended));
     json_out_number(out, "quality", result->quality);
+    if (in_force->margin > 0) separations(out, result);
     if (result->method == CT_METHOD_VOXTREE) progress(out, result);
     json_out_object(out, "settings");
     json_out_string(out, "method", ct_method_name(in_force->method));

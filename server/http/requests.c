@@ -126,6 +126,7 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
            json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness) &&
            json_take_bool(fields, "patches", &out->patches, &out->has_patches) &&
            json_take_number(fields, "cell_size", 0, DBL_MAX, &out->cell_size, &out->has_cell_size) &&
+           json_take_number(fields, "margin", 0, DBL_MAX, &out->margin, &out->has_margin) &&
            take_precision(fields, out) && take_voxels(fields, out);
 }
 
@@ -134,7 +135,7 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
     static const char *const known[] = {"name",      "method",    "resolution",    "pixel_size", "stiffness",
                                         "patches",   "tolerance", "tolerance_rel", "strict",     "ray_budget",
-                                        "cell_size", "ttl_s",     VOXEL_FIELDS,    NULL};
+                                        "cell_size", "margin",    "ttl_s",         VOXEL_FIELDS, NULL};
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
@@ -148,9 +149,9 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 }
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
-    static const char *const known[] = {"method",     "resolution", "pixel_size",    "stiffness",
-                                        "patches",    "tolerance",  "tolerance_rel", "strict",
-                                        "ray_budget", "cell_size",  VOXEL_FIELDS,    NULL};
+    static const char *const known[] = {"method",    "resolution",    "pixel_size", "stiffness",  "patches",
+                                        "tolerance", "tolerance_rel", "strict",     "ray_budget", "cell_size",
+                                        "margin",    VOXEL_FIELDS,    NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

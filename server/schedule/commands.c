@@ -77,6 +77,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_strict) settings->strict = patch->strict;
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     if (patch->has_cell_size) settings->cell_size = patch->cell_size;
+    if (patch->has_margin) settings->margin = patch->margin;
     if (patch->has_voxels) apply_voxels(settings, &patch->voxels);
     return true;
 }

@@ -106,7 +106,7 @@ typedef struct voxel_patch {
  * and AUTO drop the cell size. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size, has_margin;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
@@ -116,6 +116,7 @@ typedef struct scene_patch {
     bool strict;
     uint64_t ray_budget; /* 0: the default */
     double cell_size;    /* m; 0: no cells */
+    double margin;       /* m; 0: none. Every method keeps it */
     bool has_voxels;
     voxel_patch voxels;
 } scene_patch;

@@ -40,7 +40,8 @@ static uint64_t result_bytes(const ct_result *result) {
                          (result->forces ? 24 : 0) + (result->friction_forces ? 24 : 0);
     return sizeof *result + (result->n_contacts + result->n_cells) * sizeof(ct_contact) +
            result->n_entries * per_entry + result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
-           result->n_progress * sizeof(ct_pair_progress) + result->n_warnings * sizeof(ct_warning) +
+           result->n_progress * sizeof(ct_pair_progress) + result->n_separations * sizeof(ct_separation) +
+           result->n_warnings * sizeof(ct_warning) +
            result->n_products * (sizeof(uint32_t) + 24ull * result->n_directions) +
            result->n_contacts * 96ull * result->n_directions;
 }

@@ -84,6 +84,7 @@ static bool list(state *state, const stored_settings *settings) {
     X("stiffness", NUMBER, stiffness)                                                                                  \
     X("patches", SWITCH, patches)                                                                                      \
     X("cell_size", NUMBER, cell_size)                                                                                  \
+    X("margin", NUMBER, margin)                                                                                        \
     X("voxel_level", COUNT, voxel_level)                                                                               \
     X("level", COUNT, level)                                                                                           \
     X("pair_budget", BUDGET, pair_budget)                                                                              \
@@ -91,7 +92,7 @@ static bool list(state *state, const stored_settings *settings) {
     X("center_normals", SWITCH, center_normals)                                                                        \
     X("plain_average", SWITCH, plain_average)                                                                          \
     X("refine", SWITCH, refine)
-static_assert(sizeof(ct_scene_settings) == 112, "a setting that is new belongs into SETTINGS_MAP");
+static_assert(sizeof(ct_scene_settings) == 120, "a setting that is new belongs into SETTINGS_MAP");
 
 static int print(const stored_settings *in, char *text, size_t size) {
     const ct_scene_settings *s = &in->settings;

@@ -54,23 +54,6 @@ static void copy_contact(wire_contact *to, const ct_contact *from, const ct_resu
     memcpy(to->cell, from->cell, sizeof to->cell);
 }
 
-/* The wire has end points and axes apart. *block is freed by the caller. */
-static bool copy_spans(const ct_result *result, wire_step_result *out, void **block) {
-    size_t n = result->n_spans;
-    float *points = malloc(n * (6 * sizeof(float) + 1));
-    if (!points) return false;
-    uint8_t *axes = (uint8_t *)(points + 6 * n);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(points + 6 * i, result->spans[i].lower, 3 * sizeof(float));
-        memcpy(points + 6 * i + 3, result->spans[i].upper, 3 * sizeof(float));
-        axes[i] = (uint8_t)result->spans[i].axis;
-    }
-    out->spans = (wire_array){WIRE_F32, 6 * n, points};
-    out->span_axes = (wire_array){WIRE_U8, n, axes};
-    *block = points;
-    return true;
-}
-
 static void copy_products(const ct_result *result, wire_step_result *out) {
     const uint64_t n = result->n_products, k = result->n_directions;
     out->directions = result->n_directions;
@@ -79,15 +62,10 @@ static void copy_products(const ct_result *result, wire_step_result *out) {
     out->generalized_products = (wire_array){WIRE_F64, 12 * result->n_contacts * k, result->generalized_product};
 }
 
-/* Points, their groups and progress, as the wire has them. *block is freed by the caller. */
-static bool copy_points(const ct_result *result, wire_step_result *out, void **block) {
-    const size_t n = result->n_points, q = result->n_progress;
-    if (n + q == 0) return true;
-    double *points =
-        malloc(n * (WIRE_POINT * sizeof(double) + 2 * sizeof(uint32_t)) + q * WIRE_PROGRESS * sizeof(uint32_t));
-    if (!points) return false;
-    uint32_t *groups = (uint32_t *)(points + WIRE_POINT * n), *progress = groups + 2 * n;
-    for (size_t i = 0; i < n; i++) {
+/* ---- rows as the wire has them ---- */
+
+static void copy_points(const ct_result *result, double *points, uint32_t *groups) {
+    for (size_t i = 0; i < result->n_points; i++) {
         const ct_point *from = &result->points[i];
         double *to = points + WIRE_POINT * i;
         memcpy(to, from->position, sizeof from->position);
@@ -96,15 +74,57 @@ static bool copy_points(const ct_result *result, wire_step_result *out, void **b
         to[7] = from->weight;
         memcpy(groups + 2 * i, from->group, sizeof from->group);
     }
-    for (size_t i = 0; i < q; i++) {
+}
+
+static void copy_separations(const ct_result *result, double *to) {
+    for (size_t i = 0; i < result->n_separations; i++, to += WIRE_SEPARATION) {
+        const ct_separation *from = &result->separations[i];
+        for (int b = 0; b < 2; b++) to[b] = from->body[b];
+        to[2] = from->distance;
+        memcpy(to + 3, from->normal, sizeof from->normal);
+        memcpy(to + 6, from->point, sizeof from->point);
+    }
+}
+
+static void copy_progress(const ct_result *result, uint32_t *to) {
+    for (size_t i = 0; i < result->n_progress; i++) {
         const ct_pair_progress *from = &result->progress[i];
         const uint32_t row[WIRE_PROGRESS] = {from->body[0],  from->body[1],  from->is_examined + from->is_refined,
                                              from->level[0], from->level[1], from->ended};
-        memcpy(progress + WIRE_PROGRESS * i, row, sizeof row);
+        memcpy(to + WIRE_PROGRESS * i, row, sizeof row);
     }
+}
+
+/* The wire has end points and axes apart. */
+static void copy_spans(const ct_result *result, float *ends, uint8_t *axes) {
+    for (size_t i = 0; i < result->n_spans; i++) {
+        memcpy(ends + 6 * i, result->spans[i].lower, 3 * sizeof(float));
+        memcpy(ends + 6 * i + 3, result->spans[i].upper, 3 * sizeof(float));
+        axes[i] = (uint8_t)result->spans[i].axis;
+    }
+}
+
+/* Points and their groups, separations, progress and spans. *block, which the caller frees, holds them. */
+static bool copy_rows(const ct_result *result, wire_step_result *out, void **block) {
+    const size_t n = result->n_points, s = result->n_separations, q = result->n_progress, r = result->n_spans;
+    if (n + s + q + r == 0) return true;
+    double *points = malloc((WIRE_POINT * n + WIRE_SEPARATION * s) * sizeof(double) +
+                            (2 * n + WIRE_PROGRESS * q) * sizeof(uint32_t) + r * (6 * sizeof(float) + 1));
+    if (!points) return false;
+    double *separations = points + WIRE_POINT * n;
+    uint32_t *groups = (uint32_t *)(separations + WIRE_SEPARATION * s), *progress = groups + 2 * n;
+    float *ends = (float *)(progress + WIRE_PROGRESS * q);
+    uint8_t *axes = (uint8_t *)(ends + 6 * r);
+    copy_points(result, points, groups);
+    copy_separations(result, separations);
+    copy_progress(result, progress);
+    copy_spans(result, ends, axes);
     if (n) out->points = (wire_array){WIRE_F64, WIRE_POINT * n, points};
     if (n) out->point_groups = (wire_array){WIRE_U32, 2 * n, groups};
+    if (s) out->separations = (wire_array){WIRE_F64, WIRE_SEPARATION * s, separations};
     if (q) out->progress = (wire_array){WIRE_U32, WIRE_PROGRESS * q, progress};
+    if (r) out->spans = (wire_array){WIRE_F32, 6 * r, ends};
+    if (r) out->span_axes = (wire_array){WIRE_U8, r, axes};
     *block = points;
     return true;
 }
@@ -117,8 +137,8 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
-/* *contacts has room for *room contacts and cells and grows if needed. *block (of spans, or of points: no method has
- * both) is allocated here, and the caller frees it. */
+/* *contacts has room for *room contacts and cells and grows if needed. *block is allocated here, and the caller frees
+ * it. */
 static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **block,
                         wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
@@ -171,8 +191,7 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         copy_contact(&(*contacts)[i], &result->cells[i - result->n_contacts], result);
         (*contacts)[i].is_cell = true;
     }
-    if (result->n_spans && !copy_spans(result, out, block)) return false;
-    if (!result->n_spans && !copy_points(result, out, block)) return false;
+    if (!copy_rows(result, out, block)) return false;
     wire_warning *warnings = NULL;
     if (result->n_warnings) {
         warnings = malloc(result->n_warnings * sizeof *warnings);

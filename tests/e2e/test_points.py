@@ -56,6 +56,19 @@ def test_corners(client, settings):
     assert len(scene.step().contacts[0].points.depth) == 0
 
 
+def test_beside_spans_and_separations(client):
+    """All of a step's rows come over the wire together."""
+    scene = client.open_scene(pixel_size=1 / 64, max_points=8, margin=1)
+    a, b = add_both(client, scene)
+    c = scene.add_body(client.register_mesh(*BLOCK), pose=moved(1, 0, 0.25))
+    result = scene.step(want=("spans", "gradient"))
+    (contact,) = result.contacts
+    check(contact.points.position, contact.points.depth, contact.points.area)
+    assert len(contact.spans) == len(contact.span_axes) > 0
+    apart = {pair.bodies: pair.distance for pair in result.separations}
+    assert apart == pytest.approx({(a, c): 0.1875, (b, c): 0.5})
+
+
 def test_settings(client):
     scene = client.open_scene(max_points=4)
     assert (scene.method, scene.running_method, scene.voxels["max_points"]) == ("auto", "exact", 4)

@@ -9,7 +9,7 @@ from conftest import SLOW
 from geometry import UNIT_BOX, moved
 from http_api import Api
 
-NO_PRECISION = {"cell_size": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
+NO_PRECISION = {"cell_size": 0, "margin": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "ray_budget": 0}
 
 
 NO_VOXELS = {"voxel_level": 0, "level": 0, "pair_budget": 0, "max_points": 0, "center_normals": False,

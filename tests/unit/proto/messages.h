@@ -346,6 +346,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_strict);
     SAME(has_ray_budget);
     SAME(has_cell_size);
+    SAME(has_margin);
     SAME(method);
     SAME(resolution);
     SAME(pixel_size);
@@ -356,6 +357,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(strict);
     SAME(ray_budget);
     SAME(cell_size);
+    SAME(margin);
     SAME(has_voxels);
     SAME(voxels.voxel_level);
     SAME(voxels.level);
@@ -465,6 +467,7 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_ARRAY(points);
     SAME_ARRAY(point_groups);
     SAME_ARRAY(progress);
+    SAME_ARRAY(separations);
     SAME(scene);
     SAME(sequence);
     SAME_ARRAY(vertices);

@@ -303,6 +303,8 @@ static void cells_round_trip(void **state) {
     for (int set = 0; set < 2; set++) {
         m.u.open_scene.settings.has_cell_size = set;
         m.u.open_scene.settings.cell_size = 0.25 * set;
+        m.u.open_scene.settings.has_margin = set;
+        m.u.open_scene.settings.margin = 0.125 * set;
         round_trip(&m, 0);
     }
     wire_contact contacts[2] = {store.contacts[0], store.contacts[1]}, cells[3];
@@ -377,6 +379,12 @@ static void voxels_round_trip(void **state) {
     m.u.step_result.point_groups.count = 6;
     m.u.step_result.progress.count = 7;
     refused(&m, CONTACTD_WRONG_LENGTH, "progress");
+    m.u.step_result.progress.count = 2 * WIRE_PROGRESS;
+    static const double apart[2 * WIRE_SEPARATION] = {1, 2, 0.5, 0, 0, 1, 0, 0, 1.5, 0, 0, 1, 4e9};
+    m.u.step_result.separations = sample_array(WIRE_F64, 2 * WIRE_SEPARATION, apart);
+    round_trip(&m, 0);
+    m.u.step_result.separations.count = 13;
+    refused(&m, CONTACTD_WRONG_LENGTH, "separations");
     assert_string_equal(wire_ended_name(WIRE_ENDED_TIME), "time");
     assert_string_equal(wire_ended_name((wire_ended)99), "unknown");
 }

@@ -239,9 +239,10 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
     return a->method == b->method && memcmp(a->resolution, b->resolution, sizeof a->resolution) == 0 &&
            a->pixel_size == b->pixel_size && a->stiffness == b->stiffness && a->patches == b->patches &&
            a->tolerance == b->tolerance && a->tolerance_rel == b->tolerance_rel && a->strict == b->strict &&
-           a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->voxel_level == b->voxel_level &&
-           a->level == b->level && a->pair_budget == b->pair_budget && a->max_points == b->max_points &&
-           a->center_normals == b->center_normals && a->plain_average == b->plain_average && a->refine == b->refine;
+           a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->margin == b->margin &&
+           a->voxel_level == b->voxel_level && a->level == b->level && a->pair_budget == b->pair_budget &&
+           a->max_points == b->max_points && a->center_normals == b->center_normals &&
+           a->plain_average == b->plain_average && a->refine == b->refine;
 }
 
 static void settings_are_there_again(void **unused) {
@@ -260,6 +261,7 @@ static void settings_are_there_again(void **unused) {
     settings.ray_budget = UINT64_MAX;
     settings.patches = true;
     settings.cell_size = 0.7;
+    settings.margin = 0.01;
     settings.voxel_level = 7;
     settings.level = 6;
     settings.pair_budget = 1ull << 40;
