@@ -472,12 +472,15 @@ UNITDIR := $(PREFIX)/lib/systemd/system
 $(B)/man/contactd.1: $(B)/contactd deploy/man-page
 	@mkdir -p $(@D)
 	@deploy/man-page $< $(VERSION) 'contact computation for physics simulators' > $@
-$(B)/man/contactctl.1: $(B)/contactctl deploy/man-page
+$(B)/man/contactctl.1: $(B)/contactctl
 	@mkdir -p $(@D)
-	@deploy/man-page $< $(VERSION) 'the command line of contactd' > $@
+	@$< man-page > $@
+$(B)/completions/%: $(B)/contactctl
+	@mkdir -p $(@D)
+	@$< completion $* > $@
 
 .PHONY: install deb clean
-install: all $(B)/man/contactd.1 $(B)/man/contactctl.1
+install: all $(B)/man/contactd.1 $(B)/man/contactctl.1 $(addprefix $(B)/completions/,bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/contactd
 	install -m 755 $(B)/contactd $(B)/contactctl $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libcontactd.a $(DESTDIR)$(LIBDIR)
@@ -488,6 +491,9 @@ install: all $(B)/man/contactd.1 $(B)/man/contactctl.1
 	$(call PC_FILE,$(PREFIX)/include/contactd,$(LIBDIR)) > $(DESTDIR)$(LIBDIR)/pkgconfig/contactd.pc
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSCONFDIR)/default
 	install -m 644 $(B)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 644 $(B)/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/contactctl
+	install -D -m 644 $(B)/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_contactctl
+	install -D -m 644 $(B)/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/contactctl.fish
 	install -m 644 deploy/systemd/*.socket $(DESTDIR)$(UNITDIR)
 	sed 's,@BINDIR@,$(PREFIX)/bin,; s,@DEFAULTS@,$(SYSCONFDIR)/default/contactd,' deploy/systemd/contactd.service \
 	    > $(DESTDIR)$(UNITDIR)/contactd.service

@@ -143,6 +143,8 @@ int ctl_drain(ctl *ctl);
 int ctl_record(ctl *ctl);
 int ctl_replay(ctl *ctl);
 int ctl_top(ctl *ctl);
+int ctl_completion(ctl *ctl);
+int ctl_man_page(ctl *ctl);
 
 /* ---- JSON on stdout: two spaces a level, numbers that read back to the same bits, NaN and infinity as null ---- */
 

@@ -3,7 +3,7 @@
 
 #include "client_c/ctl/table.h"
 
-static const char exit_codes[] =
+const char ctl_exit_codes[] =
     "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's answers differ";
 
 static void print_options(FILE *to, uint64_t which) {
@@ -27,7 +27,7 @@ void ctl_print_help_of(FILE *to, const ctl_command *command) {
     fprintf(to, "usage: contactctl %s [options]\n\n%s\n\noptions, anywhere on the line:\n",
             command_line(command, line, sizeof line), command->text);
     print_options(to, ctl_options_of(command));
-    fprintf(to, "\nexit codes: %s\n", exit_codes);
+    fprintf(to, "\nexit codes: %s\n", ctl_exit_codes);
 }
 
 void ctl_print_help(FILE *to, const char *noun) {
@@ -40,5 +40,5 @@ void ctl_print_help(FILE *to, const char *noun) {
     }
     fputs("\noptions of every command, anywhere on the line; COMMAND --help tells the others:\n", to);
     print_options(to, CTL_BIT(OPT_LAST_COMMON + 1) - 1);
-    fprintf(to, "\nexit codes: %s\n", exit_codes);
+    fprintf(to, "\nexit codes: %s\n", ctl_exit_codes);
 }

@@ -53,7 +53,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
-    [OPT_ROLE] = {"--role", "ROLE", "simulator, operator or admin; default: simulator"},
+    [OPT_ROLE] = {"--role", "simulator|operator|admin", "what the principal may do; default: simulator"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
     [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
     [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
@@ -114,6 +114,9 @@ const ctl_command ctl_commands[] = {
      ctl_doctor},
     {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0,
      CTL_BIT(OPT_SECONDS) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_SPIN), ctl_bench},
+    {"completion", NULL, "bash|zsh|fish", "the completion script of a shell, to be sourced or installed", 1, 1, 0,
+     ctl_completion},
+    {"man-page", NULL, "", "the manual page, as roff", 0, 0, 0, ctl_man_page},
 };
 const int ctl_command_count = sizeof ctl_commands / sizeof *ctl_commands;
 static_assert((int)OPT_COUNT <= 64, "ctl_command.allowed has a bit per option");

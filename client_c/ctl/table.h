@@ -24,6 +24,7 @@ uint64_t ctl_options_of(const ctl_command *command); /* with those of every comm
 
 /* ---- help.c: all made of the tables ---- */
 
+extern const char ctl_exit_codes[];
 void ctl_print_help(FILE *to, const char *noun); /* of all commands, or of a noun's; noun NULL: all */
 void ctl_print_help_of(FILE *to, const ctl_command *command);
 

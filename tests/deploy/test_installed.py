@@ -44,6 +44,8 @@ def test_all_is_in_place(installed):
     local = installed / "usr" / "local"
     for path in ("bin/contactd", "bin/contactctl", "lib/libcontactd.so", "lib/pkgconfig/contactd.pc",
                  "include/contactd/contactd.h", "share/man/man1/contactd.1", "share/man/man1/contactctl.1",
+                 "share/bash-completion/completions/contactctl", "share/zsh/site-functions/_contactctl",
+                 "share/fish/vendor_completions.d/contactctl.fish",
                  "lib/systemd/system/contactd.socket", "lib/systemd/system/contactd-http.socket"):  # fmt: skip
         assert (local / path).exists(), path
     unit = (local / "lib/systemd/system/contactd.service").read_text()
@@ -118,6 +120,9 @@ def test_the_packages_work_once_unpacked(packages, make_server, tmp_path):
     depends = subprocess.run(["dpkg-deb", "--field", packages["contactd"], "Depends"], capture_output=True, text=True).stdout
     assert "libzmq5" in depends and "libsodium23" in depends
     assert (root / "lib/systemd/system/contactd.service").exists() and (root / "etc/default/contactd").exists()
+    for path in ("bash-completion/completions/contactctl", "zsh/vendor-completions/_contactctl",
+                 "fish/vendor_completions.d/contactctl.fish", "man/man1/contactctl.1.gz"):  # fmt: skip
+        assert (root / "usr/share" / path).stat().st_size > 1000, path
     server = make_server(start=False)
     server.binary = root / "usr/bin/contactd"
     server.start()

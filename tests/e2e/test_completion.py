@@ -1,0 +1,158 @@
+"""Help, manual page and completion of contactctl are made of one table: every command and option is in each, and bash
+completes them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import BUILD, SLOW
+
+CTL = str(BUILD / "contactctl")
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([CTL, *arguments], capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return done.stdout
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"^  (--[a-z-]+)", text, re.M))
+
+
+@pytest.fixture(scope="module")
+def common() -> set[str]:
+    return options_in(run("--help"))
+
+
+@pytest.fixture(scope="module")
+def table(common) -> dict[str, set[str]]:
+    """The options of each command beside the common ones, as the help lists them."""
+    listed = run("--help").split("\n\n")[1]
+    found = {}
+    for line in listed.splitlines():
+        words = re.match(r"  (.*?)(  |$)", line)[1].split()
+        # What follows the command is in capitals, in brackets, or a choice.
+        path = [word for word in words[:2] if re.fullmatch(r"[a-z-]+", word)]
+        text = run(*path, "--help")
+        assert text.startswith("usage: contactctl " + " ".join(path)), text
+        found[" ".join(path)] = options_in(text) - common
+        assert common <= options_in(text)
+    return found
+
+
+def test_the_table_is_read(table, common):
+    assert {"contact", "mesh add", "scene close", "sessions", "bodies", "record", "replay", "top", "drain", "completion"} <= set(table)
+    assert "--resolution" in table["scene set"] and "--once" in table["top"] and not table["sessions"]
+    assert {"--server", "--json", "--help"} <= common
+
+
+def test_every_option_belongs_to_a_command(table, common):
+    """None is in the program without being anywhere in the help."""
+    strings = set(re.findall(rb"\0(--[a-z][a-z-]+)\0", b"\0" + (BUILD / "contactctl").read_bytes().replace(b"\0", b"\0\0")))
+    named = {option for options in table.values() for option in options} | common
+    assert {option.decode() for option in strings} == named
+
+
+def test_man_page(table, common):
+    page = run("man-page").replace("\\-", "-")
+    sections = {match[1]: match[2] for match in re.finditer(r"^\.SS (.*)\n((?:(?!\.S).*\n)*)", page, re.M)}
+    for path, options in table.items():
+        (body,) = [text for title, text in sections.items() if (title + " ").startswith(path + " ")]
+        assert {o for o in re.findall(r"^\.B (--[a-z-]+)", body, re.M)} == options, path
+    everywhere = page[page.index(".SH OPTIONS") : page.index(".SH EXIT STATUS")]
+    assert set(re.findall(r"^\.B (--[a-z-]+)", everywhere, re.M)) == common
+    assert "0 ok, 2 usage" in page and "CONTACTD_SERVER" in page
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff")
+def test_the_man_page_has_no_mistakes():
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=run("man-page"), capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert re.search(r"record FILE \[COMMAND\.\.\.\]", re.sub(".\b", "", done.stdout))  # bold is a letter over itself
+
+
+# ---- bash ----
+
+
+def complete(*words: str) -> list[str]:
+    """What bash offers for the last word."""
+    script = """
+        source "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        _contactctl
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    path = BUILD / "completion-of-test"
+    path.write_text(run("completion", "bash"))
+    done = subprocess.run(["bash", "-c", script, "bash", path, "contactctl", *words], capture_output=True, text=True)
+    assert done.stderr == "" and done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_every_command_and_option(table, common):
+    nouns = {path.split()[0] for path in table}
+    assert set(complete("")) == nouns
+    assert set(complete("--")) == common
+    for noun in nouns:
+        verbs = {path.split()[1] for path in table if path.startswith(noun + " ")}
+        if verbs:
+            assert set(complete(noun, "")) == verbs
+    for path, options in table.items():
+        assert set(complete(*path.split(), "--")) == options | common, path
+
+
+def test_bash_completes_what_is_begun(tmp_path, monkeypatch):
+    assert complete("sc") == ["scene"] and complete("scene", "cl") == ["close"]
+    assert complete("--server", "tcp://127.0.0.1:1", "sess") == ["sessions"]  # an option's value is no command
+    assert complete("-o", "") == ["json", "table"] and complete("status", "--output", "j") == ["json"]
+    assert complete("--server", "") == []
+    assert complete("keys", "new", "lab", "--role", "") == ["simulator", "operator", "admin"]
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a mesh.off").touch()
+    (tmp_path / "bug.rec").touch()
+    assert complete("replay", "b") == ["bug.rec"] and complete("--client-key", "b") == ["bug.rec"]
+    assert complete("status", "b") == []
+
+
+# ---- the other shells ----
+
+
+def test_zsh_names_every_command_and_option(table, common):
+    script = run("completion", "zsh")
+    assert script.startswith("#compdef contactctl\n")
+    for path, options in table.items():
+        (line,) = re.findall(rf"^ *'{path}'\) options=\((.*)", script, re.M)
+        assert set(re.findall(r" '(--[a-z-]+):", line)) == options | common, path
+    assert script.count("'") % 2 == 0
+
+
+def test_fish_names_every_command_and_option(table, common):
+    script = run("completion", "fish")
+    everywhere = re.findall(r"^complete -c contactctl -l ([a-z-]+)", script, re.M)
+    assert {f"--{name}" for name in everywhere} == common
+    for path, options in table.items():
+        condition = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split())
+        own = re.findall(rf"^complete -c contactctl -n '{condition}' -l ([a-z-]+)", script, re.M)
+        assert {f"--{name}" for name in own} == options, path
+        noun, _, verb = path.partition(" ")
+        assert re.search(rf"^complete -c contactctl -n __fish_use_subcommand -a {noun} ", script, re.M), path
+        assert not verb or re.search(rf"^complete -c contactctl -n '__fish_seen_subcommand_from {noun}; and not .*' -a {verb} ", script, re.M)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_scripts_have_no_mistakes(shell):
+    if not shutil.which(shell):
+        pytest.skip(f"needs {shell}")
+    done = subprocess.run([shell, "-n"], input=run("completion", shell), capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_another_shell():
+    done = subprocess.run([CTL, "completion", "tcsh"], capture_output=True, text=True)
+    assert done.returncode == 2 and "expected bash, zsh or fish" in done.stderr
