@@ -34,6 +34,7 @@ typedef struct ctc_mesh {
     bool kept;
     void *positions, *triangles, *file;
     wire_register_mesh source; /* points to the above */
+    contactd_repair repair;    /* of the first registration */
 } ctc_mesh;
 
 typedef struct ctc_body {

@@ -174,6 +174,49 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
                                            contactd_format format, contactd_mesh *out);
 /* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out);
+
+/* How a mesh is registered. A repair drops degenerate and duplicate triangles, welds vertices on open edges that lie at
+ * the same position, makes the triangles' directions consistent and outward (a cavity keeps its own), and fills holes
+ * with triangles between their vertices. Vertices keep their number and order, so index k of a gradient is vertex k as
+ * registered; a vertex that was welded to another is part of no triangle. A changed mesh has the hash of what became
+ * of it. What cannot be repaired is INVALID_MESH, with the reason. */
+typedef struct contactd_mesh_options {
+    uint32_t cookie; /* set by contactd_mesh_options_init: no repair */
+    int repair;      /* 0 or 1 */
+    double max_hole; /* m, the widest hole to fill; 0: a tenth of the mesh's diagonal */
+} contactd_mesh_options;
+void contactd_mesh_options_init(contactd_mesh_options *options);
+/* As contactd_register_mesh and contactd_register_mesh_bytes; options NULL: the defaults. */
+contactd_code contactd_register_mesh_with(contactd_client *client, const char *name, const float *positions,
+                                          size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                          const contactd_mesh_options *options, contactd_mesh *out);
+contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const char *name, const void *bytes,
+                                                size_t size, contactd_format format,
+                                                const contactd_mesh_options *options, contactd_mesh *out);
+
+/* What a repair did. */
+typedef enum contactd_change_kind {
+    CONTACTD_DEGENERATE_TRIANGLES = 0, /* dropped: they name a vertex twice */
+    CONTACTD_DUPLICATE_TRIANGLES,      /* dropped */
+    CONTACTD_WELDED_VERTICES,
+    CONTACTD_TURNED_TRIANGLES,
+    CONTACTD_FILLED_HOLES,
+    CONTACTD_CHANGE_KINDS
+} contactd_change_kind;
+typedef struct contactd_change {
+    contactd_change_kind kind;
+    uint64_t index; /* of the triangle or vertex as registered; of a hole: one of its vertices */
+    double at[3];   /* m: the triangle's first corner, the vertex, or the middle of the hole */
+    uint32_t edges; /* of a hole, else 0 */
+} contactd_change;
+typedef struct contactd_repair {
+    int was_asked; /* 0: the mesh was registered without; all else is 0 */
+    uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
+    uint32_t n_changes;
+    contactd_change changes[4 * CONTACTD_CHANGE_KINDS]; /* [n_changes], up to four of each kind */
+} contactd_repair;
+contactd_code contactd_get_mesh_repair(contactd_client *client, contactd_mesh mesh, contactd_repair *out);
+
 contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out);
 /* The mesh as the server has it: what a file holds, without reading the format. Valid until the next call. */
 typedef struct contactd_geometry {

@@ -55,6 +55,39 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
 
 /* ---- registering ---- */
 
+static const uint32_t MESH_COOKIE = 0x6d657368;
+
+void contactd_mesh_options_init(contactd_mesh_options *options) {
+    *options = (contactd_mesh_options){.cookie = MESH_COOKIE};
+}
+
+static contactd_code take_options(contactd_client *client, const contactd_mesh_options *options,
+                                  wire_register_mesh *source) {
+    if (!options) return CONTACTD_OK;
+    if (options->cookie != MESH_COOKIE)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "options",
+                        "the options were not set by contactd_mesh_options_init");
+    source->repair = options->repair != 0;
+    source->max_hole = options->max_hole;
+    return CONTACTD_OK;
+}
+
+static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
+    const double *from = info->repair;
+    *to = (contactd_repair){.was_asked = from != NULL};
+    if (!from) return;
+    for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
+    to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];
+    for (uint32_t at = WIRE_REPAIR_COUNTS; at < info->n_repair; at += WIRE_REPAIR_ROW) {
+        const double *row = from + at;
+        if (!(row[0] >= 0 && row[0] < CONTACTD_CHANGE_KINDS)) continue; /* of a newer server */
+        to->changes[to->n_changes++] = (contactd_change){.kind = (contactd_change_kind)row[0],
+                                                         .index = (uint64_t)row[1],
+                                                         .at = {row[2], row[3], row[4]},
+                                                         .edges = (uint32_t)row[5]};
+    }
+}
+
 contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source) {
     char object[CTC_OBJECT];
     wire_message m = {.type = WIRE_REGISTER_MESH, .u.register_mesh = *source};
@@ -94,6 +127,7 @@ static contactd_code add_mesh(contactd_client *client, const char *name, const w
         do code = ctc_send_register(client, mesh, &named);
         while (code == CTC_AGAIN);
     }
+    if (code == CONTACTD_OK) take_repair(&client->message.u.mesh_info, &mesh->repair);
     if (code == CONTACTD_OK && client->keep_meshes) {
         mesh->kept = keep(&mesh->source.vertices, &mesh->positions) &&
                      keep(&mesh->source.triangles, &mesh->triangles) && keep(&mesh->source.file, &mesh->file);
@@ -111,7 +145,7 @@ static contactd_code add_mesh(contactd_client *client, const char *name, const w
 
 static contactd_code register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
                                      size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                                     contactd_mesh *out) {
+                                     const contactd_mesh_options *options, contactd_mesh *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "mesh", out);
     *out = 0;
@@ -131,23 +165,36 @@ static contactd_code register_arrays(contactd_client *client, const char *name, 
     }
     wire_register_mesh source = {.vertices = {dtype, 3 * (uint64_t)n_vertices, positions},
                                  .triangles = {WIRE_U32, 3 * (uint64_t)n_triangles, triangles}};
-    return add_mesh(client, name, &source, out);
+    contactd_code code = take_options(client, options, &source);
+    return code != CONTACTD_OK ? code : add_mesh(client, name, &source, out);
 }
 
 contactd_code contactd_register_mesh(contactd_client *client, const char *name, const float *positions,
                                      size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                      contactd_mesh *out) {
-    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, out);
+    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, NULL, out);
+}
+
+contactd_code contactd_register_mesh_with(contactd_client *client, const char *name, const float *positions,
+                                          size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                          const contactd_mesh_options *options, contactd_mesh *out) {
+    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, options, out);
 }
 
 contactd_code contactd_register_mesh_f64(contactd_client *client, const char *name, const double *positions,
                                          size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                          contactd_mesh *out) {
-    return register_arrays(client, name, positions, WIRE_F64, n_vertices, triangles, n_triangles, out);
+    return register_arrays(client, name, positions, WIRE_F64, n_vertices, triangles, n_triangles, NULL, out);
 }
 
 contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,
                                            contactd_format format, contactd_mesh *out) {
+    return contactd_register_mesh_bytes_with(client, name, bytes, size, format, NULL, out);
+}
+
+contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const char *name, const void *bytes,
+                                                size_t size, contactd_format format,
+                                                const contactd_mesh_options *options, contactd_mesh *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "mesh", out);
     *out = 0;
@@ -156,7 +203,8 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "format", "format %d is none of contactd_format",
                         (int)format);
     wire_register_mesh source = {.file = {WIRE_U8, size, bytes}, .format = (wire_mesh_format)format};
-    return add_mesh(client, name, &source, out);
+    contactd_code code = take_options(client, options, &source);
+    return code != CONTACTD_OK ? code : add_mesh(client, name, &source, out);
 }
 
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out) {
@@ -187,6 +235,15 @@ contactd_code contactd_register_mesh_file(contactd_client *client, const char *p
             : contactd_register_mesh_bytes(client, name, bytes, size, CONTACTD_FORMAT_AUTO, out);
     free(bytes);
     return code;
+}
+
+contactd_code contactd_get_mesh_repair(contactd_client *client, contactd_mesh mesh, contactd_repair *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
+    const ctc_mesh *found = ctc_find_mesh(client, mesh);
+    if (!found) return client->error.code;
+    *out = found->repair;
+    return CONTACTD_OK;
 }
 
 /* ---- looking and removing ---- */

@@ -88,7 +88,10 @@ typedef struct wire_register_mesh {
     wire_array vertices, triangles, file;
     wire_mesh_format format;
     const char *name;
+    bool repair;
+    double max_hole; /* m; 0: the default */
 } wire_register_mesh;
+enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {
     uint64_t mesh;
     const char *hash, *name;
@@ -96,6 +99,8 @@ typedef struct wire_mesh_info {
     double volume, area, lo[3], hi[3];
     uint32_t bodies;
     bool existed;
+    const double *repair; /* [n_repair], see contactd.fbs; NULL: no repair was asked for */
+    uint32_t n_repair;
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -175,6 +175,18 @@ struct Decoder {
         out->area = in->area();
         out->bodies = in->bodies();
         out->existed = in->existed();
+        out->repair = nullptr;
+        out->n_repair = 0;
+        if (in->repair()) {
+            const uint32_t n = in->repair()->size();
+            if (n < WIRE_REPAIR_COUNTS || n > WIRE_REPAIR_COUNTS + WIRE_REPAIR_ROW * WIRE_REPAIR_ROWS ||
+                (n - WIRE_REPAIR_COUNTS) % WIRE_REPAIR_ROW != 0)
+                return fail(CONTACTD_WRONG_LENGTH, "repair",
+                            "repair has %u numbers, expected %d and %d for each change", n, WIRE_REPAIR_COUNTS,
+                            WIRE_REPAIR_ROW);
+            out->repair = in->repair()->data();
+            out->n_repair = n;
+        }
         return text(in->hash(), "hash", &out->hash) && text(in->name(), "name", &out->name) &&
                numbers(in->lo(), "lo", 3, nullptr, out->lo) && numbers(in->hi(), "hi", 3, nullptr, out->hi);
     }
@@ -527,6 +539,8 @@ struct Decoder {
         if (in->format() > fb::MeshFormat_MAX)
             return fail(CONTACTD_UNSUPPORTED, "format", "format %u is not known here", unsigned(in->format()));
         out->format = wire_mesh_format(in->format());
+        out->repair = in->repair();
+        out->max_hole = in->max_hole();
         if (!array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
             !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||
             !array(in->file(), "file", U8, 1, &out->file) || !text(in->name(), "name", &out->name))

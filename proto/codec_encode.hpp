@@ -19,7 +19,7 @@ size_t text_bytes(const char *s) {
     return s ? strlen(s) + 16 : 0;
 }
 size_t text_bytes(const wire_mesh_info &m) {
-    return text_bytes(m.hash) + text_bytes(m.name) + 320;
+    return text_bytes(m.hash) + text_bytes(m.name) + 8 * m.n_repair + 336;
 }
 size_t text_bytes(const wire_scene_info &s) {
     return text_bytes(s.owner) + text_bytes(s.name) + 320;
@@ -211,8 +211,10 @@ struct Encoder {
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
         auto hash = text(m.hash), name = text(m.name);
         auto lo = numbers(m.lo, 3), hi = numbers(m.hi, 3);
+        Offset<flatbuffers::Vector<double>> repair;
+        if (m.repair) repair = numbers(m.repair, m.n_repair);
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
-                                  m.bodies, m.existed);
+                                  m.bodies, m.existed, repair);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
@@ -360,7 +362,8 @@ struct Encoder {
             auto vertices = array(u.register_mesh.vertices), triangles = array(u.register_mesh.triangles);
             auto file = array(u.register_mesh.file);
             auto name = text(u.register_mesh.name);
-            return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name)
+            return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name,
+                                          u.register_mesh.repair, u.register_mesh.max_hole)
                 .Union();
         }
         case WIRE_MESH_INFO:

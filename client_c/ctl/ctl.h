@@ -65,6 +65,8 @@ typedef enum ctl_option {
     OPT_ONCE,
     OPT_INTERVAL,
     OPT_ANY_BUILD,
+    OPT_REPAIR,
+    OPT_MAX_HOLE,
     OPT_COUNT
 } ctl_option;
 

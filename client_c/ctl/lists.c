@@ -17,7 +17,71 @@ static const char *size_text(uint64_t bytes, char buffer[32]) {
 
 /* ---- meshes ---- */
 
-static void mesh_json(const contactd_mesh_info *m) {
+static const char *const change_names[CONTACTD_CHANGE_KINDS] = {
+    [CONTACTD_DEGENERATE_TRIANGLES] = "degenerate_triangles",
+    [CONTACTD_DUPLICATE_TRIANGLES] = "duplicate_triangles",
+    [CONTACTD_WELDED_VERTICES] = "welded_vertices",
+    [CONTACTD_TURNED_TRIANGLES] = "turned_triangles",
+    [CONTACTD_FILLED_HOLES] = "filled_holes",
+};
+
+/* As in the answers over HTTP. */
+static void repair_json(const contactd_repair *r) {
+    uint64_t all = 0;
+    for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) all += r->counts[k];
+    json_open("repair", '{');
+    json_bool("changed", all > 0);
+    json_count("fill_triangles", r->fill_triangles);
+    for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) {
+        json_open(change_names[k], '{');
+        json_count("count", r->counts[k]);
+        json_open("first", '[');
+        for (uint32_t i = 0; i < r->n_changes; i++) {
+            const contactd_change *change = &r->changes[i];
+            if ((int)change->kind != k) continue;
+            json_open(NULL, '{');
+            json_count("index", change->index);
+            json_numbers("at", change->at, 3);
+            if (k == CONTACTD_FILLED_HOLES) json_count("edges", change->edges);
+            json_close('}');
+        }
+        json_close(']');
+        json_close('}');
+    }
+    json_close('}');
+}
+
+static void repair_rows(const contactd_repair *r) {
+    static const char *const lines[CONTACTD_CHANGE_KINDS] = {
+        [CONTACTD_DEGENERATE_TRIANGLES] = "degenerate triangles dropped",
+        [CONTACTD_DUPLICATE_TRIANGLES] = "duplicate triangles dropped",
+        [CONTACTD_WELDED_VERTICES] = "vertices welded",
+        [CONTACTD_TURNED_TRIANGLES] = "triangles turned",
+        [CONTACTD_FILLED_HOLES] = "holes filled",
+    };
+    uint64_t all = 0;
+    for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) {
+        all += r->counts[k];
+        if (!r->counts[k]) continue;
+        printf("  repair: %" PRIu64 " %s", r->counts[k], lines[k]);
+        if (k == CONTACTD_FILLED_HOLES) printf(" with %" PRIu64 " triangles", r->fill_triangles);
+        const char *between = ": ";
+        for (uint32_t i = 0; i < r->n_changes; i++) {
+            const contactd_change *change = &r->changes[i];
+            if ((int)change->kind != k) continue;
+            if (k == CONTACTD_FILLED_HOLES)
+                printf("%s%u edges", between, change->edges);
+            else
+                printf("%s%" PRIu64, between, change->index);
+            printf(" at (%g, %g, %g)", change->at[0], change->at[1], change->at[2]);
+            between = ", ";
+        }
+        printf("%s\n", r->counts[k] > 4 ? ", ..." : "");
+    }
+    if (!all) printf("  repair: nothing to do\n");
+}
+
+static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair) {
     json_open(NULL, '{');
     json_text("hash", m->hash);
     json_text("name", m->name);
@@ -31,6 +95,7 @@ static void mesh_json(const contactd_mesh_info *m) {
     json_numbers("hi", m->hi, 3);
     json_count("bodies", m->bodies);
     json_bool("existed", m->existed);
+    if (repair) repair_json(repair);
     json_close('}');
 }
 
@@ -50,6 +115,10 @@ int ctl_mesh_add(ctl *ctl) {
     size_t sizes[256] = {0};
     if (ctl->options[OPT_NAME] && ctl->n_args > 1)
         return ctl_mistake("--name names one mesh, but there are several files");
+    contactd_mesh_options options;
+    contactd_mesh_options_init(&options);
+    options.repair = ctl->options[OPT_REPAIR] != NULL;
+    if (!ctl_number(ctl, OPT_MAX_HOLE, &options.max_hole)) return EXIT_USAGE;
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
         if (!ctl_read_file(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
@@ -60,16 +129,19 @@ int ctl_mesh_add(ctl *ctl) {
         const char *slash = strrchr(ctl->args[i], '/'), *name = ctl->options[OPT_NAME];
         contactd_mesh mesh;
         contactd_mesh_info info;
+        contactd_repair repair;
         if (!name) name = slash ? slash + 1 : ctl->args[i];
-        if (contactd_register_mesh_bytes(ctl->client, name, bytes[i], sizes[i], CONTACTD_FORMAT_AUTO, &mesh) ||
-            contactd_get_mesh_info(ctl->client, mesh, &info)) {
+        if (contactd_register_mesh_bytes_with(ctl->client, name, bytes[i], sizes[i], CONTACTD_FORMAT_AUTO, &options,
+                                              &mesh) ||
+            contactd_get_mesh_repair(ctl->client, mesh, &repair) || contactd_get_mesh_info(ctl->client, mesh, &info)) {
             code = ctl_error(ctl, ctl->args[i]);
             continue;
         }
         if (ctl->json)
-            mesh_json(&info);
+            mesh_json(&info, repair.was_asked ? &repair : NULL);
         else
             mesh_row(&info);
+        if (!ctl->json && repair.was_asked) repair_rows(&repair);
     }
     if (shown && ctl->json) json_close(']');
     for (int i = 0; i < ctl->n_args; i++) free(bytes[i]);
@@ -88,7 +160,7 @@ int ctl_mesh_list(ctl *ctl) {
         mesh_head();
     for (size_t i = 0; i < n; i++)
         if (ctl->json)
-            mesh_json(&list[i]);
+            mesh_json(&list[i], NULL);
         else
             mesh_row(&list[i]);
     if (ctl->json) json_close(']');

@@ -52,6 +52,11 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_MARGIN] = {"--margin", "M", "lists bodies without a contact that are closer, with their distance, in m"},
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
+    [OPT_REPAIR] =
+        {"--repair", NULL,
+         "close small holes, make directions consistent and outward, drop duplicates, weld; tells what it did"},
+    [OPT_MAX_HOLE] = {"--max-hole", "M",
+                      "--repair fills holes up to this wide, in m; default: a tenth of the diagonal"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_ROLE] = {"--role", "simulator|operator|admin", "what the principal may do; default: simulator"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
@@ -84,7 +89,8 @@ const ctl_command ctl_commands[] = {
      SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_BUDGET) |
          CTL_BIT(OPT_INERTIA) | CTL_BIT(OPT_SELF),
      ctl_contact},
-    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME), ctl_mesh_add},
+    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256,
+     CTL_BIT(OPT_NAME) | CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE), ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list},

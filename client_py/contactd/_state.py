@@ -34,6 +34,7 @@ class MeshState:
     id: int = 0
     info: dict[str, Any] = field(default_factory=dict)
     error: ContactdError | None = None  # why a restarted server refused it
+    making: dict[str, Any] = field(default_factory=dict)  # fields of RegisterMesh: how it is made
 
     def message(self) -> tuple[dict[str, Any], Arrays]:
         arrays = Arrays()
@@ -42,7 +43,7 @@ class MeshState:
         else:
             body = {"vertices": arrays.add(self.vertices), "triangles": arrays.add(self.triangles)}
         body["name"] = self.name
-        return body, arrays
+        return body | self.making, arrays
 
 
 @dataclass(slots=True, eq=False)

@@ -96,6 +96,43 @@ class Overlap:
     method: str
 
 
+@dataclass(frozen=True)
+class MeshChange:
+    """One change that a repair made."""
+
+    index: int  # of the triangle or vertex, as registered; of a hole: one of its vertices
+    at: tuple[float, float, float]  # m: the triangle's first corner, the vertex, or the middle of the hole
+    edges: int  # of a hole, else 0
+
+
+@dataclass(frozen=True)
+class MeshRepair:
+    """What a repair did."""
+
+    degenerate_triangles: int  # dropped: they name a vertex twice
+    duplicate_triangles: int  # dropped
+    welded_vertices: int
+    turned_triangles: int
+    filled_holes: int
+    fill_triangles: int  # that fill them
+    first: dict[str, list[MeshChange]]  # by the names of the first five: up to four changes of each
+
+    @property
+    def changed(self) -> bool:
+        return any((self.degenerate_triangles, self.duplicate_triangles, self.welded_vertices, self.turned_triangles,
+                    self.filled_holes))
+
+
+_CHANGES = ("degenerate_triangles", "duplicate_triangles", "welded_vertices", "turned_triangles", "filled_holes")
+
+
+def _making(repair: bool, max_hole: float, object: str) -> dict[str, Any]:
+    if not isinstance(repair, (bool, np.bool_)):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
+    wide = _arrays.real(max_hole, field="max_hole")
+    return ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {})
+
+
 class Mesh:
     """A mesh on the server; immutable. Registering the same content again, by anyone, shares one copy."""
 
@@ -139,6 +176,17 @@ class Mesh:
     def bytes(self) -> int:
         """Memory that it holds on the server."""
         return self._state.info["bytes"]
+
+    @property
+    def repair(self) -> MeshRepair | None:
+        """What the repair changed; None: none was asked for."""
+        numbers = self._state.info.get("repair")
+        if numbers is None:
+            return None
+        rows = np.asarray(numbers[6:]).reshape(-1, 6)
+        where = {name: [MeshChange(int(row[1]), tuple(map(float, row[2:5])), int(row[5])) for row in rows if row[0] == k]
+                 for k, name in enumerate(_CHANGES)}
+        return MeshRepair(*(int(n) for n in numbers[:6]), first=where)
 
     def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
         """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file."""
@@ -223,23 +271,30 @@ class Client:
 
     # ---- meshes ----
 
-    def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "",
-                      timeout: float | None = None) -> Mesh:
+    def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
+                      max_hole: float = 0, timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
             vertices: (n, 3) m; kept as float32. Their order is that of gradients.
             triangles: (m, 3) integers.
+            repair: drop degenerate and duplicate triangles, weld vertices at the same position on open edges, make
+                directions consistent and outward (a cavity keeps its own), and fill holes with triangles between their
+                vertices. Vertices keep their number and order. Mesh.repair tells what was changed, and where. A
+                changed mesh has the hash of what became of it.
+            max_hole: m, the widest hole that the repair fills; 0: a tenth of the mesh's diagonal.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        return self._register(MeshState(name, points.copy(), faces.copy()), timeout)
+        making = _making(repair, max_hole, f"mesh {name}".strip())
+        return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
-                           timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it.
+                           repair: bool = False, max_hole: float = 0, timeout: float | None = None) -> Mesh:
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole: as of
+        register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -248,7 +303,8 @@ class Client:
         if format.lower() not in known:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
-        state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()])
+        state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
+                          making=_making(repair, max_hole, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:
@@ -434,7 +490,8 @@ class Client:
             return mesh._state
         if link not in mesh._copies:
             known = mesh._state
-            copy = MeshState(known.name, known.vertices, known.triangles, known.file, known.format, info=known.info)
+            copy = MeshState(known.name, known.vertices, known.triangles, known.file, known.format, info=known.info,
+                             making=known.making)
 
             def done(answer: Decoded) -> None:
                 copy.id = answer.body["mesh"]

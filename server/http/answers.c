@@ -6,7 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes) {
+static void repair(json_out *out, const ct_mesh_changes *changes) {
+    static const char *const names[CT_CHANGE_KINDS] = {
+        [CT_CHANGE_DEGENERATE] = "degenerate_triangles",
+        [CT_CHANGE_DUPLICATE] = "duplicate_triangles",
+        [CT_CHANGE_WELDED] = "welded_vertices",
+        [CT_CHANGE_TURNED] = "turned_triangles",
+        [CT_CHANGE_FILLED] = "filled_holes",
+    };
+    json_out_object(out, "repair");
+    json_out_bool(out, "changed", changes->is_changed);
+    json_out_integer(out, "fill_triangles", changes->fill_triangles);
+    for (int k = 0; k < CT_CHANGE_KINDS; k++) {
+        const ct_mesh_change *change = &changes->of[k];
+        json_out_object(out, names[k]);
+        json_out_integer(out, "count", change->count);
+        json_out_array(out, "first");
+        for (uint64_t i = 0; i < change->count && i < CT_CHANGE_EXAMPLES; i++) {
+            json_out_object(out, NULL);
+            json_out_integer(out, "index", change->first[i].index);
+            json_out_numbers(out, "at", change->first[i].at, 3);
+            if (k == CT_CHANGE_FILLED) json_out_integer(out, "edges", change->first[i].edges);
+            json_out_object_end(out);
+        }
+        json_out_array_end(out);
+        json_out_object_end(out);
+    }
+    json_out_object_end(out);
+}
+
+void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
     json_out_string(out, "hash", mesh->info.hash);
@@ -21,6 +50,7 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes) 
     json_out_numbers(out, "lo", mesh->info.lo, 3);
     json_out_numbers(out, "hi", mesh->info.hi, 3);
     json_out_integer(out, "bodies", mesh->bodies);
+    if (changes) repair(out, changes);
     json_out_object_end(out);
 }
 

@@ -6,7 +6,8 @@
 #include "server/json_out.h"
 #include "server/service.h"
 
-void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes);
+/* changes: what a repair did; NULL: none was asked for. */
+void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes);
 void answer_scene(json_out *out, const scene_record *scene);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);

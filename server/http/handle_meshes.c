@@ -54,8 +54,8 @@ bool handler_find_mesh(const service *service, const identity *who, const char *
     return find_mesh(service, who, text, out, p) && may_use(service, who, out, p);
 }
 
-static void show(const service *service, json_out *out, const mesh_record *mesh) {
-    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash));
+static void show(const service *service, json_out *out, const mesh_record *mesh, const ct_mesh_changes *changes) {
+    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash), changes);
 }
 
 static bool list(const service *service, const http_request *request, http_answer *answer, problem *p) {
@@ -71,7 +71,7 @@ static bool list(const service *service, const http_request *request, http_answe
     json_out_array(&out, "meshes");
     for (size_t i = 0; i < n; i++) {
         bool visible = registry_may_use_mesh(service->registry, meshes[i].handle, &request->who);
-        if (visible && pager_takes(&pager, meshes[i].handle)) show(service, &out, &meshes[i]);
+        if (visible && pager_takes(&pager, meshes[i].handle)) show(service, &out, &meshes[i], NULL);
     }
     json_out_array_end(&out);
     pager_finish(&pager, &out);
@@ -80,56 +80,92 @@ static bool list(const service *service, const http_request *request, http_answe
     return handler_finish(&out, 200, answer, p);
 }
 
-/* ?name=... */
-static bool query_name(const char *query, char name[REGISTRY_NAME], problem *p) {
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=... */
+typedef struct upload {
+    char name[REGISTRY_NAME];
+    ct_mesh_options options;
+    ct_mesh_changes changes;
+} upload;
+
+static bool query_name(text_view value, upload *out, problem *p) {
+    return (text_unescape(value.data, value.size, true, out->name, REGISTRY_NAME) &&
+            text_is_utf8(out->name, strlen(out->name))) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "name",
+                       "the query parameter name is not percent-encoded UTF-8 of at most %d bytes without control "
+                       "characters",
+                       REGISTRY_NAME - 1);
+}
+
+static bool query_repair(text_view value, upload *out, problem *p) {
+    out->options.repair = value.size == 1 && value.data[0] == '1';
+    return out->options.repair || (value.size == 1 && value.data[0] == '0') ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "repair", "the query parameter repair is neither 0 nor 1");
+}
+
+static bool query_max_hole(text_view value, upload *out, problem *p) {
+    char text[64], *end = text;
+    if (text_unescape(value.data, value.size, true, text, sizeof text)) out->options.max_hole = strtod(text, &end);
+    return (end != text && !*end) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "max_hole", "the query parameter max_hole is not a number of m");
+}
+
+static bool query_upload(const char *query, upload *out, problem *p) {
+    static const struct {
+        const char *key;
+        bool (*take)(text_view value, upload *out, problem *p);
+    } known[] = {{"name", query_name}, {"repair", query_repair}, {"max_hole", query_max_hole}};
+    enum { KNOWN = sizeof known / sizeof *known };
+    bool is_seen[KNOWN] = {false};
     text_view key, value;
-    bool seen = false;
-    name[0] = 0;
+    memset(out, 0, sizeof *out);
+    ct_mesh_options_init(&out->options);
     while (text_next_parameter(&query, &key, &value)) {
-        if (key.size != 4 || memcmp(key.data, "name", 4) != 0)
-            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query", "unknown query parameter; known is: name");
-        if (seen) return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name", "the query parameter name stands twice");
-        seen = true;
-        if (!text_unescape(value.data, value.size, true, name, REGISTRY_NAME) || !text_is_utf8(name, strlen(name)))
-            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name",
-                               "the query parameter name is not percent-encoded UTF-8 of at most %d bytes without "
-                               "control characters",
-                               REGISTRY_NAME - 1);
+        size_t k = 0;
+        while (k < KNOWN && (strlen(known[k].key) != key.size || memcmp(known[k].key, key.data, key.size) != 0)) k++;
+        if (k == KNOWN)
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
+                               "unknown query parameter; known are: name, repair, max_hole");
+        if (is_seen[k])
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
+                               known[k].key);
+        is_seen[k] = true;
+        if (!known[k].take(value, out, p)) return false;
     }
     return true;
 }
 
-static bool add_json(const service *service, const http_request *request, const char *name, mesh_record *out,
-                     problem *p) {
+static bool add_json(const service *service, const http_request *request, upload *how, mesh_record *out, problem *p) {
     mesh_request mesh;
     server_error error = {0};
+    const char *name = how->name;
     if (!request_mesh(request->body, request->size, &mesh, p)) return false;
     if (name[0] && mesh.name[0] && strcmp(name, mesh.name) != 0) {
         request_mesh_free(&mesh);
         return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name", "the query and the body give different names");
     }
     bool ok = registry_register_arrays(service->registry, mesh.positions, CT_F64, mesh.n_vertices, mesh.triangles,
-                                       mesh.n_triangles, name[0] ? name : mesh.name, &request->who, out, &error);
+                                       mesh.n_triangles, name[0] ? name : mesh.name, &how->options, &request->who, out,
+                                       &how->changes, &error);
     request_mesh_free(&mesh);
     return ok || problem_take(p, &error);
 }
 
 static bool add(const service *service, const http_request *request, http_answer *answer, problem *p) {
     mesh_record mesh;
-    char name[REGISTRY_NAME];
+    upload how;
     server_error error = {0};
-    if (!may_register(&request->who, p) || !query_name(request->query, name, p)) return false;
+    if (!may_register(&request->who, p) || !query_upload(request->query, &how, p)) return false;
     bool json = request->media.kind == MEDIA_JSON ||
                 (request->media.kind == MEDIA_ANY && media_looks_like_json(request->body, request->size));
     if (json) {
-        if (!add_json(service, request, name, &mesh, p)) return false;
-    } else if (!registry_register_file(service->registry, request->body, request->size, request->media.format, name,
-                                       &request->who, &mesh, &error)) {
+        if (!add_json(service, request, &how, &mesh, p)) return false;
+    } else if (!registry_register_file(service->registry, request->body, request->size, request->media.format, how.name,
+                                       &how.options, &request->who, &mesh, &how.changes, &error)) {
         return problem_take(p, &error);
     }
     json_out out;
     json_out_init(&out, 1 << 16);
-    show(service, &out, &mesh);
+    show(service, &out, &mesh, how.options.repair ? &how.changes : NULL);
     if (!handler_finish(&out, mesh.existed ? 200 : 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/meshes/%s", mesh.info.hash);
     return true;
@@ -138,7 +174,7 @@ static bool add(const service *service, const http_request *request, http_answer
 static bool get(const service *service, const mesh_record *mesh, http_answer *answer, problem *p) {
     json_out out;
     json_out_init(&out, 1 << 16);
-    show(service, &out, mesh);
+    show(service, &out, mesh, NULL);
     return handler_finish(&out, 200, answer, p);
 }
 

@@ -302,43 +302,69 @@ static void store(registry *registry, const char *hash, const state_source *sour
     store_names(registry, hash);
 }
 
+/* Makes a mesh resident and stores what it was made of, or, of one that was changed, what became of it. Takes the
+ * reference over. */
+static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_changes *changes, state_source source,
+                             const identity *who, mesh_record *out, server_error *error) {
+    ct_mesh_retain(mesh);
+    const bool good = insert(registry, mesh, source.name, who, NULL, out, error);
+    if (changes->is_changed) {
+        ct_mesh_info info;
+        ct_mesh_get_info(mesh, &info);
+        source = (state_source){.name = source.name,
+                                .positions = ct_mesh_positions(mesh),
+                                .dtype = CT_F32,
+                                .n_vertices = info.vertices,
+                                .triangles = ct_mesh_triangles(mesh),
+                                .n_triangles = info.triangles};
+    }
+    if (good) store(registry, out->info.hash, &source);
+    ct_mesh_release(&mesh);
+    return good;
+}
+
+static bool fail_mesh(const char *name, const ct_error *cause, server_error *error) {
+    char object[96];
+    name_object(object, sizeof object, name);
+    return server_fail_engine(error, object, cause);
+}
+
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
-                            const identity *who, mesh_record *out, server_error *error) {
-    ct_mesh_limits limits;
-    ct_mesh_limits_init(&limits);
+                            const ct_mesh_options *options, const identity *who, mesh_record *out,
+                            ct_mesh_changes *changes, server_error *error) {
+    ct_mesh_options defaults;
+    ct_mesh_changes ignored;
     ct_error cause = {0};
     ct_mesh *mesh = NULL;
-    if (ct_mesh_read(bytes, size, format, &limits, &mesh, &cause) != CT_OK) {
-        char object[96];
-        name_object(object, sizeof object, name);
-        return server_fail_engine(error, object, &cause);
-    }
-    if (!insert(registry, mesh, name, who, NULL, out, error)) return false;
-    store(registry, out->info.hash, &(state_source){.name = name, .file = bytes, .size = size, .format = format});
-    return true;
+    ct_mesh_options_init(&defaults);
+    if (!changes) changes = &ignored;
+    if (ct_mesh_read_with(bytes, size, format, options ? options : &defaults, &mesh, changes, &cause) != CT_OK)
+        return fail_mesh(name, &cause, error);
+    return insert_and_store(registry, mesh, changes,
+                            (state_source){.name = name, .file = bytes, .size = size, .format = format}, who, out,
+                            error);
 }
 
 bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
-                              const void *triangles_u32, size_t n_triangles, const char *name, const identity *who,
-                              mesh_record *out, server_error *error) {
-    ct_mesh_limits limits;
-    ct_mesh_limits_init(&limits);
+                              const void *triangles_u32, size_t n_triangles, const char *name,
+                              const ct_mesh_options *options, const identity *who, mesh_record *out,
+                              ct_mesh_changes *changes, server_error *error) {
+    ct_mesh_options defaults;
+    ct_mesh_changes ignored;
     ct_error cause = {0};
     ct_mesh *mesh = NULL;
-    if (ct_mesh_create(positions, dtype, n_vertices, triangles_u32, n_triangles, &limits, &mesh, &cause) != CT_OK) {
-        char object[96];
-        name_object(object, sizeof object, name);
-        return server_fail_engine(error, object, &cause);
-    }
-    if (!insert(registry, mesh, name, who, NULL, out, error)) return false;
-    store(registry, out->info.hash,
-          &(state_source){.name = name,
-                          .positions = positions,
-                          .dtype = dtype,
-                          .n_vertices = n_vertices,
-                          .triangles = triangles_u32,
-                          .n_triangles = n_triangles});
-    return true;
+    ct_mesh_options_init(&defaults);
+    if (!changes) changes = &ignored;
+    if (ct_mesh_create_with(positions, dtype, n_vertices, triangles_u32, n_triangles, options ? options : &defaults,
+                            &mesh, changes, &cause) != CT_OK)
+        return fail_mesh(name, &cause, error);
+    const state_source source = {.name = name,
+                                 .positions = positions,
+                                 .dtype = dtype,
+                                 .n_vertices = n_vertices,
+                                 .triangles = triangles_u32,
+                                 .n_triangles = n_triangles};
+    return insert_and_store(registry, mesh, changes, source, who, out, error);
 }
 
 static bool is_used(void *context, const char *hash) {

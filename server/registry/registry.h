@@ -57,12 +57,15 @@ typedef struct mesh_record {
  * (guard/shares.h), would be passed, meshes that no body uses are evicted, the least recently used first: the
  * principal's own, and those of principals that have more than what is kept for them. If that is not enough
  * LIMIT_EXCEEDED names need, limit and share. A client whose mesh was evicted gets STALE_HANDLE when it next uses it,
- * and registers it again. May take 100s of ms: not for an I/O thread. */
+ * and registers it again. options: how the mesh is made, with the default limits; NULL: the default. *changes (may be
+ * NULL): what a repair did. May take 100s of ms: not for an I/O thread. */
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
-                            const identity *who, mesh_record *out, server_error *error);
+                            const ct_mesh_options *options, const identity *who, mesh_record *out,
+                            ct_mesh_changes *changes, server_error *error);
 bool registry_register_arrays(registry *registry, const void *positions, ct_dtype dtype, size_t n_vertices,
-                              const void *triangles_u32, size_t n_triangles, const char *name, const identity *who,
-                              mesh_record *out, server_error *error);
+                              const void *triangles_u32, size_t n_triangles, const char *name,
+                              const ct_mesh_options *options, const identity *who, mesh_record *out,
+                              ct_mesh_changes *changes, server_error *error);
 
 /* By handle if it is not 0, else by hash: the whole hash or the first 8 digits or more of it (CONFLICT if several
  * meshes begin so). out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */

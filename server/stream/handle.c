@@ -112,13 +112,21 @@ static void register_mesh(work *work) { /* on a worker */
     request *request = (struct request *)work;
     const wire_register_mesh *in = &request->message.u.register_mesh;
     registry *registry = request->stream->service->registry;
-    if (in->file.dtype != WIRE_NONE) {
-        registry_register_file(registry, in->file.data, in->file.count, (ct_mesh_format)in->format, in->name,
-                               &request->who, &request->mesh, &request->error);
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    options.repair = in->repair;
+    options.max_hole = in->max_hole;
+    if (in->repair && !(request->changes = calloc(1, sizeof *request->changes))) {
+        server_fail(&request->error, CONTACTD_OUT_OF_MEMORY, "mesh", "repair",
+                    "no memory to note what the repair does");
+    } else if (in->file.dtype != WIRE_NONE) {
+        registry_register_file(registry, in->file.data, in->file.count, (ct_mesh_format)in->format, in->name, &options,
+                               &request->who, &request->mesh, request->changes, &request->error);
     } else {
         ct_dtype dtype = in->vertices.dtype == WIRE_F64 ? CT_F64 : CT_F32;
         registry_register_arrays(registry, in->vertices.data, dtype, in->vertices.count / 3, in->triangles.data,
-                                 in->triangles.count / 3, in->name, &request->who, &request->mesh, &request->error);
+                                 in->triangles.count / 3, in->name, &options, &request->who, &request->mesh,
+                                 request->changes, &request->error);
     }
     stream_finish(request);
 }
@@ -161,7 +169,7 @@ static bool get_mesh(stream *stream, request *request, server_error *error) {
     if (mesh) {
         reply_geometry(stream, request, &record, mesh);
     } else {
-        reply_mesh(stream, request, &record);
+        reply_mesh(stream, request, &record, NULL);
     }
     ct_mesh_release(&mesh);
     return true;
@@ -755,7 +763,7 @@ static void answer_work(stream *stream, request *request) {
     if (error.code != CONTACTD_OK) {
         reply_error(stream, request, request->message.request, &error, server_error_may_retry(&error));
     } else if (request->message.type == WIRE_REGISTER_MESH) {
-        reply_mesh(stream, request, &request->mesh);
+        reply_mesh(stream, request, &request->mesh, request->changes);
     } else {
         reply(stream, request, WIRE_DONE, &(wire_message){0});
     }

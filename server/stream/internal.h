@@ -63,6 +63,7 @@ typedef struct request {
     ct_velocity *velocities;
     size_t room_velocities;
     mesh_record mesh;           /* RegisterMesh */
+    ct_mesh_changes *changes;   /* RegisterMesh: what the repair did; NULL: none was asked for */
     picture picture;            /* GetSnapshot */
     json_out report;            /* GetReport */
     server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot, GetReport: code OK if it succeeded */
@@ -139,7 +140,8 @@ void reply(stream *stream, request *request, wire_type type,
            wire_message *message); /* fills in request, session, epoch */
 void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry);
 void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh);
-void reply_mesh(stream *stream, request *request, const mesh_record *record);
+/* changes: what a repair did; NULL: none was asked for. */
+void reply_mesh(stream *stream, request *request, const mesh_record *record, const ct_mesh_changes *changes);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
 void reply_scene(stream *stream, request *request, const scene_record *record);
 wire_settings reply_settings(const ct_scene_settings *settings); /* complete */

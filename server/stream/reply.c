@@ -225,8 +225,32 @@ static wire_mesh_info info_of(const mesh_record *record) {
     };
 }
 
-void reply_mesh(stream *stream, request *request, const mesh_record *record) {
+/* As contactd.fbs has it in MeshInfo.repair. Returns how many numbers. */
+static uint32_t repair_numbers(const ct_mesh_changes *changes,
+                               double to[WIRE_REPAIR_COUNTS + WIRE_REPAIR_ROW * WIRE_REPAIR_ROWS]) {
+    static_assert(CT_CHANGE_KINDS + 1 == WIRE_REPAIR_COUNTS && CT_CHANGE_KINDS * CT_CHANGE_EXAMPLES == WIRE_REPAIR_ROWS,
+                  "the numbers have room for all");
+    uint32_t n = 0;
+    for (int k = 0; k < CT_CHANGE_KINDS; k++) to[n++] = (double)changes->of[k].count;
+    to[n++] = (double)changes->fill_triangles;
+    for (int k = 0; k < CT_CHANGE_KINDS; k++)
+        for (uint64_t i = 0; i < changes->of[k].count && i < CT_CHANGE_EXAMPLES; i++) {
+            const struct ct_change_example *first = &changes->of[k].first[i];
+            const double row[WIRE_REPAIR_ROW] = {
+                k, (double)first->index, first->at[0], first->at[1], first->at[2], first->edges};
+            memcpy(to + n, row, sizeof row);
+            n += WIRE_REPAIR_ROW;
+        }
+    return n;
+}
+
+void reply_mesh(stream *stream, request *request, const mesh_record *record, const ct_mesh_changes *changes) {
     wire_message message = {.u.mesh_info = info_of(record)};
+    double repair[WIRE_REPAIR_COUNTS + WIRE_REPAIR_ROW * WIRE_REPAIR_ROWS];
+    if (changes) {
+        message.u.mesh_info.repair = repair;
+        message.u.mesh_info.n_repair = repair_numbers(changes, repair);
+    }
     reply(stream, request, WIRE_MESH_INFO, &message);
 }
 

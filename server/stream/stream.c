@@ -77,6 +77,8 @@ void stream_free_request(request *request) {
     size_t allocated = allocated_bytes(request);
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
+    free(request->changes);
+    request->changes = NULL;
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
     if (request->peer) peer_subtract_unanswered(request->peer, request->bytes);
     peer_release(&request->peer);

@@ -380,6 +380,9 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(hi);
     SAME(bodies);
     SAME(existed);
+    SAME(n_repair);
+    if (!a->repair != !b->repair) return "repair";
+    if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;
 }
 static inline const char *differ_scene(const wire_scene_info *a, const wire_scene_info *b) {
@@ -617,6 +620,8 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME_ARRAY(u.register_mesh.file);
         SAME(u.register_mesh.format);
         SAME_TEXT(u.register_mesh.name);
+        SAME(u.register_mesh.repair);
+        SAME(u.register_mesh.max_hole);
         break;
     case WIRE_MESH_INFO:
         return differ_mesh(&a->u.mesh_info, &b->u.mesh_info);

@@ -79,6 +79,9 @@ static void every_message_round_trips(void **state) {
     file.u.register_mesh = (wire_register_mesh){.file = {WIRE_U8, 20, store.file}, .format = WIRE_FORMAT_PLY};
     round_trip(&file, 0);
     round_trip(&file, WIRE_INLINE_BYTES);
+    file.u.register_mesh.repair = true;
+    file.u.register_mesh.max_hole = 0.25;
+    round_trip(&file, 0);
 }
 
 /* Apart from the other samples, which are also what the last release wrote: it had no devices. */
@@ -164,6 +167,23 @@ static void refused(const wire_message *m, contactd_code code, const char *field
     assert_int_equal(fault.request, m->request);
     assert_non_null(strstr(fault.message, strchr(field, '.') ? strchr(field, '.') + 1 : field));
     drop(&r);
+}
+
+static void repairs_round_trip(void **state) {
+    (void)state;
+    double numbers[WIRE_REPAIR_COUNTS + WIRE_REPAIR_ROW * (WIRE_REPAIR_ROWS + 1)];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) numbers[i] = (double)i / 8;
+    wire_message m = sample_message(&store, WIRE_MESH_INFO);
+    m.u.mesh_info.repair = numbers;
+    for (int rows = 0; rows <= WIRE_REPAIR_ROWS; rows++) {
+        m.u.mesh_info.n_repair = (uint32_t)(WIRE_REPAIR_COUNTS + rows * WIRE_REPAIR_ROW);
+        round_trip(&m, 0);
+    }
+    const uint32_t wrong[] = {0, WIRE_REPAIR_COUNTS - 1, WIRE_REPAIR_COUNTS + 1, sizeof numbers / sizeof *numbers};
+    for (int i = 0; i < 4; i++) {
+        m.u.mesh_info.n_repair = wrong[i];
+        refused(&m, CONTACTD_WRONG_LENGTH, "repair");
+    }
 }
 
 /* What came after the golden messages, which must decode without it. */
@@ -769,6 +789,7 @@ static void a_small_step_is_cheap(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_round_trips),
+        cmocka_unit_test(repairs_round_trip),
         cmocka_unit_test(devices_round_trip),
         cmocka_unit_test(empty_messages_round_trip),
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),

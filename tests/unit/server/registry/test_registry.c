@@ -30,7 +30,7 @@ static bool put_as(registry *registry, const identity *who, double size, const c
                    server_error *error) {
     struct shape box = shape_box(size, size, size);
     bool good = registry_register_arrays(registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, name, who, out, error);
+                                         box.n_triangles, name, NULL, who, out, NULL, error);
     shape_free(&box);
     return good;
 }
@@ -113,12 +113,12 @@ static void test_refused_mesh_says_why(void **state) {
     registry *registry = make(1 << 20);
     server_error error = {0};
     mesh_record out;
-    assert_false(registry_register_file(registry, "v 0 0\n", 6, CT_FORMAT_OBJ, "bad", &none, &out, &error));
+    assert_false(registry_register_file(registry, "v 0 0\n", 6, CT_FORMAT_OBJ, "bad", NULL, &none, &out, NULL, &error));
     assert_int_equal(error.code, CONTACTD_PARSE_ERROR);
     assert_string_equal(error.object, "mesh \"bad\"");
     assert_true(strlen(error.message) > 10);
     error = (server_error){0};
-    assert_false(registry_register_file(registry, "x", 1, CT_FORMAT_AUTO, "", &none, &out, &error));
+    assert_false(registry_register_file(registry, "x", 1, CT_FORMAT_AUTO, "", NULL, &none, &out, NULL, &error));
     assert_string_equal(error.object, "the mesh");
     registry_free(&registry);
 }

@@ -45,8 +45,8 @@ static inline void world_start(world *world, uint32_t queue, uint32_t in_flight,
     struct shape box = shape_box(1, 1, 1);
     mesh_record mesh;
     assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, "box", &(identity){.principal = PRINCIPAL_NONE}, &mesh,
-                                         &error));
+                                         box.n_triangles, "box", NULL, &(identity){.principal = PRINCIPAL_NONE}, &mesh,
+                                         NULL, &error));
     shape_free(&box);
     world->box = mesh.handle;
 }
