@@ -18,6 +18,13 @@ typedef struct side { /* one of the two bodies */
     char hash[33];
 } side;
 
+/* How both sides move, from the command line. */
+typedef struct motion {
+    bool has_twist;
+    double twist[2][6];
+    double viscosity; /* N s/m^3 */
+} motion;
+
 static int upload(ctl *ctl, side *s) {
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
     if (contactd_register_mesh_bytes(ctl->client, name, s->bytes, s->size, CONTACTD_FORMAT_AUTO, &s->mesh) ||
@@ -81,7 +88,15 @@ static void print_progress_json(const contactd_result *result) {
     json_close(']');
 }
 
-static void contact_fields(const contactd_contact *c) {
+static void print_slip_json(const contactd_contact *c) {
+    json_numbers("relative_velocity", c->relative_velocity, 3);
+    json_number("spin", c->spin);
+    json_open("friction", '[');
+    for (int b = 0; b < 2; b++) json_numbers(NULL, c->friction[b], 6);
+    json_close(']');
+}
+
+static void contact_fields(const contactd_contact *c, bool has_slip) {
     json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
     json_count("index", c->index);
     json_number("volume", c->volume);
@@ -99,16 +114,17 @@ static void contact_fields(const contactd_contact *c) {
     json_open("generalized_gradient", '[');
     for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
     json_close(']');
+    if (has_slip) print_slip_json(c);
     json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
 }
 
-static void cells_json(const contactd_contact *c) {
+static void cells_json(const contactd_contact *c, bool has_slip) {
     json_open("cells", '[');
     for (uint32_t i = 0; i < c->n_cells; i++) {
         const int32_t *cell = c->cells[i].cell;
         json_open(NULL, '{');
         json_numbers("cell", (double[]){cell[0], cell[1], cell[2]}, 3);
-        contact_fields(&c->cells[i]);
+        contact_fields(&c->cells[i], has_slip);
         json_close('}');
     }
     json_close(']');
@@ -120,13 +136,13 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
         json_open(NULL, '{');
-        contact_fields(c);
+        contact_fields(c, result->has_slip);
         if (has_inertia) {
             json_open("inertia", '[');
             for (int k = 0; k < 3; k++) json_numbers(NULL, c->inertia[k], 3);
             json_close(']');
         }
-        if (c->n_cells) cells_json(c);
+        if (c->n_cells) cells_json(c, result->has_slip);
         if (!isnan(c->volume_lower)) {
             json_number("volume_lower", c->volume_lower);
             json_number("volume_upper", c->volume_upper);
@@ -206,6 +222,17 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
                c->inverted_triangles);
 }
 
+static void print_slip(const contactd_contact *c) {
+    const double *v = c->relative_velocity;
+    printf("slip       %.9g %.9g %.9g m/s, spin %.9g rad/s about the normal (%u against %u)\n", v[0], v[1], v[2],
+           c->spin, c->bodies[1], c->bodies[0]);
+    for (int b = 0; b < 2; b++) {
+        const double *f = c->friction[b];
+        printf("friction   body %u: force %.6g %.6g %.6g N, torque %.6g %.6g %.6g N m\n", c->bodies[b], f[0], f[1],
+               f[2], f[3], f[4], f[5]);
+    }
+}
+
 static void print_cells(const contactd_contact *c, double cell_size) {
     if (!c->n_cells) return;
     printf("cells      %u of %g m\n%-24s %14s %14s %10s %10s %10s\n", c->n_cells, cell_size, "  from (m)",
@@ -266,6 +293,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    is_self ? "part" : "body", is_self ? (uint32_t)b + 1 : c->bodies[b], g[0], g[1], g[2], g[3], g[4],
                    g[5], (unsigned long long)c->sparse[b].n);
         }
+        if (result->has_slip) print_slip(c);
         print_cells(c, result->settings.cell_size);
     }
     if (strcmp(result->ended, "completed") != 0 && !result->n_progress)
@@ -280,8 +308,11 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
     printf(" us\n");
 }
 
-static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double budget) {
+static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double budget,
+                     const motion *motion) {
     contactd_scene scene;
+    contactd_velocity velocities[2] = {{0}};
+    for (int b = 0; b < 2; b++) memcpy(velocities[b].twist, motion->twist[b], sizeof velocities[b].twist);
     if (contactd_open_scene(ctl->client, "contactctl contact", settings, &scene)) return ctl_error(ctl, "scene");
     for (int b = 0; b < n_sides; b++) {
         contactd_body_options options;
@@ -290,17 +321,24 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
         if (!sides[b].path) {
             if (contactd_add_half_space(ctl->client, scene, sides[b].plane, sides[b].plane[3], NULL, &body))
                 return ctl_error(ctl, "half-space");
+            velocities[b].body = body;
             continue;
         }
         options.rigid = true;
         options.self_contact = ctl->options[OPT_SELF] != NULL;
         memcpy(options.pose, sides[b].pose, sizeof options.pose);
         if (contactd_add_body(ctl->client, scene, sides[b].mesh, &options, &body)) return ctl_error(ctl, sides[b].path);
+        velocities[b].body = body;
     }
     contactd_step_options options;
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
     if (budget > 0) options.time_budget_us = (uint32_t)budget;
+    if (motion->has_twist) {
+        options.velocities = velocities;
+        options.n_velocities = (size_t)n_sides;
+        options.viscosity = motion->viscosity;
+    }
     const bool has_inertia = ctl->options[OPT_INERTIA] != NULL;
     if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
     const contactd_result *result;
@@ -313,12 +351,32 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     return EXIT_OK;
 }
 
+static bool motion_of(const ctl *ctl, int n_sides, motion *out) {
+    static const char expected[] = "6 numbers: a velocity in m/s, then an angular velocity in rad/s";
+    *out = (motion){.has_twist = ctl->options[OPT_TWIST_A] || ctl->options[OPT_TWIST_B]};
+    if (n_sides == 1 && ctl->options[OPT_TWIST_B]) {
+        ctl_mistake("--twist-b is given, but no B");
+        return false;
+    }
+    if (ctl->options[OPT_VISCOSITY] && !out->has_twist) {
+        ctl_mistake("--viscosity is given, but nothing moves: give --twist-a or --twist-b");
+        return false;
+    }
+    if (!ctl_numbers(ctl, OPT_TWIST_A, out->twist[0], 6, expected) ||
+        !ctl_numbers(ctl, OPT_TWIST_B, out->twist[1], 6, expected) || !ctl_number(ctl, OPT_VISCOSITY, &out->viscosity))
+        return false;
+    if (out->viscosity >= 0) return true;
+    ctl_mistake("--viscosity is \"%s\", expected a number >= 0 in N s/m^3", ctl->options[OPT_VISCOSITY]);
+    return false;
+}
+
 int ctl_contact(ctl *ctl) {
     const bool has_plane = ctl->options[OPT_HALF_SPACE];
     side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
                      {.path = ctl->n_args > 1 ? ctl->args[1] : NULL, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}}};
     contactd_settings settings;
     double budget = -1;
+    motion motion;
     const int n_sides = has_plane ? 2 : ctl->n_args;
     if (has_plane && (ctl->n_args > 1 || ctl->options[OPT_POSE_B]))
         return ctl_mistake("--half-space takes the place of B and has no pose");
@@ -328,7 +386,8 @@ int ctl_contact(ctl *ctl) {
         return ctl_mistake("expected contact A B, contact A --half-space, or contact A --self");
     if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
     if (!ctl_settings(ctl, &settings) || !ctl_count(ctl, OPT_BUDGET, UINT32_MAX, &budget) ||
-        !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose))
+        !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose) ||
+        !motion_of(ctl, n_sides, &motion))
         return EXIT_USAGE;
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
@@ -336,7 +395,7 @@ int ctl_contact(ctl *ctl) {
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, budget);
+    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, budget, &motion);
     for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;
 }

@@ -23,6 +23,9 @@ typedef enum ctl_option {
     OPT_LAST_COMMON = OPT_VERSION, /* those of every command end here */
     OPT_POSE_A,
     OPT_POSE_B,
+    OPT_TWIST_A,
+    OPT_TWIST_B,
+    OPT_VISCOSITY,
     OPT_METHOD,
     OPT_RESOLUTION,
     OPT_PIXEL_SIZE,

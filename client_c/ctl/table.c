@@ -86,8 +86,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
 const ctl_command ctl_commands[] = {
     {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
      2,
-     SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_BUDGET) |
-         CTL_BIT(OPT_INERTIA) | CTL_BIT(OPT_SELF),
+     SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_TWIST_A) |
+         CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) | CTL_BIT(OPT_SELF),
      ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256,
      CTL_BIT(OPT_NAME) | CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE), ctl_mesh_add},

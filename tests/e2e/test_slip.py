@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -11,7 +12,7 @@ import pytest
 from conftest import BUILD, SLOW
 from contactd import errors
 from geometry import box, icosphere, moved
-from http_api import Api
+from http_api import Api, off
 from test_client_c import SANITIZERS, pkg_config
 
 FLOOR = box((-2, -2, -1), (2, 2, 0))
@@ -268,3 +269,37 @@ def test_c(server, binaries, tmp_path):
             tangents += [[k, *c.tangents[0]] for c in scene.step(poses={block: pose}).contacts]
     found = [[float(x) for x in line.split()[1:]] for line in done.stdout.splitlines() if line.startswith("tangent")]
     assert len(found) > 20 and np.array(found) == pytest.approx(np.array(tangents), abs=1e-9)
+
+
+def test_contactctl(server, tmp_path):
+    files = []
+    for name, shape in (("floor", FLOOR), ("block", BLOCK)):
+        files.append(tmp_path / f"{name}.off")
+        files[-1].write_bytes(off(*(np.asarray(part).tolist() for part in shape)))
+    twist = " ".join(map(str, TWIST))
+
+    def run(*options, bodies=files):
+        return subprocess.run([BUILD / "contactctl", "contact", *bodies, *options],
+                              env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True, text=True,
+                              timeout=60 * SLOW)
+
+    (contact,) = json.loads(run("--twist-b", twist, "--viscosity", str(NU), "-o", "json").stdout)["contacts"]
+    np.testing.assert_allclose(contact["relative_velocity"], TWIST[:3], atol=1e-6)
+    assert contact["spin"] * contact["normal"][2] == pytest.approx(TWIST[5], abs=1e-4)
+    np.testing.assert_allclose(contact["friction"][1][:2], [-NU * AREA * v for v in TWIST[:2]], rtol=1e-4)
+    np.testing.assert_allclose(np.add(*contact["friction"])[:3], 0, atol=1e-9)
+    # The floor moves instead, as a mesh and as a half-space: the block slides back on it.
+    back = " ".join(str(-v) for v in TWIST)
+    plane = ("--half-space", "0,0,1,0", "--pose-a", "1 0 0 0 0 1 0 0 0 0 1 0")
+    for options, bodies in ((("--twist-a", back), files), (("--twist-b", back, *plane), files[1:])):
+        (moved_floor,) = json.loads(run(*options, "-o", "json", bodies=bodies).stdout)["contacts"]
+        sign = 1 if bodies is files else -1
+        np.testing.assert_allclose(moved_floor["relative_velocity"], [sign * v for v in TWIST[:3]], atol=1e-6)
+        assert np.all(np.array(moved_floor["friction"]) == 0)  # no viscosity
+    assert "relative_velocity" not in json.loads(run("-o", "json").stdout)["contacts"][0]
+    text = run("--twist-b", twist, "--viscosity", str(NU)).stdout
+    assert "slip       2 -1 -3 m/s" in text and "friction   body 2: force -6 3 " in text
+    for options, word in ((("--viscosity", "1"), "nothing moves"), (("--twist-a", "1 2 3"), "6 numbers"),
+                          (("--twist-a", twist, "--viscosity", "-1"), "expected a number >= 0")):
+        refused = run(*options)
+        assert refused.returncode == 2 and word in refused.stderr
