@@ -298,6 +298,43 @@ def test_viscous_forces_keep_momentum(client):
         assert slip == pytest.approx(0.5 - 2 * H * 10 * 0.5 / (1 + H * 10 * 5))
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_friction_from_velocities(client, soft):
+    """A block on a floor, held by its own depth: the force is -friction area times its velocity."""
+    block, friction, area = box((-0.25, -0.25, 0), (0.25, 0.25, 0.25)), 200.0, 0.25
+    velocity = np.array([0.5, -0.25, 0, 0, 0, 0])
+    if soft:  # stiff, so that it moves as a whole
+        body = DeformableBody((block[0] + [0, 0, -0.01], block[1]), 800.0, cell=0.13, young=1e9)
+        body.velocity = np.tile(velocity[:3], len(body.velocity) // 3)
+    else:
+        body = RigidBody(block, 800.0, moved(0, 0, -0.01), velocity)
+    with World(client, [HalfSpace((0, 0, 1)), body], gravity=REST, stiffness=0.0) as world:
+        for _ in range(3):
+            before = body.linear_momentum() / body.mass
+            (contact,) = step_by_penalty(world, 1e-4, friction=friction)
+            # The surface is held back first: a rigid body tips, a soft one shears.
+            slip = world.result.contacts[0].relative_velocity
+            assert slip[:2] == pytest.approx(before[:2], rel=0.02)
+            after = body.linear_momentum() / body.mass
+            # Friction acts below the centre of mass and also tips the block: to first order in h that is all.
+            assert after[:2] == pytest.approx(before[:2] * (1 - 1e-4 * friction * area / body.mass), rel=1e-4)
+            assert after[:2] != pytest.approx(before[:2], rel=1e-6)
+
+
+def test_friction_slows_a_turn(client):
+    """By the torque nu area^2 / (2 pi) spin, and both bodies' angular momentum stays."""
+    friction, spin = 50.0, 3.0
+    bodies = [RigidBody(box((-1, -1, -1), (1, 1, 0)), 500.0),
+              RigidBody(box((-0.25, -0.25, -0.01), (0.25, 0.25, 0.25)), 500.0, velocity=np.array([0, 0, 0, 0, 0, spin]))]
+    with World(client, bodies, gravity=REST, stiffness=0.0) as world:
+        before = world.angular_momentum()
+        (contact,) = step_by_penalty(world, H, friction=friction)
+        after = world.angular_momentum()
+    torque = friction * contact.area**2 / (2 * np.pi) * spin
+    assert bodies[1].velocity[5] == pytest.approx(spin - H * torque / bodies[1].inertia()[2, 2], rel=1e-5)
+    assert after == pytest.approx(before, abs=1e-9 * abs(before[2]))
+
+
 def test_bricks_are_closed_and_as_large_as_they_say(client):
     filled = np.ones((2, 3, 4))
     filled[0, 0, 0] = filled[1, 1:, 3] = 0

@@ -39,6 +39,7 @@ Every body has `velocity` (n_dof,) and these functions, which are all that a ste
     apply(x), apply_inverse(x)      A x and A^-1 x of (n_dof,) or (n_dof, m); A^-1 is 0 for what nothing moves
     volume_gradient(contact)        (n_dof,) dV/dq, m^2
     friction_rows(contact)          (2, n_dof) sum of A_k t . dp_k/dq for both tangents t
+    motion(), friction(contact)     its velocities as Scene.step takes them; the server's viscous friction as (n_dof,)
     to_vertices(v), from_vertices(f)  velocities of all vertices, and forces on them as generalised ones
     displace(dq), advance(h)        moves by dq; by h velocity
     kinetic_energy(), linear_momentum(), angular_momentum()

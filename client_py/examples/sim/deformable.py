@@ -95,6 +95,16 @@ class DeformableBody:
     def from_vertices(self, forces: np.ndarray) -> np.ndarray:
         return self.soft.to_nodes(np.arange(len(self.soft.vertices)), forces).ravel()
 
+    def motion(self) -> np.ndarray:
+        """(n, 3) m/s of the surface's vertices, as Scene.step takes velocities."""
+        return self.to_vertices(self.velocity)
+
+    def friction(self, contact: contactd.Contact) -> np.ndarray:
+        """(n_dof,) the server's viscous friction, N."""
+        forces = np.zeros((len(self.soft.vertices), 3))
+        np.add.at(forces, contact.vertices(self.handle), contact.friction_forces(self.handle))
+        return self.from_vertices(forces)
+
     # ---- what tests look at ----
 
     def kinetic_energy(self) -> float:

@@ -9,7 +9,8 @@ from .world import ContactRows, World
 MOST_PRODUCTS = 1000  # contacts have a few eigenvalues each, so steps take some ten
 
 
-def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: float = 1e-10) -> list[ContactRows]:
+def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: float = 1e-10, *,
+                    friction: float = 0.0) -> list[ContactRows]:
     """Moves the world's bodies by h s; their stiffness k is the scene's, N/m^5.
 
     The new velocities v solve (A - h^2 K + h D) v = A v_free + h f with conjugate gradients. A and v_free are the bodies'
@@ -17,10 +18,15 @@ def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: f
     which StepResult.stiffness_product gives products. D are viscous forces -viscosity v_rel A_k on vertices (Allard 2010,
     section 4.2), viscosity in N s/m^5.
 
+    friction: N s/m^3, viscous friction per area and sliding speed as the server computes it from the bodies' velocities at
+    the beginning of the step (Faure 2008, section 3.3; contact.friction): a mean slide, which is implicit here, and a turn
+    about the normal, which is explicit: with bodies of moment I about the normal and contacts of area a it is stable for
+    h friction a^2 / (2 pi I) < 2.
+
     Returns: the contacts at the beginning of the step.
     Raises: RuntimeError where conjugate gradients do not converge.
     """
-    contacts = world.collide(divided=False)
+    contacts = world.collide(divided=False, viscosity=friction)
     bodies = world.bodies
     free, push = [], []
     for body in bodies:
@@ -30,16 +36,25 @@ def step_by_penalty(world: World, h: float, viscosity: float = 0.0, tolerance: f
     for c in contacts:
         for i, rows in c.rows.items():
             push[i] += h * world.scene.stiffness * c.volume * rows[0]
+            if friction and c.area > 0:
+                push[i] += h * bodies[i].friction(c.contact)
+    # The slide in the server's friction is the one at the beginning: its implicit form takes its place.
+    drag = [viscosity + (friction / c.area if c.area > 0 else 0.0) for c in contacts]
+    for c in contacts if friction else ():
+        if c.area > 0:
+            relative = sum(rows[1:] @ bodies[i].velocity for i, rows in c.rows.items())
+            for i, rows in c.rows.items():
+                push[i] += h * friction / c.area * relative @ rows[1:]
 
     def contact_part(v: list[np.ndarray]) -> list[np.ndarray]:
         """(h D - h^2 K) v."""
         product = world.result.stiffness_product({body.handle: body.to_vertices(x) for body, x in zip(bodies, v)})
         out = [-h * h * body.from_vertices(product[body.handle]) if body.handle in product else np.zeros(body.n_dof)
                for body in bodies]
-        for c in contacts if viscosity else ():
+        for c, nu in zip(contacts, drag) if viscosity or friction else ():
             relative = sum(rows[1:] @ v[i] for i, rows in c.rows.items())
             for i, rows in c.rows.items():
-                out[i] += h * viscosity * relative @ rows[1:]
+                out[i] += h * nu * relative @ rows[1:]
         return out
 
     # The bodies' own velocities solve their part, so the residual begins with the contacts' part, and A^-1 as

@@ -122,6 +122,14 @@ class RigidBody:
         """(6,) of forces (n, 3) on all vertices: the transpose of to_vertices."""
         return np.concatenate([forces.sum(0), np.cross(self.arms(np.arange(len(self.vertices))), forces).sum(0)])
 
+    def motion(self) -> np.ndarray:
+        """(6,) twist, as Scene.step takes velocities: the origin of the pose is the centre of mass."""
+        return self.velocity
+
+    def friction(self, contact: contactd.Contact) -> np.ndarray:
+        """(6,) the server's viscous friction, N and N m."""
+        return contact.friction(self.handle)
+
     # ---- what tests look at ----
 
     def kinetic_energy(self) -> float:
@@ -178,6 +186,9 @@ class HalfSpace:
         return np.zeros((0, 3))
 
     def from_vertices(self, forces: np.ndarray) -> np.ndarray:
+        return np.zeros(0)
+
+    def friction(self, contact: contactd.Contact) -> np.ndarray:
         return np.zeros(0)
 
     def kinetic_energy(self) -> float:

@@ -50,14 +50,21 @@ class World:
         self._index = {body.handle: i for i, body in enumerate(self.bodies)}
         self.result: contactd.StepResult | None = None
 
-    def collide(self, divided: bool = True) -> list[ContactRows]:
+    def collide(self, divided: bool = True, viscosity: float = 0.0) -> list[ContactRows]:
         """The contacts of the bodies where they are now; each of their cells instead, where the scene has a cell_size (the
-        multi-volume model, section 5). divided: False for whole contacts, whatever the cell_size."""
+        multi-volume model, section 5).
+
+        Args:
+            divided: False for whole contacts, whatever the cell_size.
+            viscosity: N s/m^3; > 0: the server is told the bodies' velocities, and gives slip and friction.
+        """
         moves: dict[str, dict[contactd.Body, np.ndarray]] = {"positions": {}, "poses": {}}
         for body in self.bodies:
             if body.n_dof:
                 moves["positions" if body.handle.kind == "deformable" else "poses"][body.handle] = body.update()
-        self.result = self.scene.step(**moves, want=("frame", "gradient", "friction"))
+        if viscosity:
+            moves["velocities"] = {body.handle: body.motion() for body in self.bodies if body.n_dof}
+        self.result = self.scene.step(**moves, viscosity=viscosity, want=("frame", "gradient", "friction"))
         parts = []
         for contact in self.result.contacts:
             cells = contact.cells if divided else []
