@@ -174,7 +174,7 @@ static const ct_method_row rows[] = {
     {.method = CT_METHOD_EXACT,
      .name = "exact",
      .check_settings = check_exact,
-     .patches_on = "cpu",
+     .gives_patches = true,
      .takes_half_spaces = true,
      .gives_second = true,
      .prepare_mesh = prepare_for_exact,
@@ -310,7 +310,6 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                 error, CT_UNSUPPORTED, "margin",
                 "backend \"%s\" finds no distances within a margin: leave margin 0, or run on backend \"cpu\"",
                 backend);
-        if (settings->patches) return check_division(backend, row, "patches", "patches", row->patches_on, error);
         if (settings->cell_size > 0) return check_division(backend, row, "cell_size", "cells", row->cells_on, error);
         return CT_OK;
     }
@@ -348,7 +347,7 @@ ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind ki
 /* Patches need a method that gives them on some backend, and none of those has a sampling. */
 static ct_status check_patches(const ct_scene_settings *s, const ct_method_row *row, ct_error *error) {
     if (!s->patches) return CT_OK;
-    if (row && !row->patches_on)
+    if (row && !row->gives_patches)
         return ct_fail(error, CT_INVALID_ARGUMENT, "patches",
                        "method \"%s\" gives no patches: leave patches out, or choose method \"exact\"", row->name);
     if (names_sampling(s))

@@ -20,7 +20,7 @@ typedef struct ct_method_row {
     bool takes_time_budget, takes_tolerance;      /* fields of ct_step */
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     bool gives_tiles;                             /* false: a step that wants TILES is refused */
-    const char *patches_on;                       /* the backend that gives patches; NULL: none does */
+    bool gives_patches;                           /* on all its backends */
     const char *cells_on;                         /* the backend that gives cells; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
     const char *self_on;    /* the backend that finds contacts of a body with itself; NULL: none */

@@ -101,7 +101,7 @@ CT_KERNEL find_triangle_pairs(const ct_exact_tables b) {
 
 /* Adds a crossing to a slot's. One beyond the capacity is counted all the same. */
 CT_DEVICE void add_crossing(const ct_exact_tables &b, uint32_t slot, uint32_t triangle, uint32_t other,
-                            const ct_triangle_share *share, uint32_t passes) {
+                            const ct_triangle_share *share, uint32_t passes, bool crosses) {
     const uint64_t at = ct_append_index(&b.counts->crossings);
     if (atomicAdd(&b.slots[slot].n_crossings, 1u) == 0) {
         const uint64_t crossed = ct_append_index(&b.counts->crossed);
@@ -114,6 +114,7 @@ CT_DEVICE void add_crossing(const ct_exact_tables &b, uint32_t slot, uint32_t tr
     to->other = other;
     to->triangle = (uint8_t)triangle;
     to->passes = (uint8_t)passes;
+    to->crosses = crosses;
     for (int k = 0; k < 3; k++) to->jump[k] = share->jump[k];
     for (int k = 0; k < CT_INTEGRALS; k++) to->of[k] = share->integrals.of[k];
     to->of[CT_INTEGRALS] = share->near_area;
@@ -142,7 +143,8 @@ CT_DEVICE void cross_pair(const ct_exact_tables &b, const ct_exact_triangle_pair
         const uint32_t passes = has_ties ? 1u << pass : 3u; /* without ties both passes are alike */
         for (uint32_t i = 0; i < 2; i++)
             if (passes >> i & 1) ct_atomic_add(&plan->found[i], 1);
-        for (uint32_t k = 0; k < 2; k++) add_crossing(b, slot[k], pair->triangle[k], number[1 - k], &share[k], passes);
+        for (uint32_t k = 0; k < 2; k++)
+            add_crossing(b, slot[k], pair->triangle[k], number[1 - k], &share[k], passes, found == CT_TRIANGLES_CROSS);
     }
 }
 

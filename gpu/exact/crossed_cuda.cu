@@ -65,6 +65,10 @@ CT_DEVICE uint32_t triangle_of_key(uint64_t key) {
     return (uint32_t)(key >> 34);
 }
 
+CT_DEVICE uint32_t passes_of_key(uint64_t key) {
+    return (uint32_t)key & 3;
+}
+
 /* Sums over each triangle's crossings, in their order: a thread for each number of each triangle. */
 CT_DEVICE void total_triangles(const ct_exact_tables &b, ct_exact_crossed *crossed, uint32_t n) {
     enum : uint32_t { SUMS = CT_INTEGRALS + 2, NUMBERS = SUMS + 3 + 1 };
@@ -91,7 +95,7 @@ CT_DEVICE void total_triangles(const ct_exact_tables &b, ct_exact_crossed *cross
             for (uint32_t at = first - 1; at < n && triangle_of_key(keys[at]) == triangle; at++) {
                 const ct_exact_crossing *c = &b.crossings[index[at]];
                 for (uint32_t pass = 0; pass < 2; pass++) {
-                    if (!(c->passes >> pass & 1)) continue;
+                    if (!(passes_of_key(keys[at]) >> pass & 1)) continue;
                     if (number < SUMS)
                         sum[pass] += c->of[number];
                     else
@@ -186,7 +190,30 @@ CT_KERNEL total_crossings(const ct_exact_tables b) {
     }
 }
 
-const ct_kernel_entry ct_crossed_kernels[] = {CT_KERNEL_ENTRY(total_crossings), CT_KERNELS_END};
+/* The same sums over the crossings of each part in a piece, whose winding numbers the host has found. */
+CT_KERNEL total_parts(const ct_exact_tables b) {
+    if (ct_exact_cross_shortage(b.counts, &b.capacity)) return;
+    CT_EACH_BLOCK(i, b.pieces.n_split_crossed) {
+        ct_exact_crossed *crossed = &b.crossed[b.pieces.n_crossed + i];
+        total_triangles(b, crossed, b.slots[crossed->slot].n_crossings);
+        CT_THREADS(t) {
+            /* Maybe what crosses the cluster belongs to other pieces alone. */
+            if (t < 2 && b.pieces.split_crossed[i].passes >> t & 1) crossed->n_in_pass[t]++;
+            /* What is near is in the whole pair's moved_volume. */
+            for (uint32_t k = t; k < CT_CLUSTER_TRIANGLES; k += CT_BLOCK)
+                for (uint32_t pass = 0; crossed->first_of[k] && pass < 2; pass++)
+                    b.totals[2 * (crossed->first + crossed->first_of[k] - 1) + pass].of[CT_INTEGRALS] = 0;
+        }
+        CT_BARRIER();
+    }
+}
+
+const ct_kernel_entry ct_crossed_kernels[] = {CT_KERNEL_ENTRY(total_crossings), CT_KERNEL_ENTRY(total_parts),
+                                              CT_KERNELS_END};
+
+unsigned ct_cuda_total_parts(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream) {
+    return CT_LAUNCH(total_parts, grid, stream, *tables);
+}
 
 unsigned ct_cuda_total_crossings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(total_crossings, grid, stream, *tables);

@@ -21,6 +21,7 @@
 #include "gpu/exact/recross_k.h"
 
 extern "C" {
+#include "gpu/exact/found_pieces.h"
 #include "gpu/exact/unit_tree.h"
 }
 
@@ -65,6 +66,7 @@ struct ct_exact_plan {
     uint64_t found[2]; /* pairs of triangles that cross or are near, per pass */
     int32_t exponent;  /* a step of the gradient's fixed point is 2^exponent units^2 */
     uint32_t is_contact;
+    double moved_volume;       /* units^3: of a piece, what its bound has of the whole pair's */
     double step, weight_scale; /* m^2 per step; friction weights are added up in steps of 1 / weight_scale m^2 */
     ct_contact contact;
 };
@@ -79,6 +81,10 @@ struct ct_exact_slot {
     uint32_t is_added; /* bit per pass: some of it is inside, or crossed */
     double share[2];   /* units^2, per pass: bounds a triangle's share of the gradient */
     double residual;   /* units: the most that a coordinate was moved to reach the lattice */
+    /* With patches: */
+    uint32_t is_split; /* others stand for it, its parts in pieces */
+    uint32_t is_part;  /* a part in a piece; its units' winding numbers are in windings, from `units` on */
+    uint64_t units;    /* [2][units of the cluster], per pass */
 };
 
 /* Triangles whose boxes meet, by their numbers in the two clusters of a pair. */
@@ -93,7 +99,8 @@ struct ct_exact_crossing {
     uint8_t triangle;     /* in its cluster */
     uint8_t passes;       /* a bit for each pass in which they cross or are near */
     signed char jump[3];
-    uint8_t unused[3];
+    uint8_t crosses; /* 0: they are near */
+    uint8_t unused[2];
     double of[CT_INTEGRALS + 2]; /* integrals, near_area, rounding */
 };
 
@@ -163,6 +170,32 @@ struct ct_second_of_pair {
     uint32_t n_passes, unused;
 };
 
+/* ---- of the few batches with patches ---- */
+
+/* Once winding numbers are known, the host splits the batch (backend/cuda/patches.cu, found_pieces.h). What follows
+ * then works on the pieces as on pairs: pairs, exact, row_offset and component_offset are those of split pairs, and
+ * slots, crossed, crossing_keys, crossing_index and windings are continued by the pieces' own. */
+struct ct_piece_tables {
+    /* Found, for the host: */
+    ct_found_pair *pairs;                         /* [counts.pairs] */
+    ct_found_crossed *crossed;                    /* [counts.crossed] */
+    ct_found_crossing *crossings;                 /* [counts.crossings] */
+    double (*points)[4];                          /* [counts.windings / 2] */
+    ct_found_unit *units;                         /* [capacity.found_units] */
+    ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [capacity.found_facings] */
+    ct_met_triangle *hits;                        /* [capacity.ray_hits] */
+    uint64_t ray_side;                            /* of the triangles that a ray is to hit */
+    double ray_from[3];
+    /* Split, by the host: */
+    const ct_split_pair *split_pairs;
+    const ct_split_slot *split_slots;
+    const ct_split_crossed *split_crossed;
+    uint64_t n_split_pairs, n_split_slots, n_split_crossed;
+    uint64_t n_pairs, n_slots, n_crossed, n_crossings, n_windings; /* as they were found */
+    ct_exact_plan *plans;                                          /* of found pairs */
+    uint64_t *component_offset;                                    /* the same */
+};
+
 struct ct_exact_tables : ct_answer_tables {
     ct_exact_side_sums *side_sums; /* [2 capacity.exact_pairs][2] per side and pass */
     ct_exact_plan *exact;          /* [capacity.exact_pairs] */
@@ -190,6 +223,11 @@ struct ct_exact_tables : ct_answer_tables {
     const ct_gpu_direction *directions;     /* of all steps: [n_bodies][n_directions] of each */
     const double *direction_values;         /* of all directions */
     bool finds_second;                      /* some step wants second derivatives or moments */
+    bool finds_pieces;                      /* some step wants patches */
+    const ct_gpu_pair *found_pairs;         /* [capacity.pairs] as `pairs`, but never pieces */
+    const uint64_t *found_row_offset;       /* [n_bodies + 1] the same of row_offset */
+    uint64_t *split_row_offset;             /* [n_bodies + 1] for the host to fill */
+    ct_piece_tables pieces;
 };
 
 CT_DEVICE uint32_t ct_pass_count(const ct_exact_plan *plan) {
@@ -255,11 +293,16 @@ unsigned ct_cuda_plan_exact(const ct_exact_tables *tables, unsigned grid, cudaSt
 unsigned ct_cuda_cross(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_total_crossings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_find_windings(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_describe_pairs(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_describe_units(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_find_hits(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_split_pairs(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_total_parts(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_add_surface(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_find_second(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_finish_exact(const ct_exact_tables *tables, unsigned grid, cudaStream_t stream);
 
 extern const ct_kernel_entry ct_plan_exact_kernels[], ct_cross_kernels[], ct_crossed_kernels[], ct_flood_kernels[],
-    ct_surface_kernels[], ct_second_kernels[], ct_finish_exact_kernels[];
+    ct_surface_kernels[], ct_second_kernels[], ct_finish_exact_kernels[], ct_piece_kernels[];
 
 #endif

@@ -321,6 +321,7 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
             if (t > 0) continue;
             ct_exact_totals totals;
             memset(&totals, 0, sizeof totals);
+            totals.moved_volume = plan->moved_volume;
             for (int part = 0; part < 2; part++)
                 for (int k = 0; k < 3; k++)
                     totals.force[part][k] = ct_gpu_wide_sum(&b.part_sums[2 * p + (uint64_t)part], SUM_FORCE + k);
@@ -427,7 +428,7 @@ CT_DEVICE void write_step_totals(const ct_exact_tables &b, uint64_t i) {
     ct_gpu_step_totals totals;
     memset(&totals, 0, sizeof totals);
     const uint64_t first = b.row_offset[step->first_body], last = b.row_offset[step->first_body + step->n_bodies];
-    totals.pairs = last - first;
+    totals.pairs = b.found_row_offset[step->first_body + step->n_bodies] - b.found_row_offset[step->first_body];
     totals.box_tests =
         ct_gpu_is_crowd(step) ? b.step_box_tests[i] : step->n_bodies * (uint64_t)(step->n_bodies - 1) / 2;
     totals.rays = b.step_rays[i];
@@ -438,7 +439,7 @@ CT_DEVICE void write_step_totals(const ct_exact_tables &b, uint64_t i) {
     totals.arrays = b.step_entries[i].arrays;
     totals.refused = ~b.step_refused[i];
     if (totals.refused != CT_GPU_NONE)
-        for (int k = 0; k < 2; k++) totals.body[k] = b.pairs[totals.refused].body[k];
+        for (int k = 0; k < 2; k++) totals.body[k] = b.found_pairs[totals.refused].body[k];
     b.out_steps[i] = totals;
 }
 

@@ -6,8 +6,8 @@
 
 struct match {
     ct_piece_search *search;
-    uint32_t *root;                    /* [n_nodes] as each perturbation by itself has them */
-    uint32_t *number;                  /* [n_nodes] of roots: 1 + index of the piece; 0: none */
+    uint32_t *root;                               /* [n_nodes] as each perturbation by itself has them */
+    uint32_t *number;                             /* [n_nodes] of roots: 1 + index of the piece; 0: none */
     ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [pieces] by falling area */
 };
 

@@ -22,17 +22,17 @@ struct ray {
     double least_x;
     const uint32_t *root;
     uint32_t own;
-    ct_ray_hit nearest;
+    ct_met_triangle nearest;
     uint32_t node; /* of the nearest hit; CT_NO_NODE: there is none yet */
 };
 
 /* By x, so that the nearest hit does not depend on the order in which hits are reported. */
-static bool is_nearer(const ct_ray_hit *hit, const ct_ray_hit *than) {
+static bool is_nearer(const ct_met_triangle *hit, const ct_met_triangle *than) {
     if (hit->x != than->x) return hit->x < than->x;
     return hit->body != than->body ? hit->body < than->body : hit->triangle < than->triangle;
 }
 
-static void look_at_hit(void *argument, const ct_ray_hit *hit) {
+static void look_at_hit(void *argument, const ct_met_triangle *hit) {
     struct ray *ray = argument;
     if (hit->x < ray->least_x || (ray->node != CT_NO_NODE && !is_nearer(hit, &ray->nearest))) return;
     const uint32_t node = ct_node_at(ray->search, ray->pass, hit->body, hit->triangle, hit->at);
@@ -43,8 +43,7 @@ static void look_at_hit(void *argument, const ct_ray_hit *hit) {
 
 ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const double *p, double least_x,
                                       const uint32_t *root, uint32_t own) {
-    struct ray ray = {
-        .search = search, .pass = pass, .least_x = least_x, .root = root, .own = own, .node = CT_NO_NODE};
+    struct ray ray = {.search = search, .pass = pass, .least_x = least_x, .root = root, .own = own, .node = CT_NO_NODE};
     const ct_piece_source *source = &search->source;
     for (int b = 0; b < 2 && !search->has_failed; b++)
         if (!source->find_hits(source->argument, b, p, look_at_hit, &ray)) search->has_failed = true;

@@ -86,9 +86,17 @@ CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32
     if (ct_make_facing(p, whole.of, body, triangle, &facing)) ct_note_facing(unit->facings, &facing);
 }
 
-/* Where the line through p along x meets a triangle, in its barycentric coordinates. In doubles: which of two triangles
- * it meets at their edge does not matter, as both belong to one boundary. False: it does not. */
-CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], double at[2], double *x) {
+/* A triangle of a body that the line through a point along x meets. */
+typedef struct ct_met_triangle {
+    int body;
+    uint32_t triangle;
+    double at[2]; /* barycentric coordinates */
+    double x;     /* units */
+} ct_met_triangle;
+
+/* Where the line through p along x meets a triangle. In doubles: which of two triangles it meets at their edge does not
+ * matter, as both belong to one boundary. False: it does not. */
+CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], ct_met_triangle *hit) {
     double e[3], area = 0;
     for (int k = 0; k < 3; k++) {
         const double *a = q[k], *b = q[(k + 1) % 3];
@@ -98,9 +106,9 @@ CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], double a
     if (area == 0) return 0; /* seen edge-on: its neighbours are met */
     for (int k = 0; k < 3; k++)
         if (!(e[k] / area >= -1e-12)) return 0;
-    at[0] = fmax(0, e[2] / area);
-    at[1] = fmax(0, e[0] / area);
-    *x = q[0][0] + at[0] * (q[1][0] - q[0][0]) + at[1] * (q[2][0] - q[0][0]);
+    hit->at[0] = fmax(0.0, e[2] / area);
+    hit->at[1] = fmax(0.0, e[0] / area);
+    hit->x = q[0][0] + hit->at[0] * (q[1][0] - q[0][0]) + hit->at[1] * (q[2][0] - q[0][0]);
     return 1;
 }
 

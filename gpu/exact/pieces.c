@@ -316,13 +316,6 @@ static void list_parts(ct_piece_search *search) {
     for (uint32_t i = 0; i < search->n_nodes; i++) search->parent[i] = list.piece_of_root[search->parent[i]];
 }
 
-int ct_compare_patches(const ct_contact *x, const ct_contact *y) {
-    if (x->volume != y->volume) return x->volume > y->volume ? -1 : 1;
-    for (int k = 0; k < 3; k++)
-        if (x->center[k] != y->center[k]) return x->center[k] < y->center[k] ? -1 : 1;
-    return (x->error_bound > y->error_bound) - (x->error_bound < y->error_bound);
-}
-
 bool ct_find_pieces(ct_piece_search *search) {
     search->n_pieces = 0;
     number_nodes(search);

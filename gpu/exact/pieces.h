@@ -24,7 +24,6 @@
 #include "gpu/base/arena.h"
 #include "gpu/exact/body.h"
 #include "gpu/exact/piece_unit_k.h"
-#include "gpu/include/contact.h"
 #include "gpu/mesh/adjacency.h"
 
 /* What one perturbation found of a body's surface. */
@@ -47,14 +46,6 @@ typedef struct ct_piece_part {
     uint32_t cluster;
 } ct_piece_part;
 
-/* A triangle of a body that the line through a point along x meets. */
-typedef struct ct_ray_hit {
-    int body;
-    uint32_t triangle;
-    double at[2]; /* barycentric coordinates */
-    double x;     /* units */
-} ct_ray_hit;
-
 /* The only coordinates that a search has are those of crossed clusters, which `body` has placed. It asks for what else
  * it needs, so that they need not be where it runs. */
 typedef struct ct_piece_source {
@@ -62,7 +53,7 @@ typedef struct ct_piece_source {
     const ct_unit_summary *(*summarize)(void *argument, int pass, int b, uint32_t unit);
     /* Calls report(to, hit) for the triangles of body b that the ray from p along +x meets, in any order. False: out
      * of memory. */
-    bool (*find_hits)(void *argument, int b, const double p[3], void (*report)(void *to, const ct_ray_hit *hit),
+    bool (*find_hits)(void *argument, int b, const double p[3], void (*report)(void *to, const ct_met_triangle *hit),
                       void *to);
     void *argument;
 } ct_piece_source;
@@ -94,14 +85,9 @@ typedef struct ct_piece_search {
     bool has_failed; /* out of memory */
 } ct_piece_search;
 
-/* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. False: out
- * of memory. */
+/* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. False:
+ * out of memory. */
 bool ct_find_pieces(ct_piece_search *search);
-
-/* The order of a pair's patches: larger ones first; of two equal ones the one whose centre has the smaller x, then y,
- * then z. So it depends on no numbering of bodies, vertices or triangles. Steps that want volumes alone have no centres,
- * and the bounds tell two equal ones apart. Below 0: x first. */
-int ct_compare_patches(const ct_contact *x, const ct_contact *y);
 
 /* The first crossing of a cluster's triangles. */
 uint32_t ct_first_crossing_of_cluster(const ct_piece_surface *surface, uint32_t cluster);

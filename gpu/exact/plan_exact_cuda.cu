@@ -117,7 +117,8 @@ CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, c
             is_near(plan, body, k, half_space, (uint32_t)c, &slot);
             slot.side = (uint32_t)(2 * p) + (uint32_t)k;
             slot.cluster = (uint32_t)c;
-            slot.n_crossings = slot.n_scattered = slot.crossed = slot.is_added = 0;
+            slot.n_crossings = slot.n_scattered = slot.crossed = slot.is_added = slot.is_split = slot.is_part = 0;
+            slot.units = 0;
             slot.share[0] = slot.share[1] = slot.residual = 0;
             b.slots[first_slot + before] = slot;
             slot_of_cluster[c] = (uint32_t)(first_slot + before) + 1;
@@ -166,6 +167,7 @@ CT_DEVICE void write_plan(const ct_exact_plan &from, int k, ct_exact_plan *to) {
         to->is_skipped = from.is_skipped;
         to->has_ties = to->is_contact = 0;
         to->exponent = 0;
+        to->moved_volume = 0;
     }
     to->first_slot[k] = from.first_slot[k];
     to->first_cluster[k] = from.first_cluster[k];

@@ -74,7 +74,7 @@ CT_KERNEL recross_triangles(const ct_exact_tables b) {
         const ct_exact_slot *slot = &b.slots[c->slot];
         const uint64_t side = slot->side;
         const ct_exact_plan *plan = &b.exact[side / 2];
-        if (!wanted_passes(b, c->slot)) continue;
+        if (slot->is_split ? !step_of_side(b, side)->wants_second : !wanted_passes(b, c->slot)) continue;
         double corner[2][3][3];
         const double *p[2][3];
         const uint64_t own = (uint64_t)slot->cluster * CT_CLUSTER_TRIANGLES + c->triangle;
@@ -173,8 +173,9 @@ CT_DEVICE bool find_triangle(const ct_exact_tables &b, const second_view &v, uin
 /* Crossing i of the sorted list; NULL: the triangles do not cross in this pass. */
 CT_DEVICE const ct_recrossing *segment_at(const ct_exact_tables &b, const second_view &v, uint32_t i, uint32_t *other) {
     const uint32_t index = b.crossing_index[v.slot.first_crossing + i];
+    const uint32_t passes = (uint32_t)b.crossing_keys[v.slot.first_crossing + i] & 3;
     const ct_second_crossing *c = &b.recrossings[2 * (uint64_t)index + v.pass];
-    if (!(b.crossings[index].passes >> v.pass & 1) || !c->is_found) return NULL;
+    if (!(passes >> v.pass & 1) || !c->is_found) return NULL;
     *other = b.crossings[index].other;
     return &c->segment;
 }

@@ -11,11 +11,12 @@ struct ct_slot_view {
     const ct_gpu_body *body;
     const ct_gpu_topology *topology;
     const ct_exact_crossed *crossed; /* NULL: no crossings */
+    const int32_t *units; /* [2][n_units] of a part in a piece its units' winding numbers, per pass; or NULL */
     const uint32_t *vertices;
     const uint16_t (*corners)[3];
     const uint8_t *unit_in_cluster;
     uint64_t side;
-    uint32_t cluster, n_triangles, n_vertices, first_unit, n_crossings;
+    uint32_t cluster, n_triangles, n_vertices, first_unit, n_units, n_crossings;
     uint64_t first_crossing; /* in crossing_keys and crossing_index, sorted */
 };
 
@@ -35,6 +36,8 @@ CT_DEVICE ct_slot_view ct_view_slot(const ct_exact_tables &b, const ct_exact_slo
     v.first_crossing = v.crossed ? v.crossed->sorted * b.capacity.crossings + v.crossed->first : 0;
     v.n_vertices = ct_vertices_of_cluster(v.topology, v.cluster);
     v.first_unit = v.topology->first_unit[v.cluster];
+    v.n_units = v.topology->first_unit[v.cluster + 1] - v.first_unit;
+    v.units = slot->is_part ? b.windings + slot->units : NULL;
     return v;
 }
 
@@ -46,10 +49,15 @@ CT_DEVICE const ct_exact_total *ct_total_of(const ct_exact_tables &b, const ct_s
     return total->n ? total : NULL;
 }
 
+/* The winding number of unit u of the cluster. */
+CT_DEVICE int32_t ct_winding_of_unit_in(const ct_exact_tables &b, const ct_slot_view &v, uint32_t u, uint32_t pass) {
+    return v.units ? v.units[pass * v.n_units + u] : ct_winding_of_unit(b, v.topology, v.side, v.first_unit + u, pass);
+}
+
 /* The winding number at a corner of a triangle. */
 CT_DEVICE int32_t ct_winding_at(const ct_exact_tables &b, const ct_slot_view &v, uint32_t t, int corner,
                                 uint32_t pass) {
-    const int32_t of_unit = ct_winding_of_unit(b, v.topology, v.side, v.first_unit + v.unit_in_cluster[t], pass);
+    const int32_t of_unit = ct_winding_of_unit_in(b, v, v.unit_in_cluster[t], pass);
     if (!v.crossed) return of_unit;
     return of_unit + b.windings[v.crossed->first_winding + pass * (uint64_t)v.n_vertices + v.corners[t][corner]];
 }

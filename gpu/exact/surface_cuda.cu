@@ -31,8 +31,8 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
     if (ct_exact_cross_shortage(b.counts, &b.capacity)) return;
     CT_EACH_BLOCK(s, b.counts->slots) {
         ct_exact_slot *slot = &b.slots[s];
+        if (slot->is_split) continue;
         const ct_slot_view v = ct_view_slot(b, slot);
-        const uint32_t n_units = v.topology->first_unit[v.cluster + 1] - v.first_unit;
         CT_THREADS(t) {
             if (t == 0) added = 0;
         }
@@ -41,8 +41,8 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
             const bool is_crossed = v.crossed && v.crossed->n_in_pass[pass];
             inside found = {is_crossed, 0, 0, 0};
             CT_THREADS(t) {
-                for (uint32_t u = t; u < n_units; u += CT_BLOCK) {
-                    const int32_t number = ct_winding_of_unit(b, v.topology, v.side, v.first_unit + u, pass);
+                for (uint32_t u = t; u < v.n_units; u += CT_BLOCK) {
+                    const int32_t number = ct_winding_of_unit_in(b, v, u, pass);
                     if (number) found.any = 1;
                     if (!is_crossed && size_of(number) > found.most) found.most = size_of(number);
                 }
@@ -62,7 +62,7 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
                 }
             }
             /* Most clusters are not crossed and have one unit, which thread 0 looks at. */
-            if (is_crossed || n_units > 1)
+            if (is_crossed || v.n_units > 1)
                 found = ct_block_reduce(found, [](const inside &x, const inside &y) { return join_inside(x, y); });
             CT_THREADS(t) {
                 if (t > 0 || !found.any) continue;

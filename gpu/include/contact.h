@@ -322,8 +322,8 @@ typedef struct ct_scene_settings {
                              CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory (max_scratch_bytes), and
                              4 more for each face over its tile */
     double stiffness;     /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
-    bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT on the CPU gives
-                         them, and with patches AUTO runs it; other methods and backends refuse them */
+    bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT gives them, and
+                         with patches AUTO runs it; other methods refuse them */
     double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
                          of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI on the CPU gives
                          cells, and with a cell_size AUTO runs it; other methods and backends refuse it. 0: no cells */

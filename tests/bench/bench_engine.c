@@ -372,7 +372,7 @@ static void exact_wishes(void) {
         bench b = bunny_on("exact_half_space", below);
         compare(&b, 1);
     }
-    if (is_wanted("exact_patches") && !strcmp(backend, "cpu")) {
+    if (is_wanted("exact_patches")) {
         bench b = {.name = "exact_patches", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
         double identity[12];
         shape_pose_identity(identity);

@@ -8,8 +8,8 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/exact/finish_k.h"
-#include "gpu/exact/piece_unit_k.h"
 #include "gpu/exact/flood.h"
+#include "gpu/exact/piece_unit_k.h"
 
 /* A triangle of a body and one of the other body that crosses it; numbers in their meshes. */
 typedef struct ct_crossed_pair {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/exact_pair.h"
+#include "gpu/exact/found_pieces.h"
 #include "gpu/exact/pieces.h"
 #include "gpu/mesh/mesh.h"
 
@@ -43,7 +44,7 @@ struct hit_search {
     ct_exact_pair *exact;
     int body;
     const double *p;
-    void (*report)(void *to, const ct_ray_hit *hit);
+    void (*report)(void *to, const ct_met_triangle *hit);
     void *to;
 };
 
@@ -53,12 +54,12 @@ static void find_hits_in_cluster(void *argument, uint32_t cluster) {
     for (uint32_t t = 0; c && t < c->n_triangles; t++) {
         const double *const q[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
                                     c->points[c->corners[t][2]]};
-        ct_ray_hit hit = {.body = search->body, .triangle = cluster * CT_CLUSTER_TRIANGLES + t};
-        if (ct_meet_triangle(search->p, q, hit.at, &hit.x)) search->report(search->to, &hit);
+        ct_met_triangle hit = {.body = search->body, .triangle = cluster * CT_CLUSTER_TRIANGLES + t};
+        if (ct_meet_triangle(search->p, q, &hit)) search->report(search->to, &hit);
     }
 }
 
-static bool find_hits(void *argument, int b, const double p[3], void (*report)(void *to, const ct_ray_hit *hit),
+static bool find_hits(void *argument, int b, const double p[3], void (*report)(void *to, const ct_met_triangle *hit),
                       void *to) {
     ct_exact_pair *exact = argument;
     struct hit_search search = {exact, b, p, report, to};

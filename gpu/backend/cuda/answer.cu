@@ -45,16 +45,69 @@ static span_range take_spans(span_range *rest, const ct_gpu_contact *found) {
     return of;
 }
 
-/* Copies a step's arrays of entries, which lie in the answer as they do in the result. */
-static void copy_arrays(ct_result *r, const char *first) {
-    const uint64_t n = r->n_entries;
-    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(r->want, n);
-    if (!n) return;
-    memcpy(r->vertices, first + at.vertices, n * sizeof *r->vertices);
-    if (r->gradient) memcpy(r->gradient, first + at.gradient, 3 * n * sizeof *r->gradient);
-    if (r->weights) memcpy(r->weights, first + at.weights, n * sizeof *r->weights);
-    if (r->forces) memcpy(r->forces, first + at.forces, 3 * n * sizeof *r->forces);
+/* ---- patches ---- */
+
+/* A contact, and where its entries are among those of its step in the answer. */
+struct patch {
+    ct_gpu_contact found;
+    uint64_t entry;
+};
+
+static int compare_patches(const void *a, const void *b) {
+    return ct_compare_patches(&((const patch *)a)->found.contact, &((const patch *)b)->found.contact);
 }
+
+static uint64_t count_entries(const ct_gpu_contact *found) {
+    return found->contact.count[0] + found->contact.count[1];
+}
+
+/* Sorts each pair's contacts, which follow each other. The caller frees them. NULL: no memory. */
+static patch *sort_patches(ct_gpu_contact *contacts, uint64_t n) {
+    patch *patches = (patch *)malloc((n ? n : 1) * sizeof *patches);
+    uint64_t entry = 0;
+    for (uint64_t i = 0; i < n && patches; i++) {
+        patches[i].found = contacts[i];
+        patches[i].entry = entry;
+        entry += count_entries(&contacts[i]);
+    }
+    for (uint64_t first = 0, end; first < n && patches; first = end) {
+        const uint32_t *body = contacts[first].body;
+        for (end = first; end < n && contacts[end].body[0] == body[0] && contacts[end].body[1] == body[1];) end++;
+        qsort(patches + first, end - first, sizeof *patches, compare_patches);
+        for (uint64_t i = first; i < end; i++) patches[i].found.contact.index = (uint32_t)(i - first);
+    }
+    for (uint64_t i = 0; i < n && patches; i++) contacts[i] = patches[i].found;
+    return patches;
+}
+
+/* ---- entries ---- */
+
+/* Copies n entries of a step's arrays, which lie in the answer as they do in the result. */
+static void copy_entries(ct_result *r, const char *first, uint64_t to, uint64_t from, uint64_t n) {
+    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(r->want, r->n_entries);
+    const uint32_t *vertices = (const uint32_t *)(first + at.vertices) + from;
+    const double *gradient = (const double *)(first + at.gradient) + 3 * from,
+                 *weights = (const double *)(first + at.weights) + from,
+                 *forces = (const double *)(first + at.forces) + 3 * from;
+    if (!n) return;
+    memcpy(r->vertices + to, vertices, n * sizeof *vertices);
+    if (r->gradient) memcpy(r->gradient + 3 * to, gradient, 3 * n * sizeof *gradient);
+    if (r->weights) memcpy(r->weights + to, weights, n * sizeof *weights);
+    if (r->forces) memcpy(r->forces + 3 * to, forces, 3 * n * sizeof *forces);
+}
+
+/* patches: NULL, or the order of the contacts. */
+static void copy_arrays(ct_result *r, const char *first, const patch *patches) {
+    uint64_t entry = 0;
+    if (!r->vertices) return;
+    if (!patches) copy_entries(r, first, 0, 0, r->n_entries);
+    for (size_t i = 0; i < r->n_contacts && patches; i++) {
+        copy_entries(r, first, entry, patches[i].entry, count_entries(&patches[i].found));
+        entry += count_entries(&patches[i].found);
+    }
+}
+
+/* ---- steps ---- */
 
 static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct_step *step, const ct_gpu_step *sent,
                         const ct_gpu_step_totals *totals, ct_gpu_contact *contacts, span_range *spans) {
@@ -71,6 +124,13 @@ static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct
     }
     ct_result *r = ct_result_new(step->want, totals->n_contacts, totals->n_entries, n_spans, NULL, &step->error);
     if (!r) return;
+    patch *patches = sent->wants_patches ? sort_patches(contacts, totals->n_contacts) : NULL;
+    if (sent->wants_patches && !patches) {
+        ct_fail(&step->error, CT_OUT_OF_MEMORY, "result", "no memory to sort %llu patches",
+                (unsigned long long)totals->n_contacts);
+        ct_result_free(&r);
+        return;
+    }
     r->method = step->scene->settings.method;
     r->pairs = totals->pairs;
     r->rays = totals->rays;
@@ -83,7 +143,8 @@ static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct
         const span_range of = take_spans(&again, &contacts[i]);
         for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = of.at[k].span;
     }
-    copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays);
+    copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays, patches);
+    free(patches);
     if (!ct_gpu_add_second(workspace, counts, step, sent, contacts, r)) ct_result_free(&r);
     step->result = r;
 }

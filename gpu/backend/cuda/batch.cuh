@@ -18,6 +18,8 @@
  *    cross     11 find_triangle_pairs, 12 cross_triangles, 13 scatter_crossings, 14 total_crossings
  *    inside    15 find_windings, 16 mark_inside, 17 plan_fixed_point, 18 add_surface
  *    answer    19 measure_gradient, 20 finish_pairs, 21 write_entries, 22 write_exact_contacts
+ *               describe_pairs, describe_units, find_hits, split_pairs, make_parts, total_parts
+ *                                                                          (before 16, where a step wants patches)
  *               plan_second, recross_triangles, sum_products, sum_moments  (before 21, where a step wants their sums)
  *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
@@ -27,6 +29,8 @@
 
 #include "gpu/exact/exact_cuda.cuh"
 
-struct ct_batch : ct_exact_tables {};
+struct ct_batch : ct_exact_tables {
+    bool lacks_memory; /* for patches: what is computed is of no use */
+};
 
 #endif

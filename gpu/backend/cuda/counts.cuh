@@ -21,6 +21,7 @@ enum {
     CT_LAST_OF_COUNT_ENTRIES,
     CT_LAST_OF_PLAN_EXACT,
     CT_LAST_OF_CROSS,
+    CT_LAST_OF_SPLIT,
     CT_LAST_OF_FINISH,
     CT_LAST_OF_KERNELS
 };
@@ -38,7 +39,8 @@ struct ct_gpu_counts {
     uint64_t exact_pairs, exact_chunks; /* as pairs and vertex_chunks; 0 with other methods */
     uint64_t slots, side_clusters, units, components, cluster_tiles, cluster_pairs, triangle_pairs, crossings, crossed,
         windings;
-    uint64_t recrossings, second_sums; /* 0 unless some step wants second derivatives or moments */
+    uint64_t recrossings, second_sums;             /* 0 unless some step wants second derivatives or moments */
+    uint64_t found_units, found_facings, ray_hits; /* 0 unless some step wants patches */
     uint64_t inconsistent; /* pairs of triangles, and crossed triangles, whose predicates contradict each other: 0 */
     uint32_t finished_blocks[CT_LAST_OF_KERNELS];
 };
@@ -57,6 +59,7 @@ struct ct_gpu_capacity {
         spans, answer_bytes, patches;
     uint64_t exact_pairs, slots, side_clusters, units, components, cluster_pairs, triangle_pairs, crossings, crossed,
         windings, exact_chunks, recrossings, second_sums;
+    uint64_t found_units, found_facings, ray_hits; /* patches.cu grows these */
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,

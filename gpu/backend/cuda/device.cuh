@@ -116,14 +116,17 @@ struct ct_workspace {
             /* Of the method `exact`: */
             ct_gpu_buffer exact_pairs, exact_chunks, slots, side_clusters, units, components, cluster_pairs,
                 triangle_pairs, crossings, crossed, windings, recrossings, second_sums;
+            /* Of patches: */
+            ct_gpu_buffer found, found_units, found_facings, ray_hits, splits;
         };
-        ct_gpu_buffer buffers[29];
+        ct_gpu_buffer buffers[34];
     };
     union {
         struct {
-            ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host;
+            ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host, found_host, ray_hits_host,
+                splits_staging;
         };
-        ct_gpu_pinned pinned[4];
+        ct_gpu_pinned pinned[7];
     };
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
@@ -255,6 +258,14 @@ bool ct_gpu_copy_second(ct_device *device, ct_workspace *workspace, const ct_bat
  * error. */
 bool ct_gpu_add_second(const ct_workspace *workspace, const ct_gpu_counts *counts, ct_step *step,
                        const ct_gpu_step *sent, ct_gpu_contact *contacts, ct_result *result);
+
+/* ---- patches.cu ---- */
+
+/* Between winding numbers and sums: waits for what has been launched, splits the pairs of steps that want patches into
+ * their pieces, and launches what makes the tables of *batch those of the pieces. After a shortage it does nothing, and
+ * if the tables have no room for the pieces it makes the counts tell so. False: no memory for what *need says, or the
+ * device is lost. */
+bool ct_gpu_split_pairs(ct_device *device, ct_workspace *workspace, ct_batch *batch, ct_gpu_need *need);
 
 /* ---- answer.cu ---- */
 

@@ -72,7 +72,8 @@ struct ct_gpu_step {
     uint32_t n_half_spaces;
     uint32_t n_directions, wants_second; /* wants_second: it has directions, or wants INERTIA */
     uint64_t first_direction;            /* in ct_exact_tables.directions */
-    uint32_t takes_half_spaces;          /* 0: they have no contacts; else none with each other */
+    uint32_t wants_patches;
+    uint32_t takes_half_spaces; /* 0: they have no contacts; else none with each other */
     double pixel_size, stiffness;
 };
 

@@ -117,6 +117,9 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->windings = workspace->windings.bytes / sizeof(int32_t);
     capacity->recrossings = workspace->recrossings.bytes / (2 * sizeof(ct_second_crossing));
     capacity->second_sums = workspace->second_sums.bytes / sizeof(double);
+    capacity->found_units = workspace->found_units.bytes / sizeof(ct_found_unit);
+    capacity->found_facings = workspace->found_facings.bytes / sizeof(ct_piece_facing[CT_PIECE_FACINGS]);
+    capacity->ray_hits = workspace->ray_hits.bytes / sizeof(ct_met_triangle);
     capacity->answer_bytes = smaller(workspace->answer.bytes, workspace->answer_host.bytes);
     if (workspace->gl && !workspace->is_exact) ct_gpu_gl_limit(workspace, capacity);
 }
@@ -149,6 +152,7 @@ static void lay_out_exact(const ct_workspace *workspace, ct_batch *b) {
     b->windings = (int32_t *)workspace->windings.data;
     b->recrossings = (ct_second_crossing *)workspace->recrossings.data;
     b->second_sums = (double *)workspace->second_sums.data;
+    memset(&b->pieces, 0, sizeof b->pieces);
 }
 
 /* Tells the batch where its tables are and how many elements fit into each. Within a buffer the tables follow each
@@ -207,6 +211,9 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
     b->step_entries = carve<ct_gpu_step_entries>(&at, b->n_steps);
     b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
+    b->split_row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);
+    b->found_row_offset = b->row_offset;
+    b->found_pairs = b->pairs;
     b->step_refused = carve<uint32_t>(&at, b->n_steps);
     b->row_count = carve<uint32_t>(&at, b->n_bodies);
     b->heavy_rows = carve<uint32_t>(&at, b->n_bodies);
@@ -228,7 +235,7 @@ static uint64_t head_bytes(const ct_batch *b) {
 static uint64_t small_bytes(const ct_batch *b) {
     return CT_SHARDS * sizeof(ct_gpu_shard) + sizeof(ct_gpu_counts) +
            b->n_steps * (3 * sizeof(uint64_t) + sizeof(ct_gpu_step_entries) + sizeof(uint32_t)) +
-           b->n_bodies * (sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) +
+           b->n_bodies * (2 * sizeof(uint64_t) + sizeof(ct_gpu_body *) + 2 * sizeof(uint32_t)) +
            b->n_keys * sizeof(uint64_t) + b->n_nodes * sizeof(ct_gpu_node) + SLACK;
 }
 
@@ -433,7 +440,7 @@ static bool launch_answer(ct_device *device, ct_workspace *workspace, const ct_b
 }
 
 /* All stages of the method `exact` after the update of the bodies. */
-static bool launch_exact(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+static bool launch_exact(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
     const ct_trace_range range("exact");
     if (!clear_counts(device, workspace, b)) return false;
     device->launches += ct_cuda_build_crowds(b, device->grid, workspace->stream);
@@ -444,6 +451,8 @@ static bool launch_exact(ct_device *device, ct_workspace *workspace, const ct_ba
     device->launches += ct_cuda_total_crossings(b, device->grid, workspace->stream);
     if (!record_phase(device, workspace, CT_PHASE_RASTER + 1)) return false;
     device->launches += ct_cuda_find_windings(b, device->grid, workspace->stream);
+    if (b->finds_pieces) b->lacks_memory = !ct_gpu_split_pairs(device, workspace, b, n);
+    if (device->lost) return false;
     device->launches += ct_cuda_add_surface(b, device->grid, workspace->stream);
     if (!record_phase(device, workspace, CT_PHASE_SPAN + 1)) return false;
     device->launches += ct_cuda_finish_exact(b, device->grid, workspace->stream);
@@ -452,8 +461,8 @@ static bool launch_exact(ct_device *device, ct_workspace *workspace, const ct_ba
 }
 
 /* All stages after the update of the bodies. */
-static bool launch(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
-    if (workspace->is_exact) return launch_exact(device, workspace, b);
+static bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
+    if (workspace->is_exact) return launch_exact(device, workspace, b, n);
     return clear_counts(device, workspace, b) && launch_broad_phase(device, workspace, b) &&
            launch_raster(device, workspace, b) && launch_spans(device, workspace, b) &&
            launch_answer(device, workspace, b) && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
@@ -499,10 +508,11 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         return false;
     workspace->is_clean = false;
     for (;;) {
-        if (!launch(device, workspace, b) || !wait(device, workspace)) return false;
+        if (!launch(device, workspace, b, n) || !wait(device, workspace)) return false;
         const ct_gpu_counts counts = *(const ct_gpu_counts *)workspace->answer_host.host; /* it may grow below */
         if (!*applied) copy_state_to_host(workspace, b);
         *applied = true;
+        if (b->lacks_memory) return false;
         const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
             assert(counts.inconsistent == 0);

@@ -294,6 +294,7 @@ static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step)
     s.stiffness = scene->settings.stiffness;
     s.n_half_spaces = scene->n_half_spaces;
     s.takes_half_spaces = workspace->is_exact;
+    s.wants_patches = workspace->is_exact && scene->settings.patches;
     if (!add_scene_table(device, workspace, scene)) return false;
     if (workspace->is_exact && !add_second(workspace, step, &s)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
@@ -405,9 +406,12 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     b->n_rows = workspace->n_rows;
     b->n_box_chunks = workspace->n_box_chunks;
     b->n_steps = (uint32_t)workspace->steps.n;
-    b->finds_second = false;
-    for (uint32_t i = 0; i < b->n_steps; i++)
-        b->finds_second |= ((const ct_gpu_step *)workspace->steps.data)[i].wants_second != 0;
+    b->finds_second = b->finds_pieces = false;
+    for (uint32_t i = 0; i < b->n_steps; i++) {
+        const ct_gpu_step *step = (const ct_gpu_step *)workspace->steps.data + i;
+        b->finds_second |= step->wants_second != 0;
+        b->finds_pieces |= step->wants_patches != 0;
+    }
     b->n_bodies = workspace->n_bodies;
     b->n_box_updates = (uint32_t)workspace->box_updates.n;
     b->n_pose_writes = (uint32_t)workspace->pose_writes.n;
