@@ -54,6 +54,29 @@ CT_FN double ct_exact_step(const ct_exact_lattice *lattice, int exponent, int n_
 
 /* ---- the bound ---- */
 
+/* Why the bound holds, and when. The volume of the bodies as they are differs from the computed one by the rounding of
+ * sums (rounding, arithmetic), and by what moving the vertices to the lattice changes (moved_volume). Let each vertex
+ * go there in a straight line, by at most `residual` along each axis. At every moment V changes by no more than
+ * residual times |.|_1 of the area of both surfaces that is inside at that moment. That is the area inside at the end,
+ * and beside it
+ *
+ *   - what triangles change their area by: ct_bound_moved_area;
+ *   - parts that come within two units of the other surface, which may have entered or left: near_area, of pairs of
+ *     triangles that cross or count as near. Pairs whose boxes are further apart have none.
+ *
+ * Left out of near_area are pairs that do not cross and of which either triangle has at most 1 / 1024 of its own area
+ * near the other's plane (CT_NEAR_PART). For all of them stand 2^-8 of the area inside. So the bound is proven where
+ * the parts left out, added up over such pairs, come to at most 2^-8 of the area inside. That is so
+ *
+ *   - if no triangle comes within two units of the other surface without crossing it;
+ *   - where surfaces cross at an angle, if the area inside is some thousand units^2 for each triangle that the curve
+ *     passes within two units: of such a triangle a few units^2 are near;
+ *   - if only triangles that are inside do so, each near four others at most.
+ *
+ * It is not proven where a triangle far larger than all of the surface inside comes within two units of another one
+ * that it does not cross, or where points of many triangles that are outside hover within two units over a face. What
+ * the bound then lacks is at most `residual`, about half a unit, times the parts left out. See README, Limits. */
+
 /* A cluster's products and sums of doubles, over 128 triangles: bounds their rounding. reach and area as in
  * ct_cluster_sums. */
 CT_FN double ct_bound_arithmetic(double reach, double area) {

@@ -105,8 +105,8 @@ CT_FN int ct_is_one_sided(const ct_plane_sides *s) {
     return s->sign[0] == s->sign[1] && s->sign[1] == s->sign[2];
 }
 
-/* Triangles that do not cross count as near where this part of |normal|_1 is near; smaller parts disappear in the
- * margin of the bound. */
+/* Triangles that do not cross count as near where this part of |normal|_1 is near. Smaller parts are left to the margin
+ * of the bound; finish_k.h says when that suffices. */
 #define CT_NEAR_PART (1.0 / 2048)
 
 /* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
