@@ -25,16 +25,17 @@ static bool names_sampling(const ct_scene_settings *s) {
 }
 
 static bool names_precision(const ct_scene_settings *s) {
-    return s->tolerance != 0 || s->tolerance_rel != 0 || s->strict || s->ray_budget;
+    return s->tolerance != 0 || s->tolerance_rel != 0 || s->strict || s->optimize_directions || s->ray_budget;
 }
 
 /* For a method that does not aim at a tolerance. */
 static ct_status check_no_precision(const ct_scene_settings *s, ct_error *error) {
     if (!names_precision(s)) return CT_OK;
-    const char *field = s->tolerance != 0       ? "tolerance"
-                        : s->tolerance_rel != 0 ? "tolerance_rel"
-                        : s->strict             ? "strict"
-                                                : "ray_budget";
+    const char *field = s->tolerance != 0        ? "tolerance"
+                        : s->tolerance_rel != 0  ? "tolerance_rel"
+                        : s->strict              ? "strict"
+                        : s->optimize_directions ? "optimize_directions"
+                                                 : "ray_budget";
     return ct_fail(error, CT_INVALID_ARGUMENT, field,
                    "method \"%s\" takes no %s: leave it out, or choose method \"ebpi\"", ct_method_name(s->method),
                    field);

@@ -316,12 +316,16 @@ typedef struct ct_scene_settings {
         resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
     double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
     double tolerance;  /* m^3; EBPI: error bound of each contact's volume to reach; 0: none. A step may name its own */
-    double tolerance_rel; /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
-    bool strict;          /* EBPI: a bound that is proven, instead of the published one */
-    uint64_t ray_budget;  /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
-                             CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory (max_scratch_bytes), and
-                             4 more for each face over its tile */
-    double stiffness;     /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    double tolerance_rel;     /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
+    bool strict;              /* EBPI: a bound that is proven, instead of the published one */
+    bool optimize_directions; /* EBPI: each pair's views lie along axes that few of its faces are parallel to (Wang
+                                 2012, section 4.4), instead of the world's; volumes[w] and error_bounds[w] are then of
+                                 those views. All else is in world axes; gradients sum to exactly 0. The axes are found
+                                 from the faces in each step anew, so answers do not depend on earlier steps */
+    uint64_t ray_budget;      /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
+                                 CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory (max_scratch_bytes), and
+                                 4 more for each face over its tile */
+    double stiffness;         /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
     bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT gives them, and
                          with patches AUTO runs it; other methods refuse them */
     double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one

@@ -147,6 +147,21 @@ static void test_random_pairs_strict(void **state) {
     assert_int_equal(t.violated, 0);
 }
 
+/* Views along axes of their own: the same bounds hold. */
+static void test_turned_views_strict(void **state) {
+    (void)state;
+    const double tolerances[] = {1e-1, 1e-2, 1e-3};
+    for (int i = 0; i < 3; i++) {
+        struct tally t = {0};
+        ct_scene_settings settings = ebpi_settings(tolerances[i], 0, true);
+        settings.optimize_directions = true;
+        check_random_pairs("strict, turned views", &settings, 11 + (uint64_t)i, &t);
+        assert_int_equal(t.violated, 0);
+        assert_int_equal(t.missed, 0);
+        assert_true(t.contacts > pairs_to_check() / 2);
+    }
+}
+
 static void test_random_pairs_published(void **state) {
     (void)state;
     const double tolerances[] = {1e-1, 1e-2, 1e-3};
@@ -201,7 +216,8 @@ static void test_same_bits(void **state) {
         struct shape b = shape_of_kind((int)(shape_random(&rng) % KINDS), &rng);
         double pose[2][12];
         for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.2, pose[k]);
-        const ct_scene_settings settings = ebpi_settings(i % 3 ? 2e-3 : 0, i % 3 ? 0 : 0.05, i % 2);
+        ct_scene_settings settings = ebpi_settings(i % 3 ? 2e-3 : 0, i % 3 ? 0 : 0.05, i % 2);
+        settings.optimize_directions = i / 2 % 2;
         struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID},
                                   {&b, pose[1], i % 4 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE}};
         const struct answer first = answer_of(engine, &settings, bodies);
@@ -266,6 +282,58 @@ static void test_gradients(void **state) {
     }
 }
 
+/* Two boxes along the world's axes, with all faces parallel to its views, so that others are taken. Volume, frame and
+ * gradients are those of `exact` in world axes, the gradients sum to exactly 0 in any order, and the answer does not
+ * depend on the steps before. */
+static void test_turned_views(void **state) {
+    (void)state;
+    struct shape a = shape_box(1, 0.9, 0.8), b = shape_box(0.7, 0.8, 0.9);
+    double pose[2][12];
+    for (int k = 0; k < 2; k++) shape_pose_identity(pose[k]);
+    pose[1][3] = 0.5;
+    pose[1][7] = 0.41;
+    pose[1][11] = -0.3;
+    const struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID}, {&b, pose[1], CT_BODY_DEFORMABLE}};
+    ct_scene_settings settings = ebpi_settings(0, 0.02, true);
+    const ct_scene_settings exact = stage_exact();
+    ct_result *straight = stage_once(engine, &settings, bodies, 2, CT_WANT_ALL);
+    settings.optimize_directions = true;
+    ct_result *turned = stage_once(engine, &settings, bodies, 2, CT_WANT_ALL);
+    ct_result *truth = stage_once(engine, &exact, bodies, 2, CT_WANT_ALL);
+    assert_int_equal(turned->n_contacts, 1);
+    const ct_contact *c = turned->contacts, *t = truth->contacts;
+    assert_true(c->error_bound <= 0.02 * c->volume && turned->ended == CT_ENDED_COMPLETED);
+    assert_true(c->volumes[0] != straight->contacts[0].volumes[0] && turned->rays != straight->rays);
+    assert_true(fabs(c->volume - t->volume) <= c->error_bound + t->error_bound);
+    double up[3] = {0}, down[3] = {0};
+    for (uint64_t e = 0; e < turned->n_entries; e++)
+        for (uint64_t k = 0; k < 3; k++) {
+            up[k] += turned->gradient[3 * e + k];
+            down[k] += turned->gradient[3 * (turned->n_entries - 1 - e) + k];
+        }
+    for (int k = 0; k < 3; k++) {
+        assert_true(up[k] == 0 && down[k] == 0);
+        assert_true(c->generalized_gradient[0][k] == -c->generalized_gradient[1][k]);
+        assert_float_equal(c->normal[k], t->normal[k], 0.05);
+        assert_float_equal(c->center[k], t->center[k], 0.05);
+        assert_float_equal(c->side_center[0][k], t->side_center[0][k], 0.05);
+    }
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 6; k++)
+            assert_float_equal(c->generalized_gradient[s][k], t->generalized_gradient[s][k], 0.02);
+    assert_true(fabs(c->area - t->area) < 0.05 * t->area);
+    for (uint64_t e = 0; e < turned->n_entries; e++)
+        for (uint64_t k = 0; k < 3; k++) {
+            const double force = -settings.stiffness * c->volume * turned->gradient[3 * e + k];
+            assert_true(fabs(turned->forces[3 * e + k] - force) <= 1e-12 * c->volume * c->area);
+        }
+    ct_result_free(&straight);
+    ct_result_free(&turned);
+    ct_result_free(&truth);
+    shape_free(&a);
+    shape_free(&b);
+}
+
 /* Contacts that a ray rarely meets: a needle's tip, a thin plate's edge, far from the origin too. */
 static void test_thin_contacts(void **state) {
     (void)state;
@@ -295,7 +363,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_pairs_strict), cmocka_unit_test(test_random_pairs_published),
         cmocka_unit_test(test_same_bits),           cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_thin_contacts),
+        cmocka_unit_test(test_thin_contacts),       cmocka_unit_test(test_turned_views_strict),
+        cmocka_unit_test(test_turned_views),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

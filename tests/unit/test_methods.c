@@ -199,6 +199,13 @@ static void test_ebpi(void **state) {
         assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), cases[i].status);
         expect(&error, cases[i].status, cases[i].field, cases[i].words);
     }
+    ct_scene_settings turned;
+    ct_error refused = {0};
+    ct_scene_settings_init(&turned);
+    turned.method = CT_METHOD_EXACT;
+    turned.optimize_directions = true;
+    assert_int_equal(ct_scene_configure(stage.scene, &turned, &refused), CT_INVALID_ARGUMENT);
+    expect(&refused, CT_INVALID_ARGUMENT, "optimize_directions", "choose method \"ebpi\"");
     /* AUTO as it is: exact, and EBPI in a step that names a tolerance. */
     ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
     for (int k = 0; k < 3; k++) {

@@ -141,6 +141,10 @@ typedef struct ct_pair_task {
     double tolerance_rel;
     bool strict;
     uint64_t ray_budget;
+    bool is_turned;              /* the views lie along view_axes, not along the world's (turned_views.h) */
+    double view_axes[3][3];      /* rows */
+    double view_pose[2][12];     /* of each body, into coordinates along these axes */
+    ct_box view_box[2];          /* of each body, along them */
     ct_view_error view_error[3]; /* of methods that bound the error of each view */
     bool has_view_errors;
     const ct_scene_settings *settings; /* the scene's */

@@ -6,6 +6,7 @@
 
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/backend/cpu/turned_views.h"
 #include "gpu/base/fail.h"
 
 /* ---- planning ---- */
@@ -15,11 +16,13 @@
 static const double PITCHES = 16384;
 
 /* The window, as fine as the lattice allows. */
-static ct_status plan_window(ct_pair_task *pair, ct_error *error) {
+static ct_status plan_window(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
+                             ct_error *error) {
     pair->part = ct_cpu_find_part(pair);
+    if (settings->optimize_directions) ct_turn_views(device, pair);
     for (int k = 0; k < 3; k++) {
         ct_plan_need need;
-        if (ct_plan_axis(&pair->body[0]->box, &pair->body[1]->box, &pair->part, k, 0, PITCHES, PITCHES,
+        if (ct_plan_axis(ct_view_box(pair, 0), ct_view_box(pair, 1), &pair->part, k, 0, PITCHES, PITCHES,
                          &pair->window.axis[k], &need))
             return ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
     }
@@ -39,8 +42,7 @@ static double smallest_tolerance(const ct_window *window) {
 
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
-    (void)device;
-    ct_status status = plan_window(pair, error);
+    ct_status status = plan_window(device, settings, pair, error);
     if (status) return status;
     for (int b = 0; b < 2; b++)
         if (!ct_mesh_adjacency(pair->body[b]->mesh, error)) return CT_OUT_OF_MEMORY;
@@ -86,9 +88,9 @@ static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
     if (b) i -= context->vertex_chunks[0];
     const ct_body *body = context->pair->body[b];
     const size_t first = (size_t)i * CT_PAIR_VERTEX_CHUNK, last = first + CT_PAIR_VERTEX_CHUNK;
-    context->device->kernels->snap->snap(&context->pair->window, ct_body_positions(body), ct_body_pose(body), first,
-                                         last < context->vertices[b] ? last : context->vertices[b],
-                                         ct_pair_driver(context)->coords[b].data, NULL);
+    context->device->kernels->snap->snap(
+        &context->pair->window, ct_body_positions(body), ct_view_pose(context->pair, b), first,
+        last < context->vertices[b] ? last : context->vertices[b], ct_pair_driver(context)->coords[b].data, NULL);
 }
 
 /* Pixels along the longer side of a view: so many that few faces are over each, and not more than may have a ray. */
@@ -140,7 +142,7 @@ static bool begin(struct ebpi *ebpi) {
         ebpi->view[w] = ct_ebpi_view_plan(&pair->window, w, most);
         for (int b = 0; b < 2; b++)
             ebpi->view[w].initial[b] =
-                (uint8_t)ct_find_initial_winding(&pair->body[b]->box, &pair->body[1 - b]->box, w);
+                (uint8_t)ct_find_initial_winding(ct_view_box(pair, b), ct_view_box(pair, 1 - b), w);
         if (!ct_ebpi_view_begin(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
     }
     run_tasks(ebpi, 8, count_faces);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/backend/cpu/turned_views.h"
 #include "gpu/contact/entry_arrays.h"
 #include "gpu/mesh/mesh.h"
 
@@ -106,6 +107,7 @@ static void reduce_sums(ct_pair_context *context) {
         const ct_compacted_chunk *end = part + context->vertex_chunks[b];
         double origin[3];
         ct_pair_origin(body, origin);
+        ct_turn_into_views(pair, origin);
         ct_moments sum;
         memset(&sum, 0, sizeof sum);
         contact->count[b] = 0;
@@ -149,6 +151,7 @@ static void make_entries_and_frame(ct_pair_context *context) {
         for (; part < end; part++) ct_barycentre_join(&side[b], &part->barycentre);
     }
     ct_frame_finish(window, side, context->has_normal, ct_barycentre_scale(window), &context->contact->contact);
+    if (context->pair->is_turned) ct_turn_back_contact(context->pair, context->contact);
 }
 
 /* Copies the spans that the driver thread kept. It has all of them, because a pair that keeps spans is not spread, and

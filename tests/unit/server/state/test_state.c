@@ -242,7 +242,8 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
            a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->margin == b->margin &&
            a->voxel_level == b->voxel_level && a->level == b->level && a->pair_budget == b->pair_budget &&
            a->max_points == b->max_points && a->center_normals == b->center_normals &&
-           a->plain_average == b->plain_average && a->refine == b->refine;
+           a->plain_average == b->plain_average && a->refine == b->refine &&
+           a->optimize_directions == b->optimize_directions;
 }
 
 static void settings_are_there_again(void **unused) {
@@ -257,7 +258,7 @@ static void settings_are_there_again(void **unused) {
     settings.stiffness = 1e300 / 3;
     settings.tolerance = 1e-9;
     settings.tolerance_rel = 0.125;
-    settings.strict = true;
+    settings.strict = settings.optimize_directions = true;
     settings.ray_budget = UINT64_MAX;
     settings.patches = true;
     settings.cell_size = 0.7;
