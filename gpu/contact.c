@@ -8,6 +8,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
+#include "gpu/mesh/close.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/points.h"
 #include "gpu/scene/separation.h"
@@ -203,6 +204,25 @@ static void mark_intervals(ct_step *step) {
         step->result->cells[i].volume_lower = step->result->cells[i].volume_upper = NAN;
 }
 
+/* What results have of the closing vertices of open surfaces goes to the vertices of their rims. */
+static void fold_closing(ct_step *step) {
+    ct_result *r = step->result;
+    if (!r || !ct_scene_has_open_mesh(step->scene)) return;
+    const ct_row_array entries[] = {{r->gradient, 3}, {r->weights, 1}, {r->forces, 3}, {r->friction_forces, 3}};
+    const ct_row_array products = {r->products, 3 * (size_t)r->n_directions};
+    for (size_t i = 0; i < r->n_contacts + r->n_cells; i++) {
+        ct_contact *c = i < r->n_contacts ? &r->contacts[i] : &r->cells[i - r->n_contacts];
+        for (int b = 0; b < 2; b++) {
+            const ct_body *body = ct_scene_find(step->scene, c->body[b], NULL);
+            if (!body || !body->mesh->n_closing) continue;
+            if (r->vertices) ct_fold_closing(body->mesh, r->vertices, entries, 4, c->first[b], &c->count[b]);
+            if (r->product_vertices && i < r->n_contacts)
+                ct_fold_closing(body->mesh, r->product_vertices, &products, 1, c->first_product[b],
+                                &c->count_product[b]);
+        }
+    }
+}
+
 static void add_warnings(ct_step *step) {
     ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
     if (step->result && ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
@@ -229,6 +249,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         add_points(&steps[i], row);
         add_slip(&steps[i]);
         add_separations(&steps[i]);
+        fold_closing(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;
     }

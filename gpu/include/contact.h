@@ -137,6 +137,7 @@ typedef struct ct_mesh_changes {
 } ct_mesh_changes;
 
 #define CT_DEFAULT_HOLE 0.1 /* 1, of the diagonal of the mesh's box */
+#define CT_OPEN_DEPTH   10  /* 1, diagonals of the box of an open surface from its furthest point to the far plane */
 
 /* How a mesh is made, beyond reading it.
  *
@@ -151,15 +152,28 @@ typedef struct ct_mesh_changes {
  *  - turns shells outwards that lie in no other shell. Of those inside others it keeps the direction if they were
  *    consistent as given, for cavities face inwards; else they become cavities inside an odd number of shells.
  * Edges of more than two triangles, surfaces with one side only, and larger holes are refused.
- * A mesh that needs no repair is the same as without. */
+ * A mesh that needs no repair is the same as without.
+ *
+ * With an open_direction the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
+ * it: all points that lie from it along the direction. Its triangles face against the direction or stand along it (a
+ * wall that stands along it has no thickness of its own), they are connected, and seen along the direction the rim is
+ * made of simple loops; else it is refused. The volume ends CT_OPEN_DEPTH diagonals behind the furthest vertex: walls
+ * between the rim and copies of its vertices there, and a cap on a plane, close it. The copies are `closing_vertices`,
+ * the last of the mesh's, and move as if fixed to their vertices of the rim: what a result has of one (gradient,
+ * weight, forces, products) is added to that vertex. So entries have the given vertices alone and still sum to the same
+ * force; the 6-vectors count walls where they are. Such a mesh is for rigid bodies only. */
 typedef struct ct_mesh_options {
     uint32_t cookie; /* set by ct_mesh_options_init */
     ct_mesh_limits limits;
     bool repair;
-    double max_hole; /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+    double max_hole;          /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+    double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed. Not with a repair */
 } ct_mesh_options;
 
 void ct_mesh_options_init(ct_mesh_options *options); /* the default limits, no repair */
+
+/* The rim's vertices that closing ones are copies of, [closing_vertices], owned by the mesh; NULL: there are none. */
+const uint32_t *ct_mesh_rim(const ct_mesh *mesh);
 
 /* As ct_mesh_read and ct_mesh_create, with options. *changes (NULL is allowed) is what the repair did. A changed mesh
  * has the hash of what became of it: the same as that of an upload of its positions and triangles (ct_mesh_positions,
@@ -174,8 +188,9 @@ ct_mesh *ct_mesh_retain(ct_mesh *mesh); /* adds a reference; returns mesh */
 void ct_mesh_release(ct_mesh **mesh);   /* drops a reference and nulls the pointer; NULL is allowed */
 
 typedef struct ct_mesh_info {
-    uint64_t vertices;
-    uint64_t triangles;
+    uint64_t vertices;         /* with the closing ones */
+    uint64_t triangles;        /* with those that close an open surface */
+    uint64_t closing_vertices; /* the last of `vertices`: of walls and cap of an open surface (ct_mesh_options) */
     uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh,
                             which it does when a body joins a scene with that method */
     uint32_t components; /* connected components; triangles that share a vertex are connected */

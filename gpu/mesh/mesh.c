@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/close.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/order.h"
 #include "gpu/mesh/repair.h"
@@ -21,7 +22,8 @@ struct ct_mesh_slot {
 
 /* ---- making ---- */
 
-static void hash_content(const ct_soup *soup, uint8_t hash[16]) {
+/* An open surface that was closed is not the mesh that a closed upload of the same triangles is. */
+static void hash_content(const ct_soup *soup, uint64_t n_closing, uint8_t hash[16]) {
     const uint64_t counts[2] = {soup->n_vertices, soup->n_triangles};
     uint8_t digest[32];
     ct_sha256 sha;
@@ -29,6 +31,7 @@ static void hash_content(const ct_soup *soup, uint8_t hash[16]) {
     ct_sha256_update(&sha, counts, sizeof counts);
     ct_sha256_update(&sha, soup->positions, 12 * soup->n_vertices);
     ct_sha256_update(&sha, soup->triangles, 12 * soup->n_triangles);
+    if (n_closing) ct_sha256_update(&sha, &n_closing, sizeof n_closing);
     ct_sha256_final(&sha, digest);
     memcpy(hash, digest, 16);
 }
@@ -63,6 +66,17 @@ static void shrink_rows(void **rows, size_t n, size_t *capacity) {
     *capacity = n;
 }
 
+/* The open direction, of length 1. False: there is none. */
+static bool find_direction(const ct_mesh_options *options, double direction[3]) {
+    const double *d = options->open_direction;
+    const double largest = fmax(fabs(d[0]), fmax(fabs(d[1]), fabs(d[2])));
+    if (!(largest > 0)) return false;
+    for (int k = 0; k < 3; k++) direction[k] = d[k] / largest; /* so that no square overflows */
+    const double size = sqrt(direction[0] * direction[0] + direction[1] * direction[1] + direction[2] * direction[2]);
+    for (int k = 0; k < 3; k++) direction[k] /= size;
+    return true;
+}
+
 /* An error of a repaired mesh says so. */
 static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error *error) {
     if (status == CT_INVALID_MESH)
@@ -78,6 +92,9 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if (!changes) changes = &ignored;
     memset(changes, 0, sizeof *changes);
     ct_status status = options->repair ? ct_repair(soup, options->max_hole, changes, error) : CT_OK;
+    uint32_t *rim = NULL, n_rim = 0;
+    double direction[3];
+    if (find_direction(options, direction)) status = ct_close_along(soup, direction, &rim, &n_rim, error);
     if (status == CT_OK) {
         status = ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts,
                              options->repair ? &cause : error);
@@ -86,6 +103,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_mesh *mesh = status == CT_OK ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);
+        free(rim);
         return status != CT_OK ? status : ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a mesh");
     }
     void *positions = soup->positions, *triangles = soup->triangles;
@@ -97,21 +115,24 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     mesh->n_vertices = (uint32_t)soup->n_vertices;
     mesh->n_triangles = (uint32_t)soup->n_triangles;
     mesh->components = facts.components;
+    mesh->n_closing = n_rim;
+    mesh->rim = rim;
     mesh->volume = facts.volume;
     mesh->area = facts.area;
     memcpy(mesh->lo, facts.lo, sizeof mesh->lo);
     memcpy(mesh->hi, facts.hi, sizeof mesh->hi);
-    if (!changes->is_changed) hash_content(soup, mesh->hash);
+    if (!changes->is_changed) hash_content(soup, n_rim, mesh->hash);
     mesh->positions = positions;
     mesh->triangles = triangles;
     /* First, so that sums over corners, and with them the order of triangles, do not depend on the rotations given. */
     for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
     if (!ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles)) {
         ct_soup_free(soup);
+        free(rim);
         free(mesh);
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }
-    if (changes->is_changed) hash_content(soup, mesh->hash);
+    if (changes->is_changed) hash_content(soup, 0, mesh->hash);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -153,6 +174,14 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
         return ct_fail(error, CT_OUT_OF_RANGE, "max_hole", "max_hole is %g m, expected 0 or more", options->max_hole);
     if (options->max_hole > 0 && !options->repair)
         return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole", "max_hole is given, but no repair is asked for");
+    for (int k = 0; k < 3; k++)
+        if (!isfinite(options->open_direction[k]))
+            return ct_fail(error, CT_NON_FINITE, "open_direction", "open_direction[%d] is %g, expected a finite number",
+                           k, options->open_direction[k]);
+    double direction[3];
+    if (options->repair && find_direction(options, direction))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "open_direction",
+                       "a repair would fill the rim of an open surface: repair it first, or leave out one of both");
     return CT_OK;
 }
 
@@ -259,6 +288,7 @@ void ct_mesh_release(ct_mesh **mesh) {
     pthread_mutex_destroy(&released->making);
     free(released->positions);
     free(released->triangles);
+    free(released->rim);
     free(released);
 }
 
@@ -266,7 +296,8 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
     static const char digits[] = "0123456789abcdef";
     info->vertices = mesh->n_vertices;
     info->triangles = mesh->n_triangles;
-    info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) +
+    info->closing_vertices = mesh->n_closing;
+    info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) + 4 * (uint64_t)mesh->n_closing +
                   atomic_load_explicit(&mesh->slot_bytes, memory_order_relaxed);
     info->components = mesh->components;
     info->volume = mesh->volume;
@@ -282,6 +313,10 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
 
 const float *ct_mesh_positions(const ct_mesh *mesh) {
     return mesh->positions;
+}
+
+const uint32_t *ct_mesh_rim(const ct_mesh *mesh) {
+    return mesh->rim;
 }
 
 const uint32_t *ct_mesh_triangles(const ct_mesh *mesh) {

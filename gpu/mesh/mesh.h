@@ -28,6 +28,8 @@ struct ct_mesh {
     uint32_t *triangles; /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
                             lexicographically smallest rest position comes first: results then do not depend on the
                             order in the file */
+    uint32_t n_closing;  /* the last of the vertices: copies of the rim of a surface that was given open */
+    uint32_t *rim;       /* [n_closing] the vertices that they are copies of */
     double volume, area, lo[3], hi[3];
     uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
 

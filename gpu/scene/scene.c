@@ -224,8 +224,23 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
     return ct_method_check_kind(&scene->settings, o->kind, error);
 }
 
+/* Closing vertices move with the rim; positions of a deformable body have none of them. */
+static ct_status check_open_mesh(const ct_mesh *mesh, ct_body_kind kind, const char *field, ct_error *error) {
+    if (!mesh || !mesh->n_closing || kind != CT_BODY_DEFORMABLE) return CT_OK;
+    return ct_fail(error, CT_UNSUPPORTED, field,
+                   "the mesh is an open surface that was closed along a direction, which only rigid bodies may have: "
+                   "give the body a pose");
+}
+
+bool ct_scene_has_open_mesh(const ct_scene *scene) {
+    for (uint32_t i = 0; i < scene->n_bodies; i++)
+        if (scene->bodies[i]->mesh->n_closing) return true;
+    return false;
+}
+
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
     ct_status status = check_new_body(scene, mesh, o, error);
+    if (!status) status = check_open_mesh(mesh, o->kind, "kind", error);
     if (status) return status;
     const bool is_half_space = o->kind == CT_BODY_HALF_SPACE;
     uint32_t slot = scene->first_free;
@@ -324,7 +339,8 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (body->is_half_space)
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
-    ct_status status = ct_method_prepare_mesh(&scene->settings, mesh, error);
+    ct_status status = check_open_mesh(mesh, body->kind, "mesh", error);
+    if (!status) status = ct_method_prepare_mesh(&scene->settings, mesh, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;

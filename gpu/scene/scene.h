@@ -88,6 +88,7 @@ struct ct_scene {
 
 /* The body with this handle. NULL with *error (NOT_FOUND): it is unknown, or was removed. */
 ct_body *ct_scene_find(const ct_scene *scene, uint32_t id, ct_error *error);
+bool ct_scene_has_open_mesh(const ct_scene *scene); /* some body's mesh has closing vertices */
 
 /* Rebuilds ignored[] if it is stale. */
 void ct_scene_refresh(ct_scene *scene);
