@@ -129,8 +129,11 @@ static void put_bash(void) {
     puts(" '\n"
          "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "        word=${COMP_WORDS[i]} before=''\n"
-         "        if [[ $takes == *\" $word \"* ]]; then\n"
+         "        if [[ $word == [:=]* ]]; then # bash takes a:b and a=b apart\n"
+         "            ((i++))\n"
+         "        elif [[ $takes == *\" $word \"* ]]; then\n"
          "            before=$word\n"
+         "            [[ ${COMP_WORDS[i + 1]} != = || $((i + 1)) -ge $COMP_CWORD ]] || ((i++))\n"
          "            ((i++))\n"
          "        elif [[ $word != -* && -z $noun ]]; then\n"
          "            noun=$word\n"
@@ -139,6 +142,7 @@ static void put_bash(void) {
          "        fi\n"
          "    done\n"
          "    COMPREPLY=()\n"
+         "    [[ $cur != = ]] || cur=''\n"
          "    if [[ -n $before && $i -gt $COMP_CWORD ]]; then # the value of an option\n"
          "    case $before in");
     put_bash_values();
