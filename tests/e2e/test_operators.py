@@ -82,6 +82,9 @@ def test_a_scene_is_closed(ctl, server):
         assert json.loads(ctl("scene", "close", scene.id, "--json")) == {"closed": scene.id}
         assert scene.id not in [s["id"] for s in get(server, "/v1/scenes")["scenes"]]
         assert other.id in [s["id"] for s in get(server, "/v1/scenes")["scenes"]]
+        with pytest.raises(errors.StaleHandleError, match="was closed"):  # its client is told, and does not open it again
+            scene.step()
+        other.step()
         assert "scene" in ctl("scene", "close", scene.id, expect=REFUSED)
 
 

@@ -484,6 +484,13 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     case WIRE_STEP:
         fake_step(f, m);
         return;
+    case WIRE_GET_REPORT: /* the report is what was asked for */
+        r.type = WIRE_REPORT;
+        r.u.report.json = (wire_array){WIRE_U8, sizeof m->u.get_report, &m->u.get_report};
+        break;
+    case WIRE_DRAIN:
+        r.type = WIRE_DONE;
+        break;
     default:
         fake_error(f, m->request, CONTACTD_UNSUPPORTED, "message", "not in the fake");
         return;

@@ -548,6 +548,33 @@ static void lost_answers(void **state) {
     step_by_pose(w, 5);
 }
 
+/* Of operators, over a connection that loses answers too. */
+static void operators_requests(void **state) {
+    world *w = *state;
+    const char *json;
+    size_t size;
+    wire_get_report asked;
+    for (int drop = 0; drop < 2; drop++) {
+        atomic_store(&w->server->drop, drop);
+        ok(w->client, contactd_get_report(w->client, CONTACTD_REPORT_BODIES, 1234, &json, &size));
+        assert_int_equal(size, sizeof asked);
+        memcpy(&asked, json, sizeof asked);
+        assert_int_equal(asked.kind, WIRE_REPORT_BODIES);
+        assert_int_equal(asked.scene, 1234);
+        atomic_store(&w->server->drop, drop);
+        ok(w->client, contactd_drain(w->client));
+    }
+    contactd_scene_info info;
+    contactd_scene other;
+    ok(w->client, contactd_open_scene(w->client, "other", NULL, &other));
+    ok(w->client, contactd_get_scene_info(w->client, other, &info));
+    ok(w->client, contactd_close_scene_by_id(w->client, info.id));
+    assert_int_equal(contactd_close_scene_by_id(w->client, info.id), CONTACTD_NOT_FOUND);
+    assert_int_equal(contactd_get_report(w->client, CONTACTD_REPORT_STATUS, 0, NULL, &size), CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_get_report(w->client, CONTACTD_REPORT_STATUS, 0, &json, NULL), CONTACTD_INVALID_ARGUMENT);
+    step_by_pose(w, 3);
+}
+
 static void busy_servers_are_asked_again(void **state) {
     world *w = *state;
     atomic_store(&w->server->busy, 3);
@@ -757,6 +784,7 @@ int main(void) {
         TEST(a_mesh_that_made_room_is_registered_again),
         TEST(without_kept_meshes_the_loss_is_told),
         TEST(lost_answers),
+        TEST(operators_requests),
         TEST(busy_servers_are_asked_again),
         TEST(numbers_that_differ_are_put_right),
         TEST(calls_end_in_time),

@@ -145,6 +145,7 @@ static void run_scene(script *s, contactd_mesh mesh, contactd_mesh other) {
     contactd_settings settings;
     contactd_scene_info info;
     const contactd_scene_info *list;
+    const char *json;
     const void *png;
     size_t n;
     contactd_body_options_init(&rigid);
@@ -160,6 +161,8 @@ static void run_scene(script *s, contactd_mesh mesh, contactd_mesh other) {
     DO(contactd_get_scene_info(s->client, scene, &info));
     DO(contactd_list_scenes(s->client, &list, &n));
     DO(contactd_snapshot(s->client, scene, NULL, &png, &n));
+    DO(contactd_get_report(s->client, CONTACTD_REPORT_SESSIONS, 0, &json, &n));
+    DO(contactd_drain(s->client));
     if (s->is_whole) DO(contactd_replace_mesh(s->client, scene, soft, other));
     if (s->is_whole) run_large_step(s, scene, soft);
     if (s->is_whole) DO(contactd_remove_body(s->client, scene, hard));
