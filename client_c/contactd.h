@@ -609,7 +609,9 @@ enum { /* what a picture shows */
        CONTACTD_SHOW_RAYS_X = 32,    /* ebpi: the tiles of the view along x, coloured by the density of their rays */
        CONTACTD_SHOW_RAYS_Y = 64,
        CONTACTD_SHOW_RAYS_Z = 128,
-       CONTACTD_SHOW_RAYS = 224, /* all three */
+       CONTACTD_SHOW_RAYS = 224,    /* all three */
+       CONTACTD_SHOW_NODES = 256,   /* voxtree: the cubes of the level that steps come to, coloured by occupancy */
+       CONTACTD_SHOW_NORMALS = 512, /* voxtree: normals of all pairs of cubes that meet, red, and reduced ones, green */
 };
 
 typedef struct contactd_snapshot_options { /* the server's default: 0, or NaN for a double */

@@ -167,7 +167,8 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
 
 /* Words of CT_SHOW_... that a method has, beside bodies, samples and axes. */
 static uint32_t shown_by(const ct_method_row *row) {
-    return (row->gives_no_gradient ? 0 : CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS) | (row->gives_tiles ? CT_SHOW_RAYS : 0);
+    return (row->gives_no_gradient ? 0 : CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS) | (row->gives_tiles ? CT_SHOW_RAYS : 0) |
+           (row->method == CT_METHOD_VOXTREE ? CT_SHOW_NODES | CT_SHOW_NORMALS : 0);
 }
 
 /* Refuses what the scene's method does not have. */
@@ -197,6 +198,8 @@ static ct_status mark_method(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     if (!status && show & (CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS))
         status = ct_mark_contacts(snapshot, step.result, error);
     if (!status && show & CT_SHOW_RAYS) status = ct_mark_tiles(snapshot, step.result, error);
+    if (!status && show & (CT_SHOW_NODES | CT_SHOW_NORMALS))
+        status = ct_mark_voxels(snapshot, &scene->settings, step.result, error);
     ct_result_free(&step.result);
     return status;
 }

@@ -507,11 +507,13 @@ class Scene:
             contact: two bodies; only they and their contacts with each other are shown, where they touch.
             width, height: pixels, 16 to 4096; 960 x 720.
             show: some of "bodies", "samples" and "axes", which are the default, and of what the scene's method finds:
-                "contacts" and "gradients" (all methods but voxtree) and "rays". "contacts" draws each contact, or patch, in a
+                "contacts" and "gradients" (all methods but voxtree) "rays", "nodes" and "normals". "contacts" draws each contact, or patch, in a
                 colour of its own, as a film over the surfaces that bound it, with an arrow along its normal;
                 "gradients" draws dV/dx of each vertex as an arrow, the largest 0.12 of the picture's shorter side;
                 "rays" (ebpi) the tiles of its three views behind the contact, from pale blue over yellow to dark red the
-                denser their rays are, "rays_x", "rays_y" and "rays_z" those of one view.
+                denser their rays are, "rays_x", "rays_y" and "rays_z" those of one view; "nodes" (voxtree) the cubes of
+                the level that steps come to, in the same colours the fuller they are, and "normals" (voxtree) those of
+                all pairs of cubes that meet as red lines, and the reduced ones as green arrows.
             resolution: ray samples across the window, to see another than the scene's.
             azimuth: degrees about `up`, from where the camera looks; -60.
             elevation: degrees above the plane across `up`; 20.
@@ -710,7 +712,8 @@ def _vector(value: ArrayLike, sizes: tuple[int, ...], field: str) -> list[float]
 
 
 def _show_bits(show: str | Sequence[str]) -> int:
-    names = ("bodies", "samples", "axes", "contacts", "gradients", "rays_x", "rays_y", "rays_z")  # bit by bit
+    names = ("bodies", "samples", "axes", "contacts", "gradients", "rays_x", "rays_y", "rays_z", "nodes",
+             "normals")  # bit by bit
     bits = {name: 1 << bit for bit, name in enumerate(names)} | {"rays": 0b111 << 5}
     words = [show] if isinstance(show, str) else list(show)
     if not words or any(word not in bits for word in words):

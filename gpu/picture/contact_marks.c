@@ -15,8 +15,7 @@ static double length_of(const double v[3]) {
     return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
 }
 
-/* m, of the picture's shorter side at the distance at which the camera looks. */
-static double shorter_side(const ct_snapshot *snapshot) {
+double ct_snapshot_shorter_side(const ct_snapshot *snapshot) {
     const ct_snapshot_options *o = &snapshot->options;
     return snapshot->camera.pixel * (o->width < o->height ? o->width : o->height);
 }
@@ -55,7 +54,7 @@ static double scale_of_gradients(const ct_snapshot *snapshot, const ct_result *r
             for (uint64_t k = contact->first[part]; k < contact->first[part] + contact->count[part]; k++)
                 largest = fmax(largest, length_of(result->gradient + 3 * k));
     }
-    return largest > 0 ? GRADIENT_LENGTH * shorter_side(snapshot) / largest : 0;
+    return largest > 0 ? GRADIENT_LENGTH * ct_snapshot_shorter_side(snapshot) / largest : 0;
 }
 
 static bool is_of_pair(const ct_contact *a, const ct_contact *b) {
@@ -80,8 +79,8 @@ ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_er
         if (!status && show & CT_SHOW_GRADIENTS) status = add_gradient(snapshot, result, contact, scale, color, error);
         for (int k = 0; k < 3; k++) color[k] = (uint8_t)(color[k] * 0.7); /* apart from the gradient's */
         if (!status && show & CT_SHOW_CONTACTS && length_of(contact->normal) > 0)
-            status = add_arrow(snapshot, contact->center, contact->normal, NORMAL_LENGTH * shorter_side(snapshot),
-                               color, NORMAL_WIDTH, error);
+            status = add_arrow(snapshot, contact->center, contact->normal,
+                               NORMAL_LENGTH * ct_snapshot_shorter_side(snapshot), color, NORMAL_WIDTH, error);
     }
     return status;
 }

@@ -2,6 +2,8 @@
 // Draws the marks that are opaque (picture.h). Points, lines, arrows and edges face the camera and are as thick as their
 // size says, in pixels; so they are made in the picture's plane, with their ends' depths.
 const int POINT = 1, LINE = 2, ARROW = 3, TILE = 4; // ct_mark_kind
+const int FACES = 36;                               // corners of a cube's faces; those of its edges follow
+const float FARTHER = 5e-4;                         // of the depth's range: faces, so that edges are seen
 const int WORDS = 14;                               // of a ct_mark
 
 layout(std430, binding = 0) readonly buffer Marks { uint marks[]; };
@@ -58,6 +60,17 @@ vec4 arrow_corner(vec3 a, vec3 b, float width, int corner) {
     return at_samples(neck);
 }
 
+// Faces are paler than the edges, and differ from each other, as if lit.
+void draw_face(int corner, vec2 s) {
+    int face = corner / 6, axis = face / 2;
+    vec3 origin = point(0), u = point(1 + (axis + 1) % 3) - origin, v = point(1 + (axis + 2) % 3) - origin;
+    vec3 across = (face & 1) != 0 ? point(1 + axis) - origin : vec3(0);
+    const float shade[3] = float[](0.88, 0.8, 1);
+    tint = mix(tint, vec3(1), 0.45) * shade[axis];
+    gl_Position = camera * vec4(origin + across + s.x * u + s.y * v, 1);
+    gl_Position.z += FARTHER * gl_Position.w;
+}
+
 void main() {
     int corner = gl_VertexID % corners;
     first = uint(gl_VertexID / corners) * WORDS;
@@ -71,7 +84,12 @@ void main() {
         return;
     }
     vec3 from = point(0), to = kind == POINT ? from : point(1);
+    if (kind > TILE && corner < FACES) {
+        draw_face(corner, square[corner % 6]);
+        return;
+    }
     if (kind > TILE) { // a cube's edge
+        corner -= FACES;
         int edge = corner / 6, axis = edge / 4;
         vec3 origin = from, along = point(1 + axis) - origin;
         if ((edge & 1) != 0) from += point(1 + (axis + 1) % 3) - origin;

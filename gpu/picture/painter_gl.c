@@ -291,7 +291,7 @@ static void draw_marks_of(const rendering *r, ct_mark_kind kind, uint32_t corner
 
 /* Ends before the nearest or behind the farthest body are shown all the same. */
 static void draw_opaque_marks(const rendering *r, const uint32_t size[2]) {
-    static const uint32_t corners[CT_MARK_KINDS] = {0, 6, 6, 9, 6, 72}; /* as mark_vertex.glsl has them */
+    static const uint32_t corners[CT_MARK_KINDS] = {0, 6, 6, 9, 6, 36 + 72}; /* as mark_vertex.glsl has them */
     glUseProgram(r->painter->marks);
     glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
     glUniform2f(3, (float)(size[0] * SCALE), (float)(size[1] * SCALE));

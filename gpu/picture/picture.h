@@ -49,7 +49,8 @@ typedef enum ct_mark_kind {
     CT_MARK_LINE,  /* from at[0] to at[1] */
     CT_MARK_ARROW, /* from at[0] to its tip, at[1] */
     CT_MARK_TILE,  /* a parallelogram: at[0] is a corner, at[1] and at[2] are those beside it */
-    CT_MARK_CUBE,  /* the outline of a parallelepiped: at[0] is a corner, the others are those beside it */
+    CT_MARK_CUBE,  /* a parallelepiped with its edges: at[0] is a corner, the others are those beside it. Its faces are
+                      paler than its colour */
     CT_MARK_KINDS
 } ct_mark_kind;
 
@@ -139,6 +140,14 @@ ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t f
 
 /* CT_SHOW_RAYS_... (tile_marks.c): marks the tiles of the shown contacts of a step that wanted TILES. */
 ct_status ct_mark_tiles(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
+
+/* CT_SHOW_NODES and CT_SHOW_NORMALS (voxel_marks.c): marks the trees of the scene's bodies at the levels of a step of
+ * VOXTREE, and the primitives and points of its shown contacts. */
+ct_status ct_mark_voxels(ct_snapshot *snapshot, const ct_scene_settings *settings, const ct_result *result,
+                         ct_error *error);
+
+/* m, of the picture's shorter side at the distance at which the camera looks (contact_marks.c). */
+double ct_snapshot_shorter_side(const ct_snapshot *snapshot);
 
 /* A colour for 0..1 (tile_marks.c): pale blue over yellow to dark red. */
 void ct_color_scale(double part, uint8_t color[4]);

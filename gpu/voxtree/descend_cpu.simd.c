@@ -198,6 +198,23 @@ static ct_voxel_group_sums *sums_of(struct descent *d, uint32_t a, uint32_t b) {
 /* A vector at any address of a double. */
 typedef double unaligned_v4d __attribute__((vector_size(32), aligned(8), may_alias));
 
+/* False: out of memory. */
+static bool keep_primitive(struct descent *d, const ct_v4d *normal, const ct_v4d *point, double probability,
+                           const uint32_t group[2]) {
+    ct_voxel_answer *next = &d->pair->next;
+    const size_t size = sizeof(ct_voxel_primitive), n = next->n_primitives;
+    if ((n + 1) * size > next->primitives.capacity &&
+        !ct_buffer_reserve(&next->primitives, d->budget, 2 * (n + 32) * size, n * size, false))
+        return false;
+    ct_voxel_primitive *to = (ct_voxel_primitive *)next->primitives.data + next->n_primitives++;
+    *to = (ct_voxel_primitive){.depth = (*point)[3], .probability = probability, .group = {group[0], group[1]}};
+    for (int k = 0; k < 3; k++) {
+        to->normal[k] = (*normal)[k];
+        to->point[k] = (*point)[k];
+    }
+    return true;
+}
+
 /* Primitives of an open cube; node: NULL if it is full. */
 static void add_primitives(struct descent *d, const ct_voxel *node, double occupancy, const struct around *around) {
     const double *turn = d->pair->turn;
@@ -239,6 +256,11 @@ static void add_primitives(struct descent *d, const ct_voxel *node, double occup
         normal[3] = 1;
         ct_v4d point = (u - line * along) * side;
         point[3] = overlap * side;
+        if (d->pair->options.keeps_primitives &&
+            !keep_primitive(d, &normal, &point, probability, (const uint32_t[2]){sums->group[0], sums->group[1]})) {
+            d->has_failed = true;
+            return;
+        }
         unaligned_v4d *rows = (unaligned_v4d *)(void *)sums->weighted_normal;
         rows[0] += normal * probability;
         rows[1] += point * probability;
@@ -388,13 +410,14 @@ static void begin_level(struct descent *d, ct_voxel_pair *pair, uint32_t level) 
     d->radii = 0.5 * (ratio + 1);
     d->scale = fmin(ratio, 1);
     d->last_level = ct_voxel_stop_level(pair, 0);
-    const ct_buffer open = next->open, groups = next->groups;
+    const ct_buffer open = next->open, groups = next->groups, primitives = next->primitives;
     *next = (ct_voxel_answer){.is_examined = true,
                               .settled = pair->answer.settled,
                               .level = {level, other},
                               .cube = {d->a->size, d->b->size},
                               .open = open,
-                              .groups = groups};
+                              .groups = groups,
+                              .primitives = primitives};
     if (pair->n_slots) memset(pair->slots.data, 0, pair->n_slots * sizeof(uint32_t));
 }
 

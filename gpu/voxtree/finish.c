@@ -2,8 +2,10 @@
 #include "gpu/voxtree/finish.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "gpu/contact/frame_k.h"
+#include "gpu/voxtree/descend_cpu.h"
 
 /* Of the bound: of 1,500 random contacts at levels 1 to 6, 95 of 100 errors are below this part of it. */
 static const double ESTIMATED_PART = 0.25;
@@ -90,6 +92,42 @@ static void finish_point(const ct_voxel_pair *pair, const double pose[12], const
     point->weight = weight;
     point->group[pair->driver] = sums->group[0];
     point->group[1 - pair->driver] = sums->group[1];
+}
+
+void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {
+    const ct_voxel_primitive *primitives = pair->answer.primitives.data;
+    for (uint32_t i = 0; i < pair->answer.n_primitives; i++) {
+        const ct_voxel_primitive *p = &primitives[i];
+        ct_voxel_group_sums alone = {
+            .group = {p->group[0], p->group[1]}, .probability = p->probability, .depth = p->depth * p->probability};
+        for (int k = 0; k < 3; k++) {
+            alone.weighted_normal[k] = p->normal[k];
+            alone.weighted_point[k] = p->point[k] * p->probability;
+        }
+        finish_point(pair, poses[1 - pair->driver], &alone, false, &points[i]);
+    }
+}
+
+bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double *const poses[2],
+                              const ct_scene_settings *settings, const uint32_t level[2], ct_point **points,
+                              uint32_t *n) {
+    const ct_voxel_options options = {.level = settings->level ? settings->level : CT_MAX_VOXEL_LEVEL,
+                                      .center_normals = settings->center_normals,
+                                      .wants_points = true,
+                                      .keeps_primitives = true,
+                                      .every_level = true};
+    ct_voxel_pair pair = {0};
+    ct_budget budget = {0};
+    ct_voxel_pair_begin(&pair, trees, poses, &options);
+    bool is_done = true;
+    while (is_done && ct_voxel_pair_can_descend(&pair) &&
+           (!pair.answer.is_examined || pair.answer.level[0] < level[pair.driver]))
+        is_done = ct_voxel_cpu_base.descend(&pair, 0, &budget) == CT_VOXEL_DONE;
+    *n = pair.answer.n_primitives;
+    *points = is_done ? malloc((*n ? *n : 1) * sizeof **points) : NULL;
+    if (*points) ct_voxel_finish_primitives(&pair, poses, *points);
+    ct_voxel_pair_free(&pair, &budget);
+    return *points;
 }
 
 /* Whether a comes before b: the order does not depend on how groups were met. */

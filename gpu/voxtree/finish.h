@@ -13,4 +13,15 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
 uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], bool is_plain, uint32_t n,
                                 ct_point *points);
 
+/* The points that the primitives stand for, [answer.n_primitives], as they are before reduction: weight is P of
+ * equation 1. Of a pair with keeps_primitives. */
+void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points);
+
+/* All primitives of two bodies' trees at the level of the first one's cubes that a step came to, level[0], and the
+ * second one's, level[1], as points for the caller to free; for pictures. Starts from the roots. False: out of memory.
+ */
+bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double *const poses[2],
+                              const ct_scene_settings *settings, const uint32_t level[2], ct_point **points,
+                              uint32_t *n);
+
 #endif

@@ -38,8 +38,8 @@ void ct_voxel_pair_begin(ct_voxel_pair *pair, const ct_voxel_tree *const trees[2
     }
     pair->options = *options;
     pair->n_tests = 0;
-    const ct_buffer open = pair->answer.open, groups = pair->answer.groups;
-    pair->answer = (ct_voxel_answer){.open = open, .groups = groups, .n_children = 1};
+    const ct_buffer open = pair->answer.open, groups = pair->answer.groups, primitives = pair->answer.primitives;
+    pair->answer = (ct_voxel_answer){.open = open, .groups = groups, .primitives = primitives, .n_children = 1};
 }
 
 uint32_t ct_voxel_stop_level(const ct_voxel_pair *pair, int side) {
@@ -62,8 +62,8 @@ uint64_t ct_voxel_pair_next_tests(const ct_voxel_pair *pair) {
 }
 
 void ct_voxel_pair_free(ct_voxel_pair *pair, ct_budget *budget) {
-    ct_buffer *buffers[] = {&pair->answer.open, &pair->answer.groups, &pair->next.open, &pair->next.groups,
-                            &pair->slots};
+    ct_buffer *buffers[] = {&pair->answer.primitives, &pair->next.primitives, &pair->answer.open, &pair->answer.groups,
+                            &pair->next.open,         &pair->next.groups,     &pair->slots};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) ct_buffer_free(buffers[i], budget);
     *pair = (ct_voxel_pair){0};
 }

@@ -23,11 +23,12 @@
 enum { CT_VOXEL_INSIDE = 0xffff };
 
 typedef struct ct_voxel_options {
-    uint32_t level;      /* neither tree is followed below it */
-    bool center_normals; /* normals along the line of centres, instead of equation 6 */
-    bool wants_points;   /* primitives are added up */
-    bool every_level;    /* false: only the last level is sure to have estimates, gradient and primitives of open cubes,
-                            as the pair is not interrupted before */
+    uint32_t level;        /* neither tree is followed below it */
+    bool center_normals;   /* normals along the line of centres, instead of equation 6 */
+    bool wants_points;     /* primitives are added up */
+    bool keeps_primitives; /* each primitive is kept too; with wants_points */
+    bool every_level; /* false: only the last level is sure to have estimates, gradient and primitives of open cubes,
+                         as the pair is not interrupted before */
 } ct_voxel_options;
 
 /* The primitives of a pair of groups, in the other body's axes, in m from its root's corner. Normals push the driver
@@ -41,6 +42,12 @@ typedef struct ct_voxel_group_sums {
     double normal[3], n;                    /* sums of n (equation 8), 1 */
     double point[3], overlap;               /* sums of p (equation 7), d_K */
 } ct_voxel_group_sums;
+
+/* One primitive, in the axes of ct_voxel_group_sums. */
+typedef struct ct_voxel_primitive {
+    double normal[3], point[3], depth, probability;
+    uint32_t group[2];
+} ct_voxel_primitive;
 
 /* Sums over cubes; in the driver's mesh's frame. */
 typedef struct ct_voxel_sums {
@@ -65,6 +72,8 @@ typedef struct ct_voxel_answer {
     uint32_t n_groups;
     ct_buffer open;   /* ct_voxel_open */
     ct_buffer groups; /* ct_voxel_group_sums */
+    uint32_t n_primitives;
+    ct_buffer primitives; /* ct_voxel_primitive, with keeps_primitives */
 } ct_voxel_answer;
 
 typedef struct ct_voxel_pair {

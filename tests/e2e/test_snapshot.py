@@ -209,6 +209,26 @@ def test_rays(client, ctl, server, tmp_path):
     scene.close()
 
 
+@drawn
+def test_voxel_trees(client, ctl, server, tmp_path):
+    """Cubes of a level cover the bodies; normals are red lines, the reduced ones green arrows."""
+    scene = client.open_scene(method="voxtree", voxel_level=4, level=3)
+    box, ball = client.register_mesh(*UNIT_BOX), client.register_mesh(*icosphere(0.6, 3))
+    scene.add_body(ball, pose=np.eye(4))
+    scene.add_body(box, pose=moved(0.8, 0.2, 0.1))
+    nodes = scene.snapshot(show="nodes", **SMALL)
+    bodies = read_png(scene.snapshot(show="bodies", opacity=1, **SMALL))
+    covered = (read_png(nodes) < 250).any(2)
+    assert covered[(bodies < 250).any(2)].mean() > 0.98 and covered.mean() < 0.9
+    assert get(server, f"/v1/scenes/{scene.id}/snapshot.png?show=nodes&width=200&height=150") == nodes
+    found = hues(read_png(scene.snapshot(show="normals", **SMALL)))
+    assert (found == 1).sum() > 20 and (found == 2).sum() > 50  # red, green
+    out = tmp_path / "normals.png"
+    ctl("snapshot", scene.id, "-o", out, "--show", "normals,nodes", "--width", 200, "--height", 150)
+    assert out.read_bytes() == scene.snapshot(show=("nodes", "normals"), **SMALL)
+    scene.close()
+
+
 def test_words_that_do_not_fit(client, server, ctl, tmp_path):
     """A word that the scene's method does not have is refused, and the message says what it has."""
     scene = client.open_scene(method="voxtree", voxel_level=4)

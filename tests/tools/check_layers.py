@@ -37,7 +37,7 @@ RULES = [
     ("gpu/raster/*", STAGE + ["gpu/view/*"]),
     ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),
     ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),
-    ("gpu/picture/*", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
+    ("gpu/picture/*", STAGE + ["gpu/view/*", "gpu/voxtree/*", "gpu/backend/gl/*"]),
     ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
     ("proto/*", []),
     ("client_c/contactctl.c", ["client_c/ctl/*"] + LISTS),
