@@ -27,6 +27,10 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_VERSION] = {"--version", NULL, "the version"},
     [OPT_POSE_A] = {"--pose-a", "\"12 NUMBERS\"", "pose of A: row-major 3x4 [R|t]; default: identity"},
     [OPT_POSE_B] = {"--pose-b", "\"12 NUMBERS\"", "pose of B"},
+    [OPT_TWIST_A] = {"--twist-a", "\"6 NUMBERS\"",
+                     "velocity of A: of its origin in m/s, then angular in rad/s; adds slip; default: at rest"},
+    [OPT_TWIST_B] = {"--twist-b", "\"6 NUMBERS\"", "velocity of B, or of the half-space"},
+    [OPT_VISCOSITY] = {"--viscosity", "NU", "viscous friction against the slip, in N s/m^3; with --twist-a or -b"},
     [OPT_METHOD] =
         {"--method", "NAME",
          "auto, or one of those that the server has (contactctl status lists them); default: auto, or what takes "
