@@ -1,5 +1,6 @@
 /* test_device_cuda.c - the CUDA backend's host side, on the shim: which devices can be opened and why not, what is
  * resident, what is copied and launched, and every failure. Needs a build with CUDA=shim; skipped in others. */
+#include "tests/consistency/patch_shapes.h"
 #include "tests/unit/unit.h"
 
 #include <pthread.h>
@@ -472,6 +473,58 @@ static void test_budgets(void **state) {
     assert_true(passed > 4 && failed > 4);
 }
 
+/* The same with patches, for which the batch stops halfway: memory may be short before, while and after pairs are
+ * split. Faces that coincide, so that rays are followed as well. */
+static void test_budgets_of_patches(void **state) {
+    (void)state;
+    struct shape teeth = comb(12), slab = box_between((const double[]){0, 0, 0.75}, (const double[]){11.5, 1, 1});
+    ct_scene_settings settings = stage_exact();
+    settings.patches = true;
+    const struct placed bodies[] = {{&teeth, NULL, CT_BODY_RIGID, 0}, {&slab, NULL, CT_BODY_RIGID, 0}};
+    char expected[33] = "";
+    int passed = 0, failed = 0;
+    for (uint64_t limit = 8000000; limit > 50000; limit -= limit / 8) {
+        ct_engine_options options = cuda_options();
+        options.max_device_bytes = limit;
+        ct_engine *engine = open_engine(&options);
+        ct_scene *scene;
+        ct_body_options body;
+        bool is_there = true;
+        ct_body_options_init(&body);
+        body.kind = CT_BODY_RIGID;
+        assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
+        for (int i = 0; i < 2; i++) {
+            uint32_t id;
+            ct_mesh *mesh = shape_to_mesh(bodies[i].shape, NULL);
+            is_there = is_there && ct_scene_add_body(scene, mesh, &body, &id, NULL) == CT_OK;
+            ct_mesh_release(&mesh);
+        }
+        ct_step step = {.scene = scene, .want = everything & ~(uint32_t)CT_WANT_SPANS};
+        for (int round = 0; round < 2 && is_there; round++) {
+            if (ct_engine_run(engine, &step, 1) == CT_OK) {
+                char hex[33];
+                assert_int_equal(step.result->n_contacts, 12);
+                stage_hash(step.result, hex);
+                if (!*expected) memcpy(expected, hex, sizeof hex);
+                assert_string_equal(hex, expected);
+                ct_result_free(&step.result);
+                passed++;
+            } else {
+                assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
+                assert_string_equal(step.error.field, "scratch");
+                assert_non_null(strstr(step.error.message, "bodies 1 and 2 need"));
+                failed++;
+            }
+            assert_true(facts_of(engine).memory_used <= limit);
+        }
+        ct_scene_destroy(&scene);
+        ct_engine_destroy(&engine);
+    }
+    assert_true(passed > 4 && failed > 4);
+    shape_free(&teeth);
+    shape_free(&slab);
+}
+
 /* One step of a batch needs more memory than there is; the others are answered. */
 static void test_one_of_a_batch(void **state) {
     (void)state;
@@ -761,6 +814,7 @@ int main(void) {
         TEST(test_scene_tables_are_sent_once),
         ONE_THREAD(test_launches),
         ONE_THREAD(test_budgets),
+        ONE_THREAD(test_budgets_of_patches),
         TEST(test_one_of_a_batch),
         ONE_THREAD(test_sums_are_sparse),
         ONE_THREAD(test_allocations_fail),
