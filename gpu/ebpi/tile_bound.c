@@ -62,6 +62,26 @@ static double plane_at(const struct face *f, const int32_t *corner, const ct_ebp
            f->slope.v * (v - (double)corner[view->v]);
 }
 
+/* floor and ceil, without a call. */
+static int64_t round_down(double x) {
+    const int64_t i = (int64_t)x;
+    return i - (x < (double)i);
+}
+
+static int64_t round_up(double x) {
+    const int64_t i = (int64_t)x;
+    return i + (x > (double)i);
+}
+
+/* fmin and fmax of two numbers, without a call. */
+static double lesser(double a, double b) {
+    return a < b ? a : b;
+}
+
+static double greater(double a, double b) {
+    return a > b ? a : b;
+}
+
 /* The depths that a face can have in its extent. Rounding is far below the unit that is added at both ends. */
 static void find_depths(const struct tile_faces *t, const int32_t *const corner[3], struct face *f) {
     const int w = t->view->axis;
@@ -76,8 +96,8 @@ static void find_depths(const struct tile_faces *t, const int32_t *const corner[
     const double half =
         0.5 * (fabs(f->slope.u) * ((double)r->u1 - (double)r->u0) + fabs(f->slope.v) * ((double)r->v1 - (double)r->v0));
     f->at_center = plane_at(f, corner[0], t->view, t->center[0], t->center[1]);
-    if (middle - half > (double)lo) f->lo = (int64_t)floor(middle - half) - 1;
-    if (middle + half < (double)hi) f->hi = (int64_t)ceil(middle + half) + 1;
+    if (middle - half > (double)lo) f->lo = round_down(middle - half) - 1;
+    if (middle + half < (double)hi) f->hi = round_up(middle + half) + 1;
 }
 
 static int32_t larger_of(int32_t a, int32_t b) {
@@ -325,7 +345,7 @@ static const double PI = 3.14159265358979323846;
 static double angle_of(const struct tile_faces *t, const ct_ebpi_rect *r) {
     const double left = (double)r->u0 - t->center[0], right = t->center[0] - (double)r->u1;
     const double below = (double)r->v0 - t->center[1], above = t->center[1] - (double)r->v1;
-    const double du = fmax(fmax(left, right), 0), dv = fmax(fmax(below, above), 0);
+    const double du = greater(greater(left, right), 0), dv = greater(greater(below, above), 0);
     const double wide = (double)r->u1 - (double)r->u0, high = (double)r->v1 - (double)r->v0;
     const double distance = du * du + dv * dv, size = wide * wide + high * high;
     /* 2 asin(D / 2r) <= pi / 3 * D / r for D <= r */
@@ -341,20 +361,20 @@ static void add_depth(struct tile_faces *t, double depth) {
  */
 static void add_kink(struct tile_faces *t, ct_slope g, double at_center, const ct_ebpi_rect *r) {
     const double a = fabs(g.u) * t->width, b = fabs(g.v) * t->height, most = 0.5 * (a + b);
-    const double larger = fmax(a, b), less = fmin(a, b);
+    const double larger = greater(a, b), less = lesser(a, b);
     if (larger == 0) return;
-    const double off = fmax(fabs(at_center) - 1, 0); /* a unit for the rounding of depths */
+    const double off = greater(fabs(at_center) - 1, 0); /* a unit for the rounding of depths */
     if (off >= most) return;
     const double through = larger / 8 + less * less / (24 * larger);
     const double size = sqrt(g.u * g.u + g.v * g.v);
     const double cone = angle_of(t, r) * size * t->reach * t->reach * t->reach / (3 * t->width * t->height);
-    add_depth(t, fmin(through, cone) * (1 - off / most));
+    add_depth(t, lesser(through, cone) * (1 - off / most));
 }
 
 /* Adds a boundary, inside r, of a face that counts as a jump. */
 static void add_jump(struct tile_faces *t, const struct face *f, const ct_ebpi_rect *r) {
     const double cone = angle_of(t, r) * t->reach * t->reach / (2 * t->width * t->height);
-    add_depth(t, fmin(0.5, cone) * (double)f->inside);
+    add_depth(t, lesser(0.5, cone) * (double)f->inside);
 }
 
 /* Adds where face i passes into face j: at their common edge, or where they cross. */
@@ -471,10 +491,10 @@ static void clip_edge(const struct tile_faces *t, const int32_t *a, const int32_
         const double start = a[axis[k]], run = (double)b[axis[k]] - start;
         if (run == 0) continue;
         const double at_lo = (lo[k] - start) / run, at_hi = (hi[k] - start) / run;
-        from = fmax(from, fmin(at_lo, at_hi));
-        to = fmin(to, fmax(at_lo, at_hi));
+        from = greater(from, lesser(at_lo, at_hi));
+        to = lesser(to, greater(at_lo, at_hi));
     }
-    for (int k = 0; k < 2; k++) length[k] = fabs((double)b[axis[k]] - a[axis[k]]) * fmax(to - from, 0);
+    for (int k = 0; k < 2; k++) length[k] = fabs((double)b[axis[k]] - a[axis[k]]) * greater(to - from, 0);
 }
 
 static ct_ebpi_side side_of(const struct tile_faces *t, const struct face *f) {

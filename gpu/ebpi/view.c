@@ -59,6 +59,48 @@ bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3]
            !is_beyond_edge(c, a, b, u, v, rect);
 }
 
+/* Which of the pixels in its box a face meets: what ct_ebpi_face_meets says, by three additions a pixel. */
+struct coverage {
+    int64_t at[3];  /* of each edge: how far inwards the pixel's furthest corner is; 0: on the edge */
+    int64_t row[3]; /* the same, in the row's first pixel */
+    int64_t per_column[3], per_row[3];
+    bool is_edge_on; /* it has no inside: each pixel is tested */
+};
+
+static struct coverage begin_coverage(const ct_ebpi_view *view, const int32_t *const corner[3], int32_t column,
+                                      int32_t row) {
+    const int u = view->u, v = view->v;
+    const ct_ebpi_rect first = ct_ebpi_pixel_rect(view, column, row);
+    const int64_t u1 = corner[1][u] - corner[0][u], v1 = corner[1][v] - corner[0][v];
+    const int64_t u2 = corner[2][u] - corner[0][u], v2 = corner[2][v] - corner[0][v];
+    const int64_t area = u1 * v2 - u2 * v1, turn = area < 0 ? -1 : 1;
+    struct coverage c = {.is_edge_on = area == 0};
+    for (int k = 0; k < 3; k++) {
+        const int32_t *a = corner[k], *b = corner[(k + 1) % 3];
+        const int64_t du = turn * (b[u] - a[u]), dv = turn * (b[v] - a[v]);
+        const int64_t at_u = dv < 0 ? first.u1 : first.u0, at_v = du > 0 ? first.v1 : first.v0;
+        c.row[k] = c.at[k] = du * (at_v - a[v]) - dv * (at_u - a[u]);
+        c.per_column[k] = -dv * (first.u1 - first.u0);
+        c.per_row[k] = du * (first.v1 - first.v0);
+    }
+    return c;
+}
+
+static bool is_covered(const struct coverage *c, const ct_ebpi_view *view, const int32_t *const corner[3],
+                       int32_t column, int32_t row) {
+    if (!c->is_edge_on) return (c->at[0] | c->at[1] | c->at[2]) >= 0;
+    const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
+    return ct_ebpi_face_meets(view, corner, &rect);
+}
+
+static void next_column(struct coverage *c) {
+    for (int k = 0; k < 3; k++) c->at[k] += c->per_column[k];
+}
+
+static void next_row(struct coverage *c) {
+    for (int k = 0; k < 3; k++) c->at[k] = c->row[k] += c->per_row[k];
+}
+
 struct pixel_range {
     int32_t column[2], row[2]; /* first and last */
     bool is_certain;           /* the face is over one pixel, whole */
@@ -87,24 +129,29 @@ static bool is_left_out(const ct_ebpi_view *view, int b, const int32_t *const co
            (view->initial[b] == CT_INITIAL_FROM_BALANCE && p < view->lo && q < view->lo && r < view->lo);
 }
 
+static void add_to_pixel(ct_ebpi_view *view, int b, uint32_t triangle, int32_t column, int32_t row, bool is_writing) {
+    uint32_t *next = &view->next[b][(size_t)row * (size_t)view->columns + (size_t)column];
+    if (is_writing) view->faces[*next] = (uint32_t)b << 31 | triangle;
+    ++*next;
+}
+
 /* Counts, or writes the faces of a body. */
 static void list_body(ct_ebpi_view *view, int b, bool is_writing) {
     const ct_ebpi_body *body = &view->body[b];
-    uint32_t *next = view->next[b];
     for (uint32_t t = 0; t < body->n_triangles; t++) {
         const int32_t *corner[3];
         ct_ebpi_corners(body, t, corner);
         struct pixel_range range;
         if (is_left_out(view, b, corner) || !find_pixels(view, corner, &range)) continue;
-        for (int32_t row = range.row[0]; row <= range.row[1]; row++)
-            for (int32_t column = range.column[0]; column <= range.column[1]; column++) {
-                const uint32_t pixel = (uint32_t)row * (uint32_t)view->columns + (uint32_t)column;
-                const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
-                if (!range.is_certain && !ct_ebpi_face_meets(view, corner, &rect)) continue;
-                if (is_writing) view->faces[next[pixel]] = (uint32_t)b << 31 | t;
-                next[pixel]++;
-            }
         if (!is_writing) view->slope[b][t] = ct_ebpi_slope(view, corner);
+        if (range.is_certain) {
+            add_to_pixel(view, b, t, range.column[0], range.row[0], is_writing);
+            continue;
+        }
+        struct coverage coverage = begin_coverage(view, corner, range.column[0], range.row[0]);
+        for (int32_t row = range.row[0]; row <= range.row[1]; row++, next_row(&coverage))
+            for (int32_t column = range.column[0]; column <= range.column[1]; column++, next_column(&coverage))
+                if (is_covered(&coverage, view, corner, column, row)) add_to_pixel(view, b, t, column, row, is_writing);
     }
 }
 
