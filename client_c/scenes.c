@@ -67,6 +67,7 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .tolerance = -1,
                                     .tolerance_rel = -1,
                                     .strict = -1,
+                                    .optimize_directions = -1,
                                     .ray_budget = -1,
                                     .cell_size = -1,
                                     .margin = -1,
@@ -169,6 +170,11 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
                         "strict is %d, expected 0 or 1, or -1 for the default", from->strict);
     to->has_strict = from->strict != -1;
     to->strict = from->strict == 1;
+    if (from->optimize_directions < -1 || from->optimize_directions > 1)
+        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "optimize_directions",
+                        "optimize_directions is %d, expected 0 or 1, or -1 for the default", from->optimize_directions);
+    to->has_optimize_directions = from->optimize_directions != -1;
+    to->optimize_directions = from->optimize_directions == 1;
     if (from->ray_budget < -1)
         return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         (long long)from->ray_budget);
@@ -192,6 +198,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .tolerance = from->settings.tolerance,
         .tolerance_rel = from->settings.tolerance_rel,
         .strict = from->settings.strict,
+        .optimize_directions = from->settings.optimize_directions,
         .ray_budget = from->settings.ray_budget,
         .cell_size = from->settings.cell_size,
         .margin = from->settings.margin,

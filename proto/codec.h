@@ -129,14 +129,14 @@ typedef struct wire_voxels { /* -1: absent */
 typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_ray_budget, has_cell_size, has_margin;
+    bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size, has_margin;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
     double stiffness;  /* N/m^5 */
     bool patches;
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
-    bool strict;
+    bool strict, optimize_directions;
     uint64_t ray_budget; /* 0: the default; below 2^63 */
     double cell_size;    /* m; 0: no cells */
     double margin;       /* m; 0: none */

@@ -133,6 +133,11 @@ struct Decoder {
             return fail(CONTACTD_OUT_OF_RANGE, "strict", "strict is %d, expected 0 or 1, or -1 for none", in->strict());
         out->has_strict = in->strict() != -1;
         out->strict = in->strict() == 1;
+        if (in->optimize_directions() < -1 || in->optimize_directions() > 1)
+            return fail(CONTACTD_OUT_OF_RANGE, "optimize_directions",
+                        "optimize_directions is %d, expected 0 or 1, or -1 for none", in->optimize_directions());
+        out->has_optimize_directions = in->optimize_directions() != -1;
+        out->optimize_directions = in->optimize_directions() == 1;
         if (in->ray_budget() < -1)
             return fail(CONTACTD_OUT_OF_RANGE, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         static_cast<long long>(in->ray_budget()));

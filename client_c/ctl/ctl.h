@@ -39,6 +39,7 @@ typedef enum ctl_option {
     OPT_INERTIA,
     OPT_TOLERANCE_REL,
     OPT_STRICT,
+    OPT_OPTIMIZE_DIRECTIONS,
     OPT_RAY_BUDGET,
     OPT_STIFFNESS,
     OPT_HALF_SPACE,

@@ -326,14 +326,16 @@ class Client:
                    pixel_size: float | None = None, stiffness: float | None = None,
                    patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
                    strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
-                   margin: float | None = None, voxel_level: int | None = None,
+                   margin: float | None = None, optimize_directions: bool | None = None,
+                   voxel_level: int | None = None,
                    level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
                    center_normals: bool | None = None, plain_average: bool | None = None,
                    refine: bool | None = None, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
         resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
-                                                  tolerance_rel, strict, ray_budget, cell_size, margin)
+                                                  tolerance_rel, strict, ray_budget, cell_size, margin,
+                                                  optimize_directions)
                            | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
                                             refine))
 

@@ -155,6 +155,11 @@ class Scene:
         return self._state.settings["strict"]
 
     @property
+    def optimize_directions(self) -> bool:
+        """Whether views of "ebpi" lie along axes that few faces are parallel to."""
+        return self._state.settings["optimize_directions"]
+
+    @property
     def ray_budget(self) -> int:
         """Of "ebpi": rays that a pair may cast; 0: 1048576."""
         return self._state.settings["ray_budget"]
@@ -179,6 +184,7 @@ class Scene:
                   pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
                   ray_budget: int | None = None, cell_size: float | None = None, margin: float | None = None,
+                  optimize_directions: bool | None = None,
                   voxel_level: int | None = None, level: int | None = None,
                   pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
                   plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
@@ -198,6 +204,9 @@ class Scene:
             tolerance_rel: the same as a fraction of the volume, 1e-6 to 1. Of both the larger counts. As above.
             strict: whether the bound is proven, or else the published one.
             ray_budget: rays that a pair may cast; 0: 1048576.
+            optimize_directions: for "ebpi": each pair's views lie along axes that few of its faces are parallel to (Wang 2012,
+                section 4.4), found in each step anew, so that answers do not depend on earlier steps. Answers are in world
+                axes all the same, but `volumes` and `error_bounds` are of those views. False: along the world's axes.
             cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
                 that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
                 methods drop what was named before, and refuse it.
@@ -216,7 +225,7 @@ class Scene:
                 in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size, margin) | voxels_message(
+                                    ray_budget, cell_size, margin, optimize_directions) | voxels_message(
             voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
@@ -620,7 +629,8 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
 
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
-                     ray_budget: int | None, cell_size: float | None, margin: float | None) -> dict[str, Any]:
+                     ray_budget: int | None, cell_size: float | None, margin: float | None,
+                     optimize_directions: bool | None = None) -> dict[str, Any]:
     """The wire's Settings, with only what is given."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -644,6 +654,8 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["tolerance_rel"] = _not_negative(tolerance_rel, "tolerance_rel")
     if strict is not None:
         out["strict"] = int(bool(strict))
+    if optimize_directions is not None:
+        out["optimize_directions"] = int(bool(optimize_directions))
     if ray_budget is not None:
         out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
     if cell_size is not None:

@@ -20,9 +20,9 @@ bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p)
 void request_mesh_free(mesh_request *request);
 
 typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches",
-                                  "tolerance", "tolerance_rel", "strict", "ray_budget", "cell_size", "margin",
-                                  "voxel_level", "level", "pair_budget", "max_points", "center_normals",
-                                  "plain_average", "refine", "ttl_s"} */
+                                  "tolerance", "tolerance_rel", "strict", "optimize_directions", "ray_budget",
+                                  "cell_size", "margin", "voxel_level", "level", "pair_budget", "max_points",
+                                  "center_normals", "plain_average", "refine", "ttl_s"} */
     char name[REGISTRY_NAME];
     scene_patch settings;
     bool has_ttl;

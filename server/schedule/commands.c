@@ -44,7 +44,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
     if (method != CT_METHOD_LDI && method != CT_METHOD_AUTO) settings->cell_size = 0;
     if (method != CT_METHOD_EBPI) {
         settings->tolerance = settings->tolerance_rel = 0;
-        settings->strict = false;
+        settings->strict = settings->optimize_directions = false;
         settings->ray_budget = 0;
     }
     if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){.max_points = keep_points});
@@ -75,6 +75,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_tolerance) settings->tolerance = patch->tolerance;
     if (patch->has_tolerance_rel) settings->tolerance_rel = patch->tolerance_rel;
     if (patch->has_strict) settings->strict = patch->strict;
+    if (patch->has_optimize_directions) settings->optimize_directions = patch->optimize_directions;
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     if (patch->has_cell_size) settings->cell_size = patch->cell_size;
     if (patch->has_margin) settings->margin = patch->margin;

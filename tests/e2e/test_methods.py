@@ -252,7 +252,8 @@ def test_contactctl(ctl):
                 and ("along x" in text) == (method == "ldi")), text
         assert "winding" not in text  # only above 1
     assert "takes no resolution" in ctl("contact", "BOX", "BOX", "--method", "exact", "--resolution", 8, code=3)
-    for options in (("--tolerance", 1e-3), ("--method", "ebpi", "--tolerance-rel", 0.02, "--strict")):
+    for options in (("--tolerance", 1e-3), ("--method", "ebpi", "--tolerance-rel", 0.02, "--strict"),
+                    ("--tolerance", 1e-3, "--optimize-directions", "--strict")):
         answer = json.loads(ctl("contact", "BOX", "BOX", "--pose-b", pose, "-o", "json", *options))
         (contact,) = answer["contacts"]
         assert (answer["method"], answer["ended"]) == ("ebpi", "completed") and answer["rays"] > 0 and answer["passes"] > 0
@@ -282,3 +283,25 @@ def test_contactctl_lists(ctl, client):
     assert (shown["method"], shown["running_method"], shown["resolution"]) == ("ldi", "ldi", [8, 8, 8])
     shown = json.loads(ctl("scene", "set", scene.id, "--method", "exact", "-o", "json"))
     assert (shown["method"], shown["running_method"], shown["resolution"]) == ("exact", "exact", None)
+
+
+def test_views_along_axes_of_their_own(client):
+    """Bodies along the world's axes: others are taken. The answer is in world axes, and the same each time."""
+    scene = client.open_scene(method="ebpi", tolerance=1e-3, strict=True)
+    for x in (0.0, 0.25):
+        scene.add_body(client.register_mesh(*UNIT_BOX), pose=moved(x, x, x))
+    assert not scene.optimize_directions
+    straight = scene.step().contacts[0]
+    scene.configure(optimize_directions=True)
+    assert scene.optimize_directions
+    result, again = scene.step(), scene.step()
+    (contact,) = result.contacts
+    assert result.settings["optimize_directions"] and contact.volumes[0] != straight.volumes[0]
+    assert abs(contact.volume - 0.75**3) <= contact.error_bound <= 1e-3
+    sums = sum(contact.gradient(body)[1].sum(0) for body in contact.bodies)
+    assert not sums.any() and contact.volume == again.contacts[0].volume
+    assert contact.normal == pytest.approx(straight.normal, abs=0.02)
+    scene.configure(method="exact")
+    assert not scene.optimize_directions
+    with pytest.raises(errors.InvalidArgumentError, match="optimize_directions"):
+        scene.configure(method="exact", optimize_directions=True)

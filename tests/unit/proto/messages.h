@@ -344,6 +344,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_tolerance);
     SAME(has_tolerance_rel);
     SAME(has_strict);
+    SAME(has_optimize_directions);
     SAME(has_ray_budget);
     SAME(has_cell_size);
     SAME(has_margin);
@@ -355,6 +356,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(tolerance);
     SAME(tolerance_rel);
     SAME(strict);
+    SAME(optimize_directions);
     SAME(ray_budget);
     SAME(cell_size);
     SAME(margin);
