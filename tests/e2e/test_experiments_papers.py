@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT / "client_py" / "examples"), str(ROOT / "tests" / "expe
 import contact_levels  # noqa: E402
 import coulomb  # noqa: E402
 import deep_start  # noqa: E402
+import directions  # noqa: E402
 import edge  # noqa: E402
 import image_resolution  # noqa: E402
 import interruption  # noqa: E402
@@ -205,6 +206,20 @@ def test_rays_hardly_depend_on_the_triangles_of_a_flat_face(client):
         assert volume(split) == pytest.approx(volume((vertices, triangles)), rel=1e-12)
 
 
+def test_optimised_directions_are_better_than_the_worst(client):
+    data = directions.measure(client, n=6)
+    for name, of in data.items():
+        if "strict" not in name:
+            continue
+        assert of["rays"].argmax() == 0  # upright: faces are parallel to the rays
+        assert of["rays, optimised"].max() < 0.8 * of["rays"][0]
+        for views in ("", ", optimised"):
+            assert (of["error" + views] <= of["bound" + views]).all()
+            assert (of["bound" + views] <= 1.01 * directions.TOLERANCE).all()
+    turn = directions.turns(5)
+    assert turn @ turn.transpose(0, 2, 1) == pytest.approx(np.broadcast_to(np.eye(3), turn.shape), abs=1e-12)
+
+
 def test_times_of_scenes_are_measured(client):
     data = scene_sizes.measure(client, sizes=(8000,), repeats=1)
     ((name, of),) = data.items()
@@ -305,7 +320,7 @@ SHORT = {
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
     "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
     "image_resolution": {"splits": 1, "tolerances": (0.1,)}, "scene_sizes": {"sizes": (4000, 8000), "repeats": 1},
-    "obstacle": {"positions": 4, "steps": 2}, "nut": {"steps": 4, "around": 24}, "wheels": {"steps": 20},
+    "directions": {"n": 3}, "obstacle": {"positions": 4, "steps": 2}, "nut": {"steps": 4, "around": 24}, "wheels": {"steps": 20},
     "contact_levels": {"contacts": 60, "scans": 3, "levels": range(2, 4)},
     "responses": {"frames": 5, "levels": (2, 4)},
     "interruption": {"steps": 2, "budgets": (1e-3, 1.0), "around": 20, "level": 1},
