@@ -158,6 +158,7 @@ typedef struct contactd_mesh_info {
     double volume, area, lo[3], hi[3]; /* m^3, m^2, m: of the rest positions */
     uint32_t bodies;                   /* that use it, of all clients */
     bool existed;                      /* resident before it was registered */
+    uint64_t closing_vertices;         /* the last of `vertices`: of the walls behind an open surface */
 } contactd_mesh_info;
 
 /* positions [n_vertices][3], triangles [n_triangles][3]; name may be NULL. Index k of a gradient is vertex k here.
@@ -184,6 +185,12 @@ typedef struct contactd_mesh_options {
     uint32_t cookie; /* set by contactd_mesh_options_init: no repair */
     int repair;      /* 0 or 1 */
     double max_hole; /* m, the widest hole to fill; 0: a tenth of the mesh's diagonal */
+    /* Not all 0: the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind it, along
+     * this direction, down to ten diagonals below its furthest point. Triangles face against it or stand along it, and
+     * seen along it the rim is made of simple loops, else INVALID_MESH. contactd_mesh_info.closing_vertices close it,
+     * the last of the mesh's: entries do not have them, for theirs are added to the rim's vertices. For rigid bodies.
+     * A server does not store such a mesh: after a restart this client registers it again. */
+    double open_direction[3];
 } contactd_mesh_options;
 void contactd_mesh_options_init(contactd_mesh_options *options);
 /* As contactd_register_mesh and contactd_register_mesh_bytes; options NULL: the defaults. */

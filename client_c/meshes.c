@@ -48,7 +48,8 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
                                .volume = from->volume,
                                .area = from->area,
                                .bodies = from->bodies,
-                               .existed = from->existed};
+                               .existed = from->existed,
+                               .closing_vertices = from->closing_vertices};
     memcpy(to->lo, from->lo, sizeof to->lo);
     memcpy(to->hi, from->hi, sizeof to->hi);
 }
@@ -69,6 +70,7 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
                         "the options were not set by contactd_mesh_options_init");
     source->repair = options->repair != 0;
     source->max_hole = options->max_hole;
+    memcpy(source->open_direction, options->open_direction, sizeof source->open_direction);
     return CONTACTD_OK;
 }
 

@@ -90,6 +90,7 @@ typedef struct wire_register_mesh {
     const char *name;
     bool repair;
     double max_hole; /* m; 0: the default */
+    double open_direction[3]; /* all 0: the surface is closed */
 } wire_register_mesh;
 enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {
@@ -101,6 +102,7 @@ typedef struct wire_mesh_info {
     bool existed;
     const double *repair; /* [n_repair], see contactd.fbs; NULL: no repair was asked for */
     uint32_t n_repair;
+    uint64_t closing_vertices;
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -180,6 +180,7 @@ struct Decoder {
         out->area = in->area();
         out->bodies = in->bodies();
         out->existed = in->existed();
+        out->closing_vertices = in->closing_vertices();
         out->repair = nullptr;
         out->n_repair = 0;
         if (in->repair()) {
@@ -546,7 +547,8 @@ struct Decoder {
         out->format = wire_mesh_format(in->format());
         out->repair = in->repair();
         out->max_hole = in->max_hole();
-        if (!array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
+        if (!numbers(in->open_direction(), "open_direction", 3, nullptr, out->open_direction) ||
+            !array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
             !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||
             !array(in->file(), "file", U8, 1, &out->file) || !text(in->name(), "name", &out->name))
             return false;

@@ -215,7 +215,7 @@ struct Encoder {
         Offset<flatbuffers::Vector<double>> repair;
         if (m.repair) repair = numbers(m.repair, m.n_repair);
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
-                                  m.bodies, m.existed, repair);
+                                  m.bodies, m.existed, repair, m.closing_vertices);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
@@ -363,8 +363,11 @@ struct Encoder {
             auto vertices = array(u.register_mesh.vertices), triangles = array(u.register_mesh.triangles);
             auto file = array(u.register_mesh.file);
             auto name = text(u.register_mesh.name);
+            const double *d = u.register_mesh.open_direction;
+            Offset<flatbuffers::Vector<double>> direction;
+            if (d[0] != 0 || d[1] != 0 || d[2] != 0) direction = numbers(d, 3);
             return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name,
-                                          u.register_mesh.repair, u.register_mesh.max_hole)
+                                          u.register_mesh.repair, u.register_mesh.max_hole, direction)
                 .Union();
         }
         case WIRE_MESH_INFO:

@@ -71,6 +71,7 @@ typedef enum ctl_option {
     OPT_ANY_BUILD,
     OPT_REPAIR,
     OPT_MAX_HOLE,
+    OPT_OPEN_DIRECTION,
     OPT_COUNT
 } ctl_option;
 

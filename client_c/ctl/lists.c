@@ -87,6 +87,7 @@ static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair
     json_text("name", m->name);
     json_count("id", m->id);
     json_count("vertices", m->vertices);
+    json_count("closing_vertices", m->closing_vertices);
     json_count("triangles", m->triangles);
     json_count("bytes", m->bytes);
     json_number("volume", m->volume);
@@ -118,7 +119,9 @@ int ctl_mesh_add(ctl *ctl) {
     contactd_mesh_options options;
     contactd_mesh_options_init(&options);
     options.repair = ctl->options[OPT_REPAIR] != NULL;
-    if (!ctl_number(ctl, OPT_MAX_HOLE, &options.max_hole)) return EXIT_USAGE;
+    if (!ctl_number(ctl, OPT_MAX_HOLE, &options.max_hole) ||
+        !ctl_numbers(ctl, OPT_OPEN_DIRECTION, options.open_direction, 3, "3 numbers"))
+        return EXIT_USAGE;
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
         if (!ctl_read_file(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);

@@ -126,11 +126,18 @@ class MeshRepair:
 _CHANGES = ("degenerate_triangles", "duplicate_triangles", "welded_vertices", "turned_triangles", "filled_holes")
 
 
-def _making(repair: bool, max_hole: float, object: str) -> dict[str, Any]:
+def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | None, object: str) -> dict[str, Any]:
     if not isinstance(repair, (bool, np.bool_)):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
     wide = _arrays.real(max_hole, field="max_hole")
-    return ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {})
+    out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {})
+    if open_direction is None:
+        return out
+    direction = tuple(_arrays.real(x, field="open_direction") for x in open_direction)
+    if len(direction) != 3 or not any(direction):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected three numbers, not all 0, got {open_direction!r}",
+                        object=object, field="open_direction")
+    return out | {"open_direction": direction}
 
 
 class Mesh:
@@ -152,6 +159,11 @@ class Mesh:
     @property
     def vertex_count(self) -> int:
         return self._state.info["vertices"]
+
+    @property
+    def closing_vertices(self) -> int:
+        """How many of the vertices, the last, close a surface that was registered open; else 0."""
+        return self._state.info.get("closing_vertices", 0)
 
     @property
     def triangle_count(self) -> int:
@@ -272,7 +284,8 @@ class Client:
     # ---- meshes ----
 
     def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
-                      max_hole: float = 0, timeout: float | None = None) -> Mesh:
+                      max_hole: float = 0, open_direction: Sequence[float] | None = None,
+                      timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
@@ -283,18 +296,24 @@ class Client:
                 vertices. Vertices keep their number and order. Mesh.repair tells what was changed, and where. A
                 changed mesh has the hash of what became of it.
             max_hole: m, the widest hole that the repair fills; 0: a tenth of the mesh's diagonal.
+            open_direction: the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
+                it, along this direction, down to ten diagonals below its furthest point. Its triangles face against the
+                direction or stand along it, and seen along it the rim is made of simple loops. The server closes it
+                with Mesh.closing_vertices, the last of the mesh's, which no entry of a contact has: what they have is
+                added to the rim's vertices. For rigid bodies only.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        making = _making(repair, max_hole, f"mesh {name}".strip())
+        making = _making(repair, max_hole, open_direction, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
-                           repair: bool = False, max_hole: float = 0, timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole: as of
-        register_mesh.
+                           repair: bool = False, max_hole: float = 0, open_direction: Sequence[float] | None = None,
+                           timeout: float | None = None) -> Mesh:
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole and
+        open_direction: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -304,7 +323,7 @@ class Client:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, f"mesh {path.name}"))
+                          making=_making(repair, max_hole, open_direction, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:

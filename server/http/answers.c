@@ -41,6 +41,7 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
     json_out_string(out, "hash", mesh->info.hash);
     json_out_string(out, "name", mesh->name);
     json_out_integer(out, "vertices", mesh->info.vertices);
+    json_out_integer(out, "closing_vertices", mesh->info.closing_vertices);
     json_out_integer(out, "triangles", mesh->info.triangles);
     json_out_integer(out, "components", mesh->info.components);
     json_out_integer(out, "bytes", mesh->info.bytes);

@@ -80,7 +80,7 @@ static bool list(const service *service, const http_request *request, http_answe
     return handler_finish(&out, 200, answer, p);
 }
 
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=... */
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&open_direction=X,Y,Z */
 typedef struct upload {
     char name[REGISTRY_NAME];
     ct_mesh_options options;
@@ -109,11 +109,29 @@ static bool query_max_hole(text_view value, upload *out, problem *p) {
            problem_set(p, CONTACTD_INVALID_ARGUMENT, "max_hole", "the query parameter max_hole is not a number of m");
 }
 
+static bool query_open_direction(text_view value, upload *out, problem *p) {
+    char text[128], *at = text;
+    bool good = text_unescape(value.data, value.size, true, text, sizeof text);
+    for (int k = 0; k < 3 && good; k++) {
+        char *end = at;
+        out->options.open_direction[k] = strtod(at, &end);
+        good = end != at && *end == (k < 2 ? ',' : 0);
+        at = end + 1;
+    }
+    const double *d = out->options.open_direction;
+    return (good && (d[0] != 0 || d[1] != 0 || d[2] != 0)) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "open_direction",
+                       "the query parameter open_direction is not X,Y,Z: three numbers, not all 0");
+}
+
 static bool query_upload(const char *query, upload *out, problem *p) {
     static const struct {
         const char *key;
         bool (*take)(text_view value, upload *out, problem *p);
-    } known[] = {{"name", query_name}, {"repair", query_repair}, {"max_hole", query_max_hole}};
+    } known[] = {{"name", query_name},
+                 {"repair", query_repair},
+                 {"max_hole", query_max_hole},
+                 {"open_direction", query_open_direction}};
     enum { KNOWN = sizeof known / sizeof *known };
     bool is_seen[KNOWN] = {false};
     text_view key, value;
@@ -124,7 +142,7 @@ static bool query_upload(const char *query, upload *out, problem *p) {
         while (k < KNOWN && (strlen(known[k].key) != key.size || memcmp(known[k].key, key.data, key.size) != 0)) k++;
         if (k == KNOWN)
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
-                               "unknown query parameter; known are: name, repair, max_hole");
+                               "unknown query parameter; known are: name, repair, max_hole, open_direction");
         if (is_seen[k])
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
                                known[k].key);

@@ -318,7 +318,8 @@ static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_ch
                                 .triangles = ct_mesh_triangles(mesh),
                                 .n_triangles = info.triangles};
     }
-    if (good) store(registry, out->info.hash, &source);
+    /* What is stored is made again without options, which an open surface needs: clients register it again. */
+    if (good && !out->info.closing_vertices) store(registry, out->info.hash, &source);
     ct_mesh_release(&mesh);
     return good;
 }

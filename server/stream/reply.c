@@ -215,6 +215,7 @@ static wire_mesh_info info_of(const mesh_record *record) {
         .name = record->name,
         .vertices = info->vertices,
         .triangles = info->triangles,
+        .closing_vertices = info->closing_vertices,
         .bytes = info->bytes,
         .volume = info->volume,
         .area = info->area,

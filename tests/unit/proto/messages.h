@@ -383,6 +383,7 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(bodies);
     SAME(existed);
     SAME(n_repair);
+    SAME(closing_vertices);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;
@@ -624,6 +625,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME_TEXT(u.register_mesh.name);
         SAME(u.register_mesh.repair);
         SAME(u.register_mesh.max_hole);
+        SAME(u.register_mesh.open_direction);
         break;
     case WIRE_MESH_INFO:
         return differ_mesh(&a->u.mesh_info, &b->u.mesh_info);

@@ -82,6 +82,8 @@ static void every_message_round_trips(void **state) {
     file.u.register_mesh.repair = true;
     file.u.register_mesh.max_hole = 0.25;
     round_trip(&file, 0);
+    file.u.register_mesh.open_direction[1] = -0.5;
+    round_trip(&file, 0);
 }
 
 /* Apart from the other samples, which are also what the last release wrote: it had no devices. */
@@ -177,6 +179,7 @@ static void repairs_round_trip(void **state) {
     m.u.mesh_info.repair = numbers;
     for (int rows = 0; rows <= WIRE_REPAIR_ROWS; rows++) {
         m.u.mesh_info.n_repair = (uint32_t)(WIRE_REPAIR_COUNTS + rows * WIRE_REPAIR_ROW);
+        m.u.mesh_info.closing_vertices = (uint64_t)rows;
         round_trip(&m, 0);
     }
     const uint32_t wrong[] = {0, WIRE_REPAIR_COUNTS - 1, WIRE_REPAIR_COUNTS + 1, sizeof numbers / sizeof *numbers};

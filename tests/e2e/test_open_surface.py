@@ -1,0 +1,109 @@
+"""Open surfaces that bound the volume behind them, over every interface."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, SLOW
+from contactd import errors
+from geometry import box, moved
+from http_api import Api
+
+N = 4
+
+
+def heightfield():
+    """A level square of side 4 in z = 0, facing up."""
+    xs = np.linspace(-2, 2, N + 1)
+    vertices = np.array([(x, y, 0) for y in xs for x in xs])
+    triangles = []
+    for j in range(N):
+        for i in range(N):
+            a, c = j * (N + 1) + i, (j + 1) * (N + 1) + i
+            triangles += [(a, a + 1, c + 1), (a, c + 1, c)]
+    return vertices, np.array(triangles)
+
+
+FIELD = heightfield()
+CUBE = box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5))
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        yield client
+
+
+@pytest.mark.parametrize("settings", [{"method": "exact"}, {"method": "ldi", "pixel_size": 1 / 32}])
+def test_python(client, settings):
+    ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
+    assert ground.closing_vertices == 4 * N and ground.vertex_count == len(FIELD[0]) + 4 * N
+    scene = client.open_scene(**settings)
+    a = scene.add_body(ground, pose=np.eye(4))
+    b = scene.add_body(client.register_mesh(*CUBE), pose=moved(0.2, 0.1, 0.25))
+    (contact,) = scene.step(want=["frame", "gradient"]).contacts
+    assert contact.volume == pytest.approx(0.25, rel=1e-3)
+    assert contact.normal == pytest.approx([0, 0, -1], abs=1e-6)
+    # Half over the edge, deep down: the wall is met as well.
+    (contact,) = scene.step(poses={b: moved(2, 0, -1)}, want=["frame", "gradient"]).contacts
+    assert contact.volume == pytest.approx(0.5, rel=1e-3)
+    vertices, gradient = contact.gradient(a)
+    assert vertices.max() < len(FIELD[0]) and (np.diff(vertices.astype(int)) > 0).all()
+    assert gradient.sum(0) == pytest.approx(contact.generalized_gradient(a)[:3], abs=1e-6)
+    assert gradient.sum(0)[0] == pytest.approx(1, rel=1e-3)
+
+
+def test_refusals(client):
+    with pytest.raises(errors.InvalidMeshError, match="close the holes"):
+        client.register_mesh(*FIELD)
+    with pytest.raises(errors.InvalidMeshError, match="faces along the open direction"):
+        client.register_mesh(*FIELD, open_direction=(0, 0, 1))
+    with pytest.raises(errors.InvalidMeshError, match="has no rim|open direction"):
+        client.register_mesh(*CUBE, open_direction=(0, 0, -1))
+    with pytest.raises(errors.InvalidArgumentError, match="repair"):
+        client.register_mesh(*FIELD, open_direction=(0, 0, -1), repair=True)
+    for wrong in ((0, 0), (0, 0, 0)):
+        with pytest.raises(errors.InvalidArgumentError, match="three numbers"):
+            client.register_mesh(*FIELD, open_direction=wrong)
+    ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
+    with pytest.raises(errors.UnsupportedError, match="rigid bodies"):
+        client.open_scene().add_body(ground)
+
+
+def test_contactctl_and_http(server, tmp_path):
+    file = tmp_path / "field.obj"
+    file.write_text("".join("v %r %r %r\n" % tuple(map(float, v)) for v in FIELD[0]) +
+                    "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in FIELD[1]))
+
+    def add(*options):
+        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "mesh", "add", file, *options],
+                              capture_output=True, text=True, timeout=20 * SLOW)
+
+    assert add().returncode == 3
+    (mesh,) = json.loads(add("--open-direction", "0 0 -1", "-o", "json").stdout)
+    assert mesh["closing_vertices"] == 4 * N
+    api = Api(server.http)
+    answer = api("POST", "/v1/meshes?open_direction=0,0,-2", file.read_bytes())
+    assert answer.status == 200 and answer.json["hash"] == mesh["hash"]
+    assert api.get(f"/v1/meshes/{mesh['hash']}")["closing_vertices"] == 4 * N
+    for query in ("open_direction=0,0", "open_direction=0,0,0", "open_direction=a,b,c", "open_direction=0,0,1",
+                  "open_direction=0,0,-1,0", "open_direction=0,0,nan"):
+        assert api("POST", f"/v1/meshes?{query}", file.read_bytes()).status in (400, 422), query
+
+
+def test_a_restarted_server_gets_it_again(make_server, tmp_path):
+    options = ("--state-dir", str(tmp_path / "state"))
+    server = make_server(*options)
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
+        scene = client.open_scene()
+        scene.add_body(ground, pose=np.eye(4))
+        scene.add_body(client.register_mesh(*CUBE), pose=moved(0, 0, 0.25))
+        assert scene.step().contacts[0].volume == pytest.approx(0.25, rel=1e-3)
+        server.stop()
+        server = make_server(*options, "--stream", server.stream)
+        assert scene.step().contacts[0].volume == pytest.approx(0.25, rel=1e-3)
