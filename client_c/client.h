@@ -122,7 +122,7 @@ typedef struct ctc_server {
     uint64_t left_ns; /* when it was gone or drained, lately; 0: not */
 } ctc_server;
 typedef struct ctc_servers { /* where several were given */
-    char *sources;           /* as given; NULL: one address, which is never left */
+    char *sources; /* as given; NULL: one address, which is never left. "": one, whose successors are listed */
     ctc_server *list;
     uint32_t n, cap;
     uint64_t seed;    /* this client's order of them */
@@ -236,6 +236,8 @@ contactd_code ctc_servers_open(contactd_client *client, const char *text);
 void ctc_servers_close(contactd_client *client);
 /* Goes to another server, which will answer STATE_LOST. False: there is none. */
 bool ctc_servers_leave(contactd_client *client);
+/* Addresses between commas that a server which drains sent: the client may go there too from now on. */
+void ctc_servers_learn(contactd_client *client, const char *successors);
 void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a server that is gone for too long */
 
 /* ---- recover.c ---- */

@@ -226,7 +226,8 @@ static bool note_lost_answer(contactd_client *client, uint64_t request) {
     client->message.u.error = (wire_error){.code = CONTACTD_OUT_OF_MEMORY,
                                            .object = "client",
                                            .field = "answer",
-                                           .message = "no memory to decode the server's answer"};
+                                           .message = "no memory to decode the server's answer",
+                                           .successors = ""};
     return request != 0;
 }
 
@@ -261,7 +262,8 @@ static bool receive(contactd_client *client, int flags) {
     client->message.u.error = (wire_error){.code = CONTACTD_INTERNAL,
                                            .object = "server",
                                            .field = "answer",
-                                           .message = "the server's answer could not be understood"};
+                                           .message = "the server's answer could not be understood",
+                                           .successors = ""};
     return true;
 }
 
@@ -302,6 +304,8 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
         return CTC_NOTHING;
     }
     if (!client->connected) drain_monitor(client);
+    if (client->message.type == WIRE_ERROR && *client->message.u.error.successors)
+        ctc_servers_learn(client, client->message.u.error.successors);
     if (request && client->message.request == request) return CTC_ANSWER;
     ctc_step *step = ctc_step_of_request(client, client->message.request);
     if (step) ctc_step_answered(client, step);
@@ -412,6 +416,7 @@ static bool keep_welcome(contactd_client *client) {
         *texts[i] = at;
         at += length;
     }
+    w.successors = ""; /* ctc_servers_learn has them */
     free(client->welcome_text);
     client->welcome_text = block;
     client->welcome = w;
@@ -429,6 +434,9 @@ contactd_code ctc_hello(contactd_client *client) {
         return ctc_fail(client, CONTACTD_VERSION_MISMATCH, "server", "version",
                         "the server speaks version %u of the protocol, this library %d",
                         client->message.u.welcome.version, WIRE_VERSION);
+    bool is_given_several = client->servers.sources && *client->servers.sources; /* it chooses among these */
+    if (*client->message.u.welcome.successors && !is_given_several)
+        ctc_servers_learn(client, client->message.u.welcome.successors);
     if (!keep_welcome(client)) return ctc_no_memory(client, "client");
     client->session = client->welcome.session;
     client->epoch = client->welcome.epoch;

@@ -140,6 +140,22 @@ contactd_code ctc_servers_open(contactd_client *client, const char *text) {
     return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
 }
 
+void ctc_servers_learn(contactd_client *client, const char *successors) {
+    ctc_servers *s = &client->servers;
+    char *copy = ctc_strdup(successors), *rest = copy;
+    if (!s->sources) {
+        s->sources = ctc_strdup(""); /* from now on there are several: the one that it has, and these */
+        s->seed = client->random;
+        if (!s->sources || !add(client, client->address)) rest = NULL;
+    }
+    for (char *item; rest && (item = strsep(&rest, ","));) {
+        bool is_address = strncmp(item, "tcp://", 6) == 0 || strncmp(item, "ipc://", 6) == 0;
+        if (is_address && !add(client, item)) break;
+    }
+    if (strchr(successors, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
+    free(copy); /* where there is no memory for all of them, the server's next word names them again */
+}
+
 void ctc_servers_close(contactd_client *client) {
     ctc_servers *s = &client->servers;
     for (uint32_t i = 0; i < s->n; i++) free(s->list[i].address);

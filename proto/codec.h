@@ -72,6 +72,7 @@ typedef struct wire_welcome {
     uint64_t max_message_bytes, max_triangles, max_vertices;
     uint32_t max_resolution, max_in_flight;
     const char *methods[8]; uint32_t n_methods; /* WIRE_METHODS of them at most */
+    const char *successors;
 } wire_welcome;
 typedef struct wire_ping { uint64_t nonce; } wire_ping; /* and pong */
 typedef struct wire_error {
@@ -79,6 +80,7 @@ typedef struct wire_error {
     const char *object, *field, *message;
     bool retry;
     uint32_t retry_after_ms;
+    const char *successors;
 } wire_error;
 
 typedef enum wire_mesh_format {

@@ -530,7 +530,8 @@ struct Decoder {
         out->max_in_flight = in->max_in_flight();
         return methods(in->methods(), out->methods, &out->n_methods) && text(in->server(), "server", &out->server) &&
                text(in->backend(), "backend", &out->backend) &&
-               text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device);
+               text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
+               text(in->successors(), "successors", &out->successors);
     }
 
     bool error(const fb::Error *in, wire_error *out) {
@@ -538,7 +539,7 @@ struct Decoder {
         out->retry = in->retry();
         out->retry_after_ms = in->retry_after_ms();
         return text(in->object(), "object", &out->object) && text(in->field(), "field", &out->field) &&
-               text(in->message(), "message", &out->message);
+               text(in->message(), "message", &out->message) && text(in->successors(), "successors", &out->successors);
     }
 
     bool register_mesh(const fb::RegisterMesh *in, wire_register_mesh *out) {

@@ -124,9 +124,10 @@ struct Encoder {
         case WIRE_WELCOME:
             n += text_bytes(m.u.welcome.server) + text_bytes(m.u.welcome.backend) + text_bytes(m.u.welcome.rasterizer) +
                  text_bytes(m.u.welcome.device);
-            return n + text_bytes(m.u.welcome.methods, m.u.welcome.n_methods);
+            return n + text_bytes(m.u.welcome.successors) + text_bytes(m.u.welcome.methods, m.u.welcome.n_methods);
         case WIRE_ERROR:
-            return n + text_bytes(m.u.error.object) + text_bytes(m.u.error.field) + text_bytes(m.u.error.message);
+            return n + text_bytes(m.u.error.object) + text_bytes(m.u.error.field) + text_bytes(m.u.error.message) +
+                   text_bytes(m.u.error.successors);
         case WIRE_REGISTER_MESH:
             return n + text_bytes(m.u.register_mesh.name);
         case WIRE_MESH_INFO:
@@ -333,11 +334,11 @@ struct Encoder {
 
     Offset<void> welcome(const wire_welcome &w) {
         auto server = text(w.server), backend = text(w.backend), rasterizer = text(w.rasterizer);
-        auto device = text(w.device);
+        auto device = text(w.device), successors = text(w.successors);
         auto names = methods(w.methods, w.n_methods);
         return fb::CreateWelcome(*fbb, w.version, w.epoch, w.session, server, backend, rasterizer, device, w.lease_ms,
                                  w.max_message_bytes, w.max_triangles, w.max_vertices, w.max_resolution,
-                                 w.max_in_flight, names)
+                                 w.max_in_flight, names, successors)
             .Union();
     }
 
@@ -354,9 +355,10 @@ struct Encoder {
         case WIRE_PONG:
             return fb::CreatePong(*fbb, u.pong.nonce).Union();
         case WIRE_ERROR: {
-            auto object = text(u.error.object), field = text(u.error.field), message = text(u.error.message);
+            auto object = text(u.error.object), field = text(u.error.field), message = text(u.error.message),
+                 successors = text(u.error.successors);
             return fb::CreateError(*fbb, fb::ErrorCode(number(u.error.code)), object, field, message, u.error.retry,
-                                   u.error.retry_after_ms)
+                                   u.error.retry_after_ms, successors)
                 .Union();
         }
         case WIRE_REGISTER_MESH: {

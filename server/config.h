@@ -61,6 +61,8 @@
     COUNT(spin_us, "1000", 0, 100000, "microseconds to look for the next message before sleeping; 0: sleep at once")   \
     COUNT(batch_window_us, "0", 0, 100000, "microseconds that a small step waits for others to share its batch")       \
     TIME(lease, "60s", 100, 86400000, "a client silent for longer loses its scenes")                                   \
+    LIST(successor, "", "ENDPOINT",                                                                                    \
+         "server that clients go to when this one drains, or file:PATH of such, read then; repeatable")                \
     TIME(drain, "10s", 0, 3600000, "on SIGTERM, the longest wait for queued steps and unsent answers")                 \
     CHOICE(log_format, "text", "text|json", "how log lines look")                                                      \
     CHOICE(log_level, "info", "error|warn|info|debug", "the least important lines that are logged")                    \

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include "server/machine.h"
 #include "server/service.h"
 #include "server/stream/stream.h"
+#include "server/successors.h"
 #include "server/systemd.h"
 
 enum {
@@ -56,6 +58,8 @@ typedef struct parts {
     service service;
     _Atomic uint64_t io_seen_ns;
     _Atomic bool is_drain_asked;
+    const char *_Atomic successors; /* NULL: none are known */
+    char *successor_texts[2];       /* that it pointed to */
     passed_sockets sockets;
     pthread_t main;
     atomic_bool lost;        /* a device failed for good */
@@ -153,6 +157,7 @@ static bool start_middle(parts *parts, server_error *error) {
     service->state = parts->state;
     service->io_seen_ns = &parts->io_seen_ns;
     service->is_drain_asked = &parts->is_drain_asked;
+    service->successors = &parts->successors;
     service->sockets = &parts->sockets;
     service->started_ns = clock_ns();
     while (parts->service.epoch == 0) {
@@ -238,6 +243,16 @@ static bool start_state(parts *parts, server_error *error) {
     return true;
 }
 
+/* False: *error says why there are none. Called at most twice, as the texts that clients were given before must stay.
+ */
+static bool read_successors(parts *parts, server_error *error) {
+    char *text = successors_read(&parts->config.successor, error);
+    if (!text) return false;
+    parts->successor_texts[atomic_load(&parts->successors) ? 1 : 0] = text;
+    atomic_store(&parts->successors, text);
+    return true;
+}
+
 static int start(parts *parts) {
     server_error error = {0};
     parts->metrics = metrics_new();
@@ -245,6 +260,8 @@ static int start(parts *parts) {
         server_fail(&error, CONTACTD_OUT_OF_MEMORY, "server", "", "no memory to start");
         return give_up(EXIT_OTHER, "main", &error);
     }
+    if (!successors_check(&parts->config.successor, &error) || !read_successors(parts, &error))
+        return give_up(EXIT_USAGE, "main", &error);
     if (!guard_open(&parts->guard, parts->config.principals, &error)) return give_up(EXIT_OTHER, "main", &error);
     if (!systemd_open(&error)) return give_up(EXIT_OTHER, "main", &error);
     if (!systemd_take_sockets(&parts->sockets, &error)) return give_up(EXIT_ADDRESS, "main", &error);
@@ -260,9 +277,22 @@ static int start(parts *parts) {
     return EXIT_OK;
 }
 
+/* Clients learn where to go before anything of theirs is refused. */
+static void announce_drain(parts *parts) {
+    server_error error = {0};
+    if (!parts->stream || !parts->config.successor.n) return;
+    if (!read_successors(parts, &error))
+        log_error("main", "%s: %s; clients are not told where to go", error.object, error.message);
+    const char *successors = atomic_load(&parts->successors);
+    if (!successors[0]) return;
+    log_info("main", "clients are told to go to %s", successors);
+    stream_announce_drain(parts->stream);
+}
+
 /* In the order in which one needs the other. */
 static void stop(parts *parts) {
     uint64_t drain = parts->config.drain;
+    announce_drain(parts);
     if (parts->scheduler && !scheduler_drain(parts->scheduler, drain)) {
         log_warn("main", "what was still queued after %" PRIu64 " ms was refused", drain);
     }
@@ -275,6 +305,7 @@ static void stop(parts *parts) {
     guard_close(&parts->guard);
     if (parts->metrics) metrics_free(&parts->metrics);
     ct_engine_destroy(&parts->engine);
+    for (int i = 0; i < 2; i++) free(parts->successor_texts[i]);
 }
 
 static void reopen_log(void) {

@@ -30,6 +30,9 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     /* When the stream's I/O thread last went round its loop, which it does several times a second; 0: not yet. */
     _Atomic uint64_t *io_seen_ns;
     _Atomic bool *is_drain_asked; /* by service_drain */
+    /* Addresses between commas that clients go to when the server drains or is gone. Set at the start, and again when
+     * it drains; a text stays until the end. NULL: none. */
+    const char *_Atomic *successors;
 } service;
 
 /* An I/O thread that is silent for longer hangs: it waits for nothing but a few small steps. */

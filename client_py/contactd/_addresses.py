@@ -18,6 +18,11 @@ def is_several(address: str | os.PathLike[str] | Sequence[str]) -> bool:
     return not isinstance(address, str) or "," in address or address.startswith(("file:", "dns://"))
 
 
+def is_endpoint(address: str) -> bool:
+    """Whether it is the address of one server."""
+    return _ENDPOINT.match(address) is not None
+
+
 class Addresses:
     """What `connect` was given: addresses and sources of addresses, in a list or between commas.
 

@@ -26,6 +26,7 @@ import zmq
 import zmq.utils.monitor
 
 from . import _wire
+from ._addresses import is_endpoint
 from ._keys import Keys
 from ._request import Request, Spin
 from ._state import BodyState, MeshState, SceneState, no_self_contact, settings_of
@@ -62,8 +63,10 @@ def _number_unused(error: ContactdError) -> bool:
 
 class Link:
     def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None,
-                 elsewhere: Callable[[str, str], str] | None = None) -> None:
-        """elsewhere: given the address of a server that is gone or drains, and why, where to go instead; None: nowhere."""
+                 elsewhere: Callable[[str, str], str] | None = None,
+                 learn: Callable[[list[str]], None] | None = None) -> None:
+        """elsewhere: given the address of a server that is gone or drains, and why, where to go instead; None: nowhere, unless
+        the server names successors. learn: is given these; None: this connection remembers them itself."""
         self.address, self.name, self.lease_s, self._keys = address, name, lease_s, keys
         self.meshes: list[MeshState] = []
         self.scenes: list[SceneState] = []
@@ -90,7 +93,8 @@ class Link:
         self._socket: zmq.Socket | None = None
         self._monitor: zmq.Socket | None = None
         self._poller = zmq.Poller()
-        self._elsewhere = elsewhere
+        self._elsewhere, self._learn = elsewhere, learn
+        self._others: deque[str] = deque()  # servers to go to, the next one first; for one that was given a single address
         self._target = ""  # the address to go to as soon as nothing is in flight; "": stay
         # Until when this server must be connected, or another is asked for; 0: it does not matter.
         self._reach_by = time.monotonic() + REACH_S if elsewhere is not None else 0.0
@@ -598,6 +602,8 @@ class Link:
         self.welcome = answer.body
         self._session, self._epoch = answer.body["session"], answer.body["epoch"]
         self.reconnects += again
+        if self._learn is None and (successors := answer.body.get("successors")):
+            self._follow(successors)
         for mesh in self.meshes:
             try:
                 mesh.id = yield from _find_or_register(mesh)
@@ -733,11 +739,36 @@ class Link:
         request.sent, request.whole = True, not scene.synced
         self._transmit("Step", body, arrays, number)
 
+    # ---- successors ----
+
+    def _follow(self, successors: str) -> None:
+        """The server drains, and names others that the client may go to."""
+        found = [a for a in dict.fromkeys(successors.split(",")) if is_endpoint(a) and a != self.address]
+        if self._learn is not None:
+            self._learn(found)
+        elif found and (self._elsewhere is None or self._others):
+            random.shuffle(found)  # not all clients to the first
+            self._others = deque([*found, *(a for a in self._others if a not in found)])
+            self._elsewhere = self._next
+
+    def _next(self, address: str, why: str) -> str:
+        """One server after the other; the one that is left comes last."""
+        if address in self._others:
+            self._others.remove(address)
+        self._others.append(address)
+        return self._others.popleft() if len(self._others) > 1 else address
+
     # ---- answers ----
 
     def _take(self, answer: Decoded) -> None:
         number = answer.request
         error = _error(answer.body) if answer.kind == "Error" else None
+        if error is not None and (successors := answer.body.get("successors")):
+            self._follow(successors)
+            if not number and self._ready and not self._target:  # in answer to no request
+                address = self._elsewhere(self.address, "it drains") if self._elsewhere is not None else self.address
+                self._target = address if address != self.address else ""
+                return
         if self._procedure is not None:
             if number == self._procedure_number:
                 self._take_procedure(answer, error)

@@ -40,6 +40,7 @@ class Server:
     address: str
     up: bool = True
     why: str = ""  # it is not up
+    is_successor: bool = False  # named by a server that drained, not by the addresses given
     epoch: int = 0
     load: tuple[int, int] = (0, 0)  # scenes open on it, commands in its queue
     asked: float = 0.0  # when it said so
@@ -202,6 +203,14 @@ class Servers:
                 self._empty(bucket.server, bucket)
             return bucket.server.address
 
+    def learn(self, successors: list[str]) -> None:
+        """A server that drains named others: those that are new are asked at once, and join when they answer."""
+        with self._lock:
+            for address in successors:
+                if address not in self.servers:
+                    log.info("%s is a successor", address)
+                    self.servers[address] = Server(address, up=False, why="not asked yet", is_successor=True)
+
     def _empty(self, server: Server, asking: Bucket | None = None) -> None:
         """Gives its buckets to the others, if there are any; the one that asks goes there by itself."""
         for bucket in self.buckets:
@@ -280,7 +289,7 @@ class Servers:
                 if address not in self.servers:
                     log.info("%s is new", address)
                     self.servers[address] = Server(address, up=False, why="not asked yet")
-            gone = [server for address, server in self.servers.items() if address not in found]
+            gone = [server for address, server in self.servers.items() if address not in found and not server.is_successor]
             for server in gone:
                 log.info("%s is listed no more: what it has goes to the other servers", server.address)
                 del self.servers[server.address]

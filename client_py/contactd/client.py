@@ -41,6 +41,8 @@ def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0
         address: tcp://host:port or ipc://path; $CONTACTD_SERVER or tcp://127.0.0.1:5555 where None. Several servers: a list of
             addresses, or one text with commas. An item may also be dns://host:port, all addresses that the name has, or
             file:path, a file with an address on each line, or a folder of such files; both are looked at again and again.
+            A server that drains may name successors (its --successor): the client goes there, with a single address also
+            when the server is gone without a word.
         timeout: seconds that any call of this client may take unless told otherwise; connecting too.
         lease: seconds of silence after which the server may close this client's scenes; 0: the server's own. A client
             that lives is never silent: it pings by itself.
@@ -274,7 +276,7 @@ class Client:
 
         def make(where: str, servers: Servers, bucket: int) -> Link:
             link = Link(where, name=own_name, lease_s=lease, spin_s=spin, keys=keys,
-                        elsewhere=lambda at, why: servers.elsewhere(bucket, at, why))
+                        elsewhere=lambda at, why: servers.elsewhere(bucket, at, why), learn=servers.learn)
             link.traceparent = self._link.traceparent if hasattr(self, "_link") else None
             return link
 

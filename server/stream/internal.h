@@ -94,8 +94,9 @@ struct stream {
     uint32_t guard_generation; /* of the list by which the connections were last identified */
     memory_trimmer trimmer;
     work trim;
-    atomic_bool is_trimming; /* `trim` waits or runs */
-    bool is_drained;         /* the socket had no message left at the last look */
+    atomic_bool is_trimming;     /* `trim` waits or runs */
+    atomic_bool announces_drain; /* to all clients, once */
+    bool is_drained;             /* the socket had no message left at the last look */
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
@@ -118,6 +119,7 @@ struct stream {
 void stream_finish(request *request);       /* from any thread: its answer can be sent */
 void stream_free_request(request *request); /* its frames are dropped */
 bool stream_is_draining(const stream *stream);
+const char *stream_successors(const stream *stream);        /* NULL: none are known */
 void stream_charge_request(request *request, size_t bytes); /* adds bytes, until it is answered */
 
 /* bind.c: listens on all endpoints and notes them. False: *error names the one that cannot be had, and why. */

@@ -71,7 +71,9 @@ struct peer {
     char credential[64];
     bool is_refused; /* it got BUSY since it had last read everything */
     uint64_t cookie;
-    uint64_t id_hash; /* of the routing id; 0: no message has come yet */
+    uint64_t id_hash;      /* of the routing id; 0: no message has come yet */
+    unsigned char id[255]; /* the routing id */
+    uint8_t id_size;
     uint64_t accepted_ns;
     atomic_uint_fast64_t unread; /* bytes */
     uint64_t received;           /* wire bytes of complete messages */
@@ -318,8 +320,20 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
     }
     if (!peer || (peer->id_hash && peer->id_hash != hash))
         return peer_new(peers, -1); /* a late message of a closed connection */
+    if (!peer->id_hash && id_size <= sizeof peer->id) {
+        memcpy(peer->id, routing_id, id_size);
+        peer->id_size = (uint8_t)id_size;
+    }
     peer->id_hash = hash;
     return peer_retain(peer);
+}
+
+void peers_visit(const peers *peers, void (*visit)(void *context, const void *routing_id, size_t id_size),
+                 void *context) {
+    for (size_t fd = 0; fd < peers->n_fd; fd++) {
+        const peer *peer = peers->by_fd[fd];
+        if (peer && peer->id_size && !peer->is_cut) visit(context, peer->id, peer->id_size);
+    }
 }
 
 /* NULL: no memory; then its answers count for the connection alone. */

@@ -57,6 +57,10 @@ const identity *peer_identify(peer *peer, guard *guard, const char *credential);
 /* Cuts the connections of those that the list, read anew, does not name any more. */
 void peers_identify_again(peers *peers, guard *guard);
 
+/* Calls visit for each connection that sent a message and is not cut, with its routing id. */
+void peers_visit(const peers *peers, void (*visit)(void *context, const void *routing_id, size_t id_size),
+                 void *context);
+
 /* A frame of a complete message was received. */
 void peer_count_frame(peer *peer, size_t bytes);
 /* The bytes of its requests that are not answered grow, or shrink. */

@@ -158,7 +158,8 @@ void reply_error(stream *stream, request *request, uint64_t number, const server
     metrics_count_error(stream->service->metrics, error->code);
     log_debug("stream", "%s: %s %s: %s", server_code_name(error->code), error->object, error->field, error->message);
     wire_message message = {
-        .u.error = {error->code, error->object, error->field, error->message, retry, error->retry_after_ms}};
+        .u.error = {error->code, error->object, error->field, error->message, retry, error->retry_after_ms, NULL}};
+    if (error->code == CONTACTD_SHUTTING_DOWN) message.u.error.successors = stream_successors(stream);
     request->message.request = number;
     request->code = error->code;
     reply(stream, request, WIRE_ERROR, &message);
@@ -191,6 +192,7 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
                                 .max_vertices = limits.max_vertices,
                                 .max_resolution = CT_MAX_RESOLUTION,
                                 .max_in_flight = (uint32_t)service->config->max_in_flight,
+                                .successors = stream_successors(stream),
                             }};
     message.u.welcome.n_methods = list_methods(service, message.u.welcome.methods);
     frame_owner *owner = frame_owner_new(request, 0);

@@ -105,6 +105,10 @@ bool stream_is_draining(const stream *stream) {
     return facts.draining;
 }
 
+const char *stream_successors(const stream *stream) {
+    return stream->service->successors ? atomic_load(stream->service->successors) : NULL;
+}
+
 /* ---- finished requests ---- */
 
 static void wake_stream(stream *stream) {
@@ -271,6 +275,36 @@ static uint64_t run_periodic_work(stream *stream, uint64_t now, uint64_t *reap_a
     return watch_at < *reap_at ? watch_at : *reap_at;
 }
 
+/* Sends the client an Error in answer to no request: it goes elsewhere as soon as it has its answers. */
+static void tell_successors(void *context, const void *routing_id, size_t id_size) {
+    stream *stream = context;
+    wire_encoded encoded;
+    wire_message message = {
+        .type = WIRE_ERROR,
+        .epoch = stream->service->epoch,
+        .u.error = {.code = CONTACTD_SHUTTING_DOWN,
+                    .object = "server",
+                    .message = "the server drains: go to one of its successors",
+                    .retry = true,
+                    .successors = stream_successors(stream)},
+    };
+    if (!wire_encode(stream->encoder, &message, WIRE_INLINE_BYTES, &encoded)) return; /* its next request is told */
+    if (zmq_send(stream->socket, routing_id, id_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return; /* it is gone, or full */
+    if (zmq_send(stream->socket, encoded.frames[0].data, encoded.frames[0].size, ZMQ_DONTWAIT) >= 0)
+        metrics_add(stream->service->metrics, METRICS_STREAM_OUT, encoded.frames[0].size);
+}
+
+static void announce_drain(stream *stream) {
+    if (!atomic_exchange(&stream->announces_drain, false) || !stream_successors(stream)) return;
+    peers_note_changes(stream->peers);
+    peers_visit(stream->peers, tell_successors, stream);
+}
+
+void stream_announce_drain(stream *stream) {
+    atomic_store(&stream->announces_drain, true);
+    wake_stream(stream);
+}
+
 static void sleep_for_events(stream *stream, uint64_t until_ns) {
     pthread_mutex_lock(&stream->lock);
     stream->asleep = !stream->first_finished;
@@ -307,6 +341,7 @@ static void *io_thread(void *argument) {
             wire_spin_end(&stream->spin, clock_ns() - quiet_ns);
             quiet_ns = 0;
         }
+        announce_drain(stream);
         if (received) scheduler_run_inline(stream->service->scheduler);
         bool answered = answer_finished(stream);
         now = clock_ns();
@@ -329,6 +364,7 @@ static void *io_thread(void *argument) {
             sleep_for_events(stream, due_ns);
         }
     }
+    announce_drain(stream);
     /* Nothing more is received; outstanding requests are answered. */
     while (answer_finished(stream), stream->n_outstanding) {
         sleep_for_events(stream, UINT64_MAX);

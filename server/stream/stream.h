@@ -23,6 +23,9 @@ stream *stream_start(const service *service, server_error *error);
 uint32_t stream_endpoint_count(const stream *stream);
 const char *stream_endpoint(const stream *stream, size_t index);
 
+/* Tells all connected clients service->successors, if there are any: the server begins to drain. */
+void stream_announce_drain(stream *stream);
+
 /* Receives nothing more, answers what the scheduler and the workers still finish, sends for at most linger_ms, ends.
  * The scheduler must have been drained and not be stopped. NULL inside is allowed. */
 void stream_stop(stream **stream, uint32_t linger_ms);

@@ -106,7 +106,7 @@ static inline void fake_error(fake_server *f, uint64_t request, contactd_code co
                               const char *message) {
     wire_message m = {
         .type = WIRE_ERROR,
-        .u.error = {code, object, "", message, wire_code_retry((int)code), code == CONTACTD_BUSY ? 5 : 0}};
+        .u.error = {code, object, "", message, wire_code_retry((int)code), code == CONTACTD_BUSY ? 5 : 0, ""}};
     atomic_fetch_add(&f->refused, 1);
     fake_reply(f, &m, request);
 }

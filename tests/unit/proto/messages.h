@@ -154,7 +154,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.pong.nonce = 98;
         break;
     case WIRE_ERROR:
-        m.u.error = (wire_error){CONTACTD_BUSY, "scene 17", "queue", "64 steps wait; try again", true, 25};
+        m.u.error = (wire_error){CONTACTD_BUSY, "scene 17", "queue", "64 steps wait; try again", true, 25, ""};
         break;
     case WIRE_REGISTER_MESH:
         m.u.register_mesh.vertices = sample_array(WIRE_F32, 12, s->positions);
@@ -517,6 +517,7 @@ static inline const char *differ_welcome(const wire_welcome *a, const wire_welco
     SAME(max_vertices);
     SAME(max_resolution);
     SAME(max_in_flight);
+    SAME_TEXT(successors);
     SAME(n_methods);
     for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
     return NULL;
@@ -614,6 +615,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME_TEXT(u.error.object);
         SAME_TEXT(u.error.field);
         SAME_TEXT(u.error.message);
+        SAME_TEXT(u.error.successors);
         SAME(u.error.retry);
         SAME(u.error.retry_after_ms);
         break;

@@ -414,6 +414,19 @@ static void voxels_round_trip(void **state) {
     assert_string_equal(wire_ended_name((wire_ended)99), "unknown");
 }
 
+static void successors_round_trip(void **state) {
+    (void)state;
+    static samples store;
+    sample_store(&store);
+    wire_message m = sample_message(&store, WIRE_ERROR);
+    m.u.error.code = CONTACTD_SHUTTING_DOWN;
+    m.u.error.successors = "tcp://a:1,tcp://b:2";
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_WELCOME);
+    m.u.welcome.successors = "ipc:///run/contactd";
+    round_trip(&m, 0);
+}
+
 static void products_round_trip(void **state) {
     (void)state;
     static const uint32_t vertices[3] = {5, 7, 1};
@@ -802,6 +815,7 @@ int main(void) {
         cmocka_unit_test(directions_round_trip),
         cmocka_unit_test(slip_round_trips),
         cmocka_unit_test(cells_round_trip),
+        cmocka_unit_test(successors_round_trip),
         cmocka_unit_test(products_round_trip),
         cmocka_unit_test(voxels_round_trip),
         cmocka_unit_test(warnings_round_trip),
