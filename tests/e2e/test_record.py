@@ -215,6 +215,27 @@ def test_with_keys(make_server, keys, tmp_path):  # noqa: F811
         assert secret.encode() not in path.read_bytes()
 
 
+@pytest.mark.parametrize("refine", [False, True])
+def test_steps_that_time_has_cut_short_are_not_compared(server, tmp_path, refine):
+    said = tmp_path / "said"
+    path = tmp_path / "time.rec"
+    record(server, path, *program(tmp_path, f"""
+        import sys, numpy as np, contactd
+        sys.path.insert(0, "tests/e2e")
+        from geometry import icosphere, moved
+        with contactd.connect(timeout=100) as client:
+            ball = client.register_mesh(*icosphere(1.0, 4))
+            scene = client.open_scene(method="voxtree", refine={refine})
+            a, b = (scene.add_body(ball, pose=np.eye(4)) for _ in range(2))
+            ended = [scene.step(poses={{b: moved(0.1 * i, 0, 0)}}, time_budget=[None, 1e-6, 100][i % 3]).ended for i in range(9)]
+        open({str(said)!r}, "w").write(" ".join(ended))
+    """))  # fmt: skip
+    ended = said.read_text().split()
+    outcome = replay(server, path)
+    timed = [i for i in range(9) if ended[i] == "time" or (refine and i % 3)]
+    assert (outcome["steps"], outcome["timed"], outcome["different"]) == (9, len(timed), 0)
+
+
 def test_where_it_cannot_record(server, tmp_path):
     there = tmp_path / "there"
     there.write_text("mine")
