@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two simulators, in C and in Python, stream to one contactd server, then a ball slides; a table, and pictures in
-build/demo.
+"""Two simulators, in C and in Python, stream to one contactd server, then a ball slides, then bodies meet by each
+method; a table, and pictures in build/demo.
 
 Starts everything itself, on free ports, and ends with a status other than 0 if anything went wrong: a process failed, or
 bodies never touched.  demo.py [--mesh-a FILE] [--mesh-b FILE] [--build build] [--out build/demo]
@@ -211,6 +211,48 @@ def scene_picture(arguments: tuple[str, str, str]) -> str:
     return out
 
 
+def _moved(x: float, y: float, z: float, degrees: float = 0.0) -> np.ndarray:
+    """A pose: turned about (1, 2, 1), then moved."""
+    axis = np.array([1, 2, 1]) / np.sqrt(6)
+    across, angle = np.cross(np.eye(3), -axis), np.radians(degrees)
+    pose = np.eye(4)
+    pose[:3, :3] += np.sin(angle) * across + (1 - np.cos(angle)) * across @ across
+    pose[:3, 3] = x, y, z
+    return pose
+
+
+def method_pictures(address: str, out: pathlib.Path) -> None:
+    """What each method finds, drawn by the server: patches and gradients, rays, cubes, normals."""
+    import shapes
+
+    with contactd.connect(address, name="pictures") as client:
+        def scene(meshes, poses, **settings) -> contactd.Scene:
+            scene = client.open_scene(**settings)
+            for mesh, pose in zip(meshes, poses):
+                scene.add_body(client.register_mesh(*mesh), pose=pose)
+            scene.step()
+            return scene
+
+        ball, box = shapes.icosphere(0.6, 4), shapes.box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5))
+        pair = [np.eye(4), _moved(0.75, 0.25, 0.3, 25)]
+        stool = scene([shapes.blob(1.0, 4), shapes.stool(1.2, 0.9)], [np.eye(4), _moved(0.1, 0, 1.15, 8)], method="exact",
+                      patches=True)
+        rays = scene([box, ball], [np.eye(4), _moved(0.3, 0.2, 0.75)], method="ebpi", tolerance_rel=0.003)
+        trees = scene([ball, box], pair, method="voxtree", level=4)
+        pictures = {
+            "exact_patches": (stool, ("bodies", "contacts", "gradients", "axes"), {}),
+            "ebpi_rays": (rays, ("bodies", "rays", "axes"), {"contact": rays.bodies, "elevation": 30, "opacity": 0.2}),
+            "voxtree_nodes": (trees, ("nodes", "axes"), {}),
+            "voxtree_normals": (trees, ("bodies", "normals", "axes"), {"contact": trees.bodies}),
+        }
+        for name, (of, show, view) in pictures.items():
+            try:
+                (out / f"{name}.png").write_bytes(of.snapshot(show=show, **view))
+            except contactd.errors.UnsupportedError as e:
+                print(f"demo: the server draws no pictures: {e}", file=sys.stderr)
+                return
+
+
 def _ball(points: np.ndarray) -> tuple[np.ndarray, float]:
     center = (points.min(0) + points.max(0)) / 2
     return center, float(np.linalg.norm(points - center, axis=1).max())
@@ -257,6 +299,7 @@ def main() -> int:
         slide = Simulator("slide", "", [sys.executable, str(ROOT / "client_py" / "examples" / "slide.py"),
                                         "--server", address, "--csv", str(out / "slide.csv")], out)
         run([slide], server)
+        method_pictures(address, out)
     finally:
         server.send_signal(signal.SIGTERM)
         try:
