@@ -424,7 +424,9 @@ static bool find_edge(const struct tile_faces *t, const int32_t *a, const int32_
     const ct_ebpi_rect box = {smaller_of(a[u], b[u]), larger_of(a[u], b[u]), smaller_of(a[v], b[v]),
                               larger_of(a[v], b[v])};
     *r = meet(&box, &t->rect);
-    return !is_empty(r) && !ct_ebpi_is_beside_line(a, b, u, v, &t->rect);
+    if (is_empty(r)) return false;
+    return ct_ebpi_is_in(a, u, v, &t->rect) || ct_ebpi_is_in(b, u, v, &t->rect) ||
+           !ct_ebpi_is_beside_line(a, b, u, v, &t->rect);
 }
 
 static void visit_edges(struct tile_faces *t, add_edge add) {
@@ -487,7 +489,8 @@ static void clip_edge(const struct tile_faces *t, const int32_t *a, const int32_
     const int axis[2] = {t->view->u, t->view->v};
     const double lo[2] = {t->rect.u0, t->rect.v0}, hi[2] = {t->rect.u1, t->rect.v1};
     double from = 0, to = 1;
-    for (int k = 0; k < 2; k++) {
+    const bool is_whole = ct_ebpi_is_in(a, axis[0], axis[1], &t->rect) && ct_ebpi_is_in(b, axis[0], axis[1], &t->rect);
+    for (int k = 0; k < 2 && !is_whole; k++) {
         const double start = a[axis[k]], run = (double)b[axis[k]] - start;
         if (run == 0) continue;
         const double at_lo = (lo[k] - start) / run, at_hi = (hi[k] - start) / run;

@@ -55,6 +55,7 @@ bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3]
     if (ct_max3(a[u], b[u], c[u]) < rect->u0 || ct_min3(a[u], b[u], c[u]) > rect->u1 ||
         ct_max3(a[v], b[v], c[v]) < rect->v0 || ct_min3(a[v], b[v], c[v]) > rect->v1)
         return false;
+    if (ct_ebpi_is_in(a, u, v, rect) || ct_ebpi_is_in(b, u, v, rect) || ct_ebpi_is_in(c, u, v, rect)) return true;
     return !is_beyond_edge(a, b, c, u, v, rect) && !is_beyond_edge(b, c, a, u, v, rect) &&
            !is_beyond_edge(c, a, b, u, v, rect);
 }

@@ -75,6 +75,11 @@ bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena 
  * half a unit at most along each axis, so the surface stays within its Minkowski sum with a cube of one unit. */
 double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body);
 
+/* A vertex lies in a rectangle in the projection. */
+static inline bool ct_ebpi_is_in(const int32_t *p, int32_t u, int32_t v, const ct_ebpi_rect *rect) {
+    return p[u] >= rect->u0 && p[u] <= rect->u1 && p[v] >= rect->v0 && p[v] <= rect->v1;
+}
+
 /* A rectangle lies wholly on one side of the line through a and b in the projection, and nowhere on it. */
 static inline bool ct_ebpi_is_beside_line(const int32_t *a, const int32_t *b, int32_t u, int32_t v,
                                           const ct_ebpi_rect *rect) {
