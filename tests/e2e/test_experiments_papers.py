@@ -30,6 +30,7 @@ import rings  # noqa: E402
 import run  # noqa: E402
 import scene_sizes  # noqa: E402
 import scenes  # noqa: E402
+import snake  # noqa: E402
 import traverse  # noqa: E402
 import turning  # noqa: E402
 import wheels  # noqa: E402
@@ -93,6 +94,17 @@ def test_cells_leave_less_after_one_solve(client):
     divided = [left[1] for name, left in data.items() if name.endswith("cells")]
     assert len(divided) == 2
     assert divided[1] < divided[0] / 4 and divided[0] < data["balls"][1] / 3
+
+
+def test_a_snake_bends_by_cells_and_spins_by_one_volume(client):
+    data = snake.measure(client, steps=15, elements=12, counts=(1, 6))
+    tail = {name: snake.sorted_along(np.asarray(of["places"]))[0] for name, of in data.items()}
+    head = {name: snake.sorted_along(np.asarray(of["places"]))[-1] for name, of in data.items()}
+    assert all(at > 0 for at in head.values())
+    assert tail["1 cells"] < -0.1 * head["1 cells"]  # it spins about its middle, and its tail goes the other way
+    assert abs(tail["6 cells"]) < 0.02 * head["6 cells"] and abs(tail["reference"]) < 0.02 * head["reference"]
+    assert data["6 cells"]["largest"] < data["1 cells"]["largest"] / 10
+    assert data["1 cells"]["contacts"] == 1 and data["6 cells"]["contacts"] >= 6
 
 
 def test_the_closed_form_of_a_lens():
@@ -316,7 +328,8 @@ def test_larger_budgets_of_pairs_give_better_answers(client):
 
 SHORT = {
     "traverse": {"steps": 5}, "edge": {"steps": 5}, "rings": {"steps": 8, "resolutions": (2, 8)}, "phases": {"steps": 12},
-    "one_solve": {"solves": 4, "cells": (0.8,)}, "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
+    "one_solve": {"solves": 4, "cells": (0.8,)}, "snake": {"steps": 3, "elements": 10, "counts": (1, 4)},
+    "scenes": {"stacks": (10,), "steps": 2, "triangles": 500}, "deep_start": {"steps": 2},
     "momentum": {"steps": 60}, "coulomb": {"steps": 4, "halvings": 1},
     "precision": {"finest": 1e-2, "pairs": 10, "real": ""}, "turning": {"steps": 5},
     "image_resolution": {"splits": 1, "tolerances": (0.1,)}, "scene_sizes": {"sizes": (4000, 8000), "repeats": 1},

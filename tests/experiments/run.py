@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "client_py" / "examples"))  # shapes, sim
 
 NAMES = ("smoothness", "rest", "shallow", "energy", "cost",  # the method exact beside rays
          "traverse", "edge", "rings", "phases",  # Faure 2008
-         "one_solve", "scenes", "deep_start", "momentum", "coulomb",  # Allard 2010
+         "one_solve", "snake", "scenes", "deep_start", "momentum", "coulomb",  # Allard 2010
          "precision", "directions", "image_resolution", "turning", "scene_sizes", "obstacle", "nut", "wheels",  # Wang 2012
          "contact_levels", "responses", "interruption", "kilohertz")  # Dingliana 2005
 
