@@ -29,6 +29,7 @@ typedef struct table {
     const ct_snapshot_body *body;
     vec *corners; /* [vertices], world */
     double lo[3], hi[3], moved[2];
+    double scale[3]; /* cells in a metre, along y and z */
     uint32_t n;      /* cells along y and z */
     uint32_t *first; /* [n * n + 1], of a cell in `list` */
     uint32_t *list;  /* triangles */
@@ -41,7 +42,7 @@ static void free_table(table *t) {
 }
 
 static uint32_t cell_of(const table *t, int k, double x) {
-    const double at = (x - t->lo[k]) / (t->hi[k] - t->lo[k]) * t->n;
+    const double at = (x - t->lo[k]) * t->scale[k];
     return at > 0 ? (at < t->n ? (uint32_t)at : t->n - 1) : 0;
 }
 
@@ -80,12 +81,19 @@ static void fill_cells(const table *t, uint32_t *at, uint32_t *list) {
     }
 }
 
+/* Makes the grid n x n. False: too many cells have the same triangles, as these are long. */
+static bool choose_cells(table *t, uint32_t n, uint64_t *n_entries) {
+    t->n = n;
+    for (int k = 1; k < 3; k++) t->scale[k] = t->hi[k] > t->lo[k] ? n / (t->hi[k] - t->lo[k]) : 0;
+    *n_entries = count_entries(t);
+    return n == 1 || *n_entries <= 8 * (uint64_t)t->body->mesh->n_triangles + 1024;
+}
+
 static bool make_cells(table *t) {
-    const uint64_t n_triangles = t->body->mesh->n_triangles;
-    t->n = (uint32_t)fmin(fmax(sqrt((double)n_triangles), 1), 1024);
-    while (t->n > 1 && count_entries(t) > 8 * n_triangles + 1024) t->n /= 2; /* long thin triangles */
-    const size_t n_cells = (size_t)t->n * t->n;
-    const uint64_t n_entries = count_entries(t);
+    uint64_t n_entries;
+    uint32_t n = (uint32_t)fmin(fmax(sqrt(t->body->mesh->n_triangles), 1), 1024);
+    while (!choose_cells(t, n, &n_entries)) n /= 2;
+    const size_t n_cells = (size_t)n * n;
     uint32_t *at = calloc(n_cells, sizeof *at);
     t->first = calloc(n_cells + 1, sizeof *t->first);
     t->list = malloc((n_entries ? n_entries : 1) * sizeof *t->list);
@@ -287,50 +295,73 @@ static ct_status add_part(films *f, const vec corner[3], const bool inside[3]) {
                     (const bool[3]){is_middle, inside[next], inside[last]});
 }
 
-/* A bit below the triangle, so that a surface that coincides with the other's is inside it if it is on the same side.
- */
-static void set_inward(films *f, const vec corner[3]) {
-    double n[3], length = 0, size = 0;
+/* Looks at points from a bit below the surface of this normal, so that one that coincides with the other body's is
+ * inside it if it is on the same side. */
+static void set_inward(films *f, const double n[3]) {
+    const double length = sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
+    double size = 0;
+    for (int k = 0; k < 3; k++) size = fmax(size, f->other->hi[k] - f->other->lo[k]);
+    for (int k = 0; k < 3; k++) f->inward[k] = length > 0 ? -1e-6 * size * n[k] / length : 0;
+}
+
+static void set_inward_of_triangle(films *f, const vec corner[3]) {
+    double n[3];
     for (int k = 0; k < 3; k++) {
         const int i = (k + 1) % 3, j = (k + 2) % 3;
         n[k] = (corner[1].x[i] - corner[0].x[i]) * (corner[2].x[j] - corner[0].x[j]) -
                (corner[1].x[j] - corner[0].x[j]) * (corner[2].x[i] - corner[0].x[i]);
-        length += n[k] * n[k];
-        size = fmax(size, f->other->hi[k] - f->other->lo[k]);
     }
-    length = sqrt(length);
-    for (int k = 0; k < 3; k++) f->inward[k] = length > 0 ? -1e-6 * size * n[k] / length : 0;
+    set_inward(f, n);
+}
+
+/* What is known of a vertex. */
+enum { MARKED = 1, KNOWN = 2, INSIDE = 4 };
+
+/* Whether a vertex is inside, looked up once for all its triangles. */
+static bool is_vertex_inside(films *f, const table *own, const float *normals, uint8_t *known, uint32_t vertex) {
+    if (!(known[vertex] & KNOWN)) {
+        const double *m = own->body->pose;
+        const float *of = normals + 3 * (size_t)vertex;
+        double n[3];
+        for (int k = 0; k < 3; k++)
+            n[k] = m[4 * k] * (double)of[0] + m[4 * k + 1] * (double)of[1] + m[4 * k + 2] * (double)of[2];
+        set_inward(f, n);
+        known[vertex] |= is_inside(f, &own->corners[vertex]) ? KNOWN | INSIDE : KNOWN;
+    }
+    return known[vertex] & INSIDE;
 }
 
 /* ---- a pair ---- */
 
 /* Marks the vertices with a gradient. Of a half-space, which has no entries, those that lie in its plane. */
-static void mark_vertices(const films *f, const ct_snapshot_body *body, int part, uint8_t *is_marked) {
+static void mark_vertices(const films *f, const ct_snapshot_body *body, int part, uint8_t *known) {
     for (uint32_t v = 0; v < body->mesh->n_vertices; v++)
-        is_marked[v] = body->is_half_space && body->mesh->positions[3 * (size_t)v + 2] >= 0;
+        known[v] = body->is_half_space && body->mesh->positions[3 * (size_t)v + 2] >= 0 ? MARKED : 0;
     for (size_t i = 0; i < f->n; i++) {
         const ct_contact *contact = &f->patches[i];
         for (int p = 0; p < 2; p++) /* both are the body's where it meets itself */
             for (uint64_t k = 0; k < contact->count[p] && (p == part || f->least_winding == 2); k++)
-                is_marked[f->result->vertices[contact->first[p] + k]] = 1;
+                known[f->result->vertices[contact->first[p] + k]] = MARKED;
     }
 }
 
-static ct_status add_surface(films *f, const table *own, int part, const uint8_t *is_marked, size_t *candidates) {
+static ct_status add_surface(films *f, const table *own, int part, const float *normals, uint8_t *known,
+                             size_t *candidates) {
     const ct_snapshot_body *body = own->body;
     const uint32_t *triangles = ct_mesh_triangles(body->mesh);
     ct_status status = CT_OK;
     f->candidates = candidates;
     for (uint32_t i = 0; !status && i < body->mesh->n_triangles; i++) {
         const uint32_t *vertex = triangles + 3 * (size_t)i;
-        const int n_marked = is_marked[vertex[0]] + is_marked[vertex[1]] + is_marked[vertex[2]];
+        const int n_marked = (known[vertex[0]] & MARKED) + (known[vertex[1]] & MARKED) + (known[vertex[2]] & MARKED);
         if (n_marked < (body->is_half_space ? 3 : 1)) continue;
         f->n_candidates = f->n > 1 ? find_candidates(f, part, vertex, candidates) : 0;
         for (; !f->n_candidates; f->n_candidates = f->n) /* of a half-space, or the only one */
             for (size_t k = 0; k < f->n; k++) candidates[k] = k;
         const vec corner[3] = {own->corners[vertex[0]], own->corners[vertex[1]], own->corners[vertex[2]]};
-        set_inward(f, corner);
-        const bool inside[3] = {is_inside(f, &corner[0]), is_inside(f, &corner[1]), is_inside(f, &corner[2])};
+        bool inside[3];
+        for (int k = 0; k < 3; k++) inside[k] = is_vertex_inside(f, own, normals, known, vertex[k]);
+        set_inward_of_triangle(f, corner);
         status = add_part(f, corner, inside);
     }
     return status;
@@ -357,19 +388,27 @@ ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t f
                .error = error};
     /* Both parts of a body with itself are one surface. */
     for (int part = 0; !status && part < (is_self ? 1 : 2); part++) {
-        uint8_t *is_marked = malloc(tables[part].body->mesh->n_vertices);
-        if (!is_marked) {
+        const ct_snapshot_body *body = tables[part].body;
+        const size_t n_vertices = body->mesh->n_vertices;
+        uint8_t *known = malloc(n_vertices);
+        float *normals = malloc(n_vertices * 3 * sizeof *normals);
+        if (!known || !normals) {
+            free(known);
+            free(normals);
             status = ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for the films of contacts");
             break;
         }
-        mark_vertices(&f, tables[part].body, part, is_marked);
+        mark_vertices(&f, body, part, known);
+        ct_vertex_normals(ct_snapshot_body_positions(body), ct_mesh_triangles(body->mesh), n_vertices,
+                          body->mesh->n_triangles, normals);
         f.other = &tables[1 - part];
         double box = 0;
         for (int k = 0; k < 3; k++) box = fmax(box, f.other->hi[k] - f.other->lo[k]);
         f.coarse = fmax(COARSE * snapshot->camera.pixel, SMALLEST * box);
         f.fine = fmax(FINE * snapshot->camera.pixel, 0.25 * SMALLEST * box);
-        status = add_surface(&f, &tables[part], part, is_marked, candidates);
-        free(is_marked);
+        status = add_surface(&f, &tables[part], part, normals, known, candidates);
+        free(known);
+        free(normals);
     }
     free(candidates);
     for (int part = 0; part < 2; part++) free_table(&tables[part]);

@@ -62,6 +62,7 @@ static void the_scene_is_as_it_was(void **state) {
         ct_snapshot_options o;
         ct_snapshot_options_init(&o);
         o.resolution = resolution;
+        if (resolution) o.show |= CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS;
         ct_snapshot *snapshot = take(f, &o);
         ct_snapshot_free(&snapshot);
         assert_null(snapshot);
