@@ -94,7 +94,7 @@ class Link:
         self._monitor: zmq.Socket | None = None
         self._poller = zmq.Poller()
         self._elsewhere, self._learn = elsewhere, learn
-        self._others: deque[str] = deque()  # servers to go to, the next one first; for one that was given a single address
+        self._others: deque[str] = deque()  # servers, the next one first; of one that was given a single address
         self._target = ""  # the address to go to as soon as nothing is in flight; "": stay
         # Until when this server must be connected, or another is asked for; 0: it does not matter.
         self._reach_by = time.monotonic() + REACH_S if elsewhere is not None else 0.0
@@ -497,7 +497,7 @@ class Link:
             self._open_socket()
         if self._reach_by and now >= self._reach_by and not self._closing:
             self._reach_by = 0.0
-            if (address := self._elsewhere(self.address, self._why_not)) != self.address:
+            if (address := self._target or self._elsewhere(self.address, self._why_not)) != self.address:
                 self._move(address)
             else:
                 self._reach_by = now + REACH_S
@@ -752,11 +752,13 @@ class Link:
             self._elsewhere = self._next
 
     def _next(self, address: str, why: str) -> str:
-        """One server after the other; the one that is left comes last."""
-        if address in self._others:
-            self._others.remove(address)
-        self._others.append(address)
-        return self._others.popleft() if len(self._others) > 1 else address
+        """One server after the other, of those known but the one at `address`."""
+        if address not in self._others:
+            self._others.append(address)
+        found = next((other for other in self._others if other != address), address)
+        self._others.remove(found)
+        self._others.append(found)
+        return found
 
     # ---- answers ----
 
