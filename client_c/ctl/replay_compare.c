@@ -67,6 +67,7 @@ static void name_difference(const wire_step_result *a, const wire_step_result *b
 /* The settings' revision counts changes on that server. */
 static void forget_times(wire_step_result *r) {
     memset(r->timings_us, 0, sizeof r->timings_us);
+    r->has_wall = false;
     r->scene = 0;
     r->cached = false;
     r->backend = "";
