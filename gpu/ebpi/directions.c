@@ -179,11 +179,14 @@ enum { MOST_TURNS = 40, MOST_HALVINGS = 20 };
 static bool descend(const struct quartic *quartic, const double d[3], double down, double q[4], double *energy,
                     double slope[3]) {
     double t = fmin(1, 0.5 / sqrt(dot(d, d))); /* half a radian at most */
-    for (int i = 0; i < MOST_HALVINGS; i++, t *= 0.5) {
+    for (int i = 0; i < MOST_HALVINGS; i++) {
         double to[4], at[3];
         turn(q, d, t, to);
         const double found = energy_at(quartic, to, at);
-        if (found > *energy + 1e-4 * t * down) continue;
+        if (found > *energy + 1e-4 * t * down) {
+            t *= 0.5;
+            continue;
+        }
         *energy = found;
         memcpy(q, to, sizeof to);
         memcpy(slope, at, sizeof at);
