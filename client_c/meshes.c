@@ -59,6 +59,7 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
 static const uint32_t MESH_COOKIE = 0x6d657368;
 
 void contactd_mesh_options_init(contactd_mesh_options *options) {
+    if (!options) return;
     *options = (contactd_mesh_options){.cookie = MESH_COOKIE};
 }
 

@@ -64,6 +64,7 @@ static void test_no_client(void **state) {
     contactd_mesh_info info;
     const contactd_mesh_info *infos;
     contactd_geometry geometry;
+    contactd_repair repair;
     contactd_scene_info scene_info;
     const contactd_scene_info *scene_infos;
     const contactd_result *result;
@@ -83,6 +84,9 @@ static void test_no_client(void **state) {
         contactd_register_mesh_bytes(NULL, "", "x", 1, CONTACTD_FORMAT_AUTO, &handle),
         contactd_register_mesh_file(NULL, "x", &handle),
         contactd_get_mesh_info(NULL, 1, &info),
+        contactd_register_mesh_with(NULL, "", positions, 1, triangles, 0, NULL, &handle),
+        contactd_register_mesh_bytes_with(NULL, "", "x", 1, CONTACTD_FORMAT_AUTO, NULL, &handle),
+        contactd_get_mesh_repair(NULL, 1, &repair),
         contactd_get_mesh_geometry(NULL, 1, &geometry),
         contactd_remove_mesh(NULL, 1),
         contactd_forget_mesh(NULL, 1),
@@ -203,6 +207,19 @@ static void test_meshes(void **state) {
 
     contactd_geometry geometry;
     NULL_IS_REFUSED(contactd_get_mesh_info(client, mesh, NULL), "out");
+    contactd_mesh_options options = {0};
+    contactd_mesh_options_init(NULL);
+    blames(contactd_register_mesh_with(client, "m", positions, 4, triangles, 4, &options, &out),
+           CONTACTD_INVALID_ARGUMENT, "options");
+    blames(contactd_register_mesh_bytes_with(client, "m", "x", 1, CONTACTD_FORMAT_AUTO, &options, &out),
+           CONTACTD_INVALID_ARGUMENT, "options");
+    contactd_mesh_options_init(&options);
+    assert_true(options.cookie && !options.repair && options.max_hole == 0);
+    contactd_repair repair;
+    NULL_IS_REFUSED(contactd_get_mesh_repair(client, mesh, NULL), "out");
+    blames(contactd_get_mesh_repair(client, 99, &repair), CONTACTD_NOT_FOUND, "mesh");
+    assert_int_equal(contactd_get_mesh_repair(client, mesh, &repair), CONTACTD_OK);
+    assert_true(!repair.was_asked && repair.n_changes == 0);
     NULL_IS_REFUSED(contactd_get_mesh_geometry(client, mesh, NULL), "out");
     const contactd_mesh none[] = {0, 99, UINT32_MAX};
     for (int i = 0; i < 3; i++) {
