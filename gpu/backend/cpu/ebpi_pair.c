@@ -581,12 +581,18 @@ static void write_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ray
     const ct_lattice *u = &axis[view->u], *v = &axis[view->v], *w = &axis[view->axis];
     *to = (ct_ray_tile){
         .axis = (uint32_t)view->axis, .length = (float)(tile->length * w->unit), .bound = bound_of(ebpi, tile)};
-    to->corner[view->u] = (float)(u->origin + tile->u * u->unit);
-    to->corner[view->v] = (float)(v->origin + tile->v * v->unit);
-    to->corner[view->axis] = (float)(w->origin + view->lo * w->unit);
-    to->u[view->u] = (float)((1 << tile->shift_u) * u->unit);
-    to->v[view->v] = (float)((1 << tile->shift_v) * v->unit);
-    to->along[view->axis] = (float)((view->hi - view->lo) * w->unit);
+    double part[4][3] = {{0}}; /* corner, u, v, along */
+    part[0][view->u] = u->origin + tile->u * u->unit;
+    part[0][view->v] = v->origin + tile->v * v->unit;
+    part[0][view->axis] = w->origin + view->lo * w->unit;
+    part[1][view->u] = (1 << tile->shift_u) * u->unit;
+    part[2][view->v] = (1 << tile->shift_v) * v->unit;
+    part[3][view->axis] = (view->hi - view->lo) * w->unit;
+    float *const of[4] = {to->corner, to->u, to->v, to->along};
+    for (int i = 0; i < 4; i++) {
+        ct_turn_out_of_views(ebpi->context->pair, part[i]);
+        for (int k = 0; k < 3; k++) of[i][k] = (float)part[i][k];
+    }
 }
 
 /* Hands the tiles out with the pair's contact, if it has one. False: out of memory. */

@@ -85,13 +85,13 @@ void ct_turn_into_views(const ct_pair_task *pair, double a[3]) {
         a[i] = pair->view_axes[i][0] * from[0] + pair->view_axes[i][1] * from[1] + pair->view_axes[i][2] * from[2];
 }
 
-/* ---- contacts ---- */
-
-static void turn_back(const ct_pair_task *pair, double a[3]) {
+void ct_turn_out_of_views(const ct_pair_task *pair, double a[3]) {
     const double from[3] = {a[0], a[1], a[2]};
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3 && pair->is_turned; k++)
         a[k] = pair->view_axes[0][k] * from[0] + pair->view_axes[1][k] * from[1] + pair->view_axes[2][k] * from[2];
 }
+
+/* ---- contacts ---- */
 
 /* Rounds n gradients so that they add up to exactly 0: all are multiples of `quantum`, and no sum of some of them is as
  * much as 2^53 of it. */
@@ -113,13 +113,13 @@ void ct_turn_back_contact(const ct_pair_task *pair, ct_pair_contact *of) {
     const ct_entry_arrays *entries = &of->entries;
     const uint64_t n = contact->count[0] + contact->count[1];
     for (int b = 0; b < 2; b++) {
-        turn_back(pair, contact->generalized_gradient[b]);
-        turn_back(pair, contact->generalized_gradient[b] + 3);
-        turn_back(pair, contact->side_center[b]);
+        ct_turn_out_of_views(pair, contact->generalized_gradient[b]);
+        ct_turn_out_of_views(pair, contact->generalized_gradient[b] + 3);
+        ct_turn_out_of_views(pair, contact->side_center[b]);
     }
-    turn_back(pair, contact->center);
+    ct_turn_out_of_views(pair, contact->center);
     ct_frame_normal(contact, contact->generalized_gradient[0]);
-    for (uint64_t e = 0; e < n && entries->gradient; e++) turn_back(pair, entries->gradient + 3 * e);
-    for (uint64_t e = 0; e < n && entries->forces; e++) turn_back(pair, entries->forces + 3 * e);
+    for (uint64_t e = 0; e < n && entries->gradient; e++) ct_turn_out_of_views(pair, entries->gradient + 3 * e);
+    for (uint64_t e = 0; e < n && entries->forces; e++) ct_turn_out_of_views(pair, entries->forces + 3 * e);
     if (entries->gradient) balance(entries->gradient, n);
 }

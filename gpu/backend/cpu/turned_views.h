@@ -17,8 +17,9 @@ void ct_turn_views(const ct_device *device, ct_pair_task *pair);
 const double *ct_view_pose(const ct_pair_task *pair, int body);
 const ct_box *ct_view_box(const ct_pair_task *pair, int body);
 
-/* a to its coordinates along the pair's axes. */
+/* a to its coordinates along the pair's axes, and back to the world's. */
 void ct_turn_into_views(const ct_pair_task *pair, double a[3]);
+void ct_turn_out_of_views(const ct_pair_task *pair, double a[3]);
 
 /* Turns normal, tangents, centres, 6-vectors and entries to the world's axes. The gradients of all entries add up to
  * exactly 0 afterwards, in any order: they are rounded to multiples of a power of two that is 2^-52 of their sum of

@@ -74,6 +74,57 @@ static void tiles_make_up_the_volume(void **state) {
     shape_free(&blob);
 }
 
+static double dot_of(const float a[3], const float b[3]) {
+    return (double)a[0] * b[0] + (double)a[1] * b[1] + (double)a[2] * b[2];
+}
+
+/* Views along axes of the pair's own: tiles are turned with them, and lie where the bodies overlap. */
+static void turned_tiles_make_up_the_volume(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    double pose[2][12];
+    const double at[2][3] = {{0, 0, 0}, {0.4, 0.3, 0.2}};
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance_rel = 0.02;
+    settings.optimize_directions = true;
+    for (int b = 0; b < 2; b++) shape_pose_axis((const double[]){0, 0, 1}, 0.05 + 0.02 * b, at[b], pose[b]);
+    const struct placed bodies[2] = {{&box, pose[0], CT_BODY_RIGID}, {&box, pose[1], CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_FRAME | CT_WANT_TILES);
+    const ct_contact *contact = &result->contacts[0];
+    double volume[3] = {0, 0, 0}, turned = 0, middle[3] = {0, 0, 0}, sum = 0;
+    for (uint64_t i = 0; i < result->n_tiles; i++) {
+        const ct_ray_tile *tile = &result->tiles[i];
+        assert_true(fabs(dot_of(tile->u, tile->v)) < 1e-6 * length_of(tile->u) * length_of(tile->v));
+        assert_true(fabs(dot_of(tile->u, tile->along)) < 1e-6 * length_of(tile->u) * length_of(tile->along));
+        assert_true((double)tile->length <= length_of(tile->along) * (1 + 1e-6));
+        const double part = (double)tile->length * length_of(tile->u) * length_of(tile->v);
+        volume[tile->axis] += part;
+        turned = fmax(turned, fabs((double)tile->along[(tile->axis + 1) % 3]) / length_of(tile->along));
+        /* Along the two sides of its tile a ray's middle is the tile's. */
+        for (int k = 0; k < 3; k++) {
+            double across = (double)tile->corner[k] + 0.5 * ((double)tile->u[k] + (double)tile->v[k]);
+            across -= (double)tile->along[k] * (dot_of(tile->corner, tile->along) / dot_of(tile->along, tile->along));
+            const double center = contact->center[k] - (double)tile->along[k] *
+                                                           ((double)tile->along[0] * contact->center[0] +
+                                                            (double)tile->along[1] * contact->center[1] +
+                                                            (double)tile->along[2] * contact->center[2]) /
+                                                           dot_of(tile->along, tile->along);
+            middle[k] += part * (across - center);
+        }
+        sum += part;
+    }
+    assert_true(turned > 0.01);
+    for (int axis = 0; axis < 3; axis++)
+        assert_true(fabs(volume[axis] - contact->volumes[axis]) < 1e-5 * contact->volume);
+    for (int k = 0; k < 3; k++) assert_true(fabs(middle[k]) / sum < 0.05);
+    ct_result_free(&result);
+    stage_close(&stage);
+    shape_free(&box);
+}
+
 static bool is_color(const uint8_t a[4], double part) {
     uint8_t b[4];
     ct_color_scale(part, b);
@@ -183,7 +234,8 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tiles_make_up_the_volume), cmocka_unit_test(marks_of_a_view),
-                                       cmocka_unit_test(the_same_on_any_threads), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_make_up_the_volume), cmocka_unit_test(turned_tiles_make_up_the_volume),
+        cmocka_unit_test(marks_of_a_view), cmocka_unit_test(the_same_on_any_threads), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("tile marks", tests, open_engine, close_engine);
 }
