@@ -144,9 +144,10 @@ void ctc_servers_learn(contactd_client *client, const char *successors) {
     ctc_servers *s = &client->servers;
     char *copy = ctc_strdup(successors), *rest = copy;
     if (!s->sources) {
-        s->sources = ctc_strdup(""); /* from now on there are several: the one that it has, and these */
+        /* From now on there are several: the one that it has, and these. */
+        if (add(client, client->address)) s->sources = ctc_strdup("");
         s->seed = client->random;
-        if (!s->sources || !add(client, client->address)) rest = NULL;
+        if (!s->sources) rest = NULL;
     }
     for (char *item; rest && (item = strsep(&rest, ","));) {
         bool is_address = strncmp(item, "tcp://", 6) == 0 || strncmp(item, "ipc://", 6) == 0;
