@@ -183,7 +183,7 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
         if (i == 0 || chunks[i].snapped != chunks[i - 1].snapped) copy_front_winding(rays, chunks[i].snapped);
     rays->fragments = rays->fragment_memory.data;
     struct fragment_writer to = {.rays = rays, .budget = budget, .next = rays->fragments};
-    to.end = to.next + rays->fragment_memory.capacity / sizeof *to.next;
+    if (to.next) to.end = to.next + rays->fragment_memory.capacity / sizeof *to.next;
     for (size_t i = 0; i < n_chunks && !to.has_failed; i++) {
         const ct_binned_chunk *chunk = &chunks[i];
         const ct_snapped_body *snapped = chunk->snapped;
