@@ -671,7 +671,7 @@ struct Decoder {
             u.replace_mesh.mesh = m->body_as_ReplaceMesh()->mesh();
             return true;
         case WIRE_GET_REPORT:
-            u.get_report.kind = wire_report_kind(m->body_as_GetReport()->kind());
+            set_number(&u.get_report.kind, m->body_as_GetReport()->kind());
             u.get_report.scene = m->body_as_GetReport()->scene();
             return true;
         case WIRE_REPORT:

@@ -443,7 +443,7 @@ struct Encoder {
         case WIRE_REPLACE_MESH:
             return fb::CreateReplaceMesh(*fbb, u.replace_mesh.scene, u.replace_mesh.body, u.replace_mesh.mesh).Union();
         case WIRE_GET_REPORT:
-            return fb::CreateGetReport(*fbb, fb::ReportKind(u.get_report.kind), u.get_report.scene).Union();
+            return fb::CreateGetReport(*fbb, fb::ReportKind(number(u.get_report.kind)), u.get_report.scene).Union();
         case WIRE_REPORT: {
             auto json = array(u.report.json);
             return fb::CreateReport(*fbb, json).Union();

@@ -56,9 +56,10 @@ bool ct_voxel_find_hull(ct_voxel_tree *tree) {
     hull->corners = malloc((hull->n + 1) * sizeof *hull->corners);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n && hull->corners; i++)
-        if (kept->flag[i])
-            hull->corners[at++] =
-                (ct_voxel_corner){{(float)(i % side), (float)(i / side % side), (float)(i / side / side)}};
+        if (kept->flag[i]) {
+            const uint32_t x = i % side, y = i / side % side, z = i / side / side;
+            hull->corners[at++] = (ct_voxel_corner){{(float)x, (float)y, (float)z}};
+        }
     tree->bytes += (hull->n + 1) * sizeof *hull->corners;
     free(all);
     return hull->corners;

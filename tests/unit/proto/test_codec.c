@@ -484,6 +484,15 @@ static void methods_have_names(void **state) {
     assert_string_equal(wire_method_name(WIRE_METHOD_NONE), "unknown");
 }
 
+/* A report of a newer peer, or of one that sends nonsense: it is for the receiver to refuse it. */
+static void unknown_reports_round_trip(void **state) {
+    (void)state;
+    wire_message m = sample_message(&store, WIRE_GET_REPORT);
+    const unsigned number = 116;
+    memcpy(&m.u.get_report.kind, &number, sizeof m.u.get_report.kind);
+    round_trip(&m, 0);
+}
+
 /* 40 bodies with large arrays: 16 frames hold the largest, the rest goes into the header. */
 static void many_large_arrays(void **state) {
     (void)state;
@@ -820,6 +829,7 @@ int main(void) {
         cmocka_unit_test(voxels_round_trip),
         cmocka_unit_test(warnings_round_trip),
         cmocka_unit_test(methods_have_names),
+        cmocka_unit_test(unknown_reports_round_trip),
         cmocka_unit_test(many_large_arrays),
         cmocka_unit_test(many_elements),
         cmocka_unit_test(truncated_at_every_byte),
