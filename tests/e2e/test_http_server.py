@@ -38,6 +38,8 @@ def test_methods_are_those_of_the_document(api, template):
     documented = {m.upper() for m in OPENAPI["paths"][template] if m != "parameters"}
     documented |= {"HEAD"} & {"HEAD" if "GET" in documented else ""}
     for method in METHODS:
+        if (method, template) == ("POST", "/v1/drain"):
+            continue  # it ends the server; test_operators.py and test_drain.py ask for it
         answer = api(method, filled(template), check=False)
         if method in documented:
             assert answer.status not in (405, 501), (method, answer)
@@ -126,7 +128,8 @@ def test_the_document_is_sound():
             assert operation["summary"] and operation["tags"][0] in {t["name"] for t in OPENAPI["tags"]}
             assert any(code.startswith("2") for code in operation["responses"])
             assert "default" in operation["responses"]
-            assert ("requestBody" in operation) == (method in ("post", "patch")), (method, path)
+            has_body = method in ("post", "patch") and path != "/v1/drain"
+            assert ("requestBody" in operation) == has_body, (method, path)
     assert len(set(identifiers)) == len(identifiers)
 
 
@@ -583,7 +586,7 @@ def test_sigterm_ends_it_with_connections_open(make_server):
 
 def test_requests_under_way_are_answered_on_sigterm(make_server):
     """A large mesh is being read when the signal comes: its client still gets an answer, whole and documented."""
-    server = make_server()
+    server = make_server("--drain", "600")
     body = stl_binary(*torus(500, 300))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         post = pool.submit(Api(server.http, 120), "POST", "/v1/meshes", body, {"Content-Type": "model/stl"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import resource
 import shutil
@@ -46,6 +47,10 @@ SIMULATION = """
 """
 
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CONTACTD_")} | {
+    "PYTHONPATH": str(ROOT / "client_py")}  # fmt: skip
+
+
 def run(*arguments, expect: int = OK, **more) -> str:
     done = subprocess.run([CTL, *map(str, arguments)], capture_output=True, text=True, timeout=300 * SLOW, **more)
     assert done.returncode == expect, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -59,7 +64,7 @@ def program(tmp_path: pathlib.Path, text: str) -> list[str]:
 
 
 def record(server, path: pathlib.Path, *command: str, **more) -> None:
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "client_py")} | more.pop("env", {})
+    env = ENVIRONMENT | more.pop("env", {})
     run("--server", server.stream, *more.pop("flags", ()), "record", path, "--", *command, cwd=ROOT, env=env, **more)
 
 
@@ -259,7 +264,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_simulation(server, tmp_path)
 
     done = tmp_path / "done"
     command = program(tmp_path, SIMULATION + "    import os; os.mkdir(" + repr(str(done)) + ")\n")
-    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "client_py"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1"}
     said = run("--server", server.stream, "record", tmp_path / "full.rec", "--", *command, expect=USAGE, cwd=ROOT, env=env,
                preexec_fn=limit)  # fmt: skip
     assert "full.rec: File too large; the recording ends after" in said and done.exists()
