@@ -343,6 +343,7 @@ setup:
 # What only tests of packaging need. Where it cannot be had, they are skipped.
 setup-test: setup
 	@tests/tools/packages install deploy || echo "SKIPPED: tests of packaging that need what is missing above"
+	@$(MAKE) -s --no-print-directory $(VENV)/deploy || echo "SKIPPED: tests that need what tests/requirements-deploy.txt lists"
 setup-dev: setup-test
 	@tests/tools/packages install fuzz lint
 	@$(MAKE) -s --no-print-directory $(VENV)/dev
@@ -352,6 +353,9 @@ $(VENV)/ready: tests/requirements.txt
 	@rm -rf $(VENV)
 	@$$(tests/tools/packages python) -m venv $(VENV)
 	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements.txt </dev/null
+	@touch $@
+$(VENV)/deploy: tests/requirements-deploy.txt $(VENV)/ready
+	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements-deploy.txt </dev/null
 	@touch $@
 $(VENV)/dev: tests/requirements-dev.txt $(VENV)/ready
 	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements-dev.txt </dev/null
