@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import secrets
@@ -24,13 +25,15 @@ import contactd_ray  # noqa: E402
 from conftest import BUILD, PATIENCE, binaries, wait_until  # noqa: E402, F401
 from geometry import UNIT_BOX, blob, moved  # noqa: E402
 
-TIMEOUT = PATIENCE
+TIMEOUT = 5 * PATIENCE  # what is waited for here starts several processes, each of which imports Ray
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_memory_monitor_refresh_ms": "0",  # what other tests take of the memory is no reason to kill an actor
-    "RAY_raylet_start_wait_time_s": str(int(PATIENCE)),
-    "RAY_worker_register_timeout_seconds": str(int(PATIENCE)),
+    "RAY_health_check_failure_threshold": "100",  # a busy machine is no dead one
+    "RAY_raylet_start_wait_time_s": str(int(TIMEOUT)),
+    "RAY_worker_register_timeout_seconds": str(int(TIMEOUT)),
 }
+wait_for = functools.partial(wait_until, seconds=TIMEOUT)
 
 
 def processes_of(folder: str) -> list[str]:
@@ -61,7 +64,7 @@ def cluster(binaries) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
-            wait_until(lambda: not processes_of(folder), "the end of all of Ray's processes")
+            wait_for(lambda: not processes_of(folder), "the end of all of Ray's processes")
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -124,7 +127,7 @@ def test_scenes_are_spread_over_actors_and_a_killed_server_is_started_again(fold
         os.kill(ray.get(actors[0].pid.remote()), signal.SIGKILL)
         for _ in range(20):
             scenes.step()
-        wait_until(lambda: addresses(folder).get("a", first["a"]) != first["a"], "another address of a")
+        wait_for(lambda: addresses(folder).get("a", first["a"]) != first["a"], "another address of a")
         again = addresses(folder)
         assert again["b"] == first["b"]
 
@@ -134,7 +137,7 @@ def test_scenes_are_spread_over_actors_and_a_killed_server_is_started_again(fold
             # It takes half of the buckets; how many of them have scenes differs with the ports.
             return scenes_on.keys() == set(again.values()) and all(scenes_on.values()) and sum(scenes_on.values()) == 6
 
-        wait_until(is_used, "scenes on the server that Ray started again")
+        wait_for(is_used, "scenes on the server that Ray started again")
     assert (folder.parent / "state" / "a").is_dir()
     assert [ray.get(actor.drain.remote()) for actor in actors] == [0, 0]
     assert list(folder.iterdir()) == []
@@ -145,22 +148,22 @@ def test_a_server_dies_with_its_actor(folder):
     pid = ray.get(actor.pid.remote())
     assert is_running(pid)
     ray.kill(actor)
-    wait_until(lambda: not is_running(pid), "the end of the server whose actor was killed")
+    wait_for(lambda: not is_running(pid), "the end of the server whose actor was killed")
 
 
 def test_a_server_drains_when_ray_ends_its_actor(folder):
     actor = start(folder, "a")
     pid = ray.get(actor.pid.remote())
     del actor
-    wait_until(lambda: not is_running(pid), "the end of the server whose actor nobody knows any more")
-    wait_until(lambda: list(folder.iterdir()) == [], "the end of its address")
+    wait_for(lambda: not is_running(pid), "the end of the server whose actor nobody knows any more")
+    wait_for(lambda: list(folder.iterdir()) == [], "the end of its address")
 
 
 def test_a_pool_grows_and_shrinks_with_the_queues(folder):
     """No step is lost while servers come and go."""
     pool = new_pool(folder, least=1, most=2, busy=4, quiet_looks=3)
     try:
-        wait_until(lambda: pool.adjust() == 1, "the first server")
+        wait_for(lambda: pool.adjust() == 1, "the first server")
         with contactd.connect(f"file:{folder}", timeout=TIMEOUT) as client:
             scenes = Scenes(client, 4)
             scenes.step()
@@ -186,19 +189,19 @@ def test_a_pool_grows_and_shrinks_with_the_queues(folder):
             thread = threading.Thread(target=work)
             thread.start()
             try:
-                wait_until(lambda: pool.adjust() == 2, "a second server")
-                wait_until(lambda: len([s for s in client.servers() if s["up"]]) == 2, "a client that knows both")
+                wait_for(lambda: pool.adjust() == 2, "a second server")
+                wait_for(lambda: len([s for s in client.servers() if s["up"]]) == 2, "a client that knows both")
                 assert set(addresses(folder)) == {"ray-1", "ray-2"}
             finally:
                 ended.set()
                 thread.join()
             assert not failures
             scenes.step()
-            wait_until(lambda: pool.adjust() == 1, "one server again, when nothing waits")
+            wait_for(lambda: pool.adjust() == 1, "one server again, when nothing waits")
             assert set(addresses(folder)) == {"ray-1"}
             for _ in range(5):
                 scenes.step()
-            wait_until(lambda: [s["scenes"] for s in client.servers() if s["up"]] == [8], "all scenes on one server")
+            wait_for(lambda: [s["scenes"] for s in client.servers() if s["up"]] == [8], "all scenes on one server")
     finally:
         pool.close()
     assert list(folder.iterdir()) == []
@@ -213,13 +216,13 @@ def test_the_program_runs_a_pool_until_it_is_told_to_end(folder, tmp_path):
     with (tmp_path / "log").open("wb") as log:
         pool = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=tmp_path)
     try:
-        wait_until(lambda: pool.poll() is not None or (folder.is_dir() and len(addresses(folder)) == 2), "two servers")
+        wait_for(lambda: pool.poll() is not None or (folder.is_dir() and len(addresses(folder)) == 2), "two servers")
         assert pool.poll() is None, (tmp_path / "log").read_text()
         with contactd.connect(f"file:{folder}", timeout=TIMEOUT) as client:
             Scenes(client, 2).step()
     finally:
         pool.terminate()
-        code = pool.wait(PATIENCE)
+        code = pool.wait(TIMEOUT)
     assert code == 0, (tmp_path / "log").read_text()
     assert list(folder.iterdir()) == []
 
@@ -245,7 +248,7 @@ def test_what_cannot_be_started_is_refused(folder):
         except ray.exceptions.RayActorError as error:
             return "exit code 2" in str(error)
 
-    wait_until(says_so, "a pool that says why it has no server")
+    wait_for(says_so, "a pool that says why it has no server")
     assert pool.servers == {}
     with pytest.raises(ValueError, match="1 <= least <= most"):
         new_pool(folder, least=3, most=2)
