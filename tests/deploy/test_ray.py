@@ -1,4 +1,5 @@
-"""deploy/ray, run by a real Ray that is started here: one node of two processors, without a GPU."""
+"""deploy/ray, run by a real Ray that is started here: one node of two processors and a GPU, which Ray
+believes in and this machine need not have."""
 
 from __future__ import annotations
 
@@ -57,8 +58,9 @@ def cluster(binaries) -> Iterator[None]:
         for key, value in SETTINGS.items():
             patch.setenv(key, value)
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray writes one into the home folder
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         try:
-            ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, object_store_memory=80 << 20, _temp_dir=folder,
+            ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, object_store_memory=80 << 20, _temp_dir=folder,
                      configure_logging=False)  # fmt: skip
             assert len(processes_of(folder)) > 1  # else it would not notice what is left
             yield
@@ -233,6 +235,22 @@ def refused(folder: pathlib.Path, **more) -> str:
         ray.get(actor.address.remote())
     assert not list(folder.glob("*"))
     return str(caught.value)
+
+
+def test_an_actor_with_a_gpu_computes_on_it_or_not_at_all(folder):
+    actor = start(folder, "a", num_gpus=1)
+    try:
+        address = ray.get(actor.address.remote())
+    except ray.exceptions.RayActorError as error:
+        assert "exit code 4" in str(error)  # here is no GPU, or no CUDA in the server
+    else:
+        with contactd.connect(address, timeout=TIMEOUT) as client:
+            assert client.status()["backend"].startswith("cuda")
+        assert ray.get(actor.drain.remote()) == 0
+    actor = start(folder, "b", num_gpus=1, options={"backend": "cpu"})
+    with contactd.connect(ray.get(actor.address.remote()), timeout=TIMEOUT) as client:
+        assert client.status()["backend"].startswith("cpu")
+    assert ray.get(actor.drain.remote()) == 0
 
 
 def test_what_cannot_be_started_is_refused(folder):
