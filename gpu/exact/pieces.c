@@ -42,7 +42,6 @@ static void number_nodes(ct_piece_search *search) {
 
 /* Numbers the pairs of both bodies as body 0 lists them. */
 static void number_pairs(ct_piece_search *search, int pass) {
-    uint32_t most = 0;
     for (int b = 0; b < 2; b++) {
         const ct_piece_surface *surface = &search->surface[pass][b], *first = &search->surface[pass][0];
         uint32_t *pair_of = ct_piece_allocate(search, surface->n_crossings * sizeof *pair_of);
@@ -51,11 +50,21 @@ static void number_pairs(ct_piece_search *search, int pass) {
             pair_of[i] =
                 b ? ct_first_crossing_from(first, surface->crossings[i].other, surface->crossings[i].triangle) : i;
         search->pair_of[pass][b] = pair_of;
-        for (uint32_t i = 0, end; i < surface->n_crossings; i = end) {
-            end = ct_end_of_crossings(surface, i);
-            if (end - i > most) most = end - i;
-        }
     }
+}
+
+/* For the triangle with the most crossings of either perturbation: the search for what both find looks at the triangles
+ * of either. */
+static void make_scratch(ct_piece_search *search) {
+    uint32_t most = 0;
+    for (int pass = 0; pass < search->n_passes; pass++)
+        for (int b = 0; b < 2; b++) {
+            const ct_piece_surface *surface = &search->surface[pass][b];
+            for (uint32_t i = 0, end; i < surface->n_crossings; i = end) {
+                end = ct_end_of_crossings(surface, i);
+                if (end - i > most) most = end - i;
+            }
+        }
     search->stretches = ct_piece_allocate(search, most * sizeof *search->stretches);
     search->edge_crossings = ct_piece_allocate(search, most * sizeof *search->edge_crossings);
 }
@@ -319,6 +328,7 @@ static void list_parts(ct_piece_search *search) {
 bool ct_find_pieces(ct_piece_search *search) {
     search->n_pieces = 0;
     number_nodes(search);
+    make_scratch(search);
     for (int pass = 0; pass < search->n_passes && !search->has_failed; pass++) {
         number_pairs(search, pass);
         for (int b = 0; b < 2 && !search->has_failed; b++) unite_surface(search, pass, b);
