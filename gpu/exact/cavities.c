@@ -13,14 +13,20 @@ struct boundaries {
 
 /* ---- volumes ---- */
 
-/* Moves the volumes of nodes to their roots. */
+/* Moves the volumes of nodes, and their slacks, to their roots. */
 static void gather_volumes(ct_piece_search *search) {
     for (uint32_t i = 0; i < search->n_nodes; i++) {
         const uint32_t root = ct_find_root(search, i);
-        if (root == i || search->volumes[i] == 0) continue;
+        if (root == i || search->slacks[i] == 0) continue;
         search->volumes[root] += search->volumes[i];
-        search->volumes[i] = 0;
+        search->slacks[root] += search->slacks[i];
+        search->volumes[i] = search->slacks[i] = 0;
     }
+}
+
+static void add_volume(ct_piece_search *search, uint32_t node, double volume, double slack) {
+    search->volumes[node] += volume;
+    search->slacks[node] += slack;
 }
 
 /* Adds to the volumes of the nodes of a crossed cluster. */
@@ -35,11 +41,14 @@ static void measure_crossed(ct_piece_search *search, int pass, int b, uint32_t c
         ct_load_corners(search, b, triangle, p);
         if (winding) {
             const ct_integrals whole = ct_whole_integrals(winding);
-            search->volumes[ct_corner_node(search, pass, b, triangle, 1)] += ct_volume_of_part(p, &whole);
+            add_volume(search, ct_corner_node(search, pass, b, triangle, 1), ct_volume_of_part(p, &whole),
+                       ct_volume_slack(p, &whole));
         }
-        for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++)
-            search->volumes[ct_pair_node(search, pass, b, crossing)] +=
-                ct_volume_of_part(p, &surface->crossings[crossing].share.integrals);
+        for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++) {
+            const ct_triangle_share *share = &surface->crossings[crossing].share;
+            add_volume(search, ct_pair_node(search, pass, b, crossing), ct_volume_of_part(p, &share->integrals),
+                       ct_volume_slack(p, &share->integrals) + ct_volume_rounding(p, share->rounding));
+        }
     }
 }
 
@@ -58,11 +67,16 @@ static void measure_volumes(ct_piece_search *search, int pass) {
             for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
                 const ct_unit_summary *summary =
                     surface->of_unit[unit] ? ct_summarize_unit(search, pass, b, unit) : NULL;
-                if (summary) search->volumes[search->unit_nodes[pass][b] + unit] = summary->volume;
+                if (summary) add_volume(search, search->unit_nodes[pass][b] + unit, summary->volume, summary->slack);
             }
         }
     }
     gather_volumes(search);
+}
+
+/* A boundary without a volume, as where bodies touch, has one of either sign by rounding. */
+static bool is_cavity(const ct_piece_search *search, uint32_t node) {
+    return search->volumes[node] < -search->slacks[node];
 }
 
 /* ---- extreme points ---- */
@@ -146,7 +160,7 @@ static void join_cavity(const struct boundaries *all, uint32_t root) {
 void ct_join_cavities(ct_piece_search *search, int pass) {
     struct boundaries all = {.search = search, .pass = pass};
     measure_volumes(search, pass);
-    for (uint32_t i = 0; i < search->n_nodes; i++) all.n_cavities += search->volumes[i] < 0;
+    for (uint32_t i = 0; i < search->n_nodes; i++) all.n_cavities += is_cavity(search, i);
     if (!all.n_cavities) return;
     all.root = ct_piece_allocate(search, search->n_nodes * sizeof *all.root);
     all.cavity_of_root = ct_piece_allocate(search, search->n_nodes * sizeof *all.cavity_of_root);
@@ -155,7 +169,7 @@ void ct_join_cavities(ct_piece_search *search, int pass) {
     all.n_cavities = 0;
     for (uint32_t i = 0; i < search->n_nodes; i++) {
         all.root[i] = ct_find_root(search, i);
-        all.cavity_of_root[i] = search->volumes[i] < 0 ? ++all.n_cavities : 0;
+        all.cavity_of_root[i] = is_cavity(search, i) ? ++all.n_cavities : 0;
     }
     find_extremes(&all);
     for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++)

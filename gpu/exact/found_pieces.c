@@ -224,6 +224,7 @@ static const ct_unit_summary *summarize_unit(void *argument, int pass, int b, ui
     const ct_found_unit *of = bsearch(&key, side->units, side->n_units, sizeof key, compare_units);
     ct_begin_unit(&search->summary);
     search->summary.volume = of->volume; /* the search asks for units with a winding number alone */
+    search->summary.slack = of->slack;
     memcpy(search->summary.extreme, of->extreme, sizeof of->extreme);
     if (of->facings)
         memcpy(search->summary.facings, search->found->facings[of->facings - 1], sizeof search->summary.facings);

@@ -43,9 +43,9 @@ typedef struct ct_found_crossing {
 typedef struct ct_found_unit {
     uint32_t side, slot, unit, pass;
     int32_t winding;
-    uint32_t facings;          /* 1 + index of the first facing; 0: the pair has one pass, or the cluster is crossed */
-    double residual;           /* as in ct_found_crossed */
-    double volume, extreme[3]; /* ct_unit_summary; meaningless if the cluster is crossed in the pass */
+    uint32_t facings; /* 1 + index of the first facing; 0: the pair has one pass, or the cluster is crossed */
+    double residual;  /* as in ct_found_crossed */
+    double volume, slack, extreme[3]; /* ct_unit_summary; meaningless if the cluster is crossed in the pass */
 } ct_found_unit;
 
 typedef struct ct_found_batch {

@@ -196,6 +196,23 @@ uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle,
 ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const double *p, double least_x,
                                       const uint32_t *root, uint32_t own);
 
+typedef struct ct_listed_hit {
+    double x;
+    uint32_t root, triangle;
+    int body, leaves; /* as in ct_met_triangle */
+} ct_listed_hit;
+
+/* All hits of a ray with the boundary. */
+typedef struct ct_boundary_hits {
+    ct_listed_hit *of;
+    uint32_t n, capacity;
+} ct_boundary_hits;
+
+/* Lists what the ray from p along +x meets of the boundary, not before x = least_x, in no order that matters; with the
+ * roots of its nodes. Begins the list anew, which is empty at first, or another ray's. */
+void ct_list_boundary_hits(ct_piece_search *search, int pass, const double *p, double least_x, const uint32_t *root,
+                           ct_boundary_hits *hits);
+
 /* cavities.c: unites the boundaries of cavities with those around them. */
 void ct_join_cavities(ct_piece_search *search, int pass);
 

@@ -1,20 +1,22 @@
 /* piece_passes.c - finds which pieces of one perturbation are pieces of the other one too: a point inside a piece lies,
  * but for an infinitesimal, in both. */
+#include <math.h>
 #include <string.h>
 
 #include "gpu/exact/piece_nodes.h"
 
 struct match {
     ct_piece_search *search;
-    uint32_t *root;                               /* [n_nodes] as each perturbation by itself has them */
-    uint32_t *number;                             /* [n_nodes] of roots: 1 + index of the piece; 0: none */
+    uint32_t *root;   /* [n_nodes] as each perturbation by itself has them */
+    uint32_t *number; /* [n_nodes] of roots: 1 + index of the piece; 0: none, or without volume */
     ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [pieces] by falling area */
+    ct_boundary_hits hits;                        /* of the present ray */
 };
 
 /* ---- parts of triangles ---- */
 
 static void note_facing(struct match *match, uint32_t root, const ct_piece_facing *facing) {
-    if (match->number[root]) /* else its volume is exactly 0 */
+    if (match->number[root]) /* else it has no volume */
         ct_note_facing(match->facings[match->number[root] - 1], facing);
 }
 
@@ -98,20 +100,60 @@ static bool note_triangles(struct match *match, int pass, int b) {
 /* Pieces thinner than this, in units, only touch. */
 static const double LEAST_THICKNESS = 4;
 
+/* The point in a piece half-way between a part of its boundary and what the ray along +x meets of it next; other pieces
+ * may touch it at either end. False: the piece is thin there. */
+static bool find_inside(struct match *match, int pass, uint32_t root, const ct_piece_facing *facing, double p[3]) {
+    const double near = facing->point[0] + LEAST_THICKNESS;
+    double end = INFINITY;
+    memcpy(p, facing->point, sizeof facing->point);
+    ct_list_boundary_hits(match->search, pass, p, p[0] - LEAST_THICKNESS, match->root, &match->hits);
+    for (uint32_t i = 0; i < match->hits.n; i++) {
+        const ct_listed_hit *hit = &match->hits.of[i];
+        if (hit->root != root || (hit->body == (int)facing->body && hit->triangle == facing->triangle)) continue;
+        if (hit->x <= near) return false;
+        end = fmin(end, hit->x);
+    }
+    if (end == INFINITY) return false;
+    p[0] = 0.5 * (p[0] + end);
+    return true;
+}
+
+/* True: the hit's boundary is entered, too, where the hit leaves it, so what lies between has no volume there. */
+static bool is_flat_at(const ct_boundary_hits *hits, const ct_listed_hit *at) {
+    for (uint32_t i = 0; i < hits->n; i++)
+        if (hits->of[i].root == at->root && !hits->of[i].leaves && fabs(hits->of[i].x - at->x) <= LEAST_THICKNESS)
+            return true;
+    return false;
+}
+
+/* The root of the piece around p: that which the ray leaves first. CT_NO_NODE: there is none, or it leaves several at
+ * once. */
+static uint32_t find_around(struct match *match, int pass, const double p[3]) {
+    const ct_boundary_hits *hits = &match->hits;
+    const ct_listed_hit *first = NULL;
+    ct_list_boundary_hits(match->search, pass, p, p[0], match->root, &match->hits);
+    for (uint32_t i = 0; i < hits->n; i++) {
+        const ct_listed_hit *hit = &hits->of[i];
+        if (hit->leaves && !(first && first->x <= hit->x) && !is_flat_at(hits, hit)) first = hit;
+    }
+    for (uint32_t i = 0; i < hits->n && first; i++) {
+        const ct_listed_hit *hit = &hits->of[i];
+        if (hit->leaves && hit->root != first->root && hit->x <= first->x + LEAST_THICKNESS && !is_flat_at(hits, hit))
+            return CT_NO_NODE;
+    }
+    return first ? first->root : (uint32_t)CT_NO_NODE;
+}
+
 /* Looks up a point behind the centroid of a part in the other perturbation. False: the part does not tell. */
-static bool match_at(const struct match *match, int pass, uint32_t root, const ct_piece_facing *facing) {
+static bool match_at(struct match *match, int pass, uint32_t root, const ct_piece_facing *facing) {
     ct_piece_search *search = match->search;
     double p[3];
     if (facing->area == 0) return false;
     const uint32_t node = ct_node_at(search, pass, (int)facing->body, facing->triangle, facing->at);
-    if (node == CT_NO_NODE || match->root[node] != root) return false;
-    memcpy(p, facing->point, sizeof p);
-    const ct_boundary_hit end = ct_find_next_boundary(search, pass, p, p[0] + LEAST_THICKNESS, match->root, CT_NO_NODE);
-    if (end.node == CT_NO_NODE) return false;
-    p[0] = 0.5 * (p[0] + end.x);
-    const ct_boundary_hit other = ct_find_next_boundary(search, 1 - pass, p, p[0], match->root, CT_NO_NODE);
-    if (other.node == CT_NO_NODE) return false;
-    ct_unite(search, root, other.node);
+    if (node == CT_NO_NODE || match->root[node] != root || !find_inside(match, pass, root, facing, p)) return false;
+    const uint32_t other = find_around(match, 1 - pass, p);
+    if (search->has_failed || other == CT_NO_NODE) return false;
+    ct_unite(search, root, other);
     return true;
 }
 
@@ -122,7 +164,7 @@ static bool make_tables(struct match *match) {
     match->number = ct_piece_allocate(search, search->n_nodes * sizeof *match->number);
     for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++) {
         match->root[i] = ct_find_root(search, i);
-        match->number[i] = search->volumes[i] != 0 ? ++n : 0;
+        match->number[i] = fabs(search->volumes[i]) > search->slacks[i] ? ++n : 0;
     }
     match->facings = ct_piece_allocate(search, n * sizeof *match->facings);
     if (search->has_failed) return false;

@@ -1,4 +1,6 @@
 /* piece_ray.c - the intersection's boundary along a ray, to find out which boundaries belong together. */
+#include <string.h>
+
 #include "gpu/exact/piece_nodes.h"
 
 uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2]) {
@@ -48,4 +50,39 @@ ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const d
     for (int b = 0; b < 2 && !search->has_failed; b++)
         if (!source->find_hits(source->argument, b, p, look_at_hit, &ray)) search->has_failed = true;
     return (ct_boundary_hit){ray.nearest.x, ray.node};
+}
+
+/* ---- all hits ---- */
+
+struct hit_list {
+    ct_piece_search *search;
+    int pass;
+    double least_x;
+    const uint32_t *root;
+    ct_boundary_hits *hits;
+};
+
+static void list_hit(void *argument, const ct_met_triangle *hit) {
+    const struct hit_list *list = argument;
+    ct_boundary_hits *hits = list->hits;
+    if (hit->x < list->least_x || list->search->has_failed) return;
+    const uint32_t node = ct_node_at(list->search, list->pass, hit->body, hit->triangle, hit->at);
+    if (node == CT_NO_NODE) return;
+    if (hits->n == hits->capacity) {
+        const uint32_t larger = 2 * hits->capacity + 16;
+        ct_listed_hit *of = ct_piece_allocate(list->search, larger * sizeof *of);
+        if (!of) return;
+        if (hits->n) memcpy(of, hits->of, hits->n * sizeof *of);
+        hits->of = of;
+        hits->capacity = larger;
+    }
+    hits->of[hits->n++] = (ct_listed_hit){hit->x, list->root[node], hit->triangle, hit->body, hit->leaves};
+}
+
+void ct_list_boundary_hits(ct_piece_search *search, int pass, const double *p, double least_x, const uint32_t *root,
+                           ct_boundary_hits *hits) {
+    struct hit_list list = {.search = search, .pass = pass, .least_x = least_x, .root = root, .hits = hits};
+    hits->n = 0;
+    for (int b = 0; b < 2 && !search->has_failed; b++)
+        if (!search->source.find_hits(search->source.argument, b, p, list_hit, &list)) search->has_failed = true;
 }

@@ -55,6 +55,19 @@ CT_FN double ct_volume_of_part(const double *const p[3], const ct_integrals *w) 
     return sum / 3;
 }
 
+/* Bounds the rounding of ct_volume_of_part, and of sums of many: a part of the sizes of its terms. */
+CT_FN double ct_volume_slack(const double *const p[3], const ct_integrals *w) {
+    double u[3], v[3], size = 0;
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+    }
+    const ct_normal n = ct_normal_of(u, v);
+    for (int k = 0; k < 3; k++)
+        size += n.size[k] * (fabs(p[0][k] * w->of[0]) + fabs(u[k] * w->of[1]) + fabs(v[k] * w->of[2]));
+    return size * 0x1p-46;
+}
+
 /* Keeps the point with the largest x, then y, then z. */
 CT_FN void ct_note_extreme(double best[3], const double p[3]) {
     for (int k = 0; k < 3; k++) {
@@ -66,12 +79,13 @@ CT_FN void ct_note_extreme(double best[3], const double p[3]) {
 
 /* A unit of a cluster that nothing crosses. */
 typedef struct ct_unit_summary {
-    double volume, extreme[3];
+    double volume, slack; /* units^3; slack: as ct_volume_slack bounds the volume's rounding */
+    double extreme[3];
     ct_piece_facing facings[CT_PIECE_FACINGS];
 } ct_unit_summary;
 
 CT_FN void ct_begin_unit(ct_unit_summary *unit) {
-    unit->volume = 0;
+    unit->volume = unit->slack = 0;
     for (int k = 0; k < 3; k++) unit->extreme[k] = -INFINITY;
     memset(unit->facings, 0, sizeof unit->facings);
 }
@@ -82,6 +96,7 @@ CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32
     const ct_integrals whole = ct_whole_integrals(winding);
     ct_piece_facing facing;
     unit->volume += ct_volume_of_part(p, &whole);
+    unit->slack += ct_volume_slack(p, &whole);
     for (int k = 0; k < 3; k++) ct_note_extreme(unit->extreme, p[k]);
     if (ct_make_facing(p, whole.of, body, triangle, &facing)) ct_note_facing(unit->facings, &facing);
 }
@@ -90,6 +105,7 @@ CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32
 typedef struct ct_met_triangle {
     int body;
     uint32_t triangle;
+    int leaves;   /* 1: the line leaves the body there, towards +x; 0: it enters */
     double at[2]; /* barycentric coordinates */
     double x;     /* units */
 } ct_met_triangle;
@@ -106,6 +122,7 @@ CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], ct_met_t
     if (area == 0) return 0; /* seen edge-on: its neighbours are met */
     for (int k = 0; k < 3; k++)
         if (!(e[k] / area >= -1e-12)) return 0;
+    hit->leaves = area > 0;
     hit->at[0] = fmax(0.0, e[2] / area);
     hit->at[1] = fmax(0.0, e[0] / area);
     hit->x = q[0][0] + hit->at[0] * (q[1][0] - q[0][0]) + hit->at[1] * (q[2][0] - q[0][0]);

@@ -35,9 +35,11 @@ static void number_nodes(ct_piece_search *search) {
     search->n_nodes = n;
     search->parent = ct_piece_allocate(search, n * sizeof *search->parent);
     search->volumes = ct_piece_allocate(search, n * sizeof *search->volumes);
+    search->slacks = ct_piece_allocate(search, n * sizeof *search->slacks);
     if (search->has_failed) return;
     for (uint32_t i = 0; i < n; i++) search->parent[i] = i;
     memset(search->volumes, 0, n * sizeof *search->volumes);
+    memset(search->slacks, 0, n * sizeof *search->slacks);
 }
 
 /* Numbers the pairs of both bodies as body 0 lists them. */

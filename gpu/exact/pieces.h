@@ -17,6 +17,7 @@
  * pieces that meet in a shared vertex inside the other body are one. Where ties were broken there are two
  * perturbations, each with pieces of its own. A point inside a piece of one of them lies in a piece of the other: the
  * two are one, half of which either perturbation contributes. So pieces that are joined in one perturbation are one.
+ * Where bodies only touch, one perturbation has a piece without a volume, which is none of the other's.
  */
 #ifndef CT_EXACT_PIECES_H
 #define CT_EXACT_PIECES_H
@@ -82,6 +83,7 @@ typedef struct ct_piece_search {
     struct ct_stretch *stretches; /* scratch: one for each crossing of a triangle */
     struct ct_edge_crossing *edge_crossings;
     double *volumes; /* [n_nodes] units^3: of the boundary whose root a node is, so of other nodes 0 */
+    double *slacks;  /* [n_nodes] units^3: bound the rounding of volumes */
     bool has_failed; /* out of memory */
 } ct_piece_search;
 

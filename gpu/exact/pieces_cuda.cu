@@ -120,6 +120,7 @@ CT_DEVICE void describe_unit(const ct_exact_tables &b, const ct_slot_view &v, ui
     to->facings = has_facings ? (uint32_t)facings + 1 : 0;
     to->residual = residual;
     to->volume = summary.volume;
+    to->slack = summary.slack;
     for (int k = 0; k < 3; k++) to->extreme[k] = summary.extreme[k];
     for (int k = 0; has_facings && k < CT_PIECE_FACINGS; k++) b.pieces.facings[facings][k] = summary.facings[k];
 }

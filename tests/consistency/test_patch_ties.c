@@ -71,16 +71,23 @@ static struct boxes random_boxes(uint64_t *rng) {
 /* The overlap of box i of a with box j of b. */
 struct overlap {
     double volume, center[3];
+    double gradient[3]; /* dV/d(translation of b): where faces coincide, the mean of both one-sided ones */
 };
 
 static struct overlap overlap_of(const struct boxes *a, int i, const struct boxes *b, int j) {
     struct overlap o = {.volume = 1};
+    double length[3], slope[3];
     for (int k = 0; k < 3; k++) {
         const double lo = fmax(a->lo[i][k], b->lo[j][k]), hi = fmin(a->hi[i][k], b->hi[j][k]);
         if (hi <= lo) return (struct overlap){0};
+        length[k] = hi - lo;
         o.center[k] = (lo + hi) / 2;
-        o.volume *= hi - lo;
+        o.volume *= length[k];
+        slope[k] = ((b->hi[j][k] < a->hi[i][k]) + (b->hi[j][k] <= a->hi[i][k]) - (b->lo[j][k] > a->lo[i][k]) -
+                    (b->lo[j][k] >= a->lo[i][k])) /
+                   2.0;
     }
+    for (int k = 0; k < 3; k++) o.gradient[k] = slope[k] * length[(k + 1) % 3] * length[(k + 2) % 3];
     return o;
 }
 
@@ -113,6 +120,10 @@ static size_t check(const struct boxes *a, const struct boxes *b, const ct_resul
             if (o.volume == 0) continue;
             const ct_contact *c = find_at(r, o.center);
             assert_float_equal(c->volume, o.volume, c->error_bound + 1e-14);
+            for (int k = 0; k < 3; k++) {
+                assert_float_equal(c->generalized_gradient[1][k], o.gradient[k], 1e-9);
+                assert_float_equal(c->generalized_gradient[0][k], -o.gradient[k], 1e-9);
+            }
         }
     return n;
 }
