@@ -586,7 +586,7 @@ def test_sigterm_ends_it_with_connections_open(make_server):
 
 def test_requests_under_way_are_answered_on_sigterm(make_server):
     """A large mesh is being read when the signal comes: its client still gets an answer, whole and documented."""
-    server = make_server("--drain", "600")
+    server = make_server("--drain", "600s")
     body = stl_binary(*torus(500, 300))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         post = pool.submit(Api(server.http, 120), "POST", "/v1/meshes", body, {"Content-Type": "model/stl"})
