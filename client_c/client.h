@@ -129,10 +129,16 @@ typedef struct ctc_servers { /* where several were given */
     uint64_t down_ns; /* since when there is no connection; 0: there is */
 } ctc_servers;
 
+typedef struct ctc_start { /* where a fleet's connection begins, and its order of the servers */
+    const char *address;
+    uint64_t seed;
+} ctc_start;
+
 struct contactd_client {
     void *context, *socket, *monitor;
     ctc_servers servers;
     char *address, *name;
+    char *left_address;                 /* where it was before it moved; NULL: it did not move */
     char traceparent[TRACE_PARENT + 1]; /* empty: none */
     uint32_t timeout_ms, resend_ms, lease_ms;
     bool keep_meshes;
@@ -149,7 +155,9 @@ struct contactd_client {
     bool asks_other;         /* it wants another mechanism than the client offers */
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
+    bool is_moving;          /* to another server: until its handshake, a message would go to the one that was left */
     uint64_t breaks;         /* connections lost so far */
+    uint64_t retries;        /* attempts to connect that failed, so far */
     uint64_t strangers;      /* messages that are not of the protocol */
     bool has_lost_answer;    /* there was no memory to decode an answer, not of a step */
     uint64_t session, epoch, request;
@@ -185,6 +193,18 @@ struct contactd_client {
 /* Fills the client's error and returns the code. */
 __attribute__((format(printf, 5, 6))) contactd_code
 ctc_fail(contactd_client *client, contactd_code code, const char *object, const char *field, const char *format, ...);
+/* The same for an error that no client has; error may be NULL. */
+__attribute__((format(printf, 5, 6))) contactd_code ctc_fill_error(contactd_error *error, contactd_code code,
+                                                                   const char *object, const char *field,
+                                                                   const char *format, ...);
+contactd_code ctc_options_check(const contactd_options *options, contactd_error *error);
+/* A client that connects, but has not said Hello. start may be NULL: the client chooses. *out is NULL after an error.
+ */
+contactd_code ctc_client_new(const contactd_options *options, const ctc_start *start, contactd_client **out,
+                             contactd_error *error);
+void ctc_client_free(contactd_client *client);
+/* Closes its scenes on the server, which is not waited for long. The client is then to be freed, or lost. */
+void ctc_say_goodbye(contactd_client *client);
 void ctc_begin(contactd_client *client); /* of a call: no error yet, and its deadline */
 /* Fails because an argument that must point somewhere is NULL. */
 contactd_code ctc_fail_null(contactd_client *client, const char *object, const char *argument);
@@ -231,11 +251,18 @@ void ctc_received_close(ctc_received *received);
 /* ---- servers.c ---- */
 
 bool ctc_servers_are_several(const char *text);
-/* Notes the servers, and where to connect first: client->address. */
-contactd_code ctc_servers_open(contactd_client *client, const char *text);
-void ctc_servers_close(contactd_client *client);
+/* Notes the servers, and where to connect first: client->address. start may be NULL; with it, a source that cannot be
+ * asked now is no error. */
+contactd_code ctc_servers_open(contactd_client *client, const char *text, const ctc_start *start);
+void ctc_servers_close(ctc_servers *servers);
+/* Adds the addresses of all sources. A source that cannot be asked adds nothing: INVALID_ARGUMENT (or OUT_OF_MEMORY),
+ * and `why` names the first. */
+contactd_code ctc_servers_ask(ctc_servers *servers, char *why, size_t size);
+uint64_t ctc_servers_rank(uint64_t seed, const char *address); /* of rendezvous hashing: the highest is first */
 /* Goes to another server, which will answer STATE_LOST. False: there is none. */
 bool ctc_servers_leave(contactd_client *client);
+bool ctc_servers_go(contactd_client *client, const char *to);     /* the same, to this one. False: out of memory */
+void ctc_servers_drop(ctc_servers *servers, const char *address); /* it is listed no more */
 /* Addresses between commas that a server which drains sent: the client may go there too from now on. */
 void ctc_servers_learn(contactd_client *client, const char *successors);
 void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a server that is gone for too long */

@@ -85,12 +85,12 @@ contactd_code ctc_fail(contactd_client *client, contactd_code code, const char *
     return code;
 }
 
-__attribute__((format(printf, 4, 5))) static contactd_code
-fail_without_client(contactd_error *error, contactd_code code, const char *field, const char *format, ...) {
+contactd_code ctc_fill_error(contactd_error *error, contactd_code code, const char *object, const char *field,
+                             const char *format, ...) {
     if (!error) return code;
     va_list args;
     va_start(args, format);
-    set_error(error, code, "client", field, format, args);
+    set_error(error, code, object, field, format, args);
     va_end(args);
     return code;
 }
@@ -128,7 +128,7 @@ void contactd_options_init(contactd_options *options) {
                                   .client_key = getenv("CONTACTD_CLIENT_KEY")};
 }
 
-static void client_free(contactd_client *client) {
+void ctc_client_free(contactd_client *client) {
     ctc_steps_free(client);
     for (uint32_t i = 0; i < client->n_scenes; i++) ctc_scene_free(&client->scenes[i]);
     for (uint32_t i = 0; i < client->n_meshes; i++) ctc_mesh_free(&client->meshes[i]);
@@ -141,27 +141,31 @@ static void client_free(contactd_client *client) {
     free(client->directions);
     free(client->list);
     free(client->address);
-    ctc_servers_close(client);
+    free(client->left_address);
+    ctc_servers_close(&client->servers);
     free(client->name);
     free(client->incoming);
     free(client);
 }
 
-contactd_code contactd_connect(const contactd_options *options, contactd_client **out, contactd_error *error) {
-    if (error) *error = (contactd_error){.code = CONTACTD_OK};
-    if (!out) return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "out", "out is NULL");
-    *out = NULL;
+contactd_code ctc_options_check(const contactd_options *options, contactd_error *error) {
     if (!options || options->cookie != OPTIONS_COOKIE)
-        return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "options",
-                                   "options were not filled by contactd_options_init of this version");
+        return ctc_fill_error(error, CONTACTD_INVALID_ARGUMENT, "client", "options",
+                              "options were not filled by contactd_options_init of this version");
     if (!options->server || !*options->server)
-        return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "server",
-                                   "server is empty, expected an address such as tcp://127.0.0.1:5555");
+        return ctc_fill_error(error, CONTACTD_INVALID_ARGUMENT, "client", "server",
+                              "server is empty, expected an address such as tcp://127.0.0.1:5555");
     if (options->timeout_ms == 0)
-        return fail_without_client(error, CONTACTD_INVALID_ARGUMENT, "timeout_ms", "timeout_ms is 0, expected > 0");
+        return ctc_fill_error(error, CONTACTD_INVALID_ARGUMENT, "client", "timeout_ms",
+                              "timeout_ms is 0, expected > 0");
+    return CONTACTD_OK;
+}
 
+contactd_code ctc_client_new(const contactd_options *options, const ctc_start *start, contactd_client **out,
+                             contactd_error *error) {
+    *out = NULL;
     contactd_client *client = calloc(1, sizeof *client);
-    if (!client) return fail_without_client(error, CONTACTD_OUT_OF_MEMORY, "", "out of memory in this process");
+    if (!client) return ctc_fill_error(error, CONTACTD_OUT_OF_MEMORY, "client", "", "out of memory in this process");
     client->timeout_ms = options->timeout_ms;
     client->resend_ms = options->resend_ms ? options->resend_ms : options->timeout_ms;
     client->lease_ms = options->lease_ms;
@@ -181,20 +185,37 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
     if (!client->name || !client->encoder || !client->scratch || !client->incoming)
         code = ctc_no_memory(client, "client");
     else
-        code = ctc_servers_open(client, options->server);
+        code = ctc_servers_open(client, options->server, start);
     if (code == CONTACTD_OK) code = ctc_link_open(client, options);
-    if (code == CONTACTD_OK) code = ctc_hello(client);
     if (code == CONTACTD_OK) {
         *out = client;
         return code;
     }
     if (error) *error = client->error;
-    client_free(client);
+    ctc_client_free(client);
+    return code;
+}
+
+contactd_code contactd_connect(const contactd_options *options, contactd_client **out, contactd_error *error) {
+    if (error) *error = (contactd_error){.code = CONTACTD_OK};
+    if (!out) return ctc_fill_error(error, CONTACTD_INVALID_ARGUMENT, "client", "out", "out is NULL");
+    *out = NULL;
+    contactd_client *client = NULL;
+    contactd_code code = ctc_options_check(options, error);
+    if (code == CONTACTD_OK) code = ctc_client_new(options, NULL, &client, error);
+    if (code != CONTACTD_OK) return code;
+    code = ctc_hello(client);
+    if (code == CONTACTD_OK) {
+        *out = client;
+        return code;
+    }
+    if (error) *error = client->error;
+    ctc_client_free(client);
     return code;
 }
 
 /* The server would close the scenes with the lease; told so, it frees them now. It is not waited for long. */
-static void say_goodbye(contactd_client *client) {
+void ctc_say_goodbye(contactd_client *client) {
     enum { PATIENCE_MS = 250 };
     uint64_t patience = ctc_now() + (uint64_t)PATIENCE_MS * 1000000u;
     ctc_begin(client);
@@ -210,8 +231,8 @@ static void say_goodbye(contactd_client *client) {
 
 void contactd_close(contactd_client **client) {
     if (!client || !*client) return;
-    if ((*client)->connected && !(*client)->lost) say_goodbye(*client);
-    client_free(*client);
+    if ((*client)->connected && !(*client)->lost) ctc_say_goodbye(*client);
+    ctc_client_free(*client);
     *client = NULL;
 }
 

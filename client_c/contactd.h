@@ -692,6 +692,86 @@ contactd_code contactd_find_overlap(contactd_client *client, contactd_mesh a, co
  */
 double contactd_target_volume(const contactd_contact *contact, double depth);
 
+/* ---- several servers as one ---- */
+
+/* A fleet is a few clients, its connections, that are spread over several servers. A scene belongs to one connection
+ * for as long as it lives and is used through it like any scene, so the handles that contactd_fleet_open_scene returns
+ * stay valid when the connection moves to another server. A server that is gone for 250 ms, or drains, loses its
+ * connections: each goes by itself to the server that ranks highest for it (rendezvous hashing), builds its scenes
+ * there again with their bodies, meshes and last positions, and repeats the steps that were not answered. All others
+ * stay. contactd_fleet_look lets servers join.
+ *
+ * No thread runs behind a fleet. One thread at a time uses the fleet and its clients; between two calls of the fleet,
+ * each client may be used by a thread of its own. A call of the fleet counts as a call on each of its clients. */
+typedef struct contactd_fleet contactd_fleet;
+
+typedef enum contactd_placement {                            /* of a new scene */
+                                  CONTACTD_PLACE_FEWEST = 0, /* on the server with the fewest scenes of this fleet */
+                                  CONTACTD_PLACE_BY_NAME, /* where its name is hashed to: the same for all fleets with
+                                                             the same servers and connections; a scene without a name as
+                                                             FEWEST */
+                                  CONTACTD_PLACE_BY_LOAD, /* on the server that says it has the fewest scenes of all
+                                                             clients, then the fewest commands in its queue; each is
+                                                             asked */
+} contactd_placement;
+
+typedef struct contactd_fleet_options {
+    uint32_t cookie;         /* set by contactd_fleet_options_init */
+    contactd_options client; /* of every connection. server lists the servers. keep_meshes: true, whatever it is; keys
+                                are kept for servers that join, and erased by contactd_fleet_close */
+    contactd_placement placement;
+    uint32_t connections; /* 1 to 1024; 0: two for each server that is listed when the fleet is opened, at least 8 where
+                             others may be listed later (file:, dns:) */
+    uint32_t probe_ms;    /* a server that has not answered for so long, when it is looked for, is down; 2,000 */
+} contactd_fleet_options;
+
+void contactd_fleet_options_init(contactd_fleet_options *options);
+/* Asks all servers; those that do not answer are down. error may be NULL; *out is NULL unless the call went well.
+ * CONFLICT: two addresses are one server, and which. UNREACHABLE: none answers within client.timeout_ms; else as
+ * contactd_connect. */
+contactd_code contactd_fleet_open(const contactd_fleet_options *options, contactd_fleet **out, contactd_error *error);
+void contactd_fleet_close(contactd_fleet **fleet); /* and all its clients; nulls; NULL is allowed */
+/* Of the last call on this fleet; code OK if it went well. Valid until the next. */
+const contactd_error *contactd_fleet_last_error(const contactd_fleet *fleet);
+
+typedef uint32_t contactd_fleet_mesh; /* of one fleet; 0 is none; never reused */
+
+/* As contactd_register_mesh_with and contactd_register_mesh_file, once for all servers: one of them checks the mesh,
+ * and the fleet keeps the only copy until it is closed; it goes to each server that comes to need it. options may be
+ * NULL. */
+contactd_code contactd_fleet_register_mesh(contactd_fleet *fleet, const char *name, const float *positions,
+                                           size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                           const contactd_mesh_options *options, contactd_fleet_mesh *out);
+contactd_code contactd_fleet_register_mesh_file(contactd_fleet *fleet, const char *path, contactd_fleet_mesh *out);
+/* The mesh as a handle of one of the fleet's clients, for contactd_add_body and its like: the same at each call. Sends
+ * nothing: the server gets the mesh when it is used. NOT_FOUND: there is no such mesh. INVALID_ARGUMENT: the client is
+ * not the fleet's. */
+contactd_code contactd_fleet_get_mesh(contactd_fleet *fleet, contactd_fleet_mesh mesh, contactd_client *client,
+                                      contactd_mesh *out);
+
+/* Opens the scene on a server chosen by the fleet's placement. name and settings may be NULL. The client remains the
+ * fleet's: it must not be closed. contactd_close_scene ends the scene. */
+contactd_code contactd_fleet_open_scene(contactd_fleet *fleet, const char *name, const contactd_settings *settings,
+                                        contactd_client **client, contactd_scene *scene);
+
+/* Reads the sources of addresses again and asks all servers. A server that joined or came back takes connections from
+ * the fullest servers, those that rank it highest; those of a server that is down or no longer listed go to the least
+ * occupied; all others stay. It waits for the steps in flight of connections that move, so none is computed twice;
+ * their results can still be waited for. moved, which may be NULL, is the number of connections. To be called every
+ * second or so. A source that cannot be read takes no server away. CONFLICT: two addresses are one server; UNREACHABLE:
+ * no server answers; then nothing moved. OUT_OF_MEMORY: what moved before stays moved. */
+contactd_code contactd_fleet_look(contactd_fleet *fleet, uint32_t *moved);
+
+typedef struct contactd_fleet_server {
+    const char *address;
+    bool is_up;           /* it answered the last look */
+    uint64_t epoch;       /* of its process; 0: it never answered */
+    uint32_t connections; /* of this fleet, now */
+    uint32_t scenes;      /* of this fleet, now */
+} contactd_fleet_server;
+/* In the order of their addresses' sources; valid until the next call on this fleet. Asks nobody. */
+contactd_code contactd_fleet_list_servers(contactd_fleet *fleet, const contactd_fleet_server **out, size_t *n);
+
 #ifdef __cplusplus
 }
 #endif

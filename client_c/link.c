@@ -38,7 +38,8 @@ contactd_code ctc_link_open(contactd_client *client, const contactd_options *opt
     set_int(client->socket, ZMQ_RECONNECT_IVL_MAX, 1000);
     set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
     if (zmq_socket_monitor(client->socket, "inproc://monitor",
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | HANDSHAKE_FAILED) ||
+                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                               HANDSHAKE_FAILED) ||
         zmq_connect(client->monitor, "inproc://monitor"))
         return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "no socket monitor: %s", zmq_strerror(zmq_errno()));
     contactd_code code = ctc_keys_set(client, options->server_key, options->client_key);
@@ -89,6 +90,13 @@ static contactd_code fail_unauthenticated(contactd_client *client) {
                     "%s refuses the connection: %s", client->address, why);
 }
 
+/* An event of the connection that was left may be read after the client went elsewhere. */
+static bool is_of_left_server(const contactd_client *client, zmq_msg_t *address) {
+    size_t size = zmq_msg_size(address);
+    return client->left_address && strcmp(client->left_address, client->address) != 0 &&
+           strlen(client->left_address) == size && memcmp(zmq_msg_data(address), client->left_address, size) == 0;
+}
+
 /* Reads the socket monitor's events: connections made, lost, refused. */
 static void drain_monitor(contactd_client *client) {
     for (;;) {
@@ -104,16 +112,30 @@ static void drain_monitor(contactd_client *client) {
         if (zmq_msg_size(&event) >= 6) memcpy(&value, (const char *)zmq_msg_data(&event) + 2, sizeof value);
         bool more = zmq_msg_more(&event);
         zmq_msg_close(&event);
+        bool is_late = false;
         if (more) {
             zmq_msg_init(&address);
-            zmq_msg_recv(&address, client->monitor, ZMQ_DONTWAIT);
+            is_late = zmq_msg_recv(&address, client->monitor, ZMQ_DONTWAIT) >= 0 && is_of_left_server(client, &address);
             zmq_msg_close(&address);
+        }
+        if (is_late) continue;
+        if (kind == ZMQ_EVENT_CONNECT_RETRIED) { /* nothing listens there, or the connection ended */
+            client->retries++;
+            continue;
         }
         if (kind & HANDSHAKE_FAILED) {
             note_failed_handshake(client, kind, value);
             continue;
         }
         client->connected = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        if (client->connected && client->is_moving) {
+            /* ZeroMQ ends the old connection in its own thread, before it makes the new one, but the socket learns of
+             * that only when it looks at its commands, as here. */
+            int events;
+            size_t size = sizeof events;
+            zmq_getsockopt(client->socket, ZMQ_EVENTS, &events, &size);
+            client->is_moving = false;
+        }
         if (client->connected) client->unauthenticated = false;
         if (!client->connected) client->breaks++;
     }
@@ -191,11 +213,12 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
                                           : make_frame(&frame, &encoded.frames[i], step);
         if (!made) return ctc_no_memory(client, no_room);
         int flags = (i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
-        if (zmq_msg_send(&frame, client->socket, flags) >= 0) {
+        bool is_held = client->is_moving && i == 0;
+        if (!is_held && zmq_msg_send(&frame, client->socket, flags) >= 0) {
             i++;
             continue;
         }
-        int why = zmq_errno();
+        int why = is_held ? EAGAIN : zmq_errno();
         zmq_msg_close(&frame);
         if (why == EINTR) continue;
         if (why != EAGAIN)
@@ -207,7 +230,8 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
         if (client->unauthenticated) return fail_unauthenticated(client);
         if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
         uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
-        zmq_pollitem_t item = {.socket = client->socket, .events = ZMQ_POLLOUT};
+        zmq_pollitem_t item = {.socket = is_held ? client->monitor : client->socket,
+                               .events = is_held ? ZMQ_POLLIN : ZMQ_POLLOUT};
         zmq_poll(&item, 1, left < SLICE_MS ? (long)left : SLICE_MS);
     }
     return CONTACTD_OK;

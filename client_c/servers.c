@@ -15,8 +15,7 @@ enum {
     AVOID_MS = 8000, /* a server that was left is the last choice for so long */
 };
 
-static bool add(contactd_client *client, const char *address) {
-    ctc_servers *s = &client->servers;
+static bool add(ctc_servers *s, const char *address) {
     for (uint32_t i = 0; i < s->n; i++)
         if (strcmp(s->list[i].address, address) == 0) return true;
     if (!ctc_grow32(&s->list, s->n, &s->cap, sizeof *s->list)) return false;
@@ -25,7 +24,7 @@ static bool add(contactd_client *client, const char *address) {
 }
 
 /* The addresses of a file's lines; # begins a comment. False: errno says why. */
-static bool add_file(contactd_client *client, const char *path) {
+static bool add_file(ctc_servers *s, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) return false;
     char line[512];
@@ -34,7 +33,7 @@ static bool add_file(contactd_client *client, const char *path) {
         line[strcspn(line, "#\r\n")] = 0;
         char *begin = line + strspn(line, " \t"), *end = begin + strcspn(begin, " \t");
         *end = 0;
-        if (*begin) good = add(client, begin);
+        if (*begin) good = add(s, begin);
     }
     fclose(file);
     return good;
@@ -46,57 +45,67 @@ static bool is_finished(const char *name) {
     return name[0] != '.' && (!suffix || strspn(suffix + 1, "0123456789") == strlen(suffix + 1));
 }
 
-static bool add_folder(contactd_client *client, const char *path) {
+static bool add_folder(ctc_servers *s, const char *path) {
     struct dirent **names;
     int n = scandir(path, &names, NULL, alphasort);
-    if (n < 0) return errno == ENOTDIR ? add_file(client, path) : false;
+    if (n < 0) return errno == ENOTDIR ? add_file(s, path) : false;
+    bool good = true;
     for (int i = 0; i < n; i++) {
         char inner[4096];
         snprintf(inner, sizeof inner, "%s/%s", path, names[i]->d_name);
-        if (is_finished(names[i]->d_name)) add_file(client, inner); /* one that just went is no matter */
+        errno = 0;
+        /* A file that was removed meanwhile is no error. */
+        if (good && is_finished(names[i]->d_name) && !add_file(s, inner)) good = errno != ENOMEM;
         free(names[i]);
     }
     free(names);
-    return true;
+    if (!good) errno = ENOMEM;
+    return good;
 }
 
-static bool add_name(contactd_client *client, const char *name) { /* "HOST:PORT" */
+static bool add_name(ctc_servers *s, const char *name) { /* "HOST:PORT" */
     char host[256];
     const char *colon = strrchr(name, ':');
     if (!colon || (size_t)(colon - name) >= sizeof host) return false;
     snprintf(host, sizeof host, "%.*s", (int)(colon - name), name);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0) return false;
-    for (const struct addrinfo *at = found; at; at = at->ai_next) {
+    bool good = true;
+    for (const struct addrinfo *at = found; good && at; at = at->ai_next) {
         char number[NI_MAXHOST], address[NI_MAXHOST + 32];
         if (getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST) != 0) continue;
         snprintf(address, sizeof address, strchr(number, ':') ? "tcp://[%s]:%s" : "tcp://%s:%s", number, colon + 1);
-        add(client, address);
+        good = add(s, address);
     }
     freeaddrinfo(found);
-    return true;
+    if (!good) errno = ENOMEM;
+    return good;
 }
 
-/* Asks all sources; what cannot be asked adds nothing. The first that could not be is named in `why`. */
-static void ask_sources(contactd_client *client, char *why, size_t size) {
-    char *copy = ctc_strdup(client->servers.sources), *rest = copy;
+contactd_code ctc_servers_ask(ctc_servers *s, char *why, size_t size) {
+    char *copy = ctc_strdup(s->sources), *rest = copy;
+    contactd_code code = copy ? CONTACTD_OK : CONTACTD_OUT_OF_MEMORY;
     *why = 0;
     for (char *item; copy && (item = strsep(&rest, ","));) {
         item += strspn(item, " ");
         item[strcspn(item, " ")] = 0;
         errno = 0;
-        bool good = strncmp(item, "file:", 5) == 0    ? add_folder(client, item + 5)
-                    : strncmp(item, "dns://", 6) == 0 ? add_name(client, item + 6)
-                                                      : *item && add(client, item);
-        if (!good && !*why)
-            snprintf(why, size, "%s: %s", item, errno ? strerror(errno) : "not an address, or not known");
+        bool good = strncmp(item, "file:", 5) == 0    ? add_folder(s, item + 5)
+                    : strncmp(item, "dns://", 6) == 0 ? add_name(s, item + 6)
+                                                      : *item && add(s, item);
+        if (good) continue;
+        if (errno == ENOMEM)
+            code = CONTACTD_OUT_OF_MEMORY;
+        else if (code == CONTACTD_OK)
+            code = CONTACTD_INVALID_ARGUMENT;
+        if (!*why) snprintf(why, size, "%s: %s", item, errno ? strerror(errno) : "not an address, or not known");
     }
     free(copy);
+    return code;
 }
 
-/* How high a server ranks for this client: rendezvous hashing. */
-static uint64_t rank_of(const contactd_client *client, const char *address) {
-    uint64_t h = 0xcbf29ce484222325u ^ client->servers.seed;
+uint64_t ctc_servers_rank(uint64_t seed, const char *address) {
+    uint64_t h = 0xcbf29ce484222325u ^ seed;
     for (const char *c = address; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
     return h ^ (h >> 31);
@@ -111,9 +120,9 @@ static ctc_server *choose(contactd_client *client) {
         ctc_server *server = &s->list[i];
         bool is_avoided = server->left_ns && now < server->left_ns + (uint64_t)AVOID_MS * 1000000u;
         if (!is_avoided) server->left_ns = 0;
-        bool is_better =
-            !best || server->left_ns < best->left_ns ||
-            (server->left_ns == best->left_ns && rank_of(client, server->address) > rank_of(client, best->address));
+        bool is_better = !best || server->left_ns < best->left_ns ||
+                         (server->left_ns == best->left_ns &&
+                          ctc_servers_rank(s->seed, server->address) > ctc_servers_rank(s->seed, best->address));
         if (is_better) best = server;
     }
     return best;
@@ -123,7 +132,7 @@ bool ctc_servers_are_several(const char *text) {
     return strchr(text, ',') || strncmp(text, "file:", 5) == 0 || strncmp(text, "dns://", 6) == 0;
 }
 
-contactd_code ctc_servers_open(contactd_client *client, const char *text) {
+contactd_code ctc_servers_open(contactd_client *client, const char *text, const ctc_start *start) {
     ctc_servers *s = &client->servers;
     char why[256];
     if (!ctc_servers_are_several(text)) {
@@ -131,12 +140,13 @@ contactd_code ctc_servers_open(contactd_client *client, const char *text) {
         return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
     }
     s->sources = ctc_strdup(text);
-    s->seed = client->random;
-    if (!s->sources) return ctc_no_memory(client, "client");
-    ask_sources(client, why, sizeof why);
-    if (*why) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server", "%s", why);
+    s->seed = start ? start->seed : client->random;
+    if (!s->sources || (start && !add(s, start->address))) return ctc_no_memory(client, "client");
+    contactd_code code = ctc_servers_ask(s, why, sizeof why);
+    if (code == CONTACTD_OUT_OF_MEMORY) return ctc_no_memory(client, "client");
+    if (code != CONTACTD_OK && !start) return ctc_fail(client, code, "client", "server", "%s", why);
     if (!s->n) return ctc_fail(client, CONTACTD_UNREACHABLE, "client", "server", "there is no address in %s", text);
-    client->address = ctc_strdup(choose(client)->address);
+    client->address = ctc_strdup(start ? start->address : choose(client)->address);
     return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
 }
 
@@ -145,23 +155,46 @@ void ctc_servers_learn(contactd_client *client, const char *successors) {
     char *copy = ctc_strdup(successors), *rest = copy;
     if (!s->sources) {
         /* From now on there are several: the one that it has, and these. */
-        if (add(client, client->address)) s->sources = ctc_strdup("");
+        if (add(s, client->address)) s->sources = ctc_strdup("");
         s->seed = client->random;
         if (!s->sources) rest = NULL;
     }
     for (char *item; rest && (item = strsep(&rest, ","));) {
         bool is_address = strncmp(item, "tcp://", 6) == 0 || strncmp(item, "ipc://", 6) == 0;
-        if (is_address && !add(client, item)) break;
+        if (is_address && !add(s, item)) break;
     }
     if (strchr(successors, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
     free(copy); /* where there is no memory for all of them, the server's next word names them again */
 }
 
-void ctc_servers_close(contactd_client *client) {
-    ctc_servers *s = &client->servers;
+void ctc_servers_close(ctc_servers *s) {
     for (uint32_t i = 0; i < s->n; i++) free(s->list[i].address);
     free(s->list);
     free(s->sources);
+}
+
+bool ctc_servers_go(contactd_client *client, const char *to) {
+    char *address = ctc_strdup(to);
+    if (!address) return false;
+    if (strchr(address, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
+    zmq_disconnect(client->socket, client->address);
+    zmq_connect(client->socket, address);
+    free(client->left_address);
+    client->left_address = client->address;
+    client->address = address;
+    client->connected = false;
+    client->is_moving = true;
+    client->breaks++;
+    return true;
+}
+
+void ctc_servers_drop(ctc_servers *s, const char *address) {
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->list[i].address, address) != 0) continue;
+        free(s->list[i].address);
+        s->list[i] = s->list[--s->n];
+        return;
+    }
 }
 
 bool ctc_servers_leave(contactd_client *client) {
@@ -170,20 +203,11 @@ bool ctc_servers_leave(contactd_client *client) {
     if (!s->sources) return false;
     for (uint32_t i = 0; i < s->n; i++)
         if (strcmp(s->list[i].address, client->address) == 0) s->list[i].left_ns = ctc_now();
-    ask_sources(client, why, sizeof why);
-    char *address = ctc_strdup(choose(client)->address);
+    ctc_servers_ask(s, why, sizeof why); /* what cannot be asked now adds nothing */
     s->down_ns = 0;
-    if (!address || strcmp(address, client->address) == 0) {
-        free(address);
-        return false;
-    }
-    zmq_disconnect(client->socket, client->address);
-    zmq_connect(client->socket, address);
-    free(client->address);
-    client->address = address;
-    client->connected = false;
-    client->breaks++;
-    return true;
+    if (!s->n) return false;
+    const char *address = choose(client)->address;
+    return strcmp(address, client->address) != 0 && ctc_servers_go(client, address);
 }
 
 void ctc_servers_tend(contactd_client *client) {

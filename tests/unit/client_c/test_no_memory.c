@@ -208,7 +208,141 @@ static void each_allocation_fails_once(void **state) {
     assert_true(n > 50); /* else they are not seen */
 }
 
+/* ---- the script of a fleet, whose second server joins after the first step ---- */
+
+typedef struct fleet_script {
+    script calls;
+    const fake_server *servers[2];
+    char path[40]; /* the file that lists them */
+    contactd_fleet *fleet;
+} fleet_script;
+
+#define DO_FLEET(call)                                                                                                 \
+    do {                                                                                                               \
+        bool before = has_failed();                                                                                    \
+        contactd_code code = (call);                                                                                   \
+        check(&s->calls, before, code, contactd_fleet_last_error(s->fleet), #call);                                    \
+    } while (0)
+
+static void list_servers(const fleet_script *s, int n) {
+    FILE *file = fopen(s->path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < n; i++) fprintf(file, "%s\n", s->servers[i]->endpoint);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void open_fleet(fleet_script *s) {
+    char source[160];
+    contactd_fleet_options options;
+    contactd_error error = {0};
+    contactd_fleet_options_init(&options);
+    snprintf(source, sizeof source, "%s,file:%s", s->servers[0]->endpoint, s->path);
+    options.client.server = source;
+    options.client.timeout_ms = options.probe_ms = 60000;
+    options.placement = CONTACTD_PLACE_BY_LOAD;
+    options.connections = 2;
+    contactd_code code = contactd_fleet_open(&options, &s->fleet, &error);
+    check(&s->calls, false, code, &error, "contactd_fleet_open");
+    assert_true((code == CONTACTD_OK) == (s->fleet != NULL));
+}
+
+typedef struct fleet_scene {
+    contactd_client *client;
+    contactd_scene scene;
+    contactd_body body, other;
+} fleet_scene;
+
+static void open_fleet_scene(fleet_script *s, contactd_fleet_mesh kept, fleet_scene *out) {
+    contactd_mesh mesh;
+    DO_FLEET(contactd_fleet_open_scene(s->fleet, "scene", NULL, &out->client, &out->scene));
+    if (!s->calls.is_whole) return;
+    DO_FLEET(contactd_fleet_get_mesh(s->fleet, kept, out->client, &mesh));
+    if (!s->calls.is_whole) return;
+    contactd_body *bodies[2] = {&out->body, &out->other};
+    for (int i = 0; i < 2 && s->calls.is_whole; i++) {
+        bool before = has_failed();
+        contactd_code code = contactd_add_body(out->client, out->scene, mesh, NULL, bodies[i]);
+        check(&s->calls, before, code, contactd_last_error(out->client), "contactd_add_body");
+    }
+}
+
+/* The fake server's volume is the sum of the coordinates that it has: those given for one body, 0.5 each for the other.
+ */
+static void step_fleet_scene(fleet_script *s, const fleet_scene *at, bool moves) {
+    static const float moved[12] = {1, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3};
+    const contactd_result *result;
+    contactd_update update = contactd_deform(at->body, moved, 4);
+    bool before = has_failed();
+    contactd_code code = contactd_step(at->client, at->scene, &update, moves, NULL, &result);
+    if (check(&s->calls, before, code, contactd_last_error(at->client), "contactd_step"))
+        assert_float_equal(result->contacts[0].volume, 61 + 39, 1e-6);
+}
+
+static void run_fleet_script(fleet_script *s) {
+    contactd_fleet_mesh mesh;
+    const contactd_fleet_server *servers;
+    fleet_scene scenes[2];
+    size_t n;
+    uint32_t moved;
+    list_servers(s, 1);
+    if (!s->fleet) open_fleet(s);
+    if (!s->fleet) return;
+    DO_FLEET(contactd_fleet_look(s->fleet, &moved));
+    DO_FLEET(contactd_fleet_register_mesh(s->fleet, "tetra", positions, 4, triangles, 4, NULL, &mesh));
+    for (int i = 0; i < 2; i++) {
+        if (s->calls.is_whole) open_fleet_scene(s, mesh, &scenes[i]);
+        if (s->calls.is_whole) step_fleet_scene(s, &scenes[i], true);
+    }
+    list_servers(s, 2);
+    DO_FLEET(contactd_fleet_look(s->fleet, &moved));
+    if (s->calls.is_whole) assert_int_equal(moved, 1);
+    for (int i = 0; i < 2; i++)
+        if (s->calls.is_whole) step_fleet_scene(s, &scenes[i], false);
+    DO_FLEET(contactd_fleet_list_servers(s->fleet, &servers, &n));
+    if (!s->calls.is_whole) return;
+    assert_int_equal(n, 2);
+    assert_int_equal(servers[0].connections + servers[1].connections, 2);
+    for (int i = 0; i < 2; i++) {
+        bool before = has_failed();
+        contactd_code code = contactd_close_scene(scenes[i].client, scenes[i].scene);
+        check(&s->calls, before, code, contactd_last_error(scenes[i].client), "contactd_close_scene");
+    }
+}
+
+static bool run_failing_fleet(uint64_t n) {
+    fake_server *servers[2] = {fake_start(), fake_start()};
+    atomic_store(&servers[1]->restart, true); /* else both would have one epoch, and seem to be one server */
+    while (atomic_load(&servers[1]->restart)) usleep(100);
+    fleet_script failing = {.calls.is_whole = true, .servers = {servers[0], servers[1]}};
+    snprintf(failing.path, sizeof failing.path, "/tmp/contactd-servers-%d", (int)getpid());
+    allocations.done = 0;
+    allocations.fails = n;
+    allocations.counts = true;
+    run_fleet_script(&failing);
+    allocations.counts = false;
+    bool failed = has_failed();
+    if (!failing.calls.is_whole) assert_true(failing.calls.has_told);
+    allocations.fails = 0;
+    fleet_script again = failing;
+    again.calls = (script){.is_whole = true};
+    run_fleet_script(&again);
+    assert_true(again.calls.is_whole);
+    contactd_fleet_close(&again.fleet);
+    unlink(failing.path);
+    for (int i = 0; i < 2; i++) fake_stop(servers[i]);
+    return failed;
+}
+
+static void each_allocation_of_a_fleet_fails_once(void **state) {
+    (void)state;
+    uint64_t n = 1;
+    while (run_failing_fleet(n)) n++;
+    print_message("the script of a fleet makes %llu allocations\n", (unsigned long long)n - 1);
+    assert_true(n > 100);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation_fails_once),
+                                       cmocka_unit_test(each_allocation_of_a_fleet_fails_once)};
     return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }

@@ -1,0 +1,217 @@
+"""The C client's fleet: scenes spread over several servers, a kill of one under load, servers that join and leave, and
+addresses that are wrong. What is computed must be the same to the last bit as by one server alone."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+from conftest import BUILD, SLOW, Server, free_port
+from http_api import Api
+
+STEPS, SCENES, CONNECTIONS = 40, 9, 6
+FEWEST, BY_NAME, BY_LOAD = 0, 1, 2
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("fleet") / "fleet"
+    sanitizer = [f"-fsanitize={BUILD.name}"] if BUILD.name in ("address", "thread", "undefined") else []
+    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *sanitizer,
+                    str(pathlib.Path(__file__).with_name("fleet.c")), "-o", str(path), f"-I{BUILD / 'include'}",
+                    f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd"], check=True)
+    return path
+
+
+@pytest.fixture
+def three(make_server) -> list[Server]:
+    return [make_server() for _ in range(3)]
+
+
+class Fleet:
+    """The program at a pause, or at its end."""
+
+    def __init__(self, program, address, *pauses, placement=FEWEST, connections=CONNECTIONS, scenes=SCENES, steps=STEPS,
+                 timeout=30 * SLOW):
+        command = [program, address, placement, connections, scenes, steps, *pauses]
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, "FLEET_TIMEOUT_MS": str(int(1000 * timeout))})
+        self.volumes: list[list[str]] = [[] for _ in range(scenes)]
+        self.servers: dict[str, tuple[bool, int, int]] = {}
+        self.moved, self.said, self.error = 0, "", ""
+        self._read()
+
+    def _read(self) -> None:
+        self.servers = {}
+        for line in self.process.stdout:
+            word, rest = line.strip().split(" ", 1) if " " in line else (line.strip(), "")
+            if word == "step":
+                scene, step, volume = rest.split()
+                assert int(step) == len(self.volumes[int(scene)])  # none lost, none twice
+                self.volumes[int(scene)].append(volume)
+            elif word == "server":
+                address, is_up, connections, scenes = rest.split()
+                self.servers[address] = (is_up == "1", int(connections), int(scenes))
+            elif word == "moved":
+                moved, self.said = rest.split(" ", 1)
+                self.moved = int(moved)
+            elif word == "error":
+                self.error = rest
+            elif word == "listed":
+                return
+        self.process.wait()
+
+    def order(self, order: str) -> None:
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        self._read()
+
+    def look(self) -> int:
+        self.order("look")
+        return self.moved
+
+    def finish(self) -> list[list[str]]:
+        """From the last pause, the end of all steps, to the end."""
+        self.order("go")
+        assert self.process.returncode == 0 and not self.error, self.error
+        assert [len(v) for v in self.volumes] == [STEPS] * len(self.volumes)
+        return self.volumes
+
+
+def addresses(servers) -> list[str]:
+    return [server.stream for server in servers]
+
+
+@pytest.fixture(scope="module")
+def calm(_module_server, program):
+    volumes = Fleet(program, _module_server.stream, connections=1).finish()
+    assert len({v for of in volumes for v in of}) > STEPS and all(float.fromhex(v) > 0 for of in volumes for v in of)
+    return volumes
+
+
+def test_scenes_are_spread_and_answers_are_the_same(program, three, calm):
+    fleet = Fleet(program, ",".join(addresses(three)))
+    assert fleet.servers == {a: (True, 2, 3) for a in addresses(three)}
+    assert [Api(s.http).gauge("contactd_scenes") for s in three] == [3, 3, 3]
+    assert fleet.look() == 0
+    assert fleet.finish() == calm
+    assert [Api(s.http).gauge("contactd_scenes") for s in three] == [0, 0, 0]
+
+
+def test_kill_one_of_three_under_load(program, three, calm):
+    fleet = Fleet(program, ",".join(addresses(three)), 15, 30)
+    three[1].kill()  # with three steps of each scene in flight
+    fleet.order("go")
+    assert fleet.servers[three[1].stream][1:] == (0, 0)
+    assert sum(fleet.servers[s.stream][2] for s in (three[0], three[2])) == SCENES
+    for server in (three[0], three[2]):
+        assert fleet.servers[server.stream][1] >= 2  # its own stayed
+    three[1].start()
+    assert fleet.look() == 2
+    assert [fleet.servers[a][1] for a in addresses(three)] == [2, 2, 2]
+    assert fleet.look() == 0
+    fleet.order("go")
+    assert fleet.finish() == calm
+
+
+def test_a_look_moves_what_a_dead_server_had(program, three, calm):
+    fleet = Fleet(program, ",".join(addresses(three)), 15)
+    before = fleet.servers
+    three[2].kill()
+    assert fleet.look() == before[three[2].stream][1] == 2
+    assert [fleet.servers[a][:2] for a in addresses(three)] == [(True, 3), (True, 3), (False, 0)]
+    fleet.order("go")
+    assert fleet.finish() == calm
+
+
+def test_servers_that_join_and_leave(program, three, calm, tmp_path):
+    folder = tmp_path / "endpoints"
+    folder.mkdir()
+    (folder / "7.0").write_text(f"# first\n{three[0].stream}\n")
+    (folder / "7.1.tmp").write_text("half an addr")
+    fleet = Fleet(program, f"file:{folder}", 10, 20, 30)
+    assert fleet.servers == {three[0].stream: (True, CONNECTIONS, SCENES)}
+    (folder / "7.1").write_text(three[1].stream + "\n")
+    assert fleet.look() == CONNECTIONS // 2
+    assert Api(three[0].http).gauge("contactd_scenes") + Api(three[1].http).gauge("contactd_scenes") <= SCENES
+    fleet.order("go")
+    assert Api(three[1].http).gauge("contactd_scenes") == fleet.servers[three[1].stream][2] > 0
+    (folder / "7.2").write_text(three[2].stream + "\n")
+    assert fleet.look() == CONNECTIONS // 3
+    fleet.order("go")
+    (folder / "7.0").unlink()
+    assert fleet.look() == CONNECTIONS // 3
+    assert set(fleet.servers) == set(addresses(three[1:])) and Api(three[0].http).gauge("contactd_scenes") == 0
+    (folder / "7.1").unlink()
+    (folder / "7.2").unlink()
+    assert fleet.look() == 0  # rather all of the old than none
+    fleet.order("go")
+    assert fleet.finish() == calm
+
+
+def test_a_server_that_drains(program, three, calm):
+    fleet = Fleet(program, ",".join(addresses(three)), 15)
+    assert three[0].stop(60) == 0
+    fleet.order("go")
+    assert fleet.servers[three[0].stream][1] == 0
+    assert fleet.finish() == calm
+
+
+def test_placement_by_name(program, three):
+    """The same scenes on the same servers, in another run and in another order of the addresses."""
+    runs = [Fleet(program, ",".join(given), placement=BY_NAME, connections=12, steps=0, scenes=24)
+            for given in (addresses(three), addresses(three)[::-1])]
+    assert runs[0].servers == runs[1].servers
+    assert all(s[1] == 4 and s[2] > 0 for s in runs[0].servers.values())
+    for run in runs:
+        run.order("go")
+        assert run.process.returncode == 0
+
+
+def test_placement_by_load(program, three):
+    other = Fleet(program, three[0].stream, scenes=4, steps=0, connections=1)
+    fleet = Fleet(program, ",".join(addresses(three)), placement=BY_LOAD, scenes=8, steps=0)
+    assert [fleet.servers[a][2] for a in addresses(three)] == [0, 4, 4]
+    for run in (fleet, other):
+        run.order("go")
+        assert run.process.returncode == 0
+
+
+def test_a_dead_server_in_the_list(program, three, calm):
+    dead = f"tcp://127.0.0.1:{free_port()}"
+    fleet = Fleet(program, f"{dead},{three[0].stream}")
+    assert fleet.servers == {dead: (False, 0, 0), three[0].stream: (True, CONNECTIONS, SCENES)}
+    assert fleet.finish() == calm
+
+
+def test_two_names_of_one_server(program, three, tmp_path):
+    second = three[0].stream.replace("127.0.0.1", "localhost")
+    fleet = Fleet(program, f"{three[0].stream},{three[1].stream},{second}")
+    assert fleet.process.returncode == 1
+    assert fleet.error == f"CONFLICT | fleet | server | {three[0].stream} and {second} are one server: give each server one address"
+    path = tmp_path / "servers"
+    path.write_text(three[0].stream)
+    fleet = Fleet(program, f"file:{path}", steps=0, scenes=2)
+    path.write_text(f"{three[0].stream}\n{second}\n")
+    assert fleet.look() == 0 and fleet.said.startswith("CONFLICT") and "are one server" in fleet.said
+    assert fleet.servers == {three[0].stream: (True, CONNECTIONS, 2)}
+    fleet.order("go")
+    assert fleet.process.returncode == 0
+
+
+@pytest.mark.parametrize("given,code,words", [
+    ("file:/nowhere/at/all", "INVALID_ARGUMENT", "No such file"),
+    ("nonsense", "INVALID_ARGUMENT", "not an address"),
+    ("tcp://127.0.0.1:9,,tcp://127.0.0.1:10", "INVALID_ARGUMENT", "not an address"),
+])
+def test_addresses_that_are_none(program, given, code, words):
+    fleet = Fleet(program, given, timeout=0.5)
+    assert fleet.process.returncode == 1 and fleet.error.startswith(code) and words in fleet.error
+
+
+def test_only_dead_servers(program):
+    dead = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
+    fleet = Fleet(program, ",".join(dead), timeout=0.5)
+    assert fleet.error.startswith("UNREACHABLE") and "none of 2 servers answers" in fleet.error and dead[0] in fleet.error
