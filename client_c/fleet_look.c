@@ -177,7 +177,7 @@ static bool even_out(const ctc_fleet_servers *servers, uint32_t *counts, uint32_
 
 contactd_code ctc_fleet_spread(contactd_fleet *fleet, uint32_t *where, uint32_t n) {
     const ctc_fleet_servers *servers = &fleet->servers;
-    uint32_t *counts = calloc(servers->n, sizeof *counts);
+    uint32_t *counts = calloc(servers->n + 1, sizeof *counts);
     if (!counts) return ctc_fleet_no_memory(fleet);
     for (uint32_t i = 0; i < n; i++) {
         if (where[i] != CTC_NOWHERE && !servers->list[where[i]].is_up) where[i] = CTC_NOWHERE;

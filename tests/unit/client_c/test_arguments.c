@@ -436,6 +436,62 @@ static void test_names_and_products(void **state) {
     blames(contactd_find_overlap(client, 99, NULL, 99, NULL, NULL, &overlap), CONTACTD_NOT_FOUND, "mesh");
 }
 
+/* The fleet's last error is the code and the field. */
+static void fleet_blames(const contactd_fleet *fleet, contactd_code code, contactd_code expected, const char *field) {
+    assert_int_equal(code, expected);
+    assert_int_equal(contactd_fleet_last_error(fleet)->code, expected);
+    assert_string_equal(contactd_fleet_last_error(fleet)->field, field);
+}
+
+static void test_fleets(void **state) {
+    (void)state;
+    contactd_fleet *fleet = NULL;
+    contactd_fleet_options options = {0};
+    contactd_error error;
+    contactd_fleet_mesh kept;
+    contactd_client *one;
+    contactd_scene scene;
+    contactd_mesh mesh;
+    const contactd_fleet_server *list;
+    size_t n;
+    const contactd_code refused = CONTACTD_INVALID_ARGUMENT;
+    contactd_fleet_options_init(NULL);
+    assert_int_equal(contactd_fleet_open(&options, &fleet, &error), refused); /* not filled */
+    contactd_fleet_options_init(&options);
+    assert_int_equal(contactd_fleet_open(NULL, &fleet, &error), refused);
+    assert_int_equal(contactd_fleet_open(&options, NULL, &error), refused);
+    options.connections = 1025;
+    assert_int_equal(contactd_fleet_open(&options, &fleet, &error), refused);
+    assert_string_equal(error.field, "connections");
+    options.connections = 1;
+    options.placement = (contactd_placement)9;
+    assert_int_equal(contactd_fleet_open(&options, &fleet, &error), refused);
+    assert_string_equal(error.field, "placement");
+    options.placement = CONTACTD_PLACE_FEWEST;
+    assert_null(fleet);
+    assert_int_equal(contactd_fleet_look(NULL, NULL), refused);
+    assert_int_equal(contactd_fleet_last_error(NULL)->code, refused);
+    contactd_fleet_close(NULL);
+    contactd_fleet_close(&fleet);
+
+    options.client.server = server->endpoint;
+    assert_int_equal(contactd_fleet_open(&options, &fleet, &error), CONTACTD_OK);
+    fleet_blames(fleet, contactd_fleet_register_mesh(fleet, "", NULL, 4, NULL, 4, NULL, &kept), refused, "positions");
+    fleet_blames(fleet, contactd_fleet_register_mesh(fleet, "", NULL, 4, NULL, 4, NULL, NULL), refused, "out");
+    fleet_blames(fleet, contactd_fleet_register_mesh_file(fleet, "/nowhere", &kept), refused, "path");
+    fleet_blames(fleet, contactd_fleet_register_mesh_file(fleet, "/nowhere", NULL), refused, "out");
+    fleet_blames(fleet, contactd_fleet_open_scene(fleet, NULL, NULL, NULL, &scene), refused, "client");
+    fleet_blames(fleet, contactd_fleet_open_scene(fleet, NULL, NULL, &one, NULL), refused, "scene");
+    fleet_blames(fleet, contactd_fleet_get_mesh(fleet, 1, client, &mesh), refused, "client"); /* not the fleet's */
+    fleet_blames(fleet, contactd_fleet_get_mesh(fleet, 1, client, NULL), refused, "out");
+    fleet_blames(fleet, contactd_fleet_list_servers(fleet, &list, NULL), refused, "n");
+    fleet_blames(fleet, contactd_fleet_list_servers(fleet, NULL, &n), refused, "out");
+    assert_int_equal(contactd_fleet_open_scene(fleet, NULL, NULL, &one, &scene), CONTACTD_OK);
+    fleet_blames(fleet, contactd_fleet_get_mesh(fleet, 1, one, &mesh), CONTACTD_NOT_FOUND, "mesh");
+    contactd_fleet_close(&fleet);
+    assert_null(fleet);
+}
+
 /* This file names every exported function. */
 static void test_all_functions_are_here(void **state) {
     (void)state;
@@ -457,17 +513,12 @@ static void test_all_functions_are_here(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_client),
-        cmocka_unit_test(test_connecting),
-        cmocka_unit_test(test_client),
-        cmocka_unit_test(test_meshes),
-        cmocka_unit_test(test_scenes),
-        cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_half_spaces),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_snapshots),
-        cmocka_unit_test(test_names_and_products),
-        cmocka_unit_test(test_all_functions_are_here),
+        cmocka_unit_test(test_no_client),   cmocka_unit_test(test_connecting),
+        cmocka_unit_test(test_client),      cmocka_unit_test(test_meshes),
+        cmocka_unit_test(test_scenes),      cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_half_spaces), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_snapshots),   cmocka_unit_test(test_names_and_products),
+        cmocka_unit_test(test_fleets),      cmocka_unit_test(test_all_functions_are_here),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
