@@ -3,6 +3,7 @@ and sd_listen_fds' sockets. No systemd is needed."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import socket
@@ -92,9 +93,8 @@ def start_with(server: Server, sockets: list[tuple[str, socket.socket]], *flags:
     server.env |= {"LISTEN_FDS": str(len(sockets)), "LISTEN_FDNAMES": names}
 
     def place() -> None:
-        copies = [os.dup(s.fileno()) for _, s in sockets]  # none of these is overwritten before it is placed
-        spare = [os.dup2(copy, 100 + i) for i, copy in enumerate(copies)]
-        for i, fd in enumerate(spare):
+        copies = [fcntl.fcntl(s, fcntl.F_DUPFD, 10) for _, s in sockets]  # out of the way of the places
+        for i, fd in enumerate(copies):
             os.dup2(fd, 3 + i, inheritable=True)
 
     with server.log_path.open("ab") as log:
