@@ -188,8 +188,8 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
                                         .settings = s->settings,
                                         .revision = atomic_load(&f->is_old) ? 0 : s->revision,
                                         .timings_us = {1, 2, 3, 4, 5, 6, 7}}};
-    static wire_warning warnings[2] = {{.body = (1u << 20) + 1, .value = 0.5},
-                                       {CONTACTD_WARNING_BODY_INVERTED, (1u << 20) + 2, -0.25}};
+    wire_warning warnings[2] = {{.body = (1u << 20) + 1, .value = 0.5},
+                                {CONTACTD_WARNING_BODY_INVERTED, (1u << 20) + 2, -0.25}};
     memcpy(&warnings[0].code, &(unsigned){77}, sizeof warnings[0].code);
     if (atomic_load(&f->warn)) {
         r.u.step_result.warnings = warnings;
