@@ -411,7 +411,7 @@ asan:
 	$(MAKE) $(J) SANITIZE=address e2e
 # Consistency tests are about numbers, and slow here; what these folders test has one thread, but for counting who holds a
 # mesh.
-TSAN_LEFT_OUT := $(addprefix tests/unit/,base contact mesh proto raster span view)
+TSAN_LEFT_OUT := $(addprefix tests/unit/,base contact ebpi exact mesh narrow proto raster span view voxtree)
 tsan:
 	$(MAKE) $(J) SANITIZE=thread TESTS="$(filter-out $(TSAN_LEFT_OUT),$(wildcard tests/unit/*)) tests/unit/mesh/test_mesh.c \
 	    tests/golden" unit
