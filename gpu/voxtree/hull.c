@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/simd.h"
+
 /* Corners of a level's cubes, one flag each. */
 enum { MAX_SIDE = (1 << CT_VOXEL_HULL_LEVEL) + 1 };
 
@@ -22,23 +24,52 @@ static void mark_nodes(corners *c, const ct_voxel_level *level) {
         }
 }
 
-/* Clears all but the first and the last flag of the line of corners that begins at `first`. */
-static void keep_ends(const corners *all, corners *kept, uint32_t first, uint32_t stride) {
-    uint32_t lo = all->side, hi = 0;
-    for (uint32_t i = 0; i < all->side; i++)
-        if (all->flag[first + i * stride]) {
-            if (lo == all->side) lo = i;
-            hi = i;
-        }
-    for (uint32_t i = lo + 1; i < hi; i++) kept->flag[first + i * stride] = 0;
+/* Whether a flag is set on the ray from corner `at` along `step`, beyond the corner itself. */
+static bool is_flagged_beyond(const corners *c, const int at[3], const int step[3]) {
+    const int n = (int)c->side;
+    for (int x = at[0] + step[0], y = at[1] + step[1], z = at[2] + step[2];
+         (unsigned)x < (unsigned)n && (unsigned)y < (unsigned)n && (unsigned)z < (unsigned)n;
+         x += step[0], y += step[1], z += step[2])
+        if (c->flag[(z * n + y) * n + x]) return true;
+    return false;
 }
 
+/* Clears the flags of corners that lie between two of `all` along a direction: those are no vertices of the hull. */
+static void keep_ends(const corners *all, corners *kept, const int direction[3]) {
+    const int n = (int)all->side, back[3] = {-direction[0], -direction[1], -direction[2]};
+    for (int i = 0; i < n * n * n; i++) {
+        const int at[3] = {i % n, i / n % n, i / n / n};
+        if (kept->flag[i] && is_flagged_beyond(all, at, direction) && is_flagged_beyond(all, at, back))
+            kept->flag[i] = 0;
+    }
+}
+
+/* Short directions remove most. More of them are not worth their time: on curved surfaces what is left are nearly the
+ * hull's vertices. */
 static void keep_hull(const corners *all, corners *kept) {
-    const uint32_t n = all->side, stride[3] = {1, n, n * n};
+    enum { LONGEST = 2 };
+    for (int longest = 1; longest <= LONGEST; longest++)
+        for (int z = 0; z <= longest; z++)
+            for (int y = z ? -longest : 0; y <= longest; y++)
+                for (int x = z || y ? -longest : 1; x <= longest; x++) {
+                    const bool is_short = abs(x) < longest && abs(y) < longest && z < longest;
+                    const bool is_double = !(x % 2) && !(y % 2) && !(z % 2);
+                    if (!is_short && !is_double) keep_ends(all, kept, (const int[3]){x, y, z});
+                }
+}
+
+static uint32_t count_blocks(const ct_voxel_hull *hull) {
+    return (hull->n + CT_VOXEL_CORNERS - 1) / CT_VOXEL_CORNERS;
+}
+
+static void put_corner(ct_voxel_hull *hull, uint32_t i, const uint32_t at[3]) {
+    for (int k = 0; k < 3; k++) hull->corners[i / CT_VOXEL_CORNERS].at[k][i % CT_VOXEL_CORNERS] = (float)at[k];
+}
+
+static void repeat_corner(ct_voxel_hull *hull, uint32_t i, uint32_t of) {
     for (int k = 0; k < 3; k++)
-        for (uint32_t j = 0; j < n; j++)
-            for (uint32_t i = 0; i < n; i++)
-                keep_ends(all, kept, i * stride[(k + 1) % 3] + j * stride[(k + 2) % 3], stride[k]);
+        hull->corners[i / CT_VOXEL_CORNERS].at[k][i % CT_VOXEL_CORNERS] =
+            hull->corners[of / CT_VOXEL_CORNERS].at[k][of % CT_VOXEL_CORNERS];
 }
 
 bool ct_voxel_find_hull(ct_voxel_tree *tree) {
@@ -53,16 +84,33 @@ bool ct_voxel_find_hull(ct_voxel_tree *tree) {
     memcpy(kept, all, sizeof *all);
     keep_hull(all, kept);
     for (uint32_t i = 0; i < n; i++) hull->n += kept->flag[i];
-    hull->corners = malloc((hull->n + 1) * sizeof *hull->corners);
+    const uint32_t n_blocks = count_blocks(hull);
+    hull->corners = calloc(n_blocks, sizeof *hull->corners);
     uint32_t at = 0;
     for (uint32_t i = 0; i < n && hull->corners; i++)
-        if (kept->flag[i]) {
-            const uint32_t x = i % side, y = i / side % side, z = i / side / side;
-            hull->corners[at++] = (ct_voxel_corner){{(float)x, (float)y, (float)z}};
-        }
-    tree->bytes += (hull->n + 1) * sizeof *hull->corners;
+        if (kept->flag[i]) put_corner(hull, at++, (const uint32_t[3]){i % side, i / side % side, i / side / side});
+    for (const uint32_t last = at - 1; hull->corners && at % CT_VOXEL_CORNERS; at++) repeat_corner(hull, at, last);
+    tree->bytes += n_blocks * sizeof *hull->corners;
     free(all);
     return hull->corners;
+}
+
+static ct_v4f choose(ct_v4i which, ct_v4f x, ct_v4f y) {
+    return (ct_v4f)(((ct_v4i)x & which) | ((ct_v4i)y & ~which));
+}
+
+/* The least and the greatest of the corners' products with `step`, rounded to 24 bits. */
+static void find_extent(const ct_voxel_hull *hull, const float step[3], float *lo, float *hi) {
+    ct_v4f least = {INFINITY, INFINITY, INFINITY, INFINITY}, most = -least;
+    for (uint32_t b = 0, n = count_blocks(hull); b < n; b++) {
+        ct_v4f at[3];
+        memcpy(at, hull->corners[b].at, sizeof at);
+        const ct_v4f x = step[0] * at[0] + step[1] * at[1] + step[2] * at[2];
+        least = choose(x < least, x, least);
+        most = choose(x > most, x, most);
+    }
+    *lo = fminf(fminf(least[0], least[1]), fminf(least[2], least[3]));
+    *hi = fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
 }
 
 void ct_voxel_posed_box(const ct_voxel_tree *tree, const double pose[12], ct_box *box) {
@@ -70,19 +118,16 @@ void ct_voxel_posed_box(const ct_voxel_tree *tree, const double pose[12], ct_box
     const double cube = ldexp(tree->side, -(int)hull->level);
     for (int k = 0; k < 3; k++) {
         const double *row = pose + 4 * k;
-        double step[3], start = row[3], most = fabs(row[3]), lo = INFINITY, hi = -INFINITY;
+        double start = row[3], most = fabs(row[3]), local = 0;
+        float step[3], lo, hi;
         for (int j = 0; j < 3; j++) {
-            step[j] = cube * row[j];
+            step[j] = (float)(cube * row[j]);
             start += row[j] * tree->origin[j];
             most += fabs(row[j]) * (fabs(tree->origin[j]) + tree->side);
+            local += fabs(row[j]) * tree->side;
         }
-        for (uint32_t i = 0; i < hull->n; i++) {
-            const float *at = hull->corners[i].at;
-            const double x = step[0] * at[0] + step[1] * at[1] + step[2] * at[2];
-            lo = x < lo ? x : lo;
-            hi = x > hi ? x : hi;
-        }
-        const double rounding = 0x1p-46 * most;
+        find_extent(hull, step, &lo, &hi);
+        const double rounding = 0x1p-46 * most + 0x1p-20 * local;
         box->lo[k] = start + lo - rounding;
         box->hi[k] = start + hi + rounding;
     }

@@ -7,7 +7,7 @@
 #include "gpu/voxtree/tree.h"
 
 /* Fills tree->hull: corners of the boundary nodes of a level with at most 2^CT_VOXEL_HULL_LEVEL cubes along an axis,
- * without those that lie between two others along an axis. Their convex hull is that of the nodes, so it contains the
+ * without those that lie between two others along a short direction: a few hundred at most. Their convex hull is that of the nodes, so it contains the
  * mesh. False: out of memory. */
 bool ct_voxel_find_hull(ct_voxel_tree *tree);
 

@@ -19,9 +19,10 @@ struct builder {
 };
 
 uint32_t ct_voxel_default_level(const ct_mesh *mesh) {
-    /* A closed surface takes some 6 n^2 / 2 cubes of n^3. */
-    const double level = rint(0.5 * log2((double)mesh->n_triangles / 3));
-    return (uint32_t)fmin(fmax(level, 5), 7);
+    /* A closed surface takes some 6 n^2 / 2 cubes of n^3: the nearest of 5, 6 and 7 to half the logarithm of a third of
+     * the triangles. */
+    enum { LEVEL_6 = 3 << 11, LEVEL_7 = 3 << 13 };
+    return 5u + (mesh->n_triangles >= LEVEL_6) + (mesh->n_triangles > LEVEL_7);
 }
 
 /* ---- levels ---- */

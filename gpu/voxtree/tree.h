@@ -49,13 +49,14 @@ typedef struct ct_voxel_level {
 } ct_voxel_level;
 
 /* Corners of cubes whose convex hull contains the mesh; see hull.h. */
-enum { CT_VOXEL_HULL_LEVEL = 5 };
-typedef struct ct_voxel_corner {
-    float at[3]; /* in cubes of the level, from the root's lowest corner */
-} ct_voxel_corner;
+enum { CT_VOXEL_HULL_LEVEL = 5, CT_VOXEL_CORNERS = 4 };
+typedef struct ct_voxel_corners {
+    float at[3]
+            [CT_VOXEL_CORNERS]; /* in cubes of the level, from the root's lowest corner; the last block repeats one */
+} ct_voxel_corners;
 typedef struct ct_voxel_hull {
-    uint32_t level, n;
-    ct_voxel_corner *corners; /* [n] */
+    uint32_t level, n;         /* corners */
+    ct_voxel_corners *corners; /* blocks of them */
 } ct_voxel_hull;
 
 typedef struct ct_voxel_tree {

@@ -29,8 +29,13 @@ struct voxel_task {
 
 struct run {
     ct_workspace *workspace;
+    const ct_step *steps;
+    double start; /* of the batch, ct_now */
+    ct_pair_task *pairs;
+    const uint32_t *of_pairs; /* [n], the pair of each task */
     struct voxel_task *tasks; /* [n] */
-    const uint32_t *order;    /* of the admitted tasks, then of those to refine */
+    struct turn *turns;       /* [n] */
+    uint32_t *order;          /* [n], of the admitted tasks, then of those to refine */
     uint32_t n;
 };
 
@@ -214,25 +219,35 @@ static bool may_refine(const struct voxel_task *task) {
 
 /* ---- all pairs ---- */
 
-static int compare_depths(const void *a, const void *b) {
-    const struct voxel_task *const *x = a, *const *y = b;
-    const struct voxel_task *p = *x, *q = *y;
-    if (p->task->step != q->task->step) return p->task->step < q->task->step ? -1 : 1;
-    if (p->depth != q->depth) return p->depth > q->depth ? -1 : 1;
-    return (p->task > q->task) - (p->task < q->task);
+/* A task to sort. */
+struct turn {
+    const ct_pair_task *pair;
+    double depth;
+    uint32_t task;
+};
+
+static void put_turn(const struct run *run, uint32_t task, uint32_t at) {
+    run->turns[at] = (struct turn){run->tasks[task].task, run->tasks[task].depth, task};
+}
+
+static int compare_turns(const void *a, const void *b) {
+    const struct turn *x = a, *y = b;
+    if (x->pair->step != y->pair->step) return x->pair->step < y->pair->step ? -1 : 1;
+    if (x->depth != y->depth) return x->depth > y->depth ? -1 : 1;
+    return (x->pair > y->pair) - (x->pair < y->pair);
 }
 
 /* Lists the tasks of the next round, of each step the deepest first. A task whose next level no longer fits its step's
  * budget of pairs ends. Returns how many; *tests: cubes that they compare. */
-static uint32_t admit_tasks(struct voxel_task *tasks, uint32_t n, const struct voxel_task **sorted, uint64_t *spent,
-                            uint32_t *order, uint64_t *tests) {
+static uint32_t admit_tasks(const struct run *run, uint64_t *spent, uint64_t *tests) {
     uint32_t n_active = 0, n_admitted = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (tasks[i].is_active) sorted[n_active++] = &tasks[i];
-    if (n_active > 1) qsort(sorted, n_active, sizeof *sorted, compare_depths);
+    for (uint32_t i = 0; i < run->n; i++)
+        if (run->tasks[i].is_active) put_turn(run, i, n_active++);
+    if (n_active > 1) qsort(run->turns, n_active, sizeof *run->turns, compare_turns);
     *tests = 0;
     for (uint32_t i = 0; i < n_active; i++) {
-        struct voxel_task *task = &tasks[sorted[i] - tasks];
+        const uint32_t at = run->turns[i].task;
+        struct voxel_task *task = &run->tasks[at];
         const uint64_t need = ct_voxel_pair_next_tests(&task->pair), budget = task->task->settings->pair_budget;
         const size_t step = task->task->step;
         if (budget && need > budget - spent[step]) {
@@ -241,7 +256,7 @@ static uint32_t admit_tasks(struct voxel_task *tasks, uint32_t n, const struct v
         }
         spent[step] += need;
         *tests += need;
-        order[n_admitted++] = (uint32_t)(task - tasks);
+        run->order[n_admitted++] = at;
     }
     return n_admitted;
 }
@@ -252,17 +267,27 @@ static void refine_one(void *argument, uint32_t i, uint32_t worker) {
 }
 
 /* Few pairs are each spread over the threads, many are each left to one. */
-static void refine_tasks(struct run *run, const struct voxel_task **sorted, uint32_t *order) {
+static void refine_tasks(struct run *run) {
     const ct_device *device = run->workspace->device;
     uint32_t n = 0;
     for (uint32_t i = 0; i < run->n; i++)
-        if (may_refine(&run->tasks[i])) sorted[n++] = &run->tasks[i];
-    if (n > 1) qsort(sorted, n, sizeof *sorted, compare_depths);
-    for (uint32_t i = 0; i < n; i++) order[i] = (uint32_t)(sorted[i] - run->tasks);
+        if (may_refine(&run->tasks[i])) put_turn(run, i, n++);
+    if (n > 1) qsort(run->turns, n, sizeof *run->turns, compare_turns);
+    for (uint32_t i = 0; i < n; i++) run->order[i] = run->turns[i].task;
     if (n >= 2 * device->threads)
         ct_pool_run(device->pool, n, refine_one, run);
     else
-        for (uint32_t i = 0; i < n; i++) refine_task(run->workspace, &run->tasks[order[i]], 0, device->threads > 1);
+        for (uint32_t i = 0; i < n; i++)
+            refine_task(run->workspace, &run->tasks[run->order[i]], 0, device->threads > 1);
+}
+
+static void begin_one(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct run *run = argument;
+    ct_pair_task *pair = &run->pairs[run->of_pairs[i]];
+    const double budget = run->steps[pair->step].time_budget;
+    const double kept = ANSWER_SECONDS + ANSWER_SECONDS_OF_PAIR * run->n;
+    begin_task(&run->tasks[i], pair, budget > 0 ? run->start + budget - kept : 0);
 }
 
 static void descend_admitted(void *argument, uint32_t i, uint32_t worker) {
@@ -290,29 +315,29 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
                         const uint32_t *order, uint32_t n) {
     if (n == 0) return;
     const size_t last_step = pairs[order[n - 1]].step;
-    struct voxel_task *tasks = reserve_tasks(workspace, n);
-    uint32_t *admitted = malloc(n * sizeof *admitted);
-    const struct voxel_task **sorted = malloc(n * sizeof *sorted);
+    struct run run = {.workspace = workspace,
+                      .steps = steps,
+                      .start = start,
+                      .pairs = pairs,
+                      .of_pairs = order,
+                      .tasks = reserve_tasks(workspace, n),
+                      .turns = malloc(n * sizeof *run.turns),
+                      .order = malloc(n * sizeof *run.order),
+                      .n = n};
     uint64_t *spent = calloc(last_step + 1, sizeof *spent);
-    if (!tasks || !admitted || !sorted || !spent) {
+    if (!run.tasks || !run.turns || !run.order || !spent) {
         for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_OUT_OF_MEMORY;
-        n = 0;
+        run.n = 0;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        ct_pair_task *pair = &pairs[order[i]];
-        const double budget = steps[pair->step].time_budget;
-        const double kept = ANSWER_SECONDS + ANSWER_SECONDS_OF_PAIR * n;
-        begin_task(&tasks[i], pair, budget > 0 ? start + budget - kept : 0);
-    }
-    struct run run = {workspace, tasks, admitted, n};
     ct_pool *pool = workspace->device->threads > 1 ? workspace->device->pool : NULL;
+    ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, begin_one, &run);
     uint64_t tests;
-    for (uint32_t k; (k = admit_tasks(tasks, n, sorted, spent, admitted, &tests)) > 0;)
+    for (uint32_t k; (k = admit_tasks(&run, spent, &tests)) > 0;)
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
-    refine_tasks(&run, sorted, admitted);
-    ct_pool_run(n > MANY_PAIRS ? pool : NULL, n, finish_one, &run);
-    free(admitted);
-    free(sorted);
+    refine_tasks(&run);
+    ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, finish_one, &run);
+    free(run.turns);
+    free(run.order);
     free(spent);
 }
 

@@ -35,11 +35,11 @@ static void test_boxes(void **state) {
     (void)state;
     check(shape_box(1, 1, 1), 3, 8); /* all cubes of the boundary, of which the hull has the corners */
     check(shape_box(0.3, 1.7, 0.9), 5, 8);
-    check(shape_tetrahedron(1), 6, 2000);
-    check(shape_icosphere(0.6, 4), 5, 2000);
-    check(shape_torus(0.6, 0.2, 48, 24), 7, 2000);
+    check(shape_tetrahedron(1), 6, 400);
+    check(shape_icosphere(0.6, 4), 5, 400);
+    check(shape_torus(0.6, 0.2, 48, 24), 7, 400);
     check(shape_l_prism(1.2, 0.5), 4, 200);
-    check(shape_blob(0.6, 4, 0.3, 5), 8, 2000);
+    check(shape_blob(0.6, 4, 0.3, 5), 8, 400);
 }
 
 int main(void) {
