@@ -121,14 +121,14 @@ void ct_voxel_posed_box(const ct_voxel_tree *tree, const double pose[12], ct_box
         double start = row[3], most = fabs(row[3]), local = 0;
         float step[3], lo, hi;
         for (int j = 0; j < 3; j++) {
-            step[j] = (float)(cube * row[j]);
+            step[j] = (float)row[j];
             start += row[j] * tree->origin[j];
             most += fabs(row[j]) * (fabs(tree->origin[j]) + tree->side);
             local += fabs(row[j]) * tree->side;
         }
         find_extent(hull, step, &lo, &hi);
         const double rounding = 0x1p-46 * most + 0x1p-20 * local;
-        box->lo[k] = start + lo - rounding;
-        box->hi[k] = start + hi + rounding;
+        box->lo[k] = start + cube * lo - rounding;
+        box->hi[k] = start + cube * hi + rounding;
     }
 }
