@@ -6,6 +6,9 @@
  * round: as printed (alpha^i alpha^j >= 0: same sign) a symmetric roof has no error at all, two nearly coplanar faces
  * the sum of theirs, and a face that becomes steeper changes its sign on the way. The error along an edge is that of
  * the jump of the slope, |alpha^i - alpha^j|, also at silhouettes. So `as_printed` is for measuring only.
+ *
+ * Between two steep faces algorithm 1 gives the face that it names i the sign -1, so that the sum depends on which face
+ * comes first. Here the face of the smaller depth interval has it. No order of triangles changes a bound.
  */
 #ifndef CT_EBPI_EDGE_K_H
 #define CT_EBPI_EDGE_K_H
@@ -26,6 +29,10 @@ CT_FN void ct_ebpi_signs(const ct_ebpi_side side[2], const double alpha[2], int 
     const double *a = side[0].normal, *b = side[1].normal;
     const int is_convex = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= 0;
     k[0] = k[1] = 1;
+    if (side[0].is_steep && side[1].is_steep) {
+        if (is_convex) k[side[0].depth > side[1].depth ? 1 : 0] = -1;
+        return;
+    }
     if (side[1].is_steep) {
         if (is_convex) k[0] = -1;
         return;

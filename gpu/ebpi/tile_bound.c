@@ -484,9 +484,12 @@ static bool add_transient_edges(struct tile_faces *t) {
 
 /* ---- the published bound ---- */
 
-/* How far the edge between two corners runs along u and v inside the tile. */
-static void clip_edge(const struct tile_faces *t, const int32_t *a, const int32_t *b, double length[2]) {
+/* How far the edge between two corners runs along u and v inside the tile. No order of the corners changes a bit. */
+static void clip_edge(const struct tile_faces *t, const int32_t *const end[2], double length[2]) {
     const int axis[2] = {t->view->u, t->view->v};
+    const bool is_rising =
+        end[0][axis[0]] < end[1][axis[0]] || (end[0][axis[0]] == end[1][axis[0]] && end[0][axis[1]] <= end[1][axis[1]]);
+    const int32_t *a = end[!is_rising], *b = end[is_rising];
     const double lo[2] = {t->rect.u0, t->rect.v0}, hi[2] = {t->rect.u1, t->rect.v1};
     double from = 0, to = 1;
     const bool is_whole = ct_ebpi_is_in(a, axis[0], axis[1], &t->rect) && ct_ebpi_is_in(b, axis[0], axis[1], &t->rect);
@@ -521,7 +524,7 @@ static void add_published_edge(struct tile_faces *t, const struct face *i, const
     (void)r;
     const ct_ebpi_side side[2] = {side_of(t, i), side_of(t, j)};
     double length[2];
-    clip_edge(t, end[0], end[1], length);
+    clip_edge(t, end, length);
     add_depth(t, ct_ebpi_edge_error(side, length[0], length[1], t->width, t->height, t->bound == CT_EBPI_AS_PRINTED));
     /* What the approximation planes of the ray's crossings may be off by at the tile's corners. */
     for (int k = 0; k < 2; k++) {

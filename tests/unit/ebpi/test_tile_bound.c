@@ -64,6 +64,28 @@ static void test_signs(void **state) {
     assert_true(k[0] == 1 && k[1] == 1);
 }
 
+/* Which face of an edge comes first changes no bit of its error, also where both are steep. */
+static void test_order_of_faces(void **state) {
+    (void)state;
+    uint64_t rng = 2;
+    int n_steep = 0, n_positive = 0;
+    for (int i = 0; i < 4000; i++) {
+        ct_ebpi_side faces[2];
+        for (int k = 0; k < 2; k++) {
+            const double x = shape_uniform(&rng, -1, 1), y = shape_uniform(&rng, -1, 1), z = shape_uniform(&rng, -1, 1);
+            faces[k] = side(x, y, shape_random(&rng) % 2 ? z : 0, shape_uniform(&rng, 0, 0.5));
+        }
+        const ct_ebpi_side swapped[2] = {faces[1], faces[0]};
+        const double lu = shape_uniform(&rng, 0, 1), lv = shape_uniform(&rng, 0, 1);
+        const double error = ct_ebpi_edge_error(faces, lu, lv, 1, 0.7, 0);
+        assert_true(error == ct_ebpi_edge_error(swapped, lu, lv, 1, 0.7, 0));
+        if (!faces[0].is_steep || !faces[1].is_steep) continue;
+        n_steep++;
+        n_positive += error > 0;
+    }
+    assert_true(n_steep > 500 && n_positive > 400); /* the larger depth counts, never less than 0 */
+}
+
 /* ---- tiles ---- */
 
 /* Two bodies on a lattice, and the views of their window. */
@@ -344,7 +366,7 @@ static void test_edge_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edge_on),      cmocka_unit_test(test_frustum), cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_random_tiles), cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_random_tiles), cmocka_unit_test(test_flat),    cmocka_unit_test(test_order_of_faces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
