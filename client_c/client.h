@@ -287,6 +287,10 @@ void ctc_mesh_free(ctc_mesh **mesh);
 void ctc_scene_free(ctc_scene **scene);
 const char *ctc_mesh_object(const contactd_client *client, const ctc_mesh *mesh, char buffer[CTC_OBJECT]);
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]);
+/* As contactd_register_mesh_with, but positions may also be doubles. A public function's whole work. */
+contactd_code ctc_register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
+                                  size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                  const contactd_mesh_options *options, contactd_mesh *out);
 contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source);
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);

@@ -736,18 +736,28 @@ const contactd_error *contactd_fleet_last_error(const contactd_fleet *fleet);
 
 typedef uint32_t contactd_fleet_mesh; /* of one fleet; 0 is none; never reused */
 
-/* As contactd_register_mesh_with and contactd_register_mesh_file, once for all servers: one of them checks the mesh,
- * and the fleet keeps the only copy until it is closed; it goes to each server that comes to need it. options may be
- * NULL. */
+/* As contactd_register_mesh_with, the same of doubles, and contactd_register_mesh_file, once for all servers: one of
+ * them checks the mesh, and the fleet keeps the only copy until the mesh is removed or the fleet closed; it goes to
+ * each server that comes to need it. options may be NULL. */
 contactd_code contactd_fleet_register_mesh(contactd_fleet *fleet, const char *name, const float *positions,
                                            size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                            const contactd_mesh_options *options, contactd_fleet_mesh *out);
+contactd_code contactd_fleet_register_mesh_f64(contactd_fleet *fleet, const char *name, const double *positions,
+                                               size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                               const contactd_mesh_options *options, contactd_fleet_mesh *out);
 contactd_code contactd_fleet_register_mesh_file(contactd_fleet *fleet, const char *path, contactd_fleet_mesh *out);
 /* The mesh as a handle of one of the fleet's clients, for contactd_add_body and its like: the same at each call. Sends
- * nothing: the server gets the mesh when it is used. NOT_FOUND: there is no such mesh. INVALID_ARGUMENT: the client is
- * not the fleet's. */
+ * nothing: the server gets the mesh when it is used. NOT_FOUND: there is no such mesh; STALE_HANDLE: it was removed.
+ * INVALID_ARGUMENT: the client is not the fleet's. */
 contactd_code contactd_fleet_get_mesh(contactd_fleet *fleet, contactd_fleet_mesh mesh, contactd_client *client,
                                       contactd_mesh *out);
+/* Frees the mesh, on each server that answered the last look too, and the handles that contactd_fleet_get_mesh gave.
+ * CONFLICT: bodies use it, those of this fleet (then nothing was done) or others' on a server; after that, as after any
+ * other error, the fleet still has the mesh, servers that freed it get it again when it is used, and this may be called
+ * again. A server that is down keeps what its state folder has. STALE_HANDLE: it was removed; NOT_FOUND: there was
+ * none.
+ */
+contactd_code contactd_fleet_remove_mesh(contactd_fleet *fleet, contactd_fleet_mesh mesh);
 
 /* Opens the scene on a server chosen by the fleet's placement. name and settings may be NULL. The client remains the
  * fleet's: it must not be closed. contactd_close_scene ends the scene. */

@@ -1,6 +1,7 @@
-/* fleet.c - several servers as one: clients spread over them, the meshes that all of these share, and where a new scene
- * goes. Each client finds another server by itself when its own is gone (servers.c, recover.c), in the order that its
- * number gives; here it is only decided where it begins and, by a look, where it should be (fleet_look.c). */
+/* fleet.c - several servers as one: clients spread over them, and where a new scene goes. fleet_meshes.c has the meshes
+ * that all of these share. Each client finds another server by itself when its own is gone (servers.c, recover.c), in
+ * the order that its number gives; here it is only decided where it begins and, by a look, where it should be
+ * (fleet_look.c). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,23 +25,10 @@ contactd_code ctc_fleet_no_memory(contactd_fleet *fleet) {
     return ctc_fill_error(&fleet->error, CONTACTD_OUT_OF_MEMORY, "fleet", "", "out of memory in this process");
 }
 
-static contactd_code fail_as(contactd_fleet *fleet, const contactd_client *client) {
+contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *client) {
     fleet->error = client->error;
     return client->error.code;
 }
-
-/* The first lines of every public function. */
-#define FLEET_BEGIN(fleet)                                                                                             \
-    do {                                                                                                               \
-        if (!(fleet)) return CONTACTD_INVALID_ARGUMENT;                                                                \
-        (fleet)->error = (contactd_error){.code = CONTACTD_OK};                                                        \
-    } while (0)
-#define FLEET_REQUIRE(fleet, argument)                                                                                 \
-    do {                                                                                                               \
-        if (!(argument))                                                                                               \
-            return ctc_fill_error(&(fleet)->error, CONTACTD_INVALID_ARGUMENT, "fleet", #argument,                      \
-                                  #argument " is NULL");                                                               \
-    } while (0)
 
 const contactd_error *contactd_fleet_last_error(const contactd_fleet *fleet) {
     static const contactd_error no_fleet = {.code = CONTACTD_INVALID_ARGUMENT,
@@ -57,21 +45,11 @@ static void erase(const char *key) {
     free((void *)(uintptr_t)key);
 }
 
-static void mesh_free(ctc_fleet_mesh *mesh) {
-    if (!mesh) return;
-    free(mesh->name);
-    free(mesh->positions);
-    free(mesh->triangles);
-    free(mesh->file);
-    free(mesh->handles);
-    free(mesh);
-}
-
 void contactd_fleet_close(contactd_fleet **fleet) {
     if (!fleet || !*fleet) return;
     contactd_fleet *f = *fleet;
     for (uint32_t i = 0; i < f->n_connections; i++) contactd_close(&f->connections[i]);
-    for (uint32_t i = 0; i < f->n_meshes; i++) mesh_free(f->meshes[i]);
+    for (uint32_t i = 0; i < f->n_meshes; i++) ctc_fleet_mesh_free(f->meshes[i]);
     ctc_fleet_servers_free(&f->servers);
     free((void *)(uintptr_t)f->options.server);
     free((void *)(uintptr_t)f->options.name);
@@ -118,7 +96,7 @@ static contactd_code connect_all(contactd_fleet *fleet, uint32_t asked) {
         if (code != CONTACTD_OK) break;
         fleet->n_connections++;
         code = ctc_hello(fleet->connections[i]);
-        if (code != CONTACTD_OK) fail_as(fleet, fleet->connections[i]);
+        if (code != CONTACTD_OK) ctc_fleet_fail_as(fleet, fleet->connections[i]);
     }
     free(where);
     return code;
@@ -169,113 +147,6 @@ contactd_code contactd_fleet_open(const contactd_fleet_options *options, contact
     return code;
 }
 
-/* ---- meshes ---- */
-
-/* Makes the mesh that a client just registered the fleet's: its copy moves to the fleet, and the client's points there.
- */
-static contactd_code adopt(contactd_fleet *fleet, ctc_fleet_mesh *to, uint32_t connection, contactd_mesh handle,
-                           contactd_fleet_mesh *out) {
-    contactd_client *client = fleet->connections[connection];
-    ctc_mesh *from = client->meshes[handle - 1];
-    to->name = ctc_strdup(from->name);
-    if (!to->name) {
-        contactd_forget_mesh(client, handle);
-        mesh_free(to);
-        return ctc_fleet_no_memory(fleet);
-    }
-    to->positions = from->positions;
-    to->triangles = from->triangles;
-    to->file = from->file;
-    from->positions = from->triangles = from->file = NULL; /* from->source points to what is the fleet's now */
-    to->source = from->source;
-    to->repair = from->repair;
-    to->vertices = from->vertices;
-    memcpy(to->hash, from->hash, sizeof to->hash);
-    to->handles[connection] = handle;
-    fleet->meshes[fleet->n_meshes++] = to;
-    *out = fleet->n_meshes;
-    return CONTACTD_OK;
-}
-
-/* Room for a mesh, made before any server is asked. NULL: out of memory. */
-static ctc_fleet_mesh *new_mesh(contactd_fleet *fleet) {
-    ctc_fleet_mesh *mesh = calloc(1, sizeof *mesh);
-    if (!mesh) return NULL;
-    mesh->handles = calloc(fleet->n_connections, sizeof *mesh->handles);
-    if (mesh->handles && ctc_grow32(&fleet->meshes, fleet->n_meshes, &fleet->cap_meshes, sizeof *fleet->meshes))
-        return mesh;
-    mesh_free(mesh);
-    return NULL;
-}
-
-contactd_code contactd_fleet_register_mesh(contactd_fleet *fleet, const char *name, const float *positions,
-                                           size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                                           const contactd_mesh_options *options, contactd_fleet_mesh *out) {
-    FLEET_BEGIN(fleet);
-    FLEET_REQUIRE(fleet, out);
-    *out = 0;
-    ctc_fleet_mesh *mesh = new_mesh(fleet);
-    if (!mesh) return ctc_fleet_no_memory(fleet);
-    contactd_mesh handle;
-    contactd_client *client = fleet->connections[0];
-    if (contactd_register_mesh_with(client, name, positions, n_vertices, triangles, n_triangles, options, &handle) ==
-        CONTACTD_OK)
-        return adopt(fleet, mesh, 0, handle, out);
-    mesh_free(mesh);
-    return fail_as(fleet, client);
-}
-
-contactd_code contactd_fleet_register_mesh_file(contactd_fleet *fleet, const char *path, contactd_fleet_mesh *out) {
-    FLEET_BEGIN(fleet);
-    FLEET_REQUIRE(fleet, out);
-    *out = 0;
-    ctc_fleet_mesh *mesh = new_mesh(fleet);
-    if (!mesh) return ctc_fleet_no_memory(fleet);
-    contactd_mesh handle;
-    contactd_client *client = fleet->connections[0];
-    if (contactd_register_mesh_file(client, path, &handle) == CONTACTD_OK) return adopt(fleet, mesh, 0, handle, out);
-    mesh_free(mesh);
-    return fail_as(fleet, client);
-}
-
-contactd_code contactd_fleet_get_mesh(contactd_fleet *fleet, contactd_fleet_mesh mesh, contactd_client *client,
-                                      contactd_mesh *out) {
-    FLEET_BEGIN(fleet);
-    FLEET_REQUIRE(fleet, client);
-    FLEET_REQUIRE(fleet, out);
-    *out = 0;
-    uint32_t at = 0;
-    while (at < fleet->n_connections && fleet->connections[at] != client) at++;
-    if (at == fleet->n_connections)
-        return ctc_fill_error(
-            &fleet->error, CONTACTD_INVALID_ARGUMENT, "fleet", "client",
-            "the client is none of this fleet's: expected one that contactd_fleet_open_scene returned");
-    if (!mesh || mesh > fleet->n_meshes)
-        return ctc_fill_error(&fleet->error, CONTACTD_NOT_FOUND, "fleet", "mesh",
-                              "there is no mesh %u: this fleet registered none with that handle", mesh);
-    ctc_fleet_mesh *from = fleet->meshes[mesh - 1];
-    contactd_mesh *handle = &from->handles[at];
-    if (!*handle || !client->meshes[*handle - 1]) { /* never asked for, or removed by the caller */
-        ctc_mesh *to = calloc(1, sizeof *to);
-        if (to) to->name = ctc_strdup(from->name);
-        if (!to || !to->name ||
-            !ctc_grow32(&client->meshes, client->n_meshes, &client->cap_meshes, sizeof *client->meshes)) {
-            if (to) ctc_mesh_free(&to);
-            return ctc_fleet_no_memory(fleet);
-        }
-        to->source = from->source;
-        to->source.name = to->name;
-        to->kept = true;
-        to->repair = from->repair;
-        to->vertices = from->vertices;
-        memcpy(to->hash, from->hash, sizeof to->hash);
-        client->meshes[client->n_meshes++] = to;
-        *handle = client->n_meshes;
-    }
-    *out = *handle;
-    return CONTACTD_OK;
-}
-
 /* ---- scenes ---- */
 
 static uint32_t scenes_of(const contactd_client *client) {
@@ -309,7 +180,7 @@ static contactd_code ask_for_load(contactd_fleet *fleet, occupancy *all) {
             if (ctc_fleet_where(&fleet->servers, fleet->connections[i]) == s) client = fleet->connections[i];
         if (!client) continue;
         contactd_status status;
-        if (contactd_get_status(client, &status) != CONTACTD_OK) return fail_as(fleet, client);
+        if (contactd_get_status(client, &status) != CONTACTD_OK) return ctc_fleet_fail_as(fleet, client);
         all[s].load[0] = status.scenes;
         all[s].load[1] = status.queue_depth;
     }
@@ -355,7 +226,7 @@ contactd_code contactd_fleet_open_scene(contactd_fleet *fleet, const char *name,
     contactd_code code = choose_connection(fleet, name, &chosen);
     if (code != CONTACTD_OK) return code;
     code = contactd_open_scene(chosen, name, settings, scene);
-    if (code != CONTACTD_OK) return fail_as(fleet, chosen);
+    if (code != CONTACTD_OK) return ctc_fleet_fail_as(fleet, chosen);
     *client = chosen;
     return CONTACTD_OK;
 }

@@ -1,4 +1,5 @@
-/* fleet.h - what the two parts of a fleet share: fleet.c, its calls, and fleet_look.c, which server has what. */
+/* fleet.h - what the parts of a fleet share: fleet.c, its calls, fleet_meshes.c, its meshes, and fleet_look.c, which
+ * server has what. */
 #ifndef CONTACTD_FLEET_H
 #define CONTACTD_FLEET_H
 
@@ -33,7 +34,7 @@ struct contactd_fleet {
     ctc_fleet_servers servers;     /* as of the last look */
     contactd_client **connections; /* [n_connections] */
     uint32_t n_connections;
-    ctc_fleet_mesh **meshes; /* [n_meshes] by handle - 1 */
+    ctc_fleet_mesh **meshes; /* [n_meshes] by handle - 1; NULL: removed */
     uint32_t n_meshes, cap_meshes;
     contactd_fleet_server *list; /* answer of the last listing */
 };
@@ -41,8 +42,28 @@ struct contactd_fleet {
 #define CTC_NOWHERE UINT32_MAX
 
 contactd_code ctc_fleet_no_memory(contactd_fleet *fleet);
+contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *client); /* with the client's error */
+/* The first lines of every public function. */
+#define FLEET_BEGIN(fleet)                                                                                             \
+    do {                                                                                                               \
+        if (!(fleet)) return CONTACTD_INVALID_ARGUMENT;                                                                \
+        (fleet)->error = (contactd_error){.code = CONTACTD_OK};                                                        \
+    } while (0)
+#define FLEET_REQUIRE(fleet, argument)                                                                                 \
+    do {                                                                                                               \
+        if (!(argument))                                                                                               \
+            return ctc_fill_error(&(fleet)->error, CONTACTD_INVALID_ARGUMENT, "fleet", #argument,                      \
+                                  #argument " is NULL");                                                               \
+    } while (0)
+
+/* ---- fleet_meshes.c ---- */
+
+void ctc_fleet_mesh_free(ctc_fleet_mesh *mesh); /* NULL is allowed */
 
 /* ---- fleet_look.c ---- */
+
+/* Of a client that asks the server at the address something, and is closed again. */
+contactd_options ctc_fleet_probe_options(const contactd_fleet *fleet, const char *address);
 
 void ctc_fleet_servers_free(ctc_fleet_servers *servers);
 /* Asks the sources for addresses and each server whether it is there. UNREACHABLE: none is; CONFLICT: two addresses

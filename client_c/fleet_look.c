@@ -7,7 +7,10 @@
 
 #include "client_c/fleet.h"
 
-enum { RETRIES = 2 }; /* failed attempts to connect, before a server counts as down: nothing listens there */
+enum {
+    RETRIES = 2,           /* failed attempts to connect, before a server counts as down: nothing listens there */
+    PROBE_LEASE_MS = 1000, /* a probe's session ends soon: with every look there is another one */
+};
 
 void ctc_fleet_servers_free(ctc_fleet_servers *servers) {
     for (uint32_t i = 0; i < servers->n; i++) free(servers->list[i].address);
@@ -80,10 +83,17 @@ static void await_connections(contactd_client **probes, uint32_t n, uint64_t end
     }
 }
 
-/* Asks all servers at once. `why` is what is wrong with the first that is down. */
-static contactd_code probe(contactd_fleet *fleet, ctc_fleet_servers *servers, contactd_error *why) {
+contactd_options ctc_fleet_probe_options(const contactd_fleet *fleet, const char *address) {
     contactd_options options = fleet->options;
     if (options.timeout_ms > fleet->probe_ms) options.timeout_ms = fleet->probe_ms;
+    options.lease_ms = PROBE_LEASE_MS;
+    options.server = address;
+    return options;
+}
+
+/* Asks all servers at once. `why` is what is wrong with the first that is down. */
+static contactd_code probe(contactd_fleet *fleet, ctc_fleet_servers *servers, contactd_error *why) {
+    contactd_options options = ctc_fleet_probe_options(fleet, "");
     uint64_t end = ctc_now() + (uint64_t)options.timeout_ms * 1000000u;
     contactd_client **probes = calloc(servers->n, sizeof *probes);
     contactd_code code = probes ? CONTACTD_OK : ctc_fleet_no_memory(fleet);

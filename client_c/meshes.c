@@ -146,9 +146,9 @@ static contactd_code add_mesh(contactd_client *client, const char *name, const w
     return CONTACTD_OK;
 }
 
-static contactd_code register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
-                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                                     const contactd_mesh_options *options, contactd_mesh *out) {
+contactd_code ctc_register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
+                                  size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                  const contactd_mesh_options *options, contactd_mesh *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "mesh", out);
     *out = 0;
@@ -175,19 +175,19 @@ static contactd_code register_arrays(contactd_client *client, const char *name, 
 contactd_code contactd_register_mesh(contactd_client *client, const char *name, const float *positions,
                                      size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                      contactd_mesh *out) {
-    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, NULL, out);
+    return ctc_register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, NULL, out);
 }
 
 contactd_code contactd_register_mesh_with(contactd_client *client, const char *name, const float *positions,
                                           size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                           const contactd_mesh_options *options, contactd_mesh *out) {
-    return register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, options, out);
+    return ctc_register_arrays(client, name, positions, WIRE_F32, n_vertices, triangles, n_triangles, options, out);
 }
 
 contactd_code contactd_register_mesh_f64(contactd_client *client, const char *name, const double *positions,
                                          size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                          contactd_mesh *out) {
-    return register_arrays(client, name, positions, WIRE_F64, n_vertices, triangles, n_triangles, NULL, out);
+    return ctc_register_arrays(client, name, positions, WIRE_F64, n_vertices, triangles, n_triangles, NULL, out);
 }
 
 contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,

@@ -14,6 +14,7 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -181,6 +182,18 @@ class Servers:
             some = {bucket.server: bucket for bucket in reversed(self.buckets)}
             some |= {bucket.server: bucket for bucket in self.buckets if bucket.link is not None}
             return [(server.address, self._link_of(bucket)) for server, bucket in some.items()]
+
+    def visit_each(self) -> Iterator[Link]:
+        """A connection to each server that is up, also where no bucket is: for the moment, then."""
+        yield from (link for _, link in self.link_of_each())
+        with self._lock:
+            others = [server.address for server in self._up() if all(bucket.server is not server for bucket in self.buckets)]
+        for address in others:
+            link = self._make(address, self, 0)
+            try:
+                yield link
+            finally:
+                link.close()
 
     def first(self) -> Link:
         with self._lock:

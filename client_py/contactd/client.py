@@ -215,30 +215,35 @@ class Mesh:
         return self.client._link.call(request)
 
     def remove(self, timeout: float | None = None) -> None:
-        """Frees it on the server; ConflictError while bodies use it."""
-        self.client._own(self)
+        """Frees it on the server, with several on each that answers; ConflictError while bodies use it.
 
-        def done(_: Decoded) -> None:
-            if self._state in self.client._link.meshes:
-                self.client._link.meshes.remove(self._state)
+        With several, bodies of this client are looked for first, and where there are any no server is asked. Where bodies of
+        other clients keep it on a server, it may be called again; servers that freed it before get it again when it is used.
+        """
+        client, servers = self.client, self.client._servers
+        client._own(self)
+        states = {client._link: self._state, **self._copies}
 
-        for link, copy in list(self._copies.items()):
-            def forget(_: Decoded, link: Link = link, copy: MeshState = copy) -> None:
-                link.meshes.remove(copy)
+        def forget(link: Link) -> None:
+            if states[link] in link.meshes:
+                link.meshes.remove(states[link])
 
+        if servers is None:
+            return client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None),
+                                             lambda _: forget(client._link), timeout=client._timeout(timeout)))
+        used = sum(body.mesh is state for link, state in states.items() for scene in list(link.scenes)
+                   for body in list(scene.bodies))
+        if used:
+            raise error_for(ErrorCode.CONFLICT, f"{used} bodies of this client use the mesh: remove them or close their "
+                            "scenes first", object=str(self), field="mesh")
+        for link in servers.visit_each():
             try:
-                link.call(Request("RemoveMesh", lambda copy=copy: ({"mesh": copy.id}, None), forget,
-                                  timeout=self.client._timeout(timeout)))
-            except (NotFoundError, StaleHandleError):  # two connections to one server
-                link.meshes.remove(copy)
-            del self._copies[link]
-        try:
-            self.client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), done,
-                                           timeout=self.client._timeout(timeout)))
-        except (NotFoundError, StaleHandleError):
-            if self.client._servers is None:
-                raise
-            self.client._link.meshes.remove(self._state)
+                link.call(Request("RemoveMesh", lambda: ({"hash": self.hash}, None), timeout=client._timeout(timeout)))
+            except (NotFoundError, StaleHandleError, ForbiddenError):
+                pass  # not there, or only others'
+        for link in states:
+            forget(link)
+        self._copies.clear()
 
     def __str__(self) -> str:
         return f"mesh {self.name or self.hash[:8]}"

@@ -3,8 +3,9 @@
  *
  *     fleet ADDRESSES PLACEMENT CONNECTIONS SCENES STEPS PAUSE...
  *
- * Before each step named PAUSE, and at the end, it prints the servers and takes orders: "look", "list", "go". It prints
- * each step's volume exactly. Any error ends it with status 1 and the error's code, object, field and message. */
+ * Before each step named PAUSE, and at the end, it prints the servers and takes orders: "look", "list", "close" (all
+ * scenes), "remove" (all meshes), "go". It prints each step's volume exactly. Any error ends it with status 1 and the
+ * error's code, object, field and message. */
 #include <contactd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ enum { DEPTH = 3, MAX_SCENES = 64 };
 static const float box[24] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 0, 1, 1, 1, 1, 1};
 static const uint32_t faces[36] = {0, 2, 3, 0, 3, 1, 4, 5, 7, 4, 7, 6, 0, 1, 5, 0, 5, 4,
                                    2, 6, 7, 2, 7, 3, 0, 4, 6, 0, 6, 2, 1, 3, 7, 1, 7, 5};
-static const float wedge[12] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
+static const double wedge[12] = {0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1};
 static const uint32_t sides[12] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3};
 
 typedef struct load {
@@ -24,6 +25,13 @@ typedef struct load {
     contactd_body soft, rigid;
     contactd_ticket tickets[DEPTH];
 } load;
+
+typedef struct run {
+    contactd_fleet *fleet;
+    contactd_fleet_mesh meshes[2];
+    load loads[MAX_SCENES];
+    int scenes;
+} run;
 
 static void check(contactd_code code, const contactd_error *e) {
     if (!code) return;
@@ -41,15 +49,30 @@ static void list(contactd_fleet *fleet) {
     fflush(stdout);
 }
 
-static void take_orders(contactd_fleet *fleet) {
+static contactd_code close_all(run *r) {
+    for (int i = 0; i < r->scenes; i++)
+        check(contactd_close_scene(r->loads[i].client, r->loads[i].scene), contactd_last_error(r->loads[i].client));
+    r->scenes = 0;
+    return CONTACTD_OK;
+}
+
+static contactd_code remove_all(run *r) {
+    contactd_code code = contactd_fleet_remove_mesh(r->fleet, r->meshes[0]);
+    return code ? code : contactd_fleet_remove_mesh(r->fleet, r->meshes[1]);
+}
+
+static void take_orders(run *r) {
     char order[16];
     printf("pause\n");
-    list(fleet);
+    list(r->fleet);
     while (scanf("%15s", order) == 1 && strcmp(order, "go") != 0) {
         uint32_t moved = 0;
-        contactd_code code = strcmp(order, "look") == 0 ? contactd_fleet_look(fleet, &moved) : CONTACTD_OK;
-        printf("moved %u %s %s\n", moved, contactd_code_name(code), contactd_fleet_last_error(fleet)->message);
-        list(fleet);
+        contactd_code code = strcmp(order, "look") == 0     ? contactd_fleet_look(r->fleet, &moved)
+                             : strcmp(order, "close") == 0  ? close_all(r)
+                             : strcmp(order, "remove") == 0 ? remove_all(r)
+                                                            : CONTACTD_OK;
+        printf("moved %u %s %s\n", moved, contactd_code_name(code), contactd_fleet_last_error(r->fleet)->message);
+        list(r->fleet);
     }
 }
 
@@ -74,26 +97,25 @@ static void submit(load *l, int scene, int step) {
           contactd_last_error(l->client));
 }
 
-static void open_load(contactd_fleet *fleet, const contactd_fleet_mesh meshes[2], int number, load *l) {
+static void open_load(run *r, int number) {
     char name[16];
     contactd_mesh soft, hard;
     contactd_body_options rigid;
+    load *l = &r->loads[number];
     contactd_body_options_init(&rigid);
     rigid.rigid = true;
     snprintf(name, sizeof name, "s%d", number);
-    check(contactd_fleet_open_scene(fleet, name, NULL, &l->client, &l->scene), contactd_fleet_last_error(fleet));
-    check(contactd_fleet_get_mesh(fleet, meshes[0], l->client, &soft), contactd_fleet_last_error(fleet));
-    check(contactd_fleet_get_mesh(fleet, meshes[1], l->client, &hard), contactd_fleet_last_error(fleet));
+    check(contactd_fleet_open_scene(r->fleet, name, NULL, &l->client, &l->scene), contactd_fleet_last_error(r->fleet));
+    check(contactd_fleet_get_mesh(r->fleet, r->meshes[0], l->client, &soft), contactd_fleet_last_error(r->fleet));
+    check(contactd_fleet_get_mesh(r->fleet, r->meshes[1], l->client, &hard), contactd_fleet_last_error(r->fleet));
     check(contactd_add_body(l->client, l->scene, soft, NULL, &l->soft), contactd_last_error(l->client));
     check(contactd_add_body(l->client, l->scene, hard, &rigid, &l->rigid), contactd_last_error(l->client));
 }
 
 int main(int argc, char **argv) {
+    static run r;
     contactd_fleet_options options;
-    contactd_fleet *fleet;
     contactd_error error;
-    contactd_fleet_mesh meshes[2];
-    load loads[MAX_SCENES];
     if (argc < 6) return 2;
     contactd_fleet_options_init(&options);
     options.client.server = argv[1];
@@ -101,24 +123,25 @@ int main(int argc, char **argv) {
     options.probe_ms = options.client.timeout_ms;
     options.placement = (contactd_placement)atoi(argv[2]);
     options.connections = (uint32_t)atoi(argv[3]);
-    const int scenes = atoi(argv[4]), steps = atoi(argv[5]);
-    check(contactd_fleet_open(&options, &fleet, &error), &error);
-    check(contactd_fleet_register_mesh(fleet, "box", box, 8, faces, 12, NULL, &meshes[0]),
-          contactd_fleet_last_error(fleet));
-    check(contactd_fleet_register_mesh(fleet, "wedge", wedge, 4, sides, 4, NULL, &meshes[1]),
-          contactd_fleet_last_error(fleet));
-    for (int i = 0; i < scenes; i++) open_load(fleet, meshes, i, &loads[i]);
+    const int steps = atoi(argv[5]);
+    r.scenes = atoi(argv[4]);
+    check(contactd_fleet_open(&options, &r.fleet, &error), &error);
+    check(contactd_fleet_register_mesh(r.fleet, "box", box, 8, faces, 12, NULL, &r.meshes[0]),
+          contactd_fleet_last_error(r.fleet));
+    check(contactd_fleet_register_mesh_f64(r.fleet, "wedge", wedge, 4, sides, 4, NULL, &r.meshes[1]),
+          contactd_fleet_last_error(r.fleet));
+    for (int i = 0; i < r.scenes; i++) open_load(&r, i);
     for (int step = 0; step < steps; step++) {
         for (int p = 6; p < argc; p++)
-            if (atoi(argv[p]) == step) take_orders(fleet);
-        for (int i = 0; i < scenes; i++) {
-            if (step >= DEPTH) wait_for(&loads[i], i, step - DEPTH);
-            submit(&loads[i], i, step);
+            if (atoi(argv[p]) == step) take_orders(&r);
+        for (int i = 0; i < r.scenes; i++) {
+            if (step >= DEPTH) wait_for(&r.loads[i], i, step - DEPTH);
+            submit(&r.loads[i], i, step);
         }
     }
     for (int step = steps > DEPTH ? steps - DEPTH : 0; step < steps; step++)
-        for (int i = 0; i < scenes; i++) wait_for(&loads[i], i, step);
-    take_orders(fleet);
-    contactd_fleet_close(&fleet);
+        for (int i = 0; i < r.scenes; i++) wait_for(&r.loads[i], i, step);
+    take_orders(&r);
+    contactd_fleet_close(&r.fleet);
     return 0;
 }

@@ -7,13 +7,17 @@ import os
 import pathlib
 import subprocess
 
+import contactd
 import pytest
-from conftest import BUILD, SLOW, Server, free_port
+from conftest import BUILD, SLOW, Server, free_port, wait_until
 from http_api import Api
 
 STEPS, SCENES, CONNECTIONS = 40, 9, 6
 SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
 FEWEST, BY_NAME, BY_LOAD = 0, 1, 2
+FLEETS_BOX = ([[v & 1, v >> 1 & 1, v >> 2] for v in range(8)],  # as in fleet.c
+              [[0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6], [0, 1, 5], [0, 5, 4], [2, 6, 7], [2, 7, 3], [0, 4, 6], [0, 6, 2],
+               [1, 3, 7], [1, 7, 5]])
 
 
 @pytest.fixture(scope="module")
@@ -215,3 +219,59 @@ def test_only_dead_servers(program):
     dead = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     fleet = Fleet(program, ",".join(dead), timeout=0.5)
     assert fleet.error.startswith("UNREACHABLE") and "none of 2 servers answers" in fleet.error and dead[0] in fleet.error
+
+
+def meshes(server: Server) -> int:
+    return int(Api(server.http).gauge("contactd_meshes"))
+
+
+def test_meshes_are_removed_everywhere(program, three, calm, tmp_path):
+    """Also from a server whose connections moved to another since it got them."""
+    path = tmp_path / "servers"
+    path.write_text("\n".join(addresses(three[:2])))
+    fleet = Fleet(program, f"file:{path}", 10, connections=2)
+    assert [fleet.servers[a][1] for a in addresses(three[:2])] == [1, 1]
+    path.write_text("\n".join(addresses(three)))
+    three[0].kill()
+    assert fleet.look() == 1  # to the third, as the first is gone
+    three[0].start()
+    assert fleet.look() == 0
+    fleet.order("go")
+    assert fleet.volumes == calm and fleet.servers[three[0].stream] == (True, 0, 0)
+    with contactd.connect(three[0].stream) as other:  # where the fleet has no connection
+        other.register_mesh(*FLEETS_BOX)
+        assert [meshes(s) for s in three] == [1, 2, 2]
+        fleet.order("remove")
+        assert fleet.said.startswith("CONFLICT") and "bodies of this fleet use mesh 1" in fleet.said
+        assert [meshes(s) for s in three] == [1, 2, 2]
+        fleet.order("close")
+        fleet.order("remove")
+        assert fleet.said.startswith("OK") and [meshes(s) for s in three] == [0, 0, 0]
+        fleet.order("remove")
+        assert fleet.said.startswith("STALE_HANDLE") and "mesh 1 was removed" in fleet.said
+    fleet.order("go")
+    assert fleet.process.returncode == 0
+
+
+def test_a_mesh_that_others_use_stays(program, three):
+    fleet = Fleet(program, ",".join(addresses(three[:2])), 5, scenes=2, connections=2, steps=6)
+    fleet.order("go")
+    fleet.order("close")
+    with contactd.connect(three[1].stream) as other:
+        other.open_scene().add_body(other.register_mesh(*FLEETS_BOX))
+        fleet.order("remove")
+        assert fleet.said.startswith("CONFLICT") and "1 bodies use the mesh" in fleet.said
+        assert meshes(three[1]) == 2
+    fleet.order("remove")
+    assert fleet.said.startswith("OK") and [meshes(s) for s in three[:2]] == [0, 0]
+    fleet.order("go")
+
+
+def test_looking_again_and_again_leaves_no_sessions(program, three):
+    """Each look asks every server; what it opened for that ends by itself."""
+    fleet = Fleet(program, ",".join(addresses(three)), scenes=0, steps=0)
+    for _ in range(20):
+        assert fleet.look() == 0
+    for server in three:
+        wait_until(lambda server=server: Api(server.http).gauge("contactd_sessions") == CONNECTIONS // 3, "the end of its sessions")
+    fleet.order("go")

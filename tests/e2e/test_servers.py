@@ -306,6 +306,29 @@ def test_meshes_are_removed_everywhere(three):
         assert [s["scenes"] for s in client.servers()] == [0, 0, 0]
         mesh.remove()
         assert client.meshes() == []
+        with pytest.raises(contactd.errors.StaleHandleError):
+            mesh.remove()
+
+
+def test_meshes_are_removed_where_the_client_has_no_connection(three):
+    """With fewer connections than servers: what another program of theirs registered there goes too."""
+    with contactd.connect(addresses(three), timeout=TIMEOUT, connections=2) as client:
+        mesh = client.register_mesh(*UNIT_BOX)
+        used = {bucket.server.address for bucket in client._servers.buckets}
+        (unused,) = set(addresses(three)) - used
+        with contactd.connect(unused, timeout=TIMEOUT) as other:
+            same = other.register_mesh(*UNIT_BOX)
+            assert same.hash == mesh.hash and len(other.meshes()) == 1
+            scene = other.open_scene()
+            scene.add_body(same)
+            with pytest.raises(contactd.errors.ConflictError, match="1 bodies use the mesh"):
+                mesh.remove()
+            mine = client.open_scene()
+            mine.add_body(mesh)  # though its server freed it
+            mine.close()
+            scene.close()
+            mesh.remove()
+            assert other.meshes() == [] and client.meshes() == []
 
 
 def test_keys_are_used_for_all(make_server, tmp_path):

@@ -390,6 +390,16 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         }
         break;
     }
+    case WIRE_REMOVE_MESH: {
+        struct fake_mesh *mesh = fake_mesh_of(f, m->u.remove_mesh.mesh, m->u.remove_mesh.hash);
+        if (!mesh) {
+            fake_error(f, m->request, CONTACTD_NOT_FOUND, "mesh", "no such mesh");
+            return;
+        }
+        mesh->live = false;
+        r.type = WIRE_DONE;
+        break;
+    }
     case WIRE_OPEN_SCENE:
         s = &f->scenes[f->n_scenes++];
         *s = (fake_scene){.live = true,

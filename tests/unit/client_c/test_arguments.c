@@ -478,6 +478,12 @@ static void test_fleets(void **state) {
     assert_int_equal(contactd_fleet_open(&options, &fleet, &error), CONTACTD_OK);
     fleet_blames(fleet, contactd_fleet_register_mesh(fleet, "", NULL, 4, NULL, 4, NULL, &kept), refused, "positions");
     fleet_blames(fleet, contactd_fleet_register_mesh(fleet, "", NULL, 4, NULL, 4, NULL, NULL), refused, "out");
+    fleet_blames(fleet, contactd_fleet_register_mesh_f64(fleet, "", NULL, 4, NULL, 4, NULL, &kept), refused,
+                 "positions");
+    fleet_blames(fleet, contactd_fleet_register_mesh_f64(fleet, "", NULL, 4, NULL, 4, NULL, NULL), refused, "out");
+    fleet_blames(fleet, contactd_fleet_remove_mesh(fleet, 0), CONTACTD_NOT_FOUND, "mesh");
+    fleet_blames(fleet, contactd_fleet_remove_mesh(fleet, 1), CONTACTD_NOT_FOUND, "mesh");
+    assert_int_equal(contactd_fleet_remove_mesh(NULL, 1), refused);
     fleet_blames(fleet, contactd_fleet_register_mesh_file(fleet, "/nowhere", &kept), refused, "path");
     fleet_blames(fleet, contactd_fleet_register_mesh_file(fleet, "/nowhere", NULL), refused, "out");
     fleet_blames(fleet, contactd_fleet_open_scene(fleet, NULL, NULL, NULL, &scene), refused, "client");

@@ -307,6 +307,7 @@ static void run_fleet_script(fleet_script *s) {
         contactd_code code = contactd_close_scene(scenes[i].client, scenes[i].scene);
         check(&s->calls, before, code, contactd_last_error(scenes[i].client), "contactd_close_scene");
     }
+    if (s->calls.is_whole) DO_FLEET(contactd_fleet_remove_mesh(s->fleet, mesh));
 }
 
 static bool run_failing_fleet(uint64_t n) {
