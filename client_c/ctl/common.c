@@ -65,6 +65,10 @@ bool ctl_is_one_address(const ctl *ctl) {
     return is_address && !strchr(ctl->server, ',');
 }
 
+bool ctl_is_several(const ctl *ctl) {
+    return strchr(ctl->server, ',') || strncmp(ctl->server, "file:", 5) == 0 || strncmp(ctl->server, "dns://", 6) == 0;
+}
+
 bool ctl_scene_id(const ctl *ctl, uint64_t *out) {
     char *end;
     *out = strtoull(ctl->args[0], &end, 10);
@@ -233,21 +237,30 @@ void ctl_connect_options(const ctl *ctl, contactd_options *out) {
     if (ctl->options[OPT_CLIENT_KEY]) out->client_key = ctl->options[OPT_CLIENT_KEY];
 }
 
+int ctl_check_refused(const ctl *ctl) {
+    char refused[512];
+    if (!ctl_is_refused(ctl->server, refused, sizeof refused)) return EXIT_OK;
+    fprintf(stderr, "contactctl: %s: %s\n", contactd_code_name(CONTACTD_UNREACHABLE), refused);
+    return EXIT_UNREACHABLE;
+}
+
+int ctl_report_connection(const ctl *ctl, const contactd_error *error) {
+    bool is_key = strcmp(error->field, "server_key") == 0 || strcmp(error->field, "client_key") == 0;
+    if (error->code == CONTACTD_INVALID_ARGUMENT)
+        return ctl_mistake("%s%s", is_key ? "" : "--server: ", error->message);
+    return ctl_report(error, ctl->server);
+}
+
 int ctl_connect(ctl *ctl) {
     contactd_options options;
     ctl_connect_options(ctl, &options);
     options.keep_meshes = false;
     options.spin_us = ctl->spin_us;
     contactd_error error;
-    char refused[512];
-    if (ctl_is_refused(ctl->server, refused, sizeof refused)) {
-        fprintf(stderr, "contactctl: %s: %s\n", contactd_code_name(CONTACTD_UNREACHABLE), refused);
-        return EXIT_UNREACHABLE;
-    }
+    int code = ctl_check_refused(ctl);
+    if (code != EXIT_OK) return code;
     if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
-    bool is_key = strcmp(error.field, "server_key") == 0 || strcmp(error.field, "client_key") == 0;
-    if (error.code == CONTACTD_INVALID_ARGUMENT) return ctl_mistake("%s%s", is_key ? "" : "--server: ", error.message);
-    return ctl_report(&error, ctl->server);
+    return ctl_report_connection(ctl, &error);
 }
 
 bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size) {

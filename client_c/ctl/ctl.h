@@ -97,6 +97,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolut
 bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out);
 
 bool ctl_is_one_address(const ctl *ctl);          /* --server: not several, and no source of addresses */
+bool ctl_is_several(const ctl *ctl);              /* --server: a list, or a source of addresses */
 bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
 const char *ctl_option_name(ctl_option option);
 
@@ -105,7 +106,9 @@ const char *ctl_option_name(ctl_option option);
 /* As the command line asks for. */
 void ctl_connect_options(const ctl *ctl, contactd_options *out);
 int ctl_connect(ctl *ctl);
-int ctl_error(const ctl *ctl, const char *what); /* reports the client's last error */
+int ctl_check_refused(const ctl *ctl);                                  /* nothing listens at --server */
+int ctl_report_connection(const ctl *ctl, const contactd_error *error); /* that could not be made */
+int ctl_error(const ctl *ctl, const char *what);                        /* reports the client's last error */
 int ctl_report(const contactd_error *error, const char *what);
 int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_USAGE */
 

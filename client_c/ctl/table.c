@@ -17,7 +17,8 @@
 
 const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_SERVER] = {"--server", "ADDRESS",
-                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn; default: "
+                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn, but sessions and "
+                    "top show all; default: "
                     "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
     [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
     [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
@@ -109,7 +110,7 @@ const ctl_command ctl_commands[] = {
      ctl_scene_set},
     {"scene", "close", "ID", "close a scene, whichever client's it is", 1, 1, 0, ctl_scene_close},
     {"bodies", NULL, "SCENE", "a scene's bodies", 1, 1, 0, ctl_bodies},
-    {"sessions", NULL, "", "the server's clients", 0, 0, 0, ctl_sessions},
+    {"sessions", NULL, "", "the server's clients, or those of each of several", 0, 0, 0, ctl_sessions},
     {"snapshot", NULL, "SCENE", "a picture of a scene or a contact, as PNG: -o FILE, or -o - for standard output", 1, 1,
      PICTURE, ctl_snapshot},
     {"status", NULL, "", "what the server is and does", 0, 0, 0, ctl_status},
@@ -119,8 +120,9 @@ const ctl_command ctl_commands[] = {
      1, 255, CTL_BIT(OPT_LISTEN), ctl_record},
     {"replay", NULL, "FILE", "send a recording's requests to the server and compare its answers bit by bit", 1, 1,
      CTL_BIT(OPT_ANY_BUILD), ctl_replay},
-    {"top", NULL, "", "what the server does, by the second: rates and latencies by lane, queue, the busiest scenes", 0,
-     0, CTL_BIT(OPT_ONCE) | CTL_BIT(OPT_INTERVAL), ctl_top},
+    {"top", NULL, "",
+     "what the server does, or each of several, by the second: rates, latencies, queue, the busiest scenes", 0, 0,
+     CTL_BIT(OPT_ONCE) | CTL_BIT(OPT_INTERVAL), ctl_top},
     {"drain", NULL, "", "end the server: it answers what it has, refuses new work, and ends", 0, 0, 0, ctl_drain},
     {"keys", "new", "NAME", "a key pair for server or client in NAME.key; prints its line for --principals", 1, 1,
      CTL_BIT(OPT_ROLE), ctl_keys_new},

@@ -1,4 +1,5 @@
-/* top.c - contactctl top: what the server does now. All rates and latencies are of the interval between two reports. */
+/* top.c - contactctl top: what the server does now, or each of several. All rates and latencies are of the interval
+ * between two reports. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,176 +8,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client_c/ctl/report.h"
+#include "client_c/ctl/several.h"
+#include "client_c/ctl/top_view.h"
 
-enum { LANES = 2, MAX_BOUNDS = 64, HEAD_ROWS = 8, DEFAULT_ROWS = 20, TEXT = 64 };
-static const char *const lane_names[LANES] = {"small", "large"};
-
-typedef struct latencies { /* counts since the server's start, or their differences */
-    double bounds[MAX_BOUNDS], sum;
-    uint64_t counts[MAX_BOUNDS + 1], steps;
-    size_t n;
-} latencies;
-
-typedef struct lane {
-    uint64_t depth, running, batches, steps;
-    latencies latency;
-} lane;
-
-typedef struct scene_row {
-    uint64_t id, steps;
-    uint32_t bodies, contacts;
-    char name[TEXT], owner[TEXT], method[16];
-    double rate; /* steps per second */
-} scene_row;
-
-typedef struct view { /* what the server said at a time */
-    json_t *status;
-    double at_s;
-    lane lanes[LANES];
-    uint64_t steps, contacts;
-    scene_row *scenes; /* [n], in rising order of id */
-    size_t n;
-} view;
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* ---- asking ---- */
-
-static void take_latencies(const json_t *from, latencies *out) {
-    const json_t *bounds = json_object_get(from, "bounds"), *counts = json_object_get(from, "counts");
-    *out = (latencies){.sum = json_number_value(json_object_get(from, "sum")), .steps = ctl_count_of(from, "steps")};
-    if (json_array_size(bounds) > MAX_BOUNDS || json_array_size(counts) != json_array_size(bounds) + 1) return;
-    out->n = json_array_size(bounds);
-    for (size_t i = 0; i < out->n; i++) out->bounds[i] = json_number_value(json_array_get(bounds, i));
-    for (size_t i = 0; i <= out->n; i++) out->counts[i] = (uint64_t)json_integer_value(json_array_get(counts, i));
-}
-
-static void take_status(view *v) {
-    const json_t *lanes = json_object_get(v->status, "lanes");
-    v->steps = ctl_count_of(v->status, "steps");
-    v->contacts = ctl_count_of(v->status, "contacts");
-    for (int i = 0; i < LANES; i++) {
-        const json_t *from = json_object_get(lanes, lane_names[i]);
-        v->lanes[i] = (lane){.depth = ctl_count_of(from, "depth"),
-                             .running = ctl_count_of(from, "running"),
-                             .batches = ctl_count_of(from, "batches"),
-                             .steps = ctl_count_of(from, "steps")};
-        take_latencies(json_object_get(from, "latency_us"), &v->lanes[i].latency);
-    }
-}
-
-static int take_scenes(ctl *ctl, view *v) {
-    const contactd_scene_info *list;
-    size_t n;
-    if (contactd_list_scenes(ctl->client, &list, &n)) return ctl_error(ctl, "top");
-    v->scenes = calloc(n + 1, sizeof *v->scenes);
-    if (!v->scenes) return ctl_mistake("out of memory");
-    for (; v->n < n; v->n++) {
-        const contactd_scene_info *from = &list[v->n];
-        scene_row *to = &v->scenes[v->n];
-        *to = (scene_row){.id = from->id, .steps = from->steps, .bodies = from->bodies, .contacts = from->contacts};
-        snprintf(to->name, sizeof to->name, "%s", from->name);
-        snprintf(to->owner, sizeof to->owner, "%s", from->owner);
-        snprintf(to->method, sizeof to->method, "%s", from->running_method);
-    }
-    return EXIT_OK;
-}
-
-static int take_view(ctl *ctl, view *v) {
-    *v = (view){0};
-    int code = ctl_get_report(ctl, CONTACTD_REPORT_STATUS, 0, "top", &v->status);
-    v->at_s = now_s();
-    if (code != EXIT_OK) return code;
-    take_status(v);
-    return take_scenes(ctl, v);
-}
-
-static void free_view(view *v) {
-    json_decref(v->status);
-    free(v->scenes);
-    *v = (view){0};
-}
-
-/* ---- differences ---- */
-
-static bool is_same_server(const view *a, const view *b) {
-    return strcmp(ctl_text_of(a->status, "epoch"), ctl_text_of(b->status, "epoch")) == 0;
-}
-
-static latencies latencies_since(const latencies *before, const latencies *now) {
-    latencies out = *now;
-    if (before->n != now->n) return out;
-    out.steps -= before->steps;
-    out.sum -= before->sum;
-    for (size_t i = 0; i <= out.n; i++) out.counts[i] -= before->counts[i];
-    return out;
-}
-
-/* The latency that a share q of the steps did not exceed, in us, linear within its bucket; beyond the last bound, that
- * bound. NaN: no step. */
-static double quantile(const latencies *l, double q) {
-    double rank = q * (double)l->steps, below = 0;
-    if (!l->steps) return NAN;
-    for (size_t i = 0; i < l->n; i++) {
-        const double count = (double)l->counts[i], lower = i ? l->bounds[i - 1] : 0;
-        if (count > 0 && below + count >= rank) return lower + (l->bounds[i] - lower) * (rank - below) / count;
-        below += count;
-    }
-    return l->n ? l->bounds[l->n - 1] : NAN;
-}
-
-static int by_rate(const void *a, const void *b) {
-    const scene_row *x = a, *y = b;
-    if (x->rate != y->rate) return x->rate < y->rate ? 1 : -1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-/* Both lists are in rising order of id, and are not afterwards. */
-static void rate_scenes(const view *before, view *now, double seconds) {
-    for (size_t i = 0, k = 0; i < now->n; i++) {
-        scene_row *scene = &now->scenes[i];
-        while (k < before->n && before->scenes[k].id < scene->id) k++;
-        const bool was_there = k < before->n && before->scenes[k].id == scene->id;
-        scene->rate = (double)(scene->steps - (was_there ? before->scenes[k].steps : 0)) / seconds;
-    }
-}
+enum { HEAD_ROWS = 8, HEAD_ROWS_OF_SEVERAL = 4, DEFAULT_ROWS = 20 };
 
 /* ---- showing ---- */
 
-typedef struct rates {
-    double seconds, steps, contacts; /* per second */
-    struct {
-        double steps, per_batch, mean, p50, p90, p99;
-        uint64_t answered;
-    } lanes[LANES];
-} rates;
-
-static rates rates_of(const view *before, const view *now) {
-    rates out = {.seconds = now->at_s - before->at_s};
-    out.steps = (double)(now->steps - before->steps) / out.seconds;
-    out.contacts = (double)(now->contacts - before->contacts) / out.seconds;
-    for (int i = 0; i < LANES; i++) {
-        const lane *a = &before->lanes[i], *b = &now->lanes[i];
-        const latencies l = latencies_since(&a->latency, &b->latency);
-        const uint64_t batches = b->batches - a->batches;
-        out.lanes[i].answered = l.steps;
-        out.lanes[i].steps = (double)(b->steps - a->steps) / out.seconds;
-        out.lanes[i].per_batch = batches ? (double)(b->steps - a->steps) / (double)batches : NAN;
-        out.lanes[i].mean = l.steps ? l.sum / (double)l.steps : NAN;
-        out.lanes[i].p50 = quantile(&l, 0.5);
-        out.lanes[i].p90 = quantile(&l, 0.9);
-        out.lanes[i].p99 = quantile(&l, 0.99);
-    }
-    return out;
-}
-
-static void put_json(const view *v, const rates *r) {
-    json_open(NULL, '{');
+/* The fields of one server, in an object that is open. */
+static void put_fields(const view *v, const rates *r) {
     json_text("server", ctl_text_of(v->status, "server"));
     json_number("uptime_s", json_number_value(json_object_get(v->status, "uptime_s")));
     json_bool("ready", json_is_true(json_object_get(v->status, "ready")));
@@ -191,7 +31,7 @@ static void put_json(const view *v, const rates *r) {
     json_number("contacts_per_s", r->contacts);
     json_open("lanes", '{');
     for (int i = 0; i < LANES; i++) {
-        json_open(lane_names[i], '{');
+        json_open(top_lane_names[i], '{');
         json_count("depth", v->lanes[i].depth);
         json_count("running", v->lanes[i].running);
         json_number("steps_per_s", r->lanes[i].steps);
@@ -221,7 +61,6 @@ static void put_json(const view *v, const rates *r) {
         json_close('}');
     }
     json_close(']');
-    json_close('}');
 }
 
 /* A number of microseconds in eight columns, "-" where there is none. */
@@ -232,15 +71,28 @@ static void put_us(double us) {
         printf(" %8.0f", us);
 }
 
-static size_t rows_for_scenes(bool is_live) {
+static size_t rows_for_scenes(bool is_live, size_t head_rows) {
     struct winsize size;
-    if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= HEAD_ROWS + 1) return DEFAULT_ROWS;
-    return (size_t)size.ws_row - HEAD_ROWS - 1;
+    if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= head_rows + 1) return DEFAULT_ROWS;
+    return (size_t)size.ws_row - head_rows - 1;
 }
 
-static void put_table(const ctl *ctl, const view *v, const rates *r, bool is_live) {
-    if (is_live) fputs("\033[H\033[J", stdout); /* home, clear */
-    printf("%s at %s, up %.0f s%s%s\n", ctl_text_of(v->status, "server"), ctl->server,
+/* In the order given. */
+static void put_scenes(const scene_row *scenes, size_t n, size_t rows, bool is_several) {
+    if (is_several) printf("\n%-28s", "ADDRESS");
+    printf("%s%-18s %-16s %-24s %-8s %7s %9s %10s\n", is_several ? " " : "\n", "SCENE", "NAME", "OWNER", "METHOD",
+           "BODIES", "CONTACTS", "STEPS/s");
+    for (size_t i = 0; i < n && i < rows; i++) {
+        const scene_row *s = &scenes[i];
+        if (is_several) printf("%-28s ", s->address);
+        printf("%-18" PRIu64 " %-16.16s %-24.24s %-8s %7u %9u %10.1f\n", s->id, s->name, s->owner, s->method, s->bodies,
+               s->contacts, s->rate);
+    }
+    if (n > rows) printf("and %zu more\n", n - rows);
+}
+
+static void put_table(const char *address, const view *v, const rates *r, bool is_live) {
+    printf("%s at %s, up %.0f s%s%s\n", ctl_text_of(v->status, "server"), address,
            json_number_value(json_object_get(v->status, "uptime_s")),
            json_is_true(json_object_get(v->status, "ready")) ? "" : ", NOT READY",
            json_is_true(json_object_get(v->status, "draining")) ? ", DRAINING" : "");
@@ -251,7 +103,7 @@ static void put_table(const ctl *ctl, const view *v, const rates *r, bool is_liv
     printf("%-8s %6s %8s %10s %8s %8s %8s %8s %8s\n", "LANE", "DEPTH", "RUNNING", "STEPS/s", "/BATCH", "MEAN us",
            "P50 us", "P90 us", "P99 us");
     for (int i = 0; i < LANES; i++) {
-        printf("%-8s %6" PRIu64 " %8" PRIu64 " %10.0f", lane_names[i], v->lanes[i].depth, v->lanes[i].running,
+        printf("%-8s %6" PRIu64 " %8" PRIu64 " %10.0f", top_lane_names[i], v->lanes[i].depth, v->lanes[i].running,
                r->lanes[i].steps);
         if (isnan(r->lanes[i].per_batch))
             printf(" %8s", "-");
@@ -263,43 +115,181 @@ static void put_table(const ctl *ctl, const view *v, const rates *r, bool is_liv
         put_us(r->lanes[i].p99);
         putchar('\n');
     }
-    printf("\n%-18s %-16s %-24s %-8s %7s %9s %10s\n", "SCENE", "NAME", "OWNER", "METHOD", "BODIES", "CONTACTS",
-           "STEPS/s");
-    const size_t rows = rows_for_scenes(is_live);
-    for (size_t i = 0; i < v->n && i < rows; i++) {
-        const scene_row *s = &v->scenes[i];
-        printf("%-18" PRIu64 " %-16.16s %-24.24s %-8s %7u %9u %10.1f\n", s->id, s->name, s->owner, s->method, s->bodies,
-               s->contacts, s->rate);
-    }
-    if (v->n > rows) printf("and %zu more\n", v->n - rows);
+    put_scenes(v->scenes, v->n, rows_for_scenes(is_live, HEAD_ROWS), false);
 }
 
-/* The next one replaces *before, with its scenes in their order. */
-static int show_next(ctl *ctl, view *before, bool is_live) {
-    view now;
-    int code = take_view(ctl, &now);
-    if (code == EXIT_OK && is_same_server(before, &now)) {
-        rates r = rates_of(before, &now);
-        rate_scenes(before, &now, r.seconds);
-        scene_row *sorted = malloc((now.n + 1) * sizeof *sorted);
-        if (sorted) {
-            memcpy(sorted, now.scenes, now.n * sizeof *sorted);
-            qsort(sorted, now.n, sizeof *sorted, by_rate);
-            view shown = now;
-            shown.scenes = sorted;
-            if (ctl->json)
-                put_json(&shown, &r);
-            else
-                put_table(ctl, &shown, &r, is_live);
-            free(sorted);
-        } else {
-            code = ctl_mistake("out of memory");
-        }
-        fflush(stdout);
+/* ---- watching ---- */
+
+typedef struct watched { /* a server */
+    char *address;
+    view last;   /* its scenes are sorted by id; nothing where it did not answer */
+    view shown;  /* of this turn: points into last, and its own scenes, sorted by rate */
+    rates rates; /* since the turn before */
+    bool has_rates;
+    bool is_there; /* it is listed, this turn */
+} watched;
+
+typedef struct top {
+    ctl *ctl;
+    ctl_servers servers;
+    watched *watched;
+    size_t n;
+    bool is_live;
+    double looked_s;
+} top;
+
+/* NULL: out of memory. */
+static watched *watch(top *t, const char *address) {
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->watched[i].address, address) == 0) return &t->watched[i];
+    watched *grown = realloc(t->watched, (t->n + 1) * sizeof *grown);
+    char *copy = strdup(address);
+    if (grown) t->watched = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return NULL;
     }
-    free_view(before);
-    *before = now;
+    t->watched[t->n] = (watched){.address = copy};
+    return &t->watched[t->n++];
+}
+
+/* One server's next view. An exit code. */
+static int look_at(watched *w, ctl_server *server) {
+    view now;
+    int code = top_take_view(&server->ctl, &now);
+    free(w->shown.scenes);
+    w->shown = (view){0};
+    w->has_rates = code == EXIT_OK && w->last.status && top_is_same_server(&w->last, &now);
+    if (w->has_rates) {
+        w->rates = top_rates_of(&w->last, &now);
+        top_rate_scenes(&w->last, &now, w->rates.seconds);
+    }
+    top_free_view(&w->last);
+    w->last = now;
+    if (code != EXIT_OK) top_free_view(&w->last);
+    if (code != EXIT_OK) return code;
+    w->shown = now;
+    w->shown.scenes = malloc((now.n + 1) * sizeof *now.scenes);
+    if (!w->shown.scenes) return ctl_mistake("out of memory");
+    memcpy(w->shown.scenes, now.scenes, now.n * sizeof *now.scenes);
+    qsort(w->shown.scenes, now.n, sizeof *now.scenes, top_by_rate);
+    for (size_t i = 0; i < now.n; i++) w->shown.scenes[i].address = w->address;
+    return EXIT_OK;
+}
+
+/* All servers' next views. Of several, one that does not answer is shown as such. */
+static int look_at_all(top *t) {
+    const bool is_several = t->servers.fleet != NULL;
+    for (size_t i = 0; i < t->n; i++) t->watched[i].is_there = t->watched[i].has_rates = false;
+    for (size_t i = 0; i < t->servers.n; i++) {
+        ctl_server *server = &t->servers.list[i];
+        watched *w = watch(t, server->address);
+        if (!w) return ctl_mistake("out of memory");
+        w->is_there = true;
+        /* One that ended just now is not waited for. */
+        if (is_several && server->is_up && ctl_reach_address(server->address) == REACH_REFUSED) server->is_up = false;
+        int code = server->is_up ? look_at(w, server) : EXIT_OK;
+        if (code != EXIT_OK && !is_several) return code;
+        if (code != EXIT_OK) server->is_up = false;
+        if (server->is_up) continue;
+        contactd_close(&server->ctl.client);
+        top_free_view(&w->last);
+        free(w->shown.scenes);
+        w->shown = (view){0};
+    }
+    return EXIT_OK;
+}
+
+static void put_one_json(const top *t) {
+    const watched *w = &t->watched[0];
+    json_open(NULL, '{');
+    put_fields(&w->shown, &w->rates);
+    json_close('}');
+}
+
+static void put_all_json(const top *t) {
+    json_open(NULL, '{');
+    json_open("servers", '[');
+    for (size_t i = 0; i < t->n; i++) {
+        const watched *w = &t->watched[i];
+        if (!w->is_there) continue;
+        json_open(NULL, '{');
+        json_text("address", w->address);
+        json_bool("up", w->shown.status != NULL);
+        if (w->has_rates) put_fields(&w->shown, &w->rates);
+        json_close('}');
+    }
+    json_close(']');
+    json_close('}');
+}
+
+static void put_server_row(const watched *w) {
+    const json_t *status = w->shown.status;
+    const char *state = !status                                             ? "DOWN"
+                        : json_is_true(json_object_get(status, "draining")) ? "DRAINING"
+                        : json_is_true(json_object_get(status, "ready"))    ? "ready"
+                                                                            : "NOT READY";
+    printf("%-28s %-9s", w->address, state);
+    if (status)
+        printf(" %8.0f %8" PRIu64 " %7" PRIu64 " %7" PRIu64 " %7" PRIu64,
+               json_number_value(json_object_get(status, "uptime_s")), ctl_count_of(status, "sessions"),
+               ctl_count_of(status, "scenes"), ctl_count_of(status, "bodies"), ctl_count_of(status, "queue_depth"));
+    if (w->has_rates) {
+        printf(" %9.0f %10.0f", w->rates.steps, w->rates.contacts);
+        put_us(w->rates.p50);
+        put_us(w->rates.p99);
+    }
+    putchar('\n');
+}
+
+static int put_all_tables(const top *t) {
+    size_t n_scenes = 0, n_rows = HEAD_ROWS_OF_SEVERAL;
+    printf("%-28s %-9s %8s %8s %7s %7s %7s %9s %10s %8s %8s\n", "ADDRESS", "STATE", "UP s", "SESSIONS", "SCENES",
+           "BODIES", "QUEUE", "STEPS/s", "CONTACTS/s", "P50 us", "P99 us");
+    for (size_t i = 0; i < t->n; i++) {
+        if (!t->watched[i].is_there) continue;
+        put_server_row(&t->watched[i]);
+        n_scenes += t->watched[i].shown.n;
+        n_rows++;
+    }
+    scene_row *scenes = malloc((n_scenes + 1) * sizeof *scenes);
+    if (!scenes) return ctl_mistake("out of memory");
+    n_scenes = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const view *v = &t->watched[i].shown;
+        if (t->watched[i].is_there && v->n) memcpy(scenes + n_scenes, v->scenes, v->n * sizeof *scenes);
+        if (t->watched[i].is_there) n_scenes += v->n;
+    }
+    qsort(scenes, n_scenes, sizeof *scenes, top_by_rate);
+    put_scenes(scenes, n_scenes, rows_for_scenes(t->is_live, n_rows), true);
+    free(scenes);
+    return EXIT_OK;
+}
+
+static int show(const top *t) {
+    int code = EXIT_OK;
+    const bool is_several = t->servers.fleet != NULL;
+    if (!is_several && !t->watched[0].has_rates) return EXIT_OK; /* it started anew */
+    if (t->is_live) fputs("\033[H\033[J", stdout);               /* home, clear */
+    if (is_several && t->ctl->json)
+        put_all_json(t);
+    else if (is_several)
+        code = put_all_tables(t);
+    else if (t->ctl->json)
+        put_one_json(t);
+    else
+        put_table(t->ctl->server, &t->watched[0].shown, &t->watched[0].rates, t->is_live);
+    fflush(stdout);
     return code;
+}
+
+static int next_look(top *t) {
+    int code = EXIT_OK;
+    if (top_now_s() >= t->looked_s + 1) { /* who joined, left or came back */
+        code = ctl_servers_look(&t->servers);
+        t->looked_s = top_now_s();
+    }
+    return code == EXIT_OK ? look_at_all(t) : code;
 }
 
 int ctl_top(ctl *ctl) {
@@ -308,15 +298,22 @@ int ctl_top(ctl *ctl) {
     if (!(seconds >= 0.01 && seconds <= 3600))
         return ctl_mistake("--interval is %g, expected 0.01 to 3600 seconds", seconds);
     const struct timespec wait = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
-    const bool is_live = !ctl->json && !ctl->options[OPT_ONCE] && isatty(STDOUT_FILENO);
-    view before = {0};
-    int code = ctl_connect(ctl);
-    if (code == EXIT_OK) code = take_view(ctl, &before);
+    top t = {.ctl = ctl, .is_live = !ctl->json && !ctl->options[OPT_ONCE] && isatty(STDOUT_FILENO)};
+    int code = ctl_servers_open(ctl, &t.servers);
+    t.looked_s = top_now_s();
+    if (code == EXIT_OK) code = look_at_all(&t);
     while (code == EXIT_OK && !ferror(stdout)) {
         nanosleep(&wait, NULL);
-        code = show_next(ctl, &before, is_live);
+        code = next_look(&t);
+        if (code == EXIT_OK) code = show(&t);
         if (ctl->options[OPT_ONCE]) break;
     }
-    free_view(&before);
+    for (size_t i = 0; i < t.n; i++) {
+        free(t.watched[i].address);
+        free(t.watched[i].shown.scenes);
+        top_free_view(&t.watched[i].last);
+    }
+    free(t.watched);
+    ctl_servers_close(&t.servers);
     return code;
 }

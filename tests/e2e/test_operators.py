@@ -202,6 +202,81 @@ def test_json_of_all(ctl, tmp_path, monkeypatch):
     assert "exclude" in ctl("status", "--json", "-o", "table", expect=USAGE)
 
 
+# ---- several servers ----
+
+
+@pytest.fixture
+def two(make_server) -> list[Server]:
+    return [make_server() for _ in range(2)]
+
+
+def test_sessions_of_several(two, ctl, tmp_path):
+    dead = f"tcp://127.0.0.1:{free_port()}"
+    (tmp_path / "servers").write_text("\n".join([two[0].stream, dead, two[1].stream]))
+    source = f"file:{tmp_path}/servers"
+    with contactd.connect(two[0].stream, name="first") as a, contactd.connect(two[1].stream, name="second") as b:
+        a.open_scene(), b.open_scene()
+        report = json.loads(ctl("sessions", "--json", to=source))
+        assert report["servers"] == [{"address": s, "up": s != dead} for s in (two[0].stream, dead, two[1].stream)]
+        where = {s["client"].split()[0]: (s["address"], s["scenes"]) for s in report["sessions"]}
+        assert where["first"] == (two[0].stream, 1) and where["second"] == (two[1].stream, 1)
+        table = ctl("sessions", to=source).splitlines()
+        assert table[0].split()[0] == "ADDRESS"
+        assert [line.split()[0] for line in table if " second " in line] == [two[1].stream]
+
+
+def test_top_of_several(two, ctl):
+    dead = f"tcp://127.0.0.1:{free_port()}"
+    given = f"{two[0].stream},{dead},{two[1].stream}"
+    with contactd.connect(two[1].stream) as client:
+        client.open_scene(name="the only one").step()
+        first, gone, second = json.loads(ctl("top", "--once", "--json", "--interval", "0.01", to=given))["servers"]
+        assert [s["address"] for s in (first, gone, second)] == given.split(",")
+        assert first["up"] and second["up"] and gone == {"address": dead, "up": False}
+        assert first["scenes"] == 0 and [row["name"] for row in second["busiest"]] == ["the only one"]
+        assert set(first["lanes"]) == {"small", "large"} and first["steps_per_s"] == 0
+        text = ctl("top", "--once", "--interval", "0.01", to=given).splitlines()
+        states = {line.split()[0]: line.split()[1] for line in text[1:4]}
+        assert states == {two[0].stream: "ready", dead: "DOWN", two[1].stream: "ready"}
+        (scene,) = [line for line in text if "the only one" in line]
+        assert scene.split()[0] == two[1].stream
+
+
+def test_top_goes_on_without_a_server(two, binaries, tmp_path):
+    """One that is killed is shown as such until it is back; one that is listed later joins."""
+    path = tmp_path / "servers"
+    path.write_text(two[0].stream + "\n")
+    command = [str(binaries / "contactctl"), "--server", f"file:{path}", "top", "--interval", "0.1", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as top:
+
+        def until(**expected: bool) -> None:
+            named = {two[int(key[1:])].stream: up for key, up in expected.items()}
+            while True:
+                text = "".join(iter(top.stdout.readline, "}\n")) + "}"
+                if {s["address"]: s["up"] for s in json.loads(text)["servers"]} == named:
+                    return
+
+        until(s0=True)
+        path.write_text("\n".join(s.stream for s in two))
+        until(s0=True, s1=True)
+        two[0].kill()
+        until(s0=False, s1=True)
+        two[0].start()
+        until(s0=True, s1=True)
+        path.write_text(two[0].stream + "\n")
+        until(s0=True)
+        top.terminate()
+
+
+def test_several_that_are_wrong(two, ctl):
+    dead = ",".join(f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
+    twins = f"{two[0].stream},{two[0].stream.replace('127.0.0.1', 'localhost')}"
+    for command in ("sessions", "top"):
+        assert "connections were refused" in ctl(command, "--timeout", 86400, to=dead, expect=UNREACHABLE)
+        assert "are one server" in ctl(command, to=twins, expect=REFUSED)
+        assert "No such file" in ctl(command, to="file:/nowhere", expect=USAGE)
+
+
 # ---- top ----
 
 
