@@ -304,8 +304,9 @@ static void store(registry *registry, const char *hash, const state_source *sour
 
 /* Makes a mesh resident and stores what it was made of, or, of one that was changed, what became of it. Takes the
  * reference over. */
-static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_changes *changes, state_source source,
-                             const identity *who, mesh_record *out, server_error *error) {
+static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_options *options,
+                             const ct_mesh_changes *changes, state_source source, const identity *who, mesh_record *out,
+                             server_error *error) {
     ct_mesh_retain(mesh);
     const bool good = insert(registry, mesh, source.name, who, NULL, out, error);
     if (changes->is_changed) {
@@ -317,9 +318,10 @@ static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_ch
                                 .n_vertices = info.vertices,
                                 .triangles = ct_mesh_triangles(mesh),
                                 .n_triangles = info.triangles};
+    } else {
+        memcpy(source.open_direction, options->open_direction, sizeof source.open_direction);
     }
-    /* What is stored is made again without options, which an open surface needs: clients register it again. */
-    if (good && !out->info.closing_vertices) store(registry, out->info.hash, &source);
+    if (good) store(registry, out->info.hash, &source);
     ct_mesh_release(&mesh);
     return good;
 }
@@ -339,9 +341,10 @@ bool registry_register_file(registry *registry, const void *bytes, size_t size, 
     ct_mesh *mesh = NULL;
     ct_mesh_options_init(&defaults);
     if (!changes) changes = &ignored;
-    if (ct_mesh_read_with(bytes, size, format, options ? options : &defaults, &mesh, changes, &cause) != CT_OK)
+    if (!options) options = &defaults;
+    if (ct_mesh_read_with(bytes, size, format, options, &mesh, changes, &cause) != CT_OK)
         return fail_mesh(name, &cause, error);
-    return insert_and_store(registry, mesh, changes,
+    return insert_and_store(registry, mesh, options, changes,
                             (state_source){.name = name, .file = bytes, .size = size, .format = format}, who, out,
                             error);
 }
@@ -356,8 +359,9 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
     ct_mesh *mesh = NULL;
     ct_mesh_options_init(&defaults);
     if (!changes) changes = &ignored;
-    if (ct_mesh_create_with(positions, dtype, n_vertices, triangles_u32, n_triangles, options ? options : &defaults,
-                            &mesh, changes, &cause) != CT_OK)
+    if (!options) options = &defaults;
+    if (ct_mesh_create_with(positions, dtype, n_vertices, triangles_u32, n_triangles, options, &mesh, changes,
+                            &cause) != CT_OK)
         return fail_mesh(name, &cause, error);
     const state_source source = {.name = name,
                                  .positions = positions,
@@ -365,7 +369,7 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
                                  .n_vertices = n_vertices,
                                  .triangles = triangles_u32,
                                  .n_triangles = n_triangles};
-    return insert_and_store(registry, mesh, changes, source, who, out, error);
+    return insert_and_store(registry, mesh, options, changes, source, who, out, error);
 }
 
 static bool is_used(void *context, const char *hash) {

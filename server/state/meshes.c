@@ -18,17 +18,20 @@
 #define OWNERS  ".owners"
 enum { FILE_NAME = STATE_HASH + 24 };
 
-static const char magic[16] = "contactd mesh 1\n";
+static const char magic[16] = "contactd mesh 1\n", magic_open[16] = "contactd mesh 2\n";
 
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
     char magic[16];
     uint32_t is_file, format;
     uint64_t n_vertices, n_triangles; /* of arrays: f32 [n_vertices][3], u32 [n_triangles][3] */
-    uint64_t size;                    /* bytes that follow */
+    uint64_t size;                    /* bytes that follow, without the open direction */
     char name[STATE_NAME];
 } mesh_header;
 static_assert(sizeof(mesh_header) == 112, "the header is written as it lies in memory");
+
+/* Of a surface that was registered open, whose header begins with magic_open: stands behind the header. */
+enum { OPEN_DIRECTION = 3 * sizeof(double) };
 
 /* ---- the list; with the lock held ---- */
 
@@ -167,6 +170,11 @@ static const void *positions_of(const state_source *source, void **copy) {
     return rounded;
 }
 
+static bool is_open(const state_source *source) {
+    const double *d = source->open_direction;
+    return d[0] || d[1] || d[2];
+}
+
 static int write_mesh(state *state, const char *hash, const char *temporary, const mesh_header *header,
                       const state_source *source) {
     void *copy = NULL;
@@ -174,6 +182,7 @@ static int write_mesh(state *state, const char *hash, const char *temporary, con
     if (!source->file && !positions) return ENOMEM;
     const state_part parts[] = {
         {header, sizeof *header},
+        {source->open_direction, is_open(source) ? OPEN_DIRECTION : 0},
         {source->file ? source->file : positions, source->file ? source->size : 12 * source->n_vertices},
         {source->triangles, source->file ? 0 : 12 * source->n_triangles},
     };
@@ -199,9 +208,9 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
                           .n_vertices = source->file ? 0 : source->n_vertices,
                           .n_triangles = source->file ? 0 : source->n_triangles,
                           .size = source->file ? source->size : 12 * (source->n_vertices + source->n_triangles)};
-    memcpy(header.magic, magic, sizeof magic);
+    memcpy(header.magic, is_open(source) ? magic_open : magic, sizeof magic);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
-    stored_mesh mesh = {.bytes = sizeof header + header.size};
+    stored_mesh mesh = {.bytes = sizeof header + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
     snprintf(mesh.hash, sizeof mesh.hash, "%.32s", hash);
     char temporary[FILE_NAME], what[64];
     snprintf(what, sizeof what, "mesh %.32s", hash);
@@ -253,19 +262,22 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
     mesh_header header;
     if (size < sizeof header) return "it is shorter than a header";
     memcpy(&header, bytes, sizeof header);
-    if (memcmp(header.magic, magic, sizeof magic) != 0) return "it does not begin as a mesh does";
-    if (header.size != size - sizeof header) return "its length is not the one that its header says";
-    const char *content = bytes + sizeof header;
-    ct_mesh_limits limits;
-    ct_mesh_limits_init(&limits);
+    const bool is_open = memcmp(header.magic, magic_open, sizeof magic_open) == 0;
+    if (!is_open && memcmp(header.magic, magic, sizeof magic) != 0) return "it does not begin as a mesh does";
+    const size_t before = sizeof header + (is_open ? OPEN_DIRECTION : 0);
+    if (size < before || header.size != size - before) return "its length is not the one that its header says";
+    const char *content = bytes + before;
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    if (is_open) memcpy(options.open_direction, bytes + sizeof header, OPEN_DIRECTION);
     ct_status status;
     if (header.is_file) {
-        status = ct_mesh_read(content, header.size, (ct_mesh_format)header.format, &limits, out, NULL);
+        status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, NULL);
     } else {
         if (header.n_vertices > header.size / 12 || header.n_triangles != header.size / 12 - header.n_vertices)
             return "its counts are not those of its length";
-        status = ct_mesh_create(content, CT_F32, header.n_vertices, content + 12 * header.n_vertices,
-                                header.n_triangles, &limits, out, NULL);
+        status = ct_mesh_create_with(content, CT_F32, header.n_vertices, content + 12 * header.n_vertices,
+                                     header.n_triangles, &options, out, NULL, NULL);
     }
     if (status == CT_OUT_OF_MEMORY) return "";
     if (status != CT_OK) return "it holds no valid mesh";

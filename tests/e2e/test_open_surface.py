@@ -32,6 +32,11 @@ FIELD = heightfield()
 CUBE = box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5))
 
 
+def write_obj(file):
+    file.write_text("".join("v %r %r %r\n" % tuple(map(float, v)) for v in FIELD[0]) +
+                    "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in FIELD[1]))
+
+
 @pytest.fixture
 def client(server):
     with contactd.connect(server.stream, timeout=30 * SLOW) as client:
@@ -76,8 +81,7 @@ def test_refusals(client):
 
 def test_contactctl_and_http(server, tmp_path):
     file = tmp_path / "field.obj"
-    file.write_text("".join("v %r %r %r\n" % tuple(map(float, v)) for v in FIELD[0]) +
-                    "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in FIELD[1]))
+    write_obj(file)
 
     def add(*options):
         return subprocess.run([BUILD / "contactctl", "--server", server.stream, "mesh", "add", file, *options],
@@ -95,11 +99,16 @@ def test_contactctl_and_http(server, tmp_path):
         assert api("POST", f"/v1/meshes?{query}", file.read_bytes()).status in (400, 422), query
 
 
-def test_a_restarted_server_gets_it_again(make_server, tmp_path):
-    options = ("--state-dir", str(tmp_path / "state"))
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_restarted_server_has_it_again(make_server, tmp_path, is_stored):
+    folder = tmp_path / "state"
+    options = ("--state-dir", str(folder)) if is_stored else ()
     server = make_server(*options)
+    file = tmp_path / "field.obj"
+    write_obj(file)
     with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
+        of_file = client.register_mesh_file(file, open_direction=(0.5, 0, -2))
         scene = client.open_scene()
         scene.add_body(ground, pose=np.eye(4))
         scene.add_body(client.register_mesh(*CUBE), pose=moved(0, 0, 0.25))
@@ -107,3 +116,14 @@ def test_a_restarted_server_gets_it_again(make_server, tmp_path):
         server.stop()
         server = make_server(*options, "--stream", server.stream)
         assert scene.step().contacts[0].volume == pytest.approx(0.25, rel=1e-3)
+        api = Api(server.http)
+        assert api.get(f"/v1/meshes/{of_file.hash}")["closing_vertices"] == 4 * N
+        assert api.gauge("contactd_state_restored_total") == (3 if is_stored else 0)
+    if is_stored:
+        at = folder / "meshes" / ground.hash
+        stored = at.read_bytes()
+        server.stop()
+        at.write_bytes(stored[:112] + np.array([0, 0, 1.0]).tobytes() + stored[136:])  # another direction
+        server = make_server(*options)
+        Api(server.http).refused("GET", f"/v1/meshes/{ground.hash}", 404, "NOT_FOUND")
+        assert at.with_suffix(".damaged").exists()
