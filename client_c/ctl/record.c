@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "client_c/ctl/record_meshes.h"
 #include "client_c/ctl/recording.h"
 #include "client_c/ctl/sockets.h"
 
@@ -35,6 +36,7 @@ typedef struct recorder {
     client clients[CLIENTS];
     size_t n;
     uint32_t last_number;
+    record_meshes meshes;
     FILE *file;
     const char *path;
     uint64_t began_us, messages;
@@ -79,9 +81,9 @@ static client *find_client(recorder *r, const zmq_msg_t *identity) {
 
 /* ---- messages ---- */
 
-static void keep(recorder *r, direction direction, const client *client, const ctl_frames *frames) {
+static void write_message(recorder *r, direction direction, uint32_t client, const ctl_frames *frames) {
     if (!r->file) return;
-    recorded m = {.direction = direction, .client = client->number, .at_us = now_us() - r->began_us};
+    recorded m = {.direction = direction, .client = client, .at_us = now_us() - r->began_us};
     m.n_frames = ctl_view_frames(frames, m.frames);
     errno = 0;
     if (recording_add(r->file, &m)) {
@@ -93,6 +95,16 @@ static void keep(recorder *r, direction direction, const client *client, const c
                           (unsigned long long)r->messages);
     fclose(r->file);
     r->file = NULL;
+}
+
+/* With the mesh that it is about, if the recording does not have it yet. */
+static void keep(recorder *r, direction direction, const client *client, const ctl_frames *frames) {
+    ctl_frames mesh;
+    if (r->file && record_meshes_fetch(&r->meshes, direction, client->number, frames, &mesh)) {
+        write_message(r, TO_CLIENT, RECORDER, &mesh);
+        ctl_close_frames(&mesh);
+    }
+    write_message(r, direction, client->number, frames);
 }
 
 /* From a client to the server. False: there is none. */
@@ -189,6 +201,10 @@ static bool open_door(recorder *r) {
         ctl_mistake("no socket: %s", zmq_strerror(zmq_errno()));
         return false;
     }
+    if (!record_meshes_open(&r->meshes, r->ctl, r->context)) {
+        ctl_mistake("out of memory");
+        return false;
+    }
     ctl_set_common(r->door);
     if (strchr(listen, '[')) zmq_setsockopt(r->door, ZMQ_IPV6, &(int){1}, sizeof(int));
     if (zmq_bind(r->door, listen) == 0 && zmq_getsockopt(r->door, ZMQ_LAST_ENDPOINT, r->endpoint, &size) == 0)
@@ -247,6 +263,7 @@ int ctl_record(ctl *ctl) {
                 r.last_number);
     json_decref(header);
     for (size_t i = 0; i < r.n; i++) zmq_close(r.clients[i].socket);
+    record_meshes_close(&r.meshes);
     if (r.door) zmq_close(r.door);
     if (r.context) zmq_ctx_term(r.context);
     return r.code;

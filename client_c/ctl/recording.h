@@ -3,8 +3,8 @@
  * The file: the eight bytes "CTDREC1\n", the length of a JSON object (u32) and the object, which says what was recorded
  * (contactctl's version, protocol, and the server's name, build and backend), then messages until the end of the file.
  * A message: direction ('>' to the server, '<' to the client), number of frames (u8), two bytes 0, the client's number
- * (u32, from 1), microseconds since the recording began (u64), the frames' sizes (u64 each), then the frames. Numbers
- * are little-endian. */
+ * (u32, from 1; 0: the recorder, which asked for a mesh), microseconds since the recording began (u64), the frames'
+ * sizes (u64 each), then the frames. Numbers are little-endian. */
 #ifndef CONTACTCTL_RECORDING_H
 #define CONTACTCTL_RECORDING_H
 
@@ -14,6 +14,8 @@
 #include "proto/codec.h"
 
 #define RECORDING_MAGIC "CTDREC1\n"
+
+enum { RECORDER = 0 }; /* as a client's number: MeshGeometry of a mesh that was registered before the recording began */
 
 typedef enum direction { TO_SERVER = '>', TO_CLIENT = '<' } direction;
 

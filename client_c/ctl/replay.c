@@ -3,7 +3,8 @@
  *
  * Sessions and handles are the server's own, so requests get this server's. Questions (lists, status, pictures), and
  * what would end or change more than the recorded sessions' own scenes (RemoveMesh, Drain), are left out; so is what
- * the recorded server refused for the moment, or never answered. */
+ * the recorded server refused for the moment, or never answered. Meshes that were registered before the recording began
+ * are registered from what the recorder fetched, unless the server has them. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,8 @@
 #include "client_c/ctl/report.h"
 #include "client_c/ctl/sockets.h"
 
+enum { SCRATCHES = 4 };
+
 typedef struct handle_pair {
     uint64_t recorded, now;
 } handle_pair;
@@ -21,6 +24,11 @@ typedef struct handle_map {
     handle_pair *pairs;
     size_t n, room;
 } handle_map;
+
+typedef struct fetched_mesh {
+    uint64_t recorded; /* its handle */
+    size_t message;
+} fetched_mesh;
 
 typedef struct replayed_client {
     uint32_t number;
@@ -37,8 +45,10 @@ typedef struct replay {
     replayed_client *clients;
     size_t n_clients, room_clients;
     handle_map scenes, meshes;
+    fetched_mesh *fetched;
+    size_t n_fetched, room_fetched;
     wire_encoder *encoder;
-    wire_scratch *scratch[3]; /* of the request, the recorded answer, this server's answer */
+    wire_scratch *scratch[SCRATCHES]; /* of the request, the recorded answer, this server's answer, a fetched mesh */
     ctl_frames incoming;
     uint64_t requests, steps, different, skipped, timed;
     char first[400]; /* difference */
@@ -262,7 +272,70 @@ static void note_difference(replay *r, size_t i, const wire_message *request, co
                  step, r->recording.messages[i].client, what);
 }
 
-/* A mesh that was on the recorded server before is not in the file. */
+/* ---- meshes that were registered before the recording began ---- */
+
+/* False: out of memory. */
+static bool find_fetched(replay *r) {
+    wire_message m;
+    wire_fault fault;
+    for (size_t i = 0; i < r->recording.n; i++) {
+        const recorded *at = &r->recording.messages[i];
+        if (at->client != RECORDER || !wire_decode(at->frames, at->n_frames, r->scratch[3], &m, &fault)) continue;
+        if (m.type != WIRE_MESH_GEOMETRY) continue;
+        if (!grow(&r->fetched, r->n_fetched, &r->room_fetched, sizeof *r->fetched)) return false;
+        r->fetched[r->n_fetched++] = (fetched_mesh){m.u.mesh_geometry.info.mesh, i};
+    }
+    return true;
+}
+
+/* Its triangles come in the order of the server that had it, not in that of the upload: the hash is another, and the
+ * sums over them may be rounded otherwise. Answers to steps do not depend on that order. */
+static void take_order_of(const wire_mesh_info *from, wire_mesh_info *to) {
+    to->hash = from->hash;
+    to->volume = from->volume;
+    to->area = from->area;
+}
+
+static bool is_fetched(const replay *r, uint64_t mesh) {
+    for (size_t i = 0; i < r->n_fetched; i++)
+        if (r->fetched[i].recorded == mesh) return true;
+    return false;
+}
+
+/* Registers it with this server, if the recording has it: then answer->type is WIRE_MESH_INFO. An exit code. */
+static int give_mesh(replay *r, const replayed_client *client, uint64_t mesh, wire_message *answer) {
+    wire_message m;
+    wire_fault fault;
+    size_t i = 0;
+    while (i < r->n_fetched && r->fetched[i].recorded != mesh) i++;
+    if (i == r->n_fetched) return EXIT_OK;
+    const recorded *at = &r->recording.messages[r->fetched[i].message];
+    if (!wire_decode(at->frames, at->n_frames, r->scratch[3], &m, &fault)) return EXIT_OK;
+    const wire_mesh_geometry *from = &m.u.mesh_geometry;
+    const wire_message request = {
+        .type = WIRE_REGISTER_MESH,
+        .request = UINT64_MAX - i, /* the recorded ones count from 1 */
+        .session = client->session,
+        .epoch = client->epoch,
+        .u.register_mesh = {.name = from->info.name, .vertices = from->vertices, .triangles = from->triangles}};
+    int code = ask(r, client, &request, answer);
+    if (code != EXIT_OK || answer->type == WIRE_MESH_INFO) return code;
+    fprintf(stderr, "contactctl: replay: %s does not take mesh %s of the recording: %s\n", r->ctl->server,
+            from->info.hash, answer->type == WIRE_ERROR ? answer->u.error.message : wire_type_name(answer->type));
+    return EXIT_REFUSED;
+}
+
+/* Before a request that uses a mesh by a handle which only the recorder's fetch explains. An exit code. */
+static int give_used_mesh(replay *r, const replayed_client *client, wire_message *request) {
+    const uint64_t *mesh = mesh_of(request);
+    wire_message answer = {.type = WIRE_NO_BODY};
+    if (!mesh || map_handle(&r->meshes, &(uint64_t){*mesh})) return EXIT_OK;
+    int code = give_mesh(r, client, *mesh, &answer);
+    if (code != EXIT_OK || answer.type != WIRE_MESH_INFO) return code;
+    return note_handle(&r->meshes, *mesh, answer.u.mesh_info.mesh) ? EXIT_OK : ctl_mistake("out of memory");
+}
+
+/* This server does not have a mesh that the recorded one had. */
 static bool is_missing(const wire_message *request, const wire_message *recorded, const wire_message *now) {
     return request->type == WIRE_GET_MESH && recorded->type == WIRE_MESH_INFO && now->type == WIRE_ERROR;
 }
@@ -287,17 +360,21 @@ static int replay_request(replay *r, size_t i) {
     replayed_client *client = find_client(r, m->client);
     if (!client) return EXIT_UNREACHABLE;
     const bool is_timed = was_timed(&request, &recorded);
+    int code = give_used_mesh(r, client, &request);
+    if (code != EXIT_OK) return code;
     if (!translate(r, client, &request)) {
         note_difference(r, i, &request, "it is about a scene or mesh that this server could not be given");
         return EXIT_OK;
     }
-    int code = ask(r, client, &request, &now);
+    code = ask(r, client, &request, &now);
+    if (code == EXIT_OK && is_missing(&request, &recorded, &now))
+        code = give_mesh(r, client, recorded.u.mesh_info.mesh, &now);
     if (code != EXIT_OK) return code;
     r->requests++;
     r->steps += request.type == WIRE_STEP;
     if (is_missing(&request, &recorded, &now)) {
         fprintf(stderr,
-                "contactctl: replay: the mesh %s was on the server before the recording began, so the recording does "
+                "contactctl: replay: the mesh %s was on the server before the recording began, and the recording does "
                 "not have it: add it to %s first (contactctl mesh add)\n",
                 recorded.u.mesh_info.hash, r->ctl->server);
         return EXIT_REFUSED;
@@ -307,6 +384,8 @@ static int replay_request(replay *r, size_t i) {
         r->timed++;
         return EXIT_OK;
     }
+    if (now.type == WIRE_MESH_INFO && recorded.type == WIRE_MESH_INFO && is_fetched(r, recorded.u.mesh_info.mesh))
+        take_order_of(&now.u.mesh_info, &recorded.u.mesh_info);
     const bool is_found_now = request.type == WIRE_GET_MESH && recorded.type == WIRE_ERROR;
     if (!is_found_now && !replay_agree(&recorded, &now, what, sizeof what)) note_difference(r, i, &request, what);
     return EXIT_OK;
@@ -372,7 +451,8 @@ static void free_replay(replay *r) {
     free(r->scenes.pairs);
     free(r->meshes.pairs);
     free(r->is_used);
-    for (size_t i = 0; i < 3; i++) wire_scratch_free(&r->scratch[i]);
+    free(r->fetched);
+    for (size_t i = 0; i < SCRATCHES; i++) wire_scratch_free(&r->scratch[i]);
     wire_encoder_free(&r->encoder);
     json_decref(r->server);
     recording_free(&r->recording);
@@ -382,8 +462,9 @@ static bool allocate(replay *r) {
     r->context = zmq_ctx_new();
     r->encoder = wire_encoder_new();
     r->is_used = calloc(r->recording.n + 1, sizeof *r->is_used);
-    for (size_t i = 0; i < 3; i++) r->scratch[i] = wire_scratch_new();
-    return r->context && r->encoder && r->is_used && r->scratch[0] && r->scratch[1] && r->scratch[2];
+    bool has_scratch = true;
+    for (size_t i = 0; i < SCRATCHES; i++) has_scratch = (r->scratch[i] = wire_scratch_new()) && has_scratch;
+    return r->context && r->encoder && r->is_used && has_scratch && find_fetched(r);
 }
 
 int ctl_replay(ctl *ctl) {

@@ -183,19 +183,68 @@ def test_damaged_messages_are_not_followed(server, recorded):
     assert server.alive()
 
 
-def test_a_mesh_from_before(make_server, server, tmp_path):
-    """What was on the server already is not in the recording: said by name."""
-    by_hash = """
-        import contactd
-        with contactd.connect(timeout=100) as client:
-            from contactd._request import Request
-            hash = client._link.call(Request("ListMeshes", lambda: ({}, None), lambda a: a.body, timeout=100))["meshes"][0]["hash"]
-            client._link.call(Request("GetMesh", lambda: ({"hash": hash}, None), lambda a: a.body, timeout=100))
-    """
+BY_HASH = """
+    import sys, numpy as np, contactd
+    sys.path.insert(0, "tests/e2e")
+    from geometry import moved
+    from contactd._request import Request
+    from contactd._state import MeshState
+    with contactd.connect(timeout=100) as client:
+        def ask(kind, body):
+            return client._link.call(Request(kind, lambda: (body, None), lambda a: a.body, timeout=100))
+        info = {m["name"]: m for m in ask("ListMeshes", {})["meshes"]}
+        if HASH:
+            info["ball"] = ask("GetMesh", {"hash": info["ball"]["hash"]})
+        scene = client.open_scene(method="exact")
+        bodies = []
+        for name in ("ball", "box"):
+            state = MeshState(name, id=info[name]["mesh"], info=info[name])
+            client._link.meshes.append(state)
+            bodies.append(scene.add_body(contactd.client.Mesh(client, state), pose=np.eye(4)))
+        for i in range(3):
+            assert scene.step(poses={bodies[1]: moved(0.3 * i)}).contacts[0].volume > 0
+        scene.replace_mesh(bodies[1], contactd.client.Mesh(client, client._link.meshes[0]))
+        scene.step()
+"""
+
+
+@pytest.mark.parametrize("by_hash", [True, False])
+def test_a_mesh_from_before(make_server, server, tmp_path, by_hash):
+    """What was on the server already is fetched into the recording, which then needs no other server's meshes."""
     with contactd.connect(server.stream) as client:
-        client.register_mesh(*icosphere(1.0, 2))
+        client.register_mesh(*icosphere(1.0, 2), name="ball")
+        vertices, triangles = UNIT_BOX
+        client.register_mesh(vertices, triangles[::-1], name="box")
         path = tmp_path / "before.rec"
-        record(server, path, *program(tmp_path, by_hash))
+        record(server, path, *program(tmp_path, f"HASH = {by_hash}\n" + textwrap.dedent(BY_HASH)))
+        assert replay(server, path)["different"] == 0
+    fresh = make_server()
+    outcome = replay(fresh, path)
+    assert outcome["different"] == 0 and outcome["steps"] == 4
+    assert replay(fresh, path)["different"] == 0
+    with contactd.connect(fresh.stream) as client:
+        assert {m["name"] for m in client.meshes()} == {"ball", "box"}
+
+
+def test_a_mesh_that_is_registered_is_in_the_recording_once(server, recorded):
+    data = recorded.read_bytes()
+    for begin, _ in messages(recorded):
+        assert struct.unpack_from("<I", data, begin + 4)[0] > 0  # of a client, not the recorder's
+
+
+def test_an_open_surface_from_before(make_server, server, tmp_path):
+    """It cannot be registered from its closed form: said when it is recorded, and when it is replayed."""
+    with contactd.connect(server.stream) as client:
+        grid = [[x, y, 0.1 * x * y] for y in range(3) for x in range(3)]
+        quads = [(y * 3 + x, y * 3 + x + 1, y * 3 + x + 4, y * 3 + x + 3) for y in range(2) for x in range(2)]
+        triangles = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
+        client.register_mesh(grid, triangles, open_direction=(0, 0, -1), name="ball")
+        client.register_mesh(*UNIT_BOX, name="box")
+        path = tmp_path / "open.rec"
+        done = subprocess.run([CTL, "--server", server.stream, "record", path, "--",
+                               *program(tmp_path, "HASH = True\n" + textwrap.dedent(BY_HASH))], cwd=ROOT, env=ENVIRONMENT,
+                              capture_output=True, text=True, timeout=300 * SLOW)  # fmt: skip
+        assert done.returncode == OK and "it is an open surface" in done.stderr, done.stderr
         assert replay(server, path)["different"] == 0
     said = run("--server", make_server().stream, "replay", path, expect=REFUSED)
     assert "was on the server before the recording began" in said and "contactctl mesh add" in said
