@@ -288,8 +288,37 @@ static const char fish_quote[] = "\\'";
 
 /* -n '...': the command is this one. */
 static void put_fish_condition(const ctl_command *c) {
-    printf(" -n '__fish_seen_subcommand_from %s%s%s'", c->noun, c->verb ? "; and __fish_seen_subcommand_from " : "",
-           c->verb ? c->verb : "");
+    char path[64];
+    printf(" -n '__contactctl_is %s'", path_of(c, path, sizeof path));
+}
+
+/* The command's words so far, without options and their values, which may look like words. */
+static void put_fish_functions(void) {
+    fputs("function __contactctl_words\n"
+          "    set -l takes -o ",
+          stdout);
+    put_option_names(options_with_value(), " ");
+    puts("\n"
+         "    set -l skips 0\n"
+         "    for word in (commandline -opc)[2..]\n"
+         "        if test $skips = 1\n"
+         "            set skips 0\n"
+         "        else if contains -- $word $takes\n"
+         "            set skips 1\n"
+         "        else if not string match -q -- '-*' $word\n"
+         "            echo $word\n"
+         "        end\n"
+         "    end\n"
+         "end\n"
+         "function __contactctl_is # begins with these words\n"
+         "    set -l words (__contactctl_words)\n"
+         "    set -l n (count $argv)\n"
+         "    test (count $words) -ge $n; and test \"$words[1..$n]\" = \"$argv\"\n"
+         "end\n"
+         "function __contactctl_only # is these words\n"
+         "    set -l words (__contactctl_words)\n"
+         "    test \"$words\" = \"$argv\"\n"
+         "end");
 }
 
 static void put_fish_text(const char *text) {
@@ -320,21 +349,19 @@ static void put_fish_words(void) {
     for (int i = 0; i < ctl_command_count; i++) {
         const ctl_command *c = &ctl_commands[i];
         if (is_first_of_noun(i)) {
-            printf("complete -c contactctl -n __fish_use_subcommand -a %s", c->noun);
+            printf("complete -c contactctl -n __contactctl_only -a %s", c->noun);
             put_fish_text(c->verb ? "commands of it follow" : c->text);
         }
         if (!c->verb) continue;
-        printf("complete -c contactctl -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from",
-               c->noun);
-        for (int k = 0; k < ctl_command_count; k++)
-            if (strcmp(ctl_commands[k].noun, c->noun) == 0) printf(" %s", ctl_commands[k].verb);
-        printf("' -a %s", c->verb);
+        printf("complete -c contactctl -n '__contactctl_only %s' -a %s", c->noun, c->verb);
         put_fish_text(c->text);
     }
 }
 
 static void put_fish(void) {
-    puts("# fish completion of contactctl, made by contactctl completion fish\ncomplete -c contactctl -f");
+    puts("# fish completion of contactctl, made by contactctl completion fish");
+    put_fish_functions();
+    puts("complete -c contactctl -f");
     put_fish_words();
     for (int o = 0; o <= OPT_LAST_COMMON; o++) put_fish_option(o, NULL);
     for (int i = 0; i < ctl_command_count; i++) {

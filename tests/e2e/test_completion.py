@@ -1,15 +1,21 @@
-"""Help, manual page and completion of contactctl are made of one table: every command and option is in each, and bash
-completes them."""
+"""Help, manual page and completion of contactctl are made of one table: every command and option is in each, and bash, zsh
+and fish complete them."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import termios
+import threading
 
 import pytest
 
-from conftest import BUILD, ROOT, SLOW
+from conftest import BUILD, ROOT, SLOW, wait_until
 
 CTL = str(BUILD / "contactctl")
 
@@ -140,12 +146,116 @@ def test_fish_names_every_command_and_option(table, common):
     everywhere = re.findall(r"^complete -c contactctl -l ([a-z-]+)", script, re.M)
     assert {f"--{name}" for name in everywhere} == common
     for path, options in table.items():
-        condition = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in path.split())
-        own = re.findall(rf"^complete -c contactctl -n '{condition}' -l ([a-z-]+)", script, re.M)
+        own = re.findall(rf"^complete -c contactctl -n '__contactctl_is {path}' -l ([a-z-]+)", script, re.M)
         assert {f"--{name}" for name in own} == options, path
         noun, _, verb = path.partition(" ")
-        assert re.search(rf"^complete -c contactctl -n __fish_use_subcommand -a {noun} ", script, re.M), path
-        assert not verb or re.search(rf"^complete -c contactctl -n '__fish_seen_subcommand_from {noun}; and not .*' -a {verb} ", script, re.M)
+        assert re.search(rf"^complete -c contactctl -n __contactctl_only -a {noun} ", script, re.M), path
+        assert not verb or re.search(rf"^complete -c contactctl -n '__contactctl_only {noun}' -a {verb} ", script, re.M)
+
+
+ZSH = r"""
+    LISTMAX=0
+    autoload -Uz compinit; compinit -u -D
+    source "$SCRIPT"; compdef _contactctl contactctl
+    compadd() { # notes what is offered
+        local -a offered options=("${(@)argv[1,${argv[(i)(-|--)]}]}")
+        if [[ -z ${(M)options:#-[OAD]} ]]; then # else it only filters
+            builtin compadd -O offered "$@"
+            found+=("${offered[@]}")
+        fi
+        builtin compadd "$@"
+    }
+    ask() { local -a found; _main_complete; print -rl -- "${found[@]}" > "$OUT.new"; mv "$OUT.new" "$OUT" }
+    zle -C ask list-choices ask
+    bindkey '^X' ask
+    print ready > "$OUT"
+"""
+
+
+@pytest.fixture(scope="module")
+def zsh(tmp_path_factory):
+    """What zsh offers at the end of a line, in a terminal of its own."""
+    if not shutil.which("zsh"):
+        pytest.skip("needs zsh")
+    folder = tmp_path_factory.mktemp("zsh")
+    (folder / "setup").write_text(ZSH)
+    (folder / "script").write_text(run("completion", "zsh"))
+    (folder / "bug.rec").touch()
+    outside, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("4H", 200, 200, 0, 0))  # no list is too long to be shown
+    env = {**os.environ, "TERM": "dumb", "SCRIPT": str(folder / "script"), "OUT": str(folder / "out")}
+    shell = subprocess.Popen(["zsh", "-f", "-i"], stdin=inside, stdout=inside, stderr=inside, env=env, cwd=folder,
+                             start_new_session=True)
+    os.close(inside)
+
+    def drain() -> None:
+        try:
+            while os.read(outside, 4096):
+                pass
+        except OSError:
+            pass  # it ended
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+
+    def answer() -> set[str]:
+        wait_until((folder / "out").exists, "zsh's answer")
+        words = (folder / "out").read_text().split()
+        (folder / "out").unlink()
+        return set(words)
+
+    def offered(line: str) -> set[str]:
+        os.write(outside, b"\x15" + line.encode() + b"\x18")
+        return answer()
+
+    os.write(outside, f"source {folder}/setup\n".encode())
+    assert answer() == {"ready"}
+    yield offered
+    os.write(outside, b"\x15exit\n")
+    shell.wait(60 * SLOW)
+    reader.join()
+    os.close(outside)
+
+
+@pytest.fixture(scope="module")
+def fish(tmp_path_factory):
+    """What fish offers at the end of a line."""
+    if not shutil.which("fish"):
+        pytest.skip("needs fish")
+    folder = tmp_path_factory.mktemp("fish")
+    (folder / "script").write_text(run("completion", "fish"))
+    (folder / "bug.rec").touch()
+    env = {**os.environ, "HOME": str(folder), "PATH": f"{BUILD}:{os.environ['PATH']}"}
+
+    def offered(line: str) -> set[str]:
+        done = subprocess.run(["fish", "-c", "source script; complete -C $argv[1]", line], cwd=folder, env=env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        return {row.split("\t")[0] for row in done.stdout.splitlines()}
+
+    return offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_zsh_and_fish_complete(shell, table, common, request):
+    offered = request.getfixturevalue(shell)
+    nouns = {path.split()[0] for path in table}
+    assert offered("contactctl ") == nouns
+    assert offered("contactctl --") == common
+    for noun in ("scene", "mesh", "keys"):
+        assert offered(f"contactctl {noun} ") == {path.split()[1] for path in table if path.startswith(noun + " ")}
+    for path in ("contact", "mesh add", "scene set", "top"):
+        assert offered(f"contactctl {path} --") == table[path] | common
+    assert offered("contactctl scene cl") == {"close"} and offered("contactctl scene set 3 --res") == {"--resolution"}
+    # An option's value is no command.
+    assert offered("contactctl --server tcp://127.0.0.1:1 sess") == {"sessions"}
+    assert offered("contactctl --server scene ") == nouns and offered("contactctl --timeout 3 scene cl") == {"close"}
+    assert offered("contactctl status --output ") == {"json", "table"} == offered("contactctl -o ")
+    assert offered("contactctl --server ") == set()
+    assert offered("contactctl keys new lab --role ") == {"simulator", "operator", "admin"}
+    assert offered("contactctl completion ") == {"bash", "zsh", "fish"}
+    assert offered("contactctl replay b") == {"bug.rec"} and offered("contactctl --client-key b") == {"bug.rec"}
+    assert offered("contactctl status b") == set()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
