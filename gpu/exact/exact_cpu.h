@@ -28,6 +28,7 @@ typedef struct ct_triangle_floats {
 /* A cluster's vertices on the lattice. */
 typedef struct ct_placed_cluster {
     uint32_t cluster, n_triangles, n_vertices;
+    uint32_t first_vertex;        /* in ct_clusters.vertices */
     const uint32_t *vertices;     /* [n_vertices] the mesh's */
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
@@ -86,12 +87,15 @@ typedef struct ct_winding_numbers {
     const uint8_t *unit_in_cluster;    /* [n_triangles] */
 } ct_winding_numbers;
 
+/* Vertices of a group: those that were added to are found group by group. */
+enum { CT_TOUCHED_GROUP = 1024 };
+
 /* Where a body's gradient is added up: fixed point, [vertices][3]. */
 typedef struct ct_exact_gradient {
     int64_t (*of)[3];
-    uint64_t *touched; /* a bit per vertex */
-    uint64_t *groups;  /* a bit per word of touched that is not 0 */
-    bool is_shared;    /* several threads add at a time */
+    uint8_t *touched; /* 1: the vertex was added to. Bytes, which threads set without read-modify-write */
+    uint8_t *groups;  /* 1: one of the group's vertices was */
+    const uint64_t *in_several_runs; /* as in ct_topology, where threads add runs of clusters at a time; else NULL */
 } ct_exact_gradient;
 
 typedef struct ct_exact_cpu {

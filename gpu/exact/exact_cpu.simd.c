@@ -708,25 +708,20 @@ static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *
 }
 
 static void add_to_body(const ct_placed_cluster *c, const struct local_sums *local, const ct_exact_gradient *gradient) {
+    const uint64_t *in_several_runs = gradient->in_several_runs;
     for (uint32_t v = 0; v < c->n_vertices; v++) {
         const ct_v4d steps = load_point(local->of[v]) + CT_ROUND_MAGIC;
         const ct_v4l g = (ct_v4l)steps - (ct_v4l)((ct_v4d){0, 0, 0, 0} + CT_ROUND_MAGIC);
         if (!(g[0] | g[1] | g[2])) continue;
-        const uint32_t global = c->vertices[v];
+        const uint32_t global = c->vertices[v], at = c->first_vertex + v;
         int64_t *to = gradient->of[global];
-        uint64_t *word = &gradient->touched[global / 64];
-        uint64_t *group = &gradient->groups[global / 4096];
-        const uint64_t bit = 1ull << global % 64, group_bit = 1ull << global / 64 % 64;
-        if (gradient->is_shared) {
+        if (in_several_runs && in_several_runs[at / 64] >> at % 64 & 1)
             for (int k = 0; k < 3; k++) __atomic_fetch_add(&to[k], g[k], __ATOMIC_RELAXED);
-            if (__atomic_load_n(word, __ATOMIC_RELAXED) & bit) continue;
-            __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
-            __atomic_fetch_or(group, group_bit, __ATOMIC_RELAXED);
-        } else {
+        else
             for (int k = 0; k < 3; k++) to[k] += g[k];
-            *word |= bit;
-            *group |= group_bit;
-        }
+        uint8_t *group = &gradient->groups[global / CT_TOUCHED_GROUP];
+        __atomic_store_n(&gradient->touched[global], 1, __ATOMIC_RELAXED);
+        if (!__atomic_load_n(group, __ATOMIC_RELAXED)) __atomic_store_n(group, 1, __ATOMIC_RELAXED);
     }
 }
 

@@ -120,6 +120,7 @@ static void list_cluster(struct side *side, uint32_t cluster, double (*points)[4
     if (body->placed_as[cluster]) return;
     body->placed[body->n_placed] =
         (ct_placed_cluster){.cluster = cluster,
+                            .first_vertex = first,
                             .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                             .n_vertices = clusters->first_vertex[cluster + 1] - first,
                             .vertices = clusters->vertices + first,

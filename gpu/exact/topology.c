@@ -11,6 +11,7 @@ struct owned_topology {
     ct_topology topology;
     uint16_t (*corners)[3];
     ct_walk_step *walk;
+    uint64_t *in_several_runs;
     uint8_t *unit_in_cluster;
     uint32_t *first_unit, *cluster_of_unit, *first_neighbour, *component_of_unit, *first_of_component;
     ct_unit_neighbour *neighbours;
@@ -20,6 +21,7 @@ static void destroy(void *content) {
     struct owned_topology *owned = content;
     free(owned->corners);
     free(owned->walk);
+    free(owned->in_several_runs);
     free(owned->unit_in_cluster);
     free(owned->first_unit);
     free(owned->cluster_of_unit);
@@ -112,6 +114,37 @@ static void find_units(const ct_mesh *mesh, struct owned_topology *owned, uint16
     }
     owned->first_unit[clusters->n] = n_units;
     owned->topology.n_units = n_units;
+}
+
+/* ---- runs of clusters ---- */
+
+static size_t count_words(const ct_clusters *clusters) {
+    return ((size_t)clusters->first_vertex[clusters->n] + 63) / 64;
+}
+
+/* False: out of memory. */
+static bool mark_shared_vertices(const ct_mesh *mesh, struct owned_topology *owned) {
+    enum { NO_RUN = 0xFFFFFFFE, SEVERAL = 0xFFFFFFFF };
+    const ct_clusters *clusters = owned->topology.clusters;
+    uint32_t *run_of = malloc((size_t)mesh->n_vertices * sizeof *run_of);
+    owned->in_several_runs = calloc(count_words(clusters), sizeof *owned->in_several_runs);
+    if (!run_of || !owned->in_several_runs) {
+        free(run_of);
+        return false;
+    }
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) run_of[v] = NO_RUN;
+    for (uint32_t c = 0; c < clusters->n; c++)
+        for (uint32_t i = clusters->first_vertex[c]; i < clusters->first_vertex[c + 1]; i++) {
+            uint32_t *run = &run_of[clusters->vertices[i]];
+            if (*run == NO_RUN)
+                *run = c / CT_RUN_CLUSTERS;
+            else if (*run != c / CT_RUN_CLUSTERS)
+                *run = SEVERAL;
+        }
+    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++)
+        if (run_of[clusters->vertices[i]] == SEVERAL) owned->in_several_runs[i / 64] |= 1ull << i % 64;
+    free(run_of);
+    return true;
 }
 
 /* ---- neighbours ---- */
@@ -251,13 +284,14 @@ static bool make_arrays(const ct_mesh *mesh, struct owned_topology *owned) {
     bool ok = owned->corners && owned->walk && owned->unit_in_cluster && owned->first_unit && local;
     if (ok) find_units(mesh, owned, local);
     free(local);
-    return ok && connect_units(mesh, owned);
+    return ok && mark_shared_vertices(mesh, owned) && connect_units(mesh, owned);
 }
 
 static uint64_t bytes_of(const ct_mesh *mesh, const struct owned_topology *owned) {
     const ct_topology *t = &owned->topology;
     return sizeof *owned + (uint64_t)mesh->n_triangles * (sizeof *t->corners + 1) +
            (uint64_t)t->clusters->first_vertex[t->clusters->n] * sizeof *t->walk +
+           count_words(t->clusters) * sizeof *t->in_several_runs +
            (uint64_t)(t->clusters->n + 1) * sizeof *t->first_unit +
            (uint64_t)t->n_units * 4 * sizeof *t->first_neighbour +
            (uint64_t)t->first_neighbour[t->n_units] * sizeof *t->neighbours;
@@ -277,6 +311,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     ct_topology *t = &owned->topology;
     t->corners = (const uint16_t(*)[3])owned->corners;
     t->walk = owned->walk;
+    t->in_several_runs = owned->in_several_runs;
     t->unit_in_cluster = owned->unit_in_cluster;
     t->first_unit = owned->first_unit;
     t->cluster_of_unit = owned->cluster_of_unit;

@@ -25,6 +25,9 @@ CT_FN uint32_t ct_walk_to(ct_walk_step s) { /* corner */
     return s & 3;
 }
 
+/* Clusters of a run: 16 i .. 16 i + 15, which one thread adds up. Most vertices belong to clusters of one run alone. */
+enum { CT_RUN_CLUSTERS = 16 };
+
 /* Two units that share a vertex. Each such pair is listed once from either side, with one of the shared vertices. */
 typedef struct ct_unit_neighbour {
     uint32_t unit;
@@ -35,6 +38,7 @@ typedef struct ct_topology {
     const ct_clusters *clusters;
     const uint16_t (*corners)[3];    /* [triangles][3]: a corner's vertex in its cluster's list of vertices */
     const ct_walk_step *walk;        /* as long as clusters->vertices: steps first_vertex[c] .. belong to cluster c */
+    const uint64_t *in_several_runs; /* a bit for each of clusters->vertices: other runs have clusters with it too */
     const uint8_t *unit_in_cluster;  /* [triangles] */
     const uint32_t *first_unit;      /* [clusters + 1]: cluster c has the units first_unit[c] .. */
     const uint32_t *cluster_of_unit; /* [n_units] */

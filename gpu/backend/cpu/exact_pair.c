@@ -90,6 +90,7 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
     ct_budget *budget = &exact->device->budget;
     const ct_topology *topology = ct_mesh_topology(body->mesh, NULL); /* made when the body was added */
     const uint32_t n_clusters = topology->clusters->n, n_vertices = body->mesh->n_vertices;
+    const size_t n_groups = ct_vertex_groups(n_vertices);
     part->body = (ct_exact_body){
         .topology = topology,
         .boxes = current_boxes(exact, body, topology->clusters),
@@ -102,17 +103,16 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
     part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
-        !ct_buffer_reserve(&scratch->touched[b], budget,
-                           (ct_touched_words(n_vertices) + ct_touched_groups(n_vertices)) * sizeof(uint64_t),
+        !ct_buffer_reserve(&scratch->touched[b], budget, n_groups * CT_TOUCHED_GROUP + n_groups,
                            scratch->touched[b].capacity, true)) {
         exact->has_failed = true;
         return;
     }
-    uint64_t *touched = scratch->touched[b].data;
+    uint8_t *touched = scratch->touched[b].data;
     part->gradient = (ct_exact_gradient){.of = scratch->gradient[b].data,
                                          .touched = touched,
-                                         .groups = touched + ct_touched_words(n_vertices),
-                                         .is_shared = exact->is_spread};
+                                         .groups = touched + n_groups * CT_TOUCHED_GROUP,
+                                         .in_several_runs = exact->is_spread ? topology->in_several_runs : NULL};
 }
 
 /* ---- placing ---- */
@@ -124,6 +124,7 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
     const uint32_t left = body->n_triangles - first_triangle;
     ct_placed_cluster *c = &body->placed[body->n_placed];
     *c = (ct_placed_cluster){.cluster = cluster,
+                             .first_vertex = first,
                              .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,
@@ -349,27 +350,53 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
 
 /* ---- adding up ---- */
 
-enum { ADD_CHUNK = 16 };
-
-static void add_chunk(void *argument, uint32_t i, uint32_t worker) {
-    (void)worker;
-    ct_exact_pair *exact = argument;
-    const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added, exact->part[1].surface[exact->pass].n_added};
-    const struct chunk chunk = chunk_at(i, n, ADD_CHUNK);
-    ct_exact_part *part = &exact->part[chunk.part];
+static void add_cluster(const ct_exact_pair *exact, ct_exact_part *part, uint32_t k) {
     const ct_exact_surface *surface = &part->surface[exact->pass];
-    const ct_topology *topology = part->body.topology;
+    const uint32_t cluster = surface->added[k];
     const ct_exact_cpu *kernels = exact->device->kernels->exact;
-    for (uint32_t k = chunk.first; k < chunk.end; k++) {
-        const uint32_t cluster = surface->added[k];
-        const ct_winding_numbers w = ct_exact_winding_numbers(topology, surface, k);
-        ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
-        if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
-        kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);
-    }
+    const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, k);
+    ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
+    if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
+    kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);
 }
 
-/* Lists the clusters inside that have no coordinates yet; add_chunk places them. */
+static uint32_t count_runs(const ct_exact_part *part) {
+    return (part->body.topology->clusters->n + CT_RUN_CLUSTERS - 1) / CT_RUN_CLUSTERS;
+}
+
+/* The first of the clusters to add that is not before `cluster`. */
+static uint32_t first_added_from(const ct_exact_surface *surface, uint32_t cluster) {
+    uint32_t first = 0, end = surface->n_added;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+        if (surface->added[middle] < cluster)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* One thread adds all clusters of a run: see ct_exact_gradient.in_several_runs. */
+static void add_run(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_exact_pair *exact = argument;
+    const uint32_t of_first = count_runs(&exact->part[0]);
+    ct_exact_part *part = &exact->part[i < of_first ? 0 : 1];
+    const ct_exact_surface *surface = &part->surface[exact->pass];
+    const uint32_t run = i < of_first ? i : i - of_first;
+    const uint32_t end = first_added_from(surface, (run + 1) * CT_RUN_CLUSTERS);
+    for (uint32_t k = first_added_from(surface, run * CT_RUN_CLUSTERS); k < end; k++) add_cluster(exact, part, k);
+}
+
+static void add_surfaces(ct_exact_pair *exact) {
+    if (exact->is_spread) ct_exact_for_each(exact, count_runs(&exact->part[0]) + count_runs(&exact->part[1]), add_run);
+    for (int b = 0; b < 2 && !exact->is_spread && !exact->has_failed; b++)
+        for (uint32_t k = 0; k < exact->part[b].surface[exact->pass].n_added; k++)
+            add_cluster(exact, &exact->part[b], k);
+}
+
+/* Lists the clusters inside that have no coordinates yet; add_cluster places them. */
 static void list_added(ct_exact_pair *exact, int b) {
     ct_exact_body *body = &exact->part[b].body;
     const ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
@@ -499,9 +526,7 @@ static bool find_surfaces(ct_exact_pair *exact) {
 void ct_exact_add_up(ct_exact_pair *exact) {
     exact->exponent = plan_fixed_point(exact);
     for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
-        const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
-                               exact->part[1].surface[exact->pass].n_added};
-        ct_exact_for_each(exact, count_chunks(n, ADD_CHUNK), add_chunk);
+        add_surfaces(exact);
         total_sums(exact);
     }
 }

@@ -68,13 +68,8 @@ typedef struct ct_exact_pair {
     atomic_bool has_failed; /* out of memory */
 } ct_exact_pair;
 
-/* Words of ct_exact_gradient.touched, and of groups. */
-static inline size_t ct_touched_words(uint32_t n_vertices) {
-    return ((size_t)n_vertices + 63) / 64;
-}
-
-static inline size_t ct_touched_groups(uint32_t n_vertices) {
-    return ((size_t)n_vertices + 4095) / 4096;
+static inline size_t ct_vertex_groups(uint32_t n_vertices) {
+    return ((size_t)n_vertices + CT_TOUCHED_GROUP - 1) / CT_TOUCHED_GROUP;
 }
 
 /* Runs tasks 0 to n - 1, on all threads if the pair is spread. */

@@ -84,6 +84,23 @@ static void check_walks(const ct_topology *t) {
     }
 }
 
+/* A vertex is in several runs if triangles of different runs have it. */
+static void check_runs(const ct_mesh *mesh, const ct_topology *t) {
+    enum { RUN_TRIANGLES = CT_RUN_CLUSTERS * CT_CLUSTER_TRIANGLES };
+    uint32_t *first_run = shape_alloc(mesh->n_vertices, sizeof *first_run);
+    bool *is_in_several = shape_alloc(mesh->n_vertices, sizeof *is_in_several);
+    memset(first_run, -1, mesh->n_vertices * sizeof *first_run);
+    for (uint32_t i = 0; i < 3 * mesh->n_triangles; i++) {
+        const uint32_t v = mesh->triangles[i], run = i / 3 / RUN_TRIANGLES;
+        if (first_run[v] == UINT32_MAX) first_run[v] = run;
+        if (first_run[v] != run) is_in_several[v] = true;
+    }
+    for (uint32_t i = 0; i < t->clusters->first_vertex[t->clusters->n]; i++)
+        assert_int_equal(t->in_several_runs[i / 64] >> i % 64 & 1, is_in_several[t->clusters->vertices[i]]);
+    free(first_run);
+    free(is_in_several);
+}
+
 /* A unit's vertices: of the mesh, by brute force. */
 static bool has_vertex(const ct_mesh *mesh, const ct_topology *t, uint32_t unit, uint32_t vertex) {
     const uint32_t c = t->cluster_of_unit[unit];
@@ -158,6 +175,7 @@ static void check(struct shape shape, uint32_t n_components) {
     check_corners(mesh, t);
     check_units(mesh, t);
     check_walks(t);
+    check_runs(mesh, t);
     check_neighbours(mesh, t);
     assert_int_equal(t->n_components, n_components);
     ct_mesh_release(&mesh);
