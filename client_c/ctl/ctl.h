@@ -122,7 +122,8 @@ typedef enum ctl_reach {
 } ctl_reach;
 ctl_reach ctl_reach_address(const char *address); /* tcp://HOST:PORT or ipc://PATH; waits a second at most */
 const char *ctl_reach_text(ctl_reach reach);      /* NULL for REACH_UNKNOWN */
-/* Whether connections to the address, or to each of several between commas, are refused: then `seen` says so. */
+/* Whether connections to all addresses that --server gives are refused, or their names do not resolve: `seen` says so.
+ */
 bool ctl_is_refused(const char *server, char *seen, size_t size);
 
 /* A file's content; the caller frees it. False: a message was written. */

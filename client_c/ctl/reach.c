@@ -1,5 +1,6 @@
 /* reach.c - whether anything listens at an address, for contactctl. ZeroMQ tries a refused connection again until the
  * time is over; a person at a terminal wants to be told at once. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -74,17 +75,71 @@ const char *ctl_reach_text(ctl_reach reach) {
     return NULL;
 }
 
+/* ---- of all addresses that --server gives ---- */
+
+/* What is known of several: the first that may be there, or where none is, the last. */
+static ctl_reach both(ctl_reach a, ctl_reach b) {
+    return a == REACH_REFUSED || a == REACH_NO_HOST ? b : a;
+}
+
+/* A file's lines, as the client library reads them (servers.c). REACH_UNKNOWN: it has no address, or cannot be read. */
+static ctl_reach reach_file(const char *path) {
+    char line[512];
+    ctl_reach all = REACH_REFUSED;
+    bool is_empty = true;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "#\r\n")] = 0;
+        char *address = line + strspn(line, " \t");
+        address[strcspn(address, " \t")] = 0;
+        if (!*address) continue;
+        all = both(all, ctl_reach_address(address));
+        is_empty = false;
+    }
+    if (file) fclose(file);
+    return is_empty ? REACH_UNKNOWN : all;
+}
+
+/* A folder's files, but those that are being written: with a dot first, or a suffix that is no number. */
+static ctl_reach reach_folder(const char *path) {
+    char inner[4096];
+    ctl_reach all = REACH_REFUSED;
+    bool is_empty = true;
+    DIR *folder = opendir(path);
+    if (!folder) return reach_file(path);
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        const char *suffix = strrchr(entry->d_name, '.');
+        if (entry->d_name[0] == '.' || (suffix && strspn(suffix + 1, "0123456789") != strlen(suffix + 1))) continue;
+        snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        all = both(all, reach_file(inner));
+        is_empty = false;
+    }
+    closedir(folder);
+    return is_empty ? REACH_UNKNOWN : all;
+}
+
+static ctl_reach reach_source(const char *source) {
+    if (strncmp(source, "file:", 5) == 0) return reach_folder(source + 5);
+    return strncmp(source, "dns://", 6) == 0 ? reach_tcp(source + 6) : ctl_reach_address(source);
+}
+
 bool ctl_is_refused(const char *server, char *seen, size_t size) {
+    ctl_reach all = REACH_REFUSED;
     for (const char *at = server; *at;) {
         size_t n = strcspn(at, ",");
-        char address[512];
-        if (n >= sizeof address) return false;
-        memcpy(address, at, n);
-        address[n] = 0;
-        if (ctl_reach_address(address + strspn(address, " ")) != REACH_REFUSED) return false;
+        char source[512];
+        if (n >= sizeof source) return false;
+        memcpy(source, at, n);
+        source[n] = 0;
+        all = reach_source(source + strspn(source, " "));
+        if (all != REACH_REFUSED && all != REACH_NO_HOST) return false;
         at += n + (at[n] == ',');
     }
-    snprintf(seen, size, "%s refused: nothing listens at %s",
-             strchr(server, ',') ? "the connections were" : "the connection was", server);
+    const bool is_several = strchr(server, ',') || strncmp(server, "file:", 5) == 0;
+    if (all == REACH_NO_HOST && !is_several)
+        snprintf(seen, size, "the host's name does not resolve: %s", server);
+    else
+        snprintf(seen, size, "%s refused: nothing listens at %s",
+                 is_several ? "the connections were" : "the connection was", server);
     return *server != 0;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -188,10 +189,33 @@ def test_a_refused_connection_fails_at_once(binaries, command):
     assert f"refused: nothing listens at {address}" in done.stdout + done.stderr
 
 
-def test_refused_everywhere(ctl, tmp_path: pathlib.Path):
-    dead = ",".join(f"tcp://127.0.0.1:{free_port()}" for _ in range(3))
-    assert "connections were refused" in ctl("status", "--timeout", 86400, to=dead, expect=UNREACHABLE)
+def test_refused_everywhere(ctl, server, tmp_path: pathlib.Path):
+    ports = [free_port() for _ in range(3)]
+    dead = [f"tcp://127.0.0.1:{port}" for port in ports]
+    assert "connections were refused" in ctl("status", "--timeout", 86400, to=",".join(dead), expect=UNREACHABLE)
     assert "refused" in ctl("status", "--timeout", 86400, to=f"ipc://{tmp_path}/none", expect=UNREACHABLE)
+    assert "refused" in ctl("status", "--timeout", 86400, to=f"dns://localhost:{ports[0]}", expect=UNREACHABLE)
+    folder = tmp_path / "endpoints"
+    folder.mkdir()
+    (folder / "1.0").write_text(f"# job 1\n{dead[0]}\n")
+    (folder / "1.1").write_text(f"{dead[1]} # task 1\n")
+    (folder / "1.2.tmp").write_text(server.stream)  # is being written
+    for command in ("status", "sessions", "top"):
+        for source in (f"file:{folder}", f"file:{folder}/1.0,{dead[2]}"):
+            assert "connections were refused" in ctl(command, "--timeout", 86400, to=source, expect=UNREACHABLE)
+    (folder / "1.3").write_text(server.stream)
+    ctl("status", to=f"file:{folder}")
+
+
+def test_a_name_that_is_none(ctl):
+    """Names of .invalid never resolve; without a name server at all that is not certain, and contactctl waits."""
+    try:
+        socket.getaddrinfo("contactd.invalid", 5555)
+    except socket.gaierror as e:
+        if e.errno != socket.EAI_NONAME:
+            pytest.skip(f"there is no name server: {e}")
+    said = ctl("status", "--timeout", 86400, to="tcp://contactd.invalid:5555", expect=UNREACHABLE)
+    assert "name does not resolve: tcp://contactd.invalid:5555" in said
 
 
 def test_json_of_all(ctl, tmp_path, monkeypatch):
