@@ -7,6 +7,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "proto/keyfile.h"
 
 typedef enum option_kind {
     KIND_TEXT,
@@ -156,9 +159,19 @@ static bool add_item(loader *loader, config_list *list, const char *item, size_t
     return true;
 }
 
+/* Whether a key was given in the place of its file: it must not come into logs and --print-config. */
+static bool is_secret(const option *option, const char *value) {
+    return strcmp(option->name, "stream_key") == 0 && keyfile_is_key(value) && access(value, F_OK) != 0;
+}
+
 /* Sets an option from one source; where names the option as the user wrote it, for messages. */
 static bool set(loader *loader, const option *option, source from, const char *value, const char *where) {
     size_t index = (size_t)(option - options);
+    if (is_secret(option, value))
+        return refuse(
+            loader,
+            "%s: the value is a key, or a file that is not there, and so is not shown: give the name of the key's file",
+            where);
     if (from < loader->sources[index]) return true;
     bool first = from > loader->sources[index] || from == FROM_DEFAULT;
     loader->sources[index] = from;

@@ -656,6 +656,19 @@ def test_secrets_are_not_printed(make_server, binaries, keys):
     assert not any(secret in process for secret in keys.secrets())
 
 
+@pytest.mark.parametrize("how", ["option", "variable", "file"])
+def test_a_key_given_as_its_file_is_not_printed(binaries, tmp_path, how):
+    """Neither by a server that refuses it, nor by --print-config."""
+    secret = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"
+    (tmp_path / "config").write_text(f"stream-key = {secret}\n")
+    arguments = {"option": ["--stream-key", secret], "variable": [], "file": ["--config", str(tmp_path / "config")]}[how]
+    env = dict(os.environ) | ({"CONTACTD_STREAM_KEY": secret} if how == "variable" else {})
+    for more in ([], ["--print-config"]):
+        done = subprocess.run([binaries / "contactd", *arguments, *more], env=env, capture_output=True, text=True)
+        assert done.returncode == 2 and "give the name of the key's file" in done.stderr
+        assert secret not in done.stdout + done.stderr
+
+
 def test_new_keys_overwrite_nothing(keys):
     before = pathlib.Path(keys.server).read_text()
     for command, name, part in ((("keys", "new"), "server", "File exists"), (("keys", "new"), "../x", "no name"),
