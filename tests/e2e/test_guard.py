@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import threading
@@ -224,6 +225,45 @@ def test_a_key_is_taken_back_and_given_again(make_server, keys):
         assert bystander.reconnects == 0
 
 
+class Relay:
+    """Stands before a port, in a `with` block, and reads along."""
+
+    def __init__(self, port: int) -> None:
+        self.door, self.passed, self.sockets = socket.create_server(("127.0.0.1", 0)), [], []
+        self.to, self.port = port, self.door.getsockname()[1]
+
+    def __enter__(self) -> "Relay":
+        threading.Thread(target=self._quiet, args=(self._accept,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for end in (self.door, *self.sockets):
+            end.close()
+
+    def _accept(self) -> None:
+        near, _ = self.door.accept()
+        far = socket.create_connection(("127.0.0.1", self.to))
+        self.sockets.extend((near, far))
+        for ends in ((near, far), (far, near)):
+            threading.Thread(target=self._quiet, args=(self._pump, *ends), daemon=True).start()
+
+    def _pump(self, source, sink) -> None:
+        while data := source.recv(1 << 16):
+            self.passed.append(data)
+            sink.sendall(data)
+
+    @staticmethod
+    def _quiet(function, *arguments) -> None:
+        try:
+            function(*arguments)
+        except OSError:
+            pass
+
+    @property
+    def seen(self) -> bytes:
+        return b"".join(self.passed)
+
+
 def test_what_is_sent_with_a_key_is_encrypted(make_server, keys):
     """Positions of a value that is easy to find pass a relay between client and server."""
     key = keys.make("keys", "lab")
@@ -232,43 +272,40 @@ def test_what_is_sent_with_a_key_is_encrypted(make_server, keys):
     needle = corner.tobytes() * 3
 
     def seen(server: Server, **more) -> bytes:
-        import socket
-
-        relay, passed, sockets = socket.create_server(("127.0.0.1", 0)), [], []
-
-        def pump(source, sink):
-            while data := source.recv(1 << 16):
-                passed.append(data)
-                sink.sendall(data)
-
-        def accept():
-            near, _ = relay.accept()
-            far = socket.create_connection(("127.0.0.1", server.stream_port))
-            sockets.extend((near, far))
-            for ends in ((near, far), (far, near)):
-                threading.Thread(target=quiet, args=(pump, *ends), daemon=True).start()
-
-        def quiet(function, *arguments):
-            try:
-                function(*arguments)
-            except OSError:
-                pass
-
-        thread = threading.Thread(target=quiet, args=(accept,), daemon=True)
-        thread.start()
-        address = f"tcp://127.0.0.1:{relay.getsockname()[1]}"
-        with contactd.connect(address, timeout=10 * SLOW, **more) as client:
-            vertices, triangles = UNIT_BOX
-            low = vertices == vertices.min()
-            client.register_mesh(np.where(low, corner, corner + 1).astype(np.float32), triangles)
-        thread.join()
-        for end in (relay, *sockets):
-            end.close()
-        return b"".join(passed)
+        with Relay(server.stream_port) as relay:
+            with contactd.connect(f"tcp://127.0.0.1:{relay.port}", timeout=10 * SLOW, **more) as client:
+                vertices, triangles = UNIT_BOX
+                low = vertices == vertices.min()
+                client.register_mesh(np.where(low, corner, corner + 1).astype(np.float32), triangles)
+            return relay.seen
 
     assert needle in seen(plain)
     bytes_keyed = seen(keyed, server_key=keys.server, client_key=key)
     assert len(bytes_keyed) > 500 and needle not in bytes_keyed and b"CTD" not in bytes_keyed
+
+
+def test_what_is_sent_over_https_is_encrypted(make_server, keys, tmp_path):
+    """Positions and the token pass a relay between client and server."""
+    cert, key = certificate(tmp_path, "one")
+    token = keys.make("tokens", "alice", "admin")
+    listed = ("--principals", str(keys.list))
+    plain, secret = make_server(*listed), start_https(make_server, "--http-cert", cert, "--http-key", key, *listed)
+    vertices, triangles = box()
+    mesh = {"vertices": [[0.123456789 + x for x in v] for v in vertices], "triangles": triangles}
+
+    def seen(server: Server, connection) -> bytes:
+        with Relay(server.http_port) as relay:
+            door = Door(server, token)
+            door.connection = connection(relay.port)
+            assert door("POST", "/v1/meshes", mesh)[0] == 201
+            return relay.seen
+
+    needles = [str(mesh["vertices"][0][0]).encode(), token.encode(), b"vertices"]
+    bytes_plain = seen(plain, lambda port: http.client.HTTPConnection("127.0.0.1", port, timeout=10 * SLOW))
+    assert needles[0] in bytes_plain and needles[1] in bytes_plain
+    context = ssl.create_default_context(cafile=cert)
+    bytes_secret = seen(secret, lambda port: http.client.HTTPSConnection("127.0.0.1", port, timeout=10 * SLOW, context=context))
+    assert len(bytes_secret) > 500 and not any(needle in bytes_secret for needle in needles)
 
 
 # ---- ipc: file mode and user ----
