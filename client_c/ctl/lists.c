@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client_c/ctl/ctl.h"
+#include "client_c/ctl/report.h"
 
 static const char *size_text(uint64_t bytes, char buffer[32]) {
     const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -300,26 +301,6 @@ int ctl_scene_set(ctl *ctl) {
 
 /* ---- status ---- */
 
-static void device_json(size_t index, const contactd_device *d) {
-    json_open(NULL, '{');
-    json_count("index", index);
-    json_text("device", d->device);
-    json_count("scenes", d->scenes);
-    json_count("triangles", d->triangles);
-    json_count("memory_budget", d->memory_budget);
-    json_count("memory_used", d->memory_used);
-    json_count("memory_meshes", d->memory_meshes);
-    json_count("memory_bodies", d->memory_bodies);
-    json_count("scratch_bytes", d->scratch_bytes);
-    json_count("scratch_peak", d->scratch_peak);
-    json_count("uploaded", d->uploaded);
-    json_count("downloaded", d->downloaded);
-    json_count("launches", d->launches);
-    json_bool("lost", d->lost);
-    json_text("lost_reason", d->lost_reason);
-    json_close('}');
-}
-
 static void device_rows(size_t index, const contactd_device *d) {
     char a[32], b[32];
     printf("device %-3zu %s, %" PRIu64 " scenes of %" PRIu64 " triangles, scratch %s%s%s\n", index, d->device,
@@ -332,49 +313,23 @@ static void device_rows(size_t index, const contactd_device *d) {
            d->launches);
 }
 
+/* As /v1/status has it. */
+static int status_json(ctl *ctl) {
+    json_t *report;
+    int code = ctl_get_report(ctl, CONTACTD_REPORT_STATUS, 0, "status", &report);
+    if (code != EXIT_OK) return code;
+    json_object_set_new(report, "address", json_string(ctl->server));
+    ctl_put_report(report);
+    json_decref(report);
+    return EXIT_OK;
+}
+
 int ctl_status(ctl *ctl) {
     int code = ctl_connect(ctl);
     if (code != EXIT_OK) return code;
+    if (ctl->json) return status_json(ctl);
     contactd_status s;
     if (contactd_get_status(ctl->client, &s)) return ctl_error(ctl, "status");
-    if (ctl->json) {
-        json_open(NULL, '{');
-        json_text("server", s.server);
-        json_text("address", ctl->server);
-        json_bool("ready", s.ready);
-        json_text("ready_reason", s.ready_reason);
-        json_text("backend", s.backend);
-        json_text("rasterizer", s.rasterizer);
-        json_text("device", s.device);
-        json_text("simd", s.simd);
-        json_count("threads", s.threads);
-        json_count("epoch", s.epoch);
-        json_number("uptime_s", s.uptime_s);
-        json_count("sessions", s.sessions);
-        json_count("scenes", s.scenes);
-        json_count("meshes", s.meshes);
-        json_count("bodies", s.bodies);
-        json_count("mesh_bytes", s.mesh_bytes);
-        json_count("mesh_bytes_limit", s.mesh_bytes_limit);
-        json_count("scene_bytes", s.scene_bytes);
-        json_count("scratch_bytes", s.scratch_bytes);
-        json_count("queue_depth", s.queue_depth);
-        json_count("queue_capacity", s.queue_capacity);
-        json_count("steps", s.steps);
-        json_count("contacts", s.contacts);
-        json_count("max_resolution", s.max_resolution);
-        json_count("max_message_bytes", s.max_message_bytes);
-        json_open("methods", '[');
-        for (uint32_t i = 0; i < s.n_methods; i++) json_text(NULL, s.methods[i]);
-        json_close(']');
-        json_text("auto_method", s.auto_method);
-        json_bool("insecure", s.insecure);
-        json_open("devices", '[');
-        for (size_t i = 0; i < s.n_devices; i++) device_json(i, &s.devices[i]);
-        json_close(']');
-        json_close('}');
-        return EXIT_OK;
-    }
     char a[32], b[32];
     printf("server     %s at %s, up %.0f s\n", s.server, ctl->server, s.uptime_s);
     if (s.insecure) puts("INSECURE   other machines may reach it without keys, tokens and encryption (--insecure)");

@@ -102,6 +102,18 @@ def test_status_over_the_stream_is_that_of_http(server):
     raw.close()
 
 
+def test_fields_are_those_of_http(ctl, server):
+    """What contactctl prints as JSON has no name that HTTP has not."""
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(method="exact")
+        scene.add_body(client.register_mesh(*UNIT_BOX))
+        assert json.loads(ctl("status", "--json")).keys() == get(server, "/v1/status").keys() | {"address"}
+        (device, *_), (http, *_) = (s["devices"] for s in (json.loads(ctl("status", "--json")), get(server, "/v1/status")))
+        assert device.keys() == http.keys()
+        assert json.loads(ctl("scene", "show", scene.id, "--json")).keys() <= get(server, f"/v1/scenes/{scene.id}").keys()
+        assert json.loads(ctl("mesh", "list", "--json"))[0].keys() <= get(server, "/v1/meshes")["meshes"][0].keys() | {"existed"}
+
+
 def test_latencies_count_every_step(fresh_server):
     with contactd.connect(fresh_server.stream) as client:
         scene = client.open_scene(method="exact")
