@@ -341,7 +341,9 @@ typedef struct contactd_body_options {
     size_t n_ignore;
     bool self_contact; /* also computes the contact of the body with itself: where its winding number is 2 or more. Both
                           of the contact's bodies are then this one, and its parts are the two surfaces that bound the
-                          overlap. UNSUPPORTED: the scene's method or the server's backend finds none */
+                          overlap. UNSUPPORTED: the scene's method or the server's backend finds none (exact without
+                          patches and ldi do, on a CPU). Where it is covered three times, exact counts each two
+                          layers, ldi once */
 } contactd_body_options;
 
 void contactd_body_options_init(
@@ -484,7 +486,8 @@ typedef struct contactd_contact {
     const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
     uint32_t index;           /* among the contacts of this pair, from 0 */
     /* The largest |winding number| of one body at points of the other's surface that bound the volume. Above 1 a body
-     * overlaps itself there, and the volume counts that part as often. 0: the method does not count it (ldi). */
+     * overlaps itself there, and the volume counts that part as often. 0: the method does not count it (ldi). Of a
+     * body with itself: just outside its surface, 1 where it overlaps itself once. */
     uint32_t max_winding;
     /* m^5, if wanted, else 0: the integral over the intersection of |r|^2 - r r^T, r from center. Times a density it is
      * the inertia tensor about center. */

@@ -177,6 +177,7 @@ static const ct_method_row rows[] = {
      .check_settings = check_exact,
      .gives_patches = true,
      .takes_half_spaces = true,
+     .self_on = "cpu",
      .gives_second = true,
      .prepare_mesh = prepare_for_exact,
      .cpu = ct_cpu_run_exact,
@@ -326,10 +327,12 @@ ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *fiel
                    row->name);
 }
 
-ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, ct_error *error) {
+ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, bool meets_itself, ct_error *error) {
     const ct_method_row *row = ct_method_row_of(running->method, error);
     if (!row) return CT_UNSUPPORTED;
-    return row->prepare_mesh ? row->prepare_mesh(mesh, running, error) : CT_OK;
+    const ct_status status = row->prepare_mesh ? row->prepare_mesh(mesh, running, error) : CT_OK;
+    if (status || !meets_itself || running->method != CT_METHOD_EXACT) return status;
+    return ct_mesh_adjacency(mesh, error) ? CT_OK : CT_OUT_OF_MEMORY; /* floods over its own surface follow edges */
 }
 
 ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind kind, ct_error *error) {
@@ -394,14 +397,21 @@ ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *
     return status ? status : check_cells(settings, row, error);
 }
 
-ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error) {
-    const ct_method_row *row = ct_method_row_of(method, error);
+ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings *running, ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(running->method, error);
     if (!row) return CT_UNSUPPORTED;
-    if (row->self_on && !strcmp(engine->backend->name, row->self_on)) return CT_OK;
-    return ct_fail(error, CT_UNSUPPORTED, "self_contact",
-                   "method \"%s\" on backend \"%s\" finds no contact of a body with itself: leave self_contact out, or "
-                   "choose method \"ldi\" on backend \"cpu\"",
-                   row->name, engine->backend->name);
+    if (!row->self_on || strcmp(engine->backend->name, row->self_on) != 0)
+        return ct_fail(
+            error, CT_UNSUPPORTED, "self_contact",
+            "method \"%s\" on backend \"%s\" finds no contact of a body with itself: leave self_contact out, "
+            "or choose method \"exact\" or \"ldi\" on backend \"cpu\"",
+            row->name, engine->backend->name);
+    if (running->patches)
+        return ct_fail(
+            error, CT_UNSUPPORTED, "self_contact",
+            "the contact of a body with itself is not divided into patches: leave out either self_contact or "
+            "patches");
+    return CT_OK;
 }
 
 static ct_status check_limit(const ct_method_row *row, const char *field, double value, bool taken, ct_error *error) {
@@ -420,7 +430,13 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
 /* What only EXACT gives. */
 static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_error *error) {
     const bool wants_inertia = step->want & CT_WANT_INERTIA;
-    if ((!wants_inertia && !step->n_directions) || row->gives_second) return CT_OK;
+    if (!wants_inertia && !step->n_directions) return CT_OK;
+    if (row->gives_second && step->scene->n_self)
+        return ct_fail(error, CT_UNSUPPORTED, wants_inertia ? "want" : "directions",
+                       "the contact of a body with itself has no %s: leave them out, or take bodies with self_contact "
+                       "out of the scene",
+                       wants_inertia ? "inertia" : "products");
+    if (row->gives_second) return CT_OK;
     return ct_fail(error, CT_INVALID_ARGUMENT, wants_inertia ? "want" : "directions",
                    "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", row->name,
                    wants_inertia ? "inertia" : "products");
@@ -430,7 +446,9 @@ static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_
 static ct_status check_chosen(const ct_method_row *row, const ct_scene *scene, ct_error *error) {
     if (row->method == scene->settings.method) return CT_OK;
     ct_status status = check_patches(&scene->asked, row, error);
-    if (!status && scene->n_self) status = ct_method_check_self(scene->engine, row->method, error);
+    ct_scene_settings running = scene->settings;
+    running.method = row->method;
+    if (!status && scene->n_self) status = ct_method_check_self(scene->engine, &running, error);
     if (!status && scene->n_half_spaces) status = ct_method_check_half_spaces(row, "tolerance", error);
     return status;
 }

@@ -62,11 +62,11 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                                  ct_error *error);
 
 /* Makes what the method that these settings run derives from a mesh: when a body joins a scene, and when the scene's
- * settings change. OUT_OF_MEMORY. */
-ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, ct_error *error);
+ * settings change. meets_itself: the body's self_contact. OUT_OF_MEMORY. */
+ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, bool meets_itself, ct_error *error);
 
-/* UNSUPPORTED: the method finds no contacts of a body with itself on the engine's backend. */
-ct_status ct_method_check_self(const ct_engine *engine, ct_method method, ct_error *error);
+/* UNSUPPORTED: what these settings run finds no contacts of a body with itself on the engine's backend. */
+ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings *running, ct_error *error);
 
 /* UNSUPPORTED: the method takes no half-spaces. field: what is to blame. */
 ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error);

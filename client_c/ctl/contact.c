@@ -212,14 +212,16 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
         printf("error      at most %.3g m^3%s\n", c->error_bound, is_proven ? "" : " by the published bound");
     }
     if (!isnan(c->volume_lower)) printf("between    %.9g and %.9g m^3\n", c->volume_lower, c->volume_upper);
+    const bool is_self = c->bodies[0] == c->bodies[1];
     if (c->max_winding > 1)
-        printf("winding    up to %u: a body overlaps itself, and the volume counts that part as often\n",
-               c->max_winding);
+        printf("winding    up to %u: %s\n", c->max_winding,
+               is_self ? "the body lies there once more, and the volume counts each two layers"
+                       : "a body overlaps itself, and the volume counts that part as often");
     if (c->inverted_volume > 0)
         printf("inverted   %.9g m^3 more, where a body is inside out; the volume leaves it out\n", c->inverted_volume);
     if (c->inverted_triangles > 0)
-        printf("inverted   at %u triangles a body is inside out; the volume counts that part negatively\n",
-               c->inverted_triangles);
+        printf("inverted   at %u triangles a body is inside out; the volume counts that part%s\n",
+               c->inverted_triangles, is_self ? "" : " negatively");
 }
 
 static void print_slip(const contactd_contact *c) {

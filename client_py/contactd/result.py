@@ -198,14 +198,14 @@ class Contact:
         """The largest |winding number| of one body at points of the other's surface that bound the volume.
 
         Above 1 a body overlaps itself there, and `volume` counts that part as often. 0: the method does not count it
-        ("ldi").
+        ("ldi"). Of a body with itself: just outside its surface, 1 where it overlaps itself once.
         """
         return self._get("max_winding")
 
     @property
     def inverted_triangles(self) -> int:
         """Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
-        negative, and `volume` counts the part negatively. 0 too where max_winding is 0 ("ldi")."""
+        negative, and `volume` counts the part negatively (of a body with itself, positively). 0 too where max_winding is 0 ("ldi")."""
         return self._get("inverted_triangles")
 
     @property

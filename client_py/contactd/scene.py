@@ -277,7 +277,8 @@ class Scene:
             group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
             ignore: bodies that this one never touches.
             self_contact: also computes the contact of the body with itself, where its winding number is 2 or more (Faure
-                2008). UNSUPPORTED where the scene's method finds none: "ldi" on a CPU does.
+                2008). "exact" without patches and "ldi" find it, on a CPU; UNSUPPORTED elsewhere. What is covered three
+                times counts for each two layers by "exact", and once by "ldi".
         """
         if kind not in (None, "rigid", "deformable"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")

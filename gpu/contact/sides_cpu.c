@@ -88,8 +88,13 @@ static bool find_force(const struct split *s, bool by_vertex, uint32_t i, double
         ct_frame_gradient(s->units, gradient, force);
         return true;
     }
-    for (int w = 0; w < 3; w++) force[w] = ct_wide_to_double(s->forces[i].of[w]) * s->units->of[w];
-    return force[0] != 0 || force[1] != 0 || force[2] != 0;
+    bool has_force = false;
+    for (int w = 0; w < 3; w++) {
+        const ct_wide sum = s->forces[i].of[w];
+        force[w] = ct_wide_to_double(sum) * s->units->of[w];
+        has_force = has_force || sum > s->surface->rounding || sum < -s->surface->rounding;
+    }
+    return has_force;
 }
 
 /* False: no piece, or vertex, has a force. */

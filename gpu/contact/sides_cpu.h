@@ -19,6 +19,7 @@ typedef struct ct_self_surface {
     const uint32_t *triangles; /* [][3] */
     const ct_triangle_run *runs;
     uint32_t n_runs;
+    int64_t rounding; /* a piece's force counts as none if no component exceeds this; 0: sums are exact */
 } ct_self_surface;
 
 /* Moves the sums of the vertices of part 1 from the sums of body 0 to those of body 1, which are zero. False: out of

@@ -77,15 +77,47 @@ static void search_pairs(struct pair_search *search, const struct node *a, const
     }
 }
 
+/* Pairs of clusters below a node. */
+static void search_own_pairs(struct pair_search *search, const struct node *node) {
+    if (node->level == 0) {
+        add_pair(search, node->index, node->index);
+        return;
+    }
+    uint32_t first, end;
+    find_children(search->body[0], node, &first, &end);
+    for (uint32_t i = first; i < end && !search->is_full; i++) {
+        const struct node child = node_at(search->body[0], node->level - 1, i);
+        search_own_pairs(search, &child);
+        for (uint32_t j = i + 1; j < end && !search->is_full; j++) {
+            const struct node other = node_at(search->body[0], node->level - 1, j);
+            if (may_meet(search, &child, &other)) search_pairs(search, &child, &other);
+        }
+    }
+}
+
+static struct pair_search begin_pair_search(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs,
+                                            ct_budget *budget) {
+    const ct_cluster_box *box_a = &a->boxes[a->topology->clusters->n_nodes - 1],
+                         *box_b = &b->boxes[b->topology->clusters->n_nodes - 1];
+    return (struct pair_search){.body = {a, b},
+                                .axes = {ct_find_own_axes(&a->pose, box_a, &b->pose, box_b),
+                                         ct_find_own_axes(&b->pose, box_b, &a->pose, box_a)},
+                                .pairs = pairs,
+                                .budget = budget};
+}
+
+bool ct_find_own_cluster_pairs(const ct_exact_body *body, ct_buffer *pairs, size_t *n_pairs, ct_budget *budget) {
+    struct pair_search search = begin_pair_search(body, body, pairs, budget);
+    const struct node root = root_of(body);
+    search_own_pairs(&search, &root);
+    *n_pairs = search.n;
+    return !search.is_full;
+}
+
 bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs, size_t *n_pairs,
                            ct_budget *budget) {
     const struct node root_a = root_of(a), root_b = root_of(b);
-    const ct_cluster_box *box_a = &a->boxes[root_a.index], *box_b = &b->boxes[root_b.index];
-    struct pair_search search = {.body = {a, b},
-                                 .axes = {ct_find_own_axes(&a->pose, box_a, &b->pose, box_b),
-                                          ct_find_own_axes(&b->pose, box_b, &a->pose, box_a)},
-                                 .pairs = pairs,
-                                 .budget = budget};
+    struct pair_search search = begin_pair_search(a, b, pairs, budget);
     if (may_meet(&search, &root_a, &root_b)) search_pairs(&search, &root_a, &root_b);
     *n_pairs = search.n;
     return !search.is_full;

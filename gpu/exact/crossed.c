@@ -1,8 +1,20 @@
-/* crossed.c - from a cluster's crossings to the integrals of its crossed triangles and to the winding numbers of its
- * vertices relative to each other. */
+/* crossed.c - lists crossings, and goes from a cluster's crossings to the integrals of its crossed triangles and to the
+ * winding numbers of its vertices relative to each other. */
 #include <string.h>
 
 #include "gpu/exact/exact_cpu.h"
+
+void ct_list_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, const ct_crossing *crossing) {
+    ct_buffer *buffer = &lists->of_body[body];
+    const size_t at = lists->n[body], needed = (at + 1) * sizeof(ct_crossing);
+    if (needed > buffer->capacity && !ct_buffer_reserve(buffer, budget, needed + needed / 2 + 64 * sizeof(ct_crossing),
+                                                        at * sizeof(ct_crossing), false)) {
+        lists->is_full = true;
+        return;
+    }
+    ((ct_crossing *)buffer->data)[at] = *crossing;
+    lists->n[body]++;
+}
 
 static uint64_t key_of(const ct_crossing *c) {
     return (uint64_t)c->triangle << 32 | c->other;
@@ -21,11 +33,13 @@ static void sort_crossings(ct_crossing **list, size_t n) {
         }
 }
 
-static void add_share(ct_crossed_triangle *sum, const ct_triangle_share *share) {
+static void add_crossing(ct_crossed_triangle *sum, const ct_crossing *crossing) {
+    const ct_triangle_share *share = &crossing->share;
     for (int i = 0; i < CT_INTEGRALS; i++) sum->integrals.of[i] += share->integrals.of[i];
     sum->near_area += share->near_area;
     sum->rounding += share->rounding;
     for (int k = 0; k < 3; k++) sum->jump[k] += share->jump[k];
+    for (int k = 0; k < 3; k++) sum->turn[k] += crossing->turn[k];
 }
 
 /* w at corner `to` less w at corner `from`. */
@@ -61,8 +75,7 @@ static bool is_consistent(const ct_topology *topology, uint32_t cluster, const c
     return true;
 }
 
-bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
-                        ct_crossed_cluster *crossed) {
+void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_crossed_cluster *crossed) {
     sort_crossings(crossings, n);
     memset(crossed->number, 0, sizeof crossed->number);
     crossed->n = 0;
@@ -72,8 +85,13 @@ bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossi
             memset(&crossed->triangles[crossed->n++], 0, sizeof *crossed->triangles);
             crossed->number[triangle] = (uint8_t)crossed->n;
         }
-        add_share(&crossed->triangles[crossed->number[triangle] - 1], &crossings[i]->share);
+        add_crossing(&crossed->triangles[crossed->number[triangle] - 1], crossings[i]);
     }
+}
+
+bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
+                        ct_crossed_cluster *crossed) {
+    ct_sum_crossings(cluster, crossings, n, crossed);
     walk(topology, cluster, crossed);
     return is_consistent(topology, cluster, crossed);
 }

@@ -42,8 +42,15 @@ typedef struct ct_placed_cluster {
 typedef struct ct_crossing {
     uint32_t triangle, other; /* numbers in their meshes */
     ct_triangle_share share;
-    bool crosses; /* false: the two are near without crossing */
+    bool crosses;        /* false: the two are near without crossing */
+    signed char turn[3]; /* of a body with itself (self_k.h), else 0 */
 } ct_crossing;
+
+/* Two triangles of one body that share a vertex, and its corner in either. */
+typedef struct ct_touching_pair {
+    uint32_t triangle[2]; /* in their clusters */
+    uint8_t corner[2];
+} ct_touching_pair;
 
 /* What a thread finds. */
 typedef struct ct_crossing_lists {
@@ -52,13 +59,17 @@ typedef struct ct_crossing_lists {
     bool has_ties;           /* a sign was the perturbation's */
     bool is_full;            /* out of memory */
     uint64_t n_inconsistent; /* pairs without one start and one end: 0, unless the predicates are wrong */
+    /* Of a body with itself: */
+    bool is_self;
+    ct_buffer touching; /* ct_touching_pair, of the last two clusters: those that `cross` leaves to its caller */
+    size_t n_touching;
 } ct_crossing_lists;
 
 /* A crossed triangle: the sums over all crossings. */
 typedef struct ct_crossed_triangle {
     ct_integrals integrals;
     double near_area, rounding;
-    int32_t jump[3];
+    int32_t jump[3], turn[3];
 } ct_crossed_triangle;
 
 /* A cluster with crossings. */
@@ -101,7 +112,9 @@ typedef struct ct_exact_gradient {
 typedef struct ct_exact_cpu {
     /* Places the cluster's vertices, and fills floats if it is not NULL. */
     void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
-    /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. */
+    /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. With
+     * lists->is_self the clusters are one body's, or are the same: triangles cross that share no vertex, each two once,
+     * and of_body[0] and [1] are both that body's crossings, with the others perturbed by `moved` for either. */
     void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists);
     /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */
@@ -114,10 +127,17 @@ extern const ct_exact_cpu ct_exact_cpu_base;
 extern const ct_exact_cpu ct_exact_cpu_avx2;
 #endif
 
-/* crossed.c: adds up a cluster's crossings, which it sorts; n at least 1. triangles: [n] at least; winding: [vertices
+/* crossed.c: */
+
+/* Appends to of_body[body]; sets is_full if there is no memory. */
+void ct_list_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, const ct_crossing *crossing);
+
+/* Adds up a cluster's crossings, which it sorts; n at least 1. triangles: [n] at least; winding: [vertices
  * of the cluster]. So the sums do not depend on the order in which crossings were found. False: the winding numbers
  * along the surface contradict each other. */
 bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
                         ct_crossed_cluster *crossed);
+/* The same without winding numbers. */
+void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_crossed_cluster *crossed);
 
 #endif

@@ -250,29 +250,24 @@ static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float
 
 static void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, uint32_t triangle, uint32_t other,
                          const ct_triangle_share *share, bool crosses) {
-    ct_buffer *buffer = &lists->of_body[body];
-    const size_t at = lists->n[body], needed = (at + 1) * sizeof(ct_crossing);
-    if (needed > buffer->capacity && !ct_buffer_reserve(buffer, budget, needed + needed / 2 + 64 * sizeof(ct_crossing),
-                                                        at * sizeof(ct_crossing), false)) {
-        lists->is_full = true;
-        return;
-    }
-    ((ct_crossing *)buffer->data)[at] =
-        (ct_crossing){.triangle = triangle, .other = other, .share = *share, .crosses = crosses};
-    lists->n[body]++;
+    const ct_crossing crossing = {.triangle = triangle, .other = other, .share = *share, .crosses = crosses};
+    ct_list_crossing(lists, budget, body, &crossing);
 }
 
 static inline void load_triangle(const ct_placed_cluster *c, uint32_t t, const double *p[3]) {
     for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[t][k]];
 }
 
+/* bodies: a bit for each triangle whose share is added. */
 static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int first,
-                      int found, const ct_triangle_share share[2], ct_budget *budget, ct_crossing_lists *lists) {
+                      int found, const ct_triangle_share share[2], uint32_t bodies, ct_budget *budget,
+                      ct_crossing_lists *lists) {
     if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
     if (found != CT_TRIANGLES_CROSS && found != CT_TRIANGLES_NEAR) return;
     const uint32_t number_a = a->cluster * CT_CLUSTER_TRIANGLES + ta, number_b = b->cluster * CT_CLUSTER_TRIANGLES + tb;
-    add_crossing(lists, budget, 0, number_a, number_b, &share[first], found == CT_TRIANGLES_CROSS);
-    add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], found == CT_TRIANGLES_CROSS);
+    const bool crosses = found == CT_TRIANGLES_CROSS;
+    if (bodies & 1) add_crossing(lists, budget, 0, number_a, number_b, &share[first], crosses);
+    if (bodies & 2) add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], crosses);
 }
 
 /* A pair of which some determinants are computed in integers. */
@@ -283,9 +278,13 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     load_triangle(b, tb, p[1]);
     ct_triangle_share share[2];
     int has_ties = 0;
-    const int found = ct_cross_pair(p, moved, share, &has_ties);
+    int found = ct_cross_pair(p, moved, share, &has_ties);
     lists->has_ties |= has_ties;
-    add_found(a, ta, b, tb, 0, found, share, budget, lists);
+    const bool is_one_sided = lists->is_self && has_ties; /* of one body: either triangle sees the other one move */
+    add_found(a, ta, b, tb, 0, found, share, is_one_sided ? 1 : 3, budget, lists);
+    if (!is_one_sided) return;
+    found = ct_cross_pair(p, -moved, share, &has_ties);
+    add_found(a, ta, b, tb, 0, found, share, 2, budget, lists);
 }
 
 /* ---- four pairs at a time ---- */
@@ -453,7 +452,7 @@ static void cross_queue(struct pair_queue *queue) {
         for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, of[s].value, of[s].error, of[s].sign);
         for (int i = 0; i < 3; i++) take_lane(&e[i], lane, edges.value[i], edges.error[i], edges.sign[i]);
         const int found = ct_finish_crossing(of, &edges, sizes, share);
-        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, queue->budget, queue->lists);
+        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, queue->budget, queue->lists);
     }
 }
 
@@ -546,6 +545,42 @@ static inline uint32_t not_separated(const ct_triangle_floats *f, uint32_t block
     return mask_of(near & ~(below | above));
 }
 
+/* ---- a body with itself ---- */
+
+static void add_touching(ct_crossing_lists *lists, ct_budget *budget, uint32_t ta, uint32_t tb, int of_a, int of_b) {
+    const size_t needed = (lists->n_touching + 1) * sizeof(ct_touching_pair);
+    if (needed > lists->touching.capacity &&
+        !ct_buffer_reserve(&lists->touching, budget, 2 * needed + 64 * sizeof(ct_touching_pair),
+                           lists->n_touching * sizeof(ct_touching_pair), false)) {
+        lists->is_full = true;
+        return;
+    }
+    ((ct_touching_pair *)lists->touching.data)[lists->n_touching++] =
+        (ct_touching_pair){{ta, tb}, {(uint8_t)of_a, (uint8_t)of_b}};
+}
+
+/* Triangles of block `first` .. of b, a bit each, that share no vertex with triangle ta of a. Those that share one are
+ * listed; of a cluster with itself only triangles behind ta count. */
+static uint32_t find_strangers(const struct pair_queue *queue, uint32_t ta, uint32_t first, uint32_t candidates) {
+    const ct_placed_cluster *a = queue->a, *b = queue->b;
+    uint32_t strangers = 0;
+    for (; candidates; candidates &= candidates - 1) {
+        const uint32_t bit = candidates & -candidates, tb = first + (uint32_t)__builtin_ctz(candidates);
+        if (a == b && tb <= ta) continue;
+        int shared = 0, of_a = 0, of_b = 0;
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++)
+                if (a->vertices[a->corners[ta][i]] == b->vertices[b->corners[tb][j]]) {
+                    shared++;
+                    of_a = i;
+                    of_b = j;
+                }
+        if (!shared) strangers |= bit;
+        if (shared == 1) add_touching(queue->lists, queue->budget, ta, tb, of_a, of_b);
+    }
+    return strangers;
+}
+
 static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists) {
     for (int k = 0; k < 3; k++)
@@ -577,6 +612,7 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
                 const uint32_t block = (uint32_t)__builtin_ctz(of_b);
                 uint32_t left = overlapping_triangles(fb, block, from, to) & near_b[block];
                 if (left) left &= not_separated(fb, block, fa, ta, margin);
+                if (left && lists->is_self) left = find_strangers(&queue, ta, CT_EXACT_BLOCK * block, left);
                 for (; left; left &= left - 1)
                     queue_pair(&queue, ta, CT_EXACT_BLOCK * block + (uint32_t)__builtin_ctz(left));
             }

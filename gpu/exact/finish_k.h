@@ -75,7 +75,13 @@ CT_FN double ct_exact_step(const ct_exact_lattice *lattice, int exponent, int n_
  *
  * It is not proven where a triangle far larger than all of the surface inside comes within two units of another one
  * that it does not cross, or where points of many triangles that are outside hover within two units over a face. What
- * the bound then lacks is at most `residual`, about half a unit, times the parts left out. See README, Limits. */
+ * the bound then lacks is at most `residual`, about half a unit, times the parts left out. See README, Limits.
+ *
+ * Of a body with itself the same holds, with the winding number just outside the surface in place of the other body's.
+ * Triangles that share a vertex or an edge are within two units of each other there, which near_area leaves out, unless
+ * they cross at the vertex. A part of one can enter the other's volume by a move of two units only where they fold back
+ * on each other at less than two units; so the bound is proven if, beside the above, triangles that share vertices
+ * without crossing do so by 2^-8 of the area inside at most. */
 
 /* A cluster's products and sums of doubles, over 128 triangles: bounds their rounding. reach and area as in
  * ct_cluster_sums. */

@@ -405,7 +405,8 @@ typedef struct ct_body_options {
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
     /* Also computes the contact of the body with itself: where its winding number is 2 or more (Faure 2008, self-
-     * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI on the CPU). */
+     * collision). group, mask and ignore are about other bodies. Only for methods that find it (EXACT without patches
+     * and LDI, on the CPU), and not for a half-space. */
     bool self_contact;
 } ct_body_options;
 
@@ -543,7 +544,13 @@ typedef struct ct_velocity {
  * is linear in the gradient adds up the same way: weights, forces, generalised gradients. LDI puts each vertex in one
  * part and looks at the whole body's box, which is the window; its normal's largest component is positive, and pushes
  * part 0 out of part 1 (gpu/contact/sides_k.h). A closed surface wholly inside another of the same body is all in part
- * 0, without a normal. */
+ * 0, without a normal.
+ *
+ * EXACT divides vertices in the same way. Its V is the integral of w (w - 1) / 2, with w the body's winding number:
+ * what the body covers twice counts once, and what it covers three times counts three times, once for each two layers,
+ * as several shells would as several bodies; LDI counts it once. Where the body is inside out, w = -1, V counts once
+ * too, so that forces turn it back, and inverted_triangles tells; LDI leaves such parts out. Triangles that share
+ * vertices cross like others, but for what they share (gpu/exact/self_k.h). */
 typedef struct ct_contact {
     uint32_t body[2];       /* handles; body[0] <= body[1] */
     uint32_t index;         /* among the contacts of this pair, from 0 */
@@ -560,10 +567,13 @@ typedef struct ct_contact {
     double volume_lower, volume_upper;
 
     uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
-                             a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI) */
+                             a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI).
+                             Of a body with itself: the largest |winding number| just outside its surface, 1 where it
+                             overlaps itself once */
     uint32_t
         inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
-                               its winding number is negative, and the volume there counts negatively. Not counted
+                               its winding number is negative, and the volume there counts negatively. Of a body with
+                               itself: just outside a corner, and the volume there counts positively. Not counted
                                by LDI, whose max_winding is 0: there an inverted region counts as outside */
     double inverted_volume; /* m^3, sampled: the volume inside both bodies where one or both are inside out, so that
                                `volume` leaves it out: both winding numbers are not 0, and one is negative. The views'

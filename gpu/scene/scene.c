@@ -115,12 +115,12 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     ct_scene_settings asked, running;
     ct_status status = resolve_settings(scene->engine, settings, &asked, &running, error);
     if (status) return status;
-    if (scene->n_self) status = ct_method_check_self(scene->engine, running.method, error);
+    if (scene->n_self) status = ct_method_check_self(scene->engine, &running, error);
     if (!status && scene->n_half_spaces)
         status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
     for (uint32_t i = 0; i < scene->n_bodies && !status; i++)
         if (!(status = ct_method_check_kind(&running, scene->bodies[i]->kind, error)))
-            status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, error);
+            status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, scene->bodies[i]->self_contact, error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -209,8 +209,11 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
         ct_status status = ct_pose_check(o->pose, 0, error);
         if (status) return status;
     }
+    if (o->self_contact && o->kind == CT_BODY_HALF_SPACE)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "self_contact",
+                       "a half-space has no contact with itself: leave self_contact out");
     if (o->self_contact) {
-        ct_status status = ct_method_check_self(scene->engine, scene->settings.method, error);
+        ct_status status = ct_method_check_self(scene->engine, &scene->settings, error);
         if (status) return status;
     }
     if (o->kind == CT_BODY_HALF_SPACE) {
@@ -254,7 +257,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
-    status = mesh ? ct_method_prepare_mesh(&scene->settings, mesh, error) : CT_OUT_OF_MEMORY;
+    status = mesh ? ct_method_prepare_mesh(&scene->settings, mesh, o->self_contact, error) : CT_OUT_OF_MEMORY;
     if (status) {
         ct_mesh_release(&mesh);
         free(body);
@@ -340,7 +343,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
     ct_status status = check_open_mesh(mesh, body->kind, "mesh", error);
-    if (!status) status = ct_method_prepare_mesh(&scene->settings, mesh, error);
+    if (!status) status = ct_method_prepare_mesh(&scene->settings, mesh, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;

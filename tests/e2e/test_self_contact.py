@@ -84,19 +84,47 @@ def test_only_those_that_ask(client):
     assert a in scene.bodies
 
 
+def test_auto_is_exact(client):
+    """Exact finds it with a bound, and is what a scene without a method runs."""
+    mesh = client.register_mesh(*BOTH)
+    scene = client.open_scene(stiffness=2.0)
+    body = scene.add_body(mesh, self_contact=True)
+    result = scene.step(want=["frame", "gradient", "forces"])
+    (contact,) = result.contacts
+    assert result.method == "exact" and contact.bodies == (body, body)
+    assert abs(contact.volume - VOLUME) <= contact.error_bound < 1e-10 and contact.max_winding == 1
+    assert contact.normal == pytest.approx([1, 0, 0], abs=1e-9) and contact.depth == pytest.approx(0.25)
+    sides = [contact.side_vertices(side) for side in (0, 1)]
+    assert set(sides[0]) <= set(range(8, 16)) and set(sides[1]) <= set(range(8))
+
+    pair_scene = client.open_scene()
+    a, b = (pair_scene.add_body(client.register_mesh(*mesh), kind="deformable") for mesh in (A, B))
+    (pair,) = pair_scene.step(want=["frame", "gradient"]).contacts
+    vertices, gradient = contact.gradient(body)
+    dense = np.zeros((16, 3))
+    dense[vertices] = gradient
+    for shell, first in ((a, 0), (b, 8)):
+        at, expected = pair.gradient(shell)
+        assert dense[at + first] == pytest.approx(expected, abs=1e-9)
+
+
 def test_the_method_refuses_by_name(client):
     mesh = client.register_mesh(*BOTH)
-    scene = client.open_scene()  # auto, which is exact on a CPU
+    scene = client.open_scene(method="voxtree")
     with pytest.raises(errors.ContactdError) as e:
-        scene.add_body(mesh, self_contact=True)
+        scene.add_body(mesh, kind="rigid", self_contact=True)
     assert e.value.code.name == "UNSUPPORTED" and e.value.field == "self_contact"
-    assert 'method "exact" on backend "cpu" finds no contact of a body with itself' in e.value.message
+    assert 'method "voxtree" on backend "cpu" finds no contact of a body with itself' in e.value.message
     assert scene.bodies == [] and len(scene.step().contacts) == 0
-    scene.configure(resolution=32)
-    body = scene.add_body(mesh, self_contact=True)
+    scene.configure(method="auto")
+    body = scene.add_body(mesh, kind="rigid", self_contact=True)
+    for settings in ({"method": "voxtree"}, {"patches": True}):
+        with pytest.raises(errors.ContactdError) as e:
+            scene.configure(**settings)
+        assert e.value.code.name == "UNSUPPORTED" and e.value.field == "self_contact"
     with pytest.raises(errors.ContactdError) as e:
-        scene.configure(method="exact", resolution=0)
-    assert e.value.field in ("self_contact", "resolution")
+        scene.step(want=["inertia"])
+    assert e.value.code.name == "UNSUPPORTED" and e.value.field == "want"
     assert scene.step().contacts[0].bodies == (body, body)
 
 
@@ -145,9 +173,13 @@ def test_http(server):
     assert forces[0] == pytest.approx(-forces[1], abs=1e-12) and forces[0][0] == pytest.approx(-0.375)
     api.refused("POST", f"{scene}/bodies", 400, "INVALID_ARGUMENT", {"mesh": mesh, "self_contact": 1}, field="self_contact")
     exact = api.scene(method="exact")
-    problem = api.refused("POST", f"{exact}/bodies", 501, "UNSUPPORTED", {"mesh": mesh, "self_contact": True},
+    api.post(f"{exact}/bodies", {"mesh": mesh, "self_contact": True})
+    answer = api.post(f"{exact}/step", {"want": ["frame"]}, 200)
+    assert answer["method"] == "exact" and answer["contacts"][0]["volume"] == pytest.approx(VOLUME, rel=1e-9)
+    patches = api.scene(patches=True)
+    problem = api.refused("POST", f"{patches}/bodies", 501, "UNSUPPORTED", {"mesh": mesh, "self_contact": True},
                           field="self_contact")
-    assert "exact" in problem["detail"]
+    assert "patches" in problem["detail"]
 
 
 def test_contactctl(server, binaries, tmp_path):
@@ -174,4 +206,8 @@ def test_contactctl(server, binaries, tmp_path):
     assert [c["bodies"] for c in out["contacts"]] == [[1, 1], [1, 2]]
     assert "or contact A --self" in run(both, expect=2)
     assert "no file B" in run(both, "--self", "--pose-b", pose, expect=2)
-    assert "self_contact" in run(both, "--self", expect=3)  # auto is exact, which finds none
+    for method in ([], ["--method", "exact"]):
+        out = json.loads(run(both, "--self", *method, "-o", "json"))
+        (contact,) = out["contacts"]
+        assert out["method"] == "exact" and abs(contact["volume"] - VOLUME) <= contact["error_bound"]
+    assert "self_contact" in run(both, "--self", "--patches", expect=3)

@@ -17,6 +17,7 @@
 /* Estimate in ns; only the choice between one thread and several depends on it. */
 static double cost_of(const ct_pair_task *pair) {
     double triangles = 0;
+    if (ct_is_self_task(pair)) return 5000 + 400.0 * pair->body[0]->mesh->n_triangles;
     for (int b = 0; b < 2; b++) {
         const ct_box *own = &pair->body[b]->box, *other = &pair->body[1 - b]->box;
         double part = 1;
@@ -171,8 +172,10 @@ static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
 static void place_pairs(ct_exact_pair *exact) {
     for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++) {
         const uint32_t cluster[2] = {exact->cluster_pairs[i].a, exact->cluster_pairs[i].b};
-        for (int b = 0; b < 2; b++)
-            if (!exact->part[b].body.placed_as[cluster[b]]) list_cluster(exact, &exact->part[b].body, cluster[b], true);
+        for (int b = 0; b < 2; b++) {
+            ct_exact_body *body = &exact->part[exact->is_self ? 0 : b].body;
+            if (!body->placed_as[cluster[b]]) list_cluster(exact, body, cluster[b], true);
+        }
     }
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
     ct_exact_for_each(exact, count_chunks(n, PLACE_CHUNK), place_chunk);
@@ -207,25 +210,31 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
     const size_t first = (size_t)i * CROSS_CHUNK, left = exact->n_cluster_pairs - first;
     ct_crossing_lists *lists = &exact->workspace->workers[worker].exact.lists;
     const ct_exact_body *a = &exact->part[0].body, *b = &exact->part[1].body;
-    for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++)
-        exact->device->kernels->exact->cross(&a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
-                                             &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1],
-                                             ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
+    for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++) {
+        if (exact->is_self)
+            ct_exact_cross_own(exact, &exact->cluster_pairs[p], lists);
+        else
+            exact->device->kernels->exact->cross(&a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
+                                                 &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1],
+                                                 ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
+    }
     if (lists->is_full) exact->has_failed = true;
 }
 
-/* Sorts the threads' crossings of a body by cluster. */
+/* Sorts the threads' crossings of a body by cluster. Those of a body with itself are in both lists. */
 static void gather_crossings(ct_exact_pair *exact, int b) {
+    const int last = exact->is_self ? 1 : b;
     ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
     const uint32_t n_clusters = exact->part[b].body.topology->clusters->n;
     uint32_t *count = allocate_zeroed(exact, n_clusters * sizeof *count);
     size_t n = 0;
-    for (uint32_t w = exact->first_worker; w < exact->end_worker && count; w++) {
-        const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
-        const ct_crossing *list = lists->of_body[b].data;
-        for (size_t i = 0; i < lists->n[b]; i++) count[list[i].triangle / CT_CLUSTER_TRIANGLES]++;
-        n += lists->n[b];
-    }
+    for (uint32_t w = exact->first_worker; w < exact->end_worker && count; w++)
+        for (int of = b; of <= last; of++) {
+            const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+            const ct_crossing *list = lists->of_body[of].data;
+            for (size_t i = 0; i < lists->n[of]; i++) count[list[i].triangle / CT_CLUSTER_TRIANGLES]++;
+            n += lists->n[of];
+        }
     surface->n_crossed = 0;
     surface->crossings = ct_exact_allocate(exact, n * sizeof *surface->crossings);
     surface->crossed_as = allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
@@ -245,12 +254,13 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         first += count[c];
     }
     surface->first_crossing[crossed] = first;
-    for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
-        ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
-        ct_crossing *list = lists->of_body[b].data;
-        for (size_t i = 0; i < lists->n[b]; i++)
-            surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] = &list[i];
-    }
+    for (uint32_t w = exact->first_worker; w < exact->end_worker; w++)
+        for (int of = b; of <= last; of++) {
+            ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
+            ct_crossing *list = lists->of_body[of].data;
+            for (size_t i = 0; i < lists->n[of]; i++)
+                surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] = &list[i];
+        }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
         const uint32_t cluster = surface->crossed_clusters[i];
         const ct_clusters *clusters = exact->part[b].body.topology->clusters;
@@ -274,10 +284,16 @@ static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
     const ct_topology *topology = exact->part[chunk.part].body.topology;
     for (uint32_t c = chunk.first; c < chunk.end; c++) {
-        const size_t first = surface->first_crossing[c];
+        const size_t first = surface->first_crossing[c], n_crossings = surface->first_crossing[c + 1] - first;
+        const uint32_t cluster = surface->crossed_clusters[c];
+        if (exact->is_self) { /* it has winding numbers of triangles instead */
+            const uint32_t *first_vertex = topology->clusters->first_vertex + cluster;
+            ct_sum_crossings(cluster, surface->crossings + first, n_crossings, &surface->crossed[c]);
+            memset(surface->crossed[c].winding, 0, (first_vertex[1] - first_vertex[0]) * sizeof(int32_t));
+            continue;
+        }
         const bool is_consistent =
-            ct_total_crossings(topology, surface->crossed_clusters[c], surface->crossings + first,
-                               surface->first_crossing[c + 1] - first, &surface->crossed[c]);
+            ct_total_crossings(topology, cluster, surface->crossings + first, n_crossings, &surface->crossed[c]);
         assert(is_consistent);
         (void)is_consistent;
     }
@@ -292,6 +308,7 @@ static bool find_crossings(ct_exact_pair *exact) {
         lists->n[0] = lists->n[1] = 0;
         lists->has_ties = lists->is_full = false;
         lists->n_inconsistent = 0;
+        lists->is_self = exact->is_self;
     }
     ct_exact_for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
@@ -302,7 +319,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     }
     assert(n_inconsistent == 0);
     (void)n_inconsistent;
-    for (int b = 0; b < 2 && !exact->has_failed; b++) gather_crossings(exact, b);
+    for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) gather_crossings(exact, b);
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
     ct_exact_for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
@@ -408,8 +425,14 @@ static void list_added(ct_exact_pair *exact, int b) {
  * depend on the order of vertices. */
 static double bound_winding(const ct_topology *topology, const ct_exact_surface *surface, uint32_t cluster) {
     const uint32_t as = surface->crossed_as[cluster];
-    const int32_t *of_unit = surface->of_unit + topology->first_unit[cluster];
     int32_t most = 0;
+    if (surface->of_triangle) {
+        const int32_t *numbers = surface->of_triangle + (size_t)cluster * CT_CLUSTER_TRIANGLES;
+        for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++)
+            if (abs(numbers[t]) > most) most = abs(numbers[t]);
+        return as ? most + 2 : most;
+    }
+    const int32_t *of_unit = surface->of_unit + topology->first_unit[cluster];
     if (!as) {
         for (uint32_t u = 0; u < topology->first_unit[cluster + 1] - topology->first_unit[cluster]; u++)
             if (abs(of_unit[u]) > most) most = abs(of_unit[u]);
@@ -436,12 +459,13 @@ static double find_crossed_share(const ct_exact_body *own, const ct_exact_surfac
     double most = 0;
     for (uint32_t t = 0; t < c->n_triangles; t++) {
         if (!crossed->number[t]) continue;
-        const uint32_t unit =
-            topology->first_unit[cluster] + topology->unit_in_cluster[(size_t)cluster * CT_CLUSTER_TRIANGLES + t];
+        const size_t triangle = (size_t)cluster * CT_CLUSTER_TRIANGLES + t;
+        const uint32_t unit = topology->first_unit[cluster] + topology->unit_in_cluster[triangle];
+        const int32_t winding = surface->of_triangle ? surface->of_triangle[triangle]
+                                                     : surface->of_unit[unit] + crossed->winding[c->corners[t][1]];
         const double *const p[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
                                     c->points[c->corners[t][2]]};
-        most = fmax(most, ct_crossed_share(p, surface->of_unit[unit] + crossed->winding[c->corners[t][1]],
-                                           &crossed->triangles[crossed->number[t] - 1].integrals));
+        most = fmax(most, ct_crossed_share(p, winding, &crossed->triangles[crossed->number[t] - 1].integrals));
     }
     return most;
 }
@@ -518,9 +542,10 @@ static bool find_surfaces(ct_exact_pair *exact) {
     const double start = ct_now();
     const bool has_ties = find_crossings(exact);
     exact->pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
-    for (int b = 0; b < 2 && !exact->has_failed; b++) find_winding_numbers(exact, b);
+    if (exact->is_self && !exact->has_failed) ct_exact_find_own_winding(exact);
+    for (int b = 0; b < 2 && !exact->has_failed && !exact->is_self; b++) find_winding_numbers(exact, b);
     for (int b = 0; b < 2 && !exact->has_failed; b++) list_added(exact, b);
-    return has_ties;
+    return has_ties || exact->part[0].surface[exact->pass].is_folded_flat;
 }
 
 void ct_exact_add_up(ct_exact_pair *exact) {
@@ -529,6 +554,7 @@ void ct_exact_add_up(ct_exact_pair *exact) {
         add_surfaces(exact);
         total_sums(exact);
     }
+    if (exact->is_self) ct_exact_total_own_winding(exact);
 }
 
 /* The pair's only contact. */
@@ -537,13 +563,17 @@ static void finish_pair(ct_exact_pair *exact) {
     pair->n_contacts = 1;
     pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers,
                                     sizeof *pair->contacts);
-    if (!pair->contacts) exact->has_failed = true;
+    if (pair->contacts)
+        memset(pair->contacts, 0, sizeof *pair->contacts); /* it has no entries if there is no memory to finish it */
+    else
+        exact->has_failed = true;
     ct_exact_finish(exact, pair->contacts);
 }
 
 /* False: out of memory. */
 static bool find_cluster_pairs(ct_exact_pair *exact, ct_buffer *pairs) {
     ct_budget *budget = &exact->device->budget;
+    if (exact->is_self) return ct_find_own_cluster_pairs(&exact->part[0].body, pairs, &exact->n_cluster_pairs, budget);
     for (int b = 0; b < 2; b++)
         if (exact->pair->body[b]->is_half_space)
             return ct_find_clusters_at_top(&exact->part[1 - b].body, &exact->part[b].body, b == 0, pairs,
@@ -559,6 +589,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
                            .pair = pair,
                            .driver = worker,
                            .is_spread = is_spread,
+                           .is_self = ct_is_self_task(pair),
                            .first_worker = is_spread ? 0 : worker,
                            .end_worker = is_spread ? workspace->device->threads : worker + 1,
                            .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1])};

@@ -1,6 +1,6 @@
 /* exact_pair.h - the method `exact` on the CPU: the state of a pair while it is computed, shared by exact_pair.c, which
- * adds up its surfaces, exact_pieces.c, which lets it do so piece by piece, finish_exact.c, which makes contacts, and
- * exact_second.c, which adds what few steps want. */
+ * adds up its surfaces, exact_self.c, for a body with itself, exact_pieces.c, which lets it do so piece by piece,
+ * finish_exact.c, which makes contacts, and exact_second.c, which adds what few steps want. */
 #ifndef CT_EXACT_PAIR_H
 #define CT_EXACT_PAIR_H
 
@@ -31,7 +31,12 @@ typedef struct ct_exact_surface {
     size_t *first_crossed_pair; /* [n_crossed + 1] */
     /* Winding numbers: */
     int32_t *of_unit; /* [units] */
-    uint32_t *added;  /* [n_added] rising: clusters whose surface is inside, or partly */
+    /* Of a body with itself, instead: at the start of each triangle's edge from corner 1 to 2, just outside. */
+    int32_t *of_triangle;      /* [clusters * CT_CLUSTER_TRIANGLES] */
+    const uint8_t *own_number; /* [CT_CLUSTER_TRIANGLES] 0, 1, 2 .. */
+    uint32_t max_winding, inverted;
+    bool is_folded_flat; /* somewhere; then the passes differ */
+    uint32_t *added;     /* [n_added] rising: clusters whose surface is inside, or partly */
     uint32_t n_added;
     ct_cluster_sums *sums; /* [n_added] */
     /* Copies of the crossings, in rising order of (triangle, other); only kept for exact_pieces.c: */
@@ -52,6 +57,7 @@ typedef struct ct_exact_pair {
     ct_pair_task *pair;
     uint32_t driver;
     bool is_spread;
+    bool is_self; /* one body with itself: its surface is part 0's, and part 1's gradient is 0 until sides are split */
     uint32_t first_worker, end_worker;
     ct_exact_lattice lattice;
     ct_exact_part part[2];
@@ -98,6 +104,10 @@ static inline int ct_exact_moved_in(int pass) {
 static inline ct_winding_numbers ct_exact_winding_numbers(const ct_topology *topology, const ct_exact_surface *surface,
                                                           uint32_t k) {
     const uint32_t cluster = surface->added[k], as = surface->crossed_as[cluster];
+    if (surface->of_triangle)
+        return (ct_winding_numbers){.crossed = as ? &surface->crossed[as - 1] : NULL,
+                                    .of_unit = surface->of_triangle + (size_t)cluster * CT_CLUSTER_TRIANGLES,
+                                    .unit_in_cluster = surface->own_number};
     return (ct_winding_numbers){.crossed = as ? &surface->crossed[as - 1] : NULL,
                                 .of_unit = surface->of_unit + topology->first_unit[cluster],
                                 .unit_in_cluster = topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES};
@@ -120,6 +130,17 @@ void ct_exact_find_second(ct_exact_pair *exact);
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster);
 /* Adds up the surfaces of all passes: fills the gradients, and adds to the totals. */
 void ct_exact_add_up(ct_exact_pair *exact);
+
+/* exact_self.c: */
+
+/* Crosses the triangles of two clusters of one body. */
+void ct_exact_cross_own(const ct_exact_pair *exact, const ct_cluster_pair *clusters, ct_crossing_lists *lists);
+/* Finds the winding numbers just outside the surface of this pass, once crossings are summed. */
+void ct_exact_find_own_winding(ct_exact_pair *exact);
+/* Once all passes are added up: takes over what the flood saw of winding numbers. */
+void ct_exact_total_own_winding(ct_exact_pair *exact);
+/* Moves the gradient and the moments of one of the two sides of the contact to part 1. */
+void ct_exact_split_sides(ct_exact_pair *exact);
 
 /* exact_pieces.c: */
 

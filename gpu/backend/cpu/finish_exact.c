@@ -317,6 +317,8 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     const uint32_t n_chunks = count_all_chunks(exact);
     if (!exact->chunks) exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
     if (!exact->chunks) return false;
+    if (exact->is_self && pair->want & NEEDS_ENTRIES) ct_exact_split_sides(exact);
+    if (exact->has_failed) return false;
     ct_exact_for_each(exact, n_chunks, measure_chunk);
     balance_gradient(exact);
     move_reference(exact);

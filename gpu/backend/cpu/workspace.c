@@ -55,6 +55,7 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->ebpi_marks,
                             &scratch->exact.lists.of_body[0],
                             &scratch->exact.lists.of_body[1],
+                            &scratch->exact.lists.touching,
                             &scratch->exact.cluster_pairs,
                             &scratch->exact.gradient[0],
                             &scratch->exact.gradient[1],
