@@ -1,4 +1,5 @@
-/* tile_bound.h - casts the ray of one tile and bounds the error of the volume that it stands for.
+/* tile_bound.h - a tile: its ray, and the bound of the error of the volume that it stands for. tile_cpu.h casts and
+ * bounds.
  *
  * The bound holds for every tile whose faces are listed, wherever the bodies' edges and the curve in which their
  * surfaces cross happen to lie. It does not rest on what the ray meets. L(x) is the length of the ray at x inside both
@@ -26,7 +27,6 @@
 
 #include "gpu/base/scratch.h"
 #include "gpu/ebpi/view.h"
-#include "gpu/raster/raster_k.h"
 
 /* Bounds are integers, so that no order of faces changes a bit: mean depths in 2^-16 lattice units of the view's axis.
  */
@@ -47,7 +47,7 @@ typedef struct ct_ebpi_tile {
 
 /* Per-thread memory. */
 typedef struct ct_ebpi_scratch {
-    ct_buffer faces, order, intervals, slots, covered;
+    ct_buffer faces, intervals, slots, covered;
 } ct_ebpi_scratch;
 
 void ct_ebpi_scratch_free(ct_ebpi_scratch *scratch, ct_budget *budget);
@@ -60,15 +60,5 @@ typedef enum ct_ebpi_bound {
 
 /* The tile of a whole pixel. */
 ct_ebpi_tile ct_ebpi_pixel_tile(const ct_ebpi_view *view, int32_t column, int32_t row);
-
-/* Gives each of the tiles that another one was cut into, in rising order of v, then u, its part of that one's faces.
- * All have its list; their sides are its sides divided by 2^cut_u and 2^cut_v, each 0 to 2. Memory is the arena's.
- * False: out of memory. */
-bool ct_ebpi_share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
-                         ct_arena *arena, ct_budget *budget);
-
-/* Sets length and bound of a tile. False: out of memory. */
-bool ct_ebpi_measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
-                          ct_budget *budget);
 
 #endif

@@ -25,17 +25,6 @@ ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, int32_t column, int32_
     return (ct_ebpi_rect){column << u, (column + 1) << u, row << v, (row + 1) << v};
 }
 
-ct_slope ct_ebpi_slope(const ct_ebpi_view *view, const int32_t *const corner[3]) {
-    const int u = view->u, v = view->v, w = view->axis;
-    const int64_t u1 = corner[1][u] - corner[0][u], v1 = corner[1][v] - corner[0][v];
-    const int64_t u2 = corner[2][u] - corner[0][u], v2 = corner[2][v] - corner[0][v];
-    const int64_t w1 = corner[1][w] - corner[0][w], w2 = corner[2][w] - corner[0][w];
-    const int64_t area = u1 * v2 - u2 * v1;
-    if (area == 0) return (ct_slope){NAN, NAN};
-    const ct_slope slope = {(double)(w1 * v2 - w2 * v1) / (double)area, (double)(u1 * w2 - u2 * w1) / (double)area};
-    return fabs(slope.u) + fabs(slope.v) <= CT_EBPI_STEEPEST ? slope : (ct_slope){NAN, NAN};
-}
-
 /* The rectangle lies wholly on the outer side of the edge from a to b of a triangle with the opposite corner c. */
 static bool is_beyond_edge(const int32_t *a, const int32_t *b, const int32_t *c, int u, int v,
                            const ct_ebpi_rect *rect) {
@@ -144,7 +133,6 @@ static void list_body(ct_ebpi_view *view, int b, bool is_writing) {
         ct_ebpi_corners(body, t, corner);
         struct pixel_range range;
         if (is_left_out(view, b, corner) || !find_pixels(view, corner, &range)) continue;
-        if (!is_writing) view->slope[b][t] = ct_ebpi_slope(view, corner);
         if (range.is_certain) {
             add_to_pixel(view, b, t, range.column[0], range.row[0], is_writing);
             continue;
@@ -160,11 +148,8 @@ bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena
     const size_t pixels = (size_t)view->columns * (size_t)view->rows;
     view->body = body;
     view->first = ct_arena_alloc(arena, budget, (pixels + 1) * sizeof *view->first);
-    for (int b = 0; b < 2; b++) {
-        view->next[b] = ct_arena_alloc(arena, budget, pixels * sizeof *view->next[b]);
-        view->slope[b] = ct_arena_alloc(arena, budget, body[b].n_triangles * sizeof(ct_slope));
-    }
-    return view->first && view->next[0] && view->next[1] && view->slope[0] && view->slope[1];
+    for (int b = 0; b < 2; b++) view->next[b] = ct_arena_alloc(arena, budget, pixels * sizeof *view->next[b]);
+    return view->first && view->next[0] && view->next[1];
 }
 
 void ct_ebpi_view_count(ct_ebpi_view *view, int b) {

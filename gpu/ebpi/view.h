@@ -43,7 +43,6 @@ typedef struct ct_ebpi_view {
     uint8_t initial[2];       /* ct_initial_winding of each body. Faces behind `hi` are left out, and with
                                  FROM_BALANCE those before `lo` */
     const ct_ebpi_body *body; /* [2] */
-    ct_slope *slope[2];       /* per body: [n_triangles], of the faces that are over the window */
     uint32_t *next[2];        /* per body: [columns * rows], faces of each pixel, then where the next one goes */
     uint32_t *first;          /* [columns * rows + 1] */
     uint32_t *faces;          /* pixel p: faces[first[p]] .. faces[first[p + 1] - 1], as body << 31 | triangle,
@@ -96,9 +95,6 @@ static inline bool ct_ebpi_is_beside_line(const int32_t *a, const int32_t *b, in
 
 /* A face meets a rectangle in the projection, its edges included; exact. corner: its corners' lattice coordinates. */
 bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3], const ct_ebpi_rect *rect);
-
-/* The slope of a face from its corners. */
-ct_slope ct_ebpi_slope(const ct_ebpi_view *view, const int32_t *const corner[3]);
 
 static inline void ct_ebpi_corners(const ct_ebpi_body *body, uint32_t triangle, const int32_t *corner[3]) {
     for (int k = 0; k < 3; k++) corner[k] = body->coords[body->triangles[3 * (size_t)triangle + (size_t)k]];

@@ -12,7 +12,7 @@
 #include "gpu/base/scratch.h"
 #include "gpu/contact/compact_cpu.h"
 #include "gpu/contact/sides_cpu.h"
-#include "gpu/ebpi/tile_bound.h"
+#include "gpu/ebpi/tile_cpu.h"
 #include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
@@ -35,6 +35,7 @@ typedef struct ct_kernels {
     const ct_compact_cpu *compact;
     const ct_volume_cpu *volume;
     const ct_exact_cpu *exact;
+    const ct_ebpi_cpu *ebpi;
     const ct_voxel_cpu *voxel;
 } ct_kernels;
 

@@ -204,8 +204,9 @@ static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
     for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
         ct_ebpi_tile *tile = &ebpi->tiles[t];
         if (tile->bound == UNMEASURED &&
-            !ct_ebpi_measure_tile(&ebpi->view[tile->view], context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED,
-                                  tile, scratch, &context->device->budget))
+            !context->device->kernels->ebpi->measure(&ebpi->view[tile->view],
+                                                     context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, tile,
+                                                     scratch, &context->device->budget))
             context->has_failed = true;
     }
 }
@@ -372,7 +373,8 @@ static bool cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_
             child->v = tile->v + (j << child->shift_v);
             child->bound = UNMEASURED;
         }
-    return ct_ebpi_share_faces(view, to, cu, cv, &worker->ebpi, &worker->exact.arena, &ebpi->context->device->budget);
+    ct_device *device = ebpi->context->device;
+    return device->kernels->ebpi->share(view, to, cu, cv, &worker->ebpi, &worker->exact.arena, &device->budget);
 }
 
 struct cutting {

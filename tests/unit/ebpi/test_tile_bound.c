@@ -6,11 +6,54 @@
 #include <string.h>
 
 #include "gpu/ebpi/edge_k.h"
-#include "gpu/ebpi/tile_bound.h"
+#include "gpu/ebpi/tile_cpu.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/raster/raster_k.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
+
+/* ---- kernels of every instruction set ---- */
+
+static const ct_ebpi_cpu *sets[2];
+static int n_sets;
+
+static void find_sets(void) {
+    sets[n_sets++] = &ct_ebpi_cpu_base;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        sets[n_sets++] = &ct_ebpi_cpu_avx2;
+#endif
+}
+
+/* By all of them, which agree. */
+static bool measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
+                         ct_budget *budget) {
+    for (int s = n_sets - 1; s > 0; s--) {
+        ct_ebpi_tile other = *tile, again = *tile;
+        if (!sets[s]->measure(view, bound, &other, scratch, budget) ||
+            !sets[0]->measure(view, bound, &again, scratch, budget))
+            return false;
+        assert_true(other.length == again.length && other.bound == again.bound);
+        assert_memory_equal(other.n_crossed, again.n_crossed, sizeof other.n_crossed);
+    }
+    return sets[0]->measure(view, bound, tile, scratch, budget);
+}
+
+static bool share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
+                        ct_arena *arena, ct_budget *budget) {
+    ct_ebpi_tile other[16];
+    for (int s = n_sets - 1; s > 0; s--) {
+        memcpy(other, tiles, (sizeof *tiles) << (cut_u + cut_v));
+        if (!sets[s]->share(view, other, cut_u, cut_v, scratch, arena, budget)) return false;
+    }
+    if (!sets[0]->share(view, tiles, cut_u, cut_v, scratch, arena, budget)) return false;
+    for (int k = 0; k < 1 << (cut_u + cut_v) && n_sets > 1; k++) {
+        assert_int_equal(other[k].n_faces, tiles[k].n_faces);
+        assert_memory_equal(other[k].faces, tiles[k].faces, tiles[k].n_faces * sizeof *tiles[k].faces);
+    }
+    return true;
+}
 
 /* ---- terms of an edge ---- */
 
@@ -183,7 +226,7 @@ static void pick_faces(const ct_ebpi_view *view, ct_ebpi_tile *tile, uint32_t *m
     tile->n_faces = n;
 }
 
-/* ct_ebpi_share_faces gives the parts of a tile what pick_faces gives each. */
+/* share_faces gives the parts of a tile what pick_faces gives each. */
 static void check_sharing(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct_ebpi_scratch *scratch, ct_arena *arena,
                           ct_budget *budget) {
     static uint32_t memory[1 << 16];
@@ -197,7 +240,7 @@ static void check_sharing(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct
         part[k].v += k / 4 << part[k].shift_v;
     }
     assert_true(tile->n_faces <= sizeof memory / sizeof *memory);
-    assert_true(ct_ebpi_share_faces(view, part, cut_u, cut_v, scratch, arena, budget));
+    assert_true(share_faces(view, part, cut_u, cut_v, scratch, arena, budget));
     for (int k = 0; k < 8; k++) {
         ct_ebpi_tile alone = part[k];
         alone.faces = tile->faces;
@@ -223,7 +266,7 @@ static double brute_force(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct
             static uint32_t memory[1 << 16];
             assert_true(small.n_faces <= sizeof memory / sizeof *memory);
             pick_faces(view, &small, memory);
-            assert_true(ct_ebpi_measure_tile(view, CT_EBPI_STRICT, &small, scratch, budget));
+            assert_true(measure_tile(view, CT_EBPI_STRICT, &small, scratch, budget));
             sum += small.length;
             *error += ldexp((double)small.bound, -CT_EBPI_DEPTH_BITS);
         }
@@ -275,7 +318,7 @@ static void test_random_tiles(void **state) {
             pick_faces(view, &tile, memory);
             double slack, mean = brute_force(view, &tile, &scratch, &budget, &slack);
             for (int kind = 0; kind < 3; kind++) {
-                assert_true(ct_ebpi_measure_tile(view, (ct_ebpi_bound)kind, &tile, &scratch, &budget));
+                assert_true(measure_tile(view, (ct_ebpi_bound)kind, &tile, &scratch, &budget));
                 note(&tally[kind], fabs(mean - tile.length), slack,
                      fmax(ldexp((double)tile.bound, -CT_EBPI_DEPTH_BITS), 1));
             }
@@ -308,7 +351,7 @@ static void test_flat(void **state) {
     for (uint32_t p = 0; p < (uint32_t)(v.view[2].columns * v.view[2].rows); p++) {
         ct_ebpi_tile tile =
             ct_ebpi_pixel_tile(&v.view[2], (int32_t)p % v.view[2].columns, (int32_t)p / v.view[2].columns);
-        assert_true(ct_ebpi_measure_tile(&v.view[2], CT_EBPI_STRICT, &tile, &scratch, &v.budget));
+        assert_true(measure_tile(&v.view[2], CT_EBPI_STRICT, &tile, &scratch, &v.budget));
         assert_true(tile.length > 0);
         const int at_border =
             p % 4 == 0 || p % 4 == 3 || p / 4 == 0 || p / 4 == 3 || p % 4 == p / 4 || p % 4 + p / 4 == 3;
@@ -368,5 +411,6 @@ int main(void) {
         cmocka_unit_test(test_edge_on),      cmocka_unit_test(test_frustum), cmocka_unit_test(test_signs),
         cmocka_unit_test(test_random_tiles), cmocka_unit_test(test_flat),    cmocka_unit_test(test_order_of_faces),
     };
+    find_sets();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

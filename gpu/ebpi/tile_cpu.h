@@ -1,0 +1,23 @@
+/* tile_cpu.h - the CPU's kernels of the method EBPI for a tile, one set per instruction set. */
+#ifndef CT_EBPI_TILE_CPU_H
+#define CT_EBPI_TILE_CPU_H
+
+#include "gpu/ebpi/tile_bound.h"
+
+typedef struct ct_ebpi_cpu {
+    /* Sets length and bound of a tile. False: out of memory. */
+    bool (*measure)(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
+                    ct_budget *budget);
+    /* Gives each of the tiles that another one was cut into, in rising order of v, then u, its part of that one's
+     * faces. All have its list; their sides are its sides divided by 2^cut_u and 2^cut_v, each 0 to 2. Memory is the
+     * arena's. False: out of memory. */
+    bool (*share)(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
+                  ct_arena *arena, ct_budget *budget);
+} ct_ebpi_cpu;
+
+extern const ct_ebpi_cpu ct_ebpi_cpu_base;
+#ifdef __x86_64__
+extern const ct_ebpi_cpu ct_ebpi_cpu_avx2;
+#endif
+
+#endif
