@@ -75,4 +75,38 @@ static inline ct_v4s ct_v4s_of_v4i(ct_v4i x) {
 #endif
 }
 
+/* The square root of each lane. */
+static inline ct_v4d ct_v4d_sqrt(ct_v4d x) {
+#ifdef __AVX2__
+    return (ct_v4d)_mm256_sqrt_pd((__m256d)x);
+#else
+    ct_v4d root;
+    for (int k = 0; k < 4; k++) root[k] = __builtin_sqrt(x[k]);
+    return root;
+#endif
+}
+
+/* a where the mask has all bits, b where it has none. */
+static inline ct_v4d ct_v4d_choose(ct_v4l mask, ct_v4d a, ct_v4d b) {
+    return (ct_v4d)((mask & (ct_v4l)a) | (~mask & (ct_v4l)b));
+}
+
+/* The product of the lower halves of each lane, as signed 32-bit integers. */
+static inline ct_v4l ct_v4l_multiply_low(ct_v4l a, ct_v4l b) {
+#ifdef __AVX2__
+    return (ct_v4l)_mm256_mul_epi32((__m256i)a, (__m256i)b);
+#else
+    return (a << 32 >> 32) * (b << 32 >> 32);
+#endif
+}
+
+/* Lane k is the sum of the lanes of rows[k]. */
+static inline ct_v4l ct_v4l_sum_rows(const ct_v4l rows[4]) {
+    const ct_v4l a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
+                     __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7),
+                 b = __builtin_shufflevector(rows[2], rows[3], 0, 4, 2, 6) +
+                     __builtin_shufflevector(rows[2], rows[3], 1, 5, 3, 7);
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+}
+
 #endif

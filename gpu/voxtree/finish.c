@@ -68,44 +68,36 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
 }
 
 /* Weight of a point: its probability, or its number of primitives. */
-static double weight_of(const ct_voxel_group_sums *sums, bool is_plain) {
-    return is_plain ? sums->n : sums->probability;
+static double weight_of(const ct_voxel_pair *pair, const ct_voxel_group_sums *sums) {
+    return pair->options.plain_average ? (double)sums->n : ldexp((double)sums->probability, -CT_VOXEL_WEIGHT_BITS);
 }
 
 static void finish_point(const ct_voxel_pair *pair, const double pose[12], const ct_voxel_group_sums *sums,
-                         bool is_plain, ct_point *point) {
-    const double *normal = is_plain ? sums->normal : sums->weighted_normal;
-    const double *position = is_plain ? sums->point : sums->weighted_point;
-    const double weight = weight_of(sums, is_plain);
+                         ct_point *point) {
+    const double step = ldexp(1, -CT_VOXEL_VECTOR_BITS), side = pair->tree[1]->side;
+    const double radii = 0.5 * (pair->answer.cube[0] + pair->answer.cube[1]);
+    const double weight = ldexp(weight_of(pair, sums), CT_VOXEL_WEIGHT_BITS);
     double n[3], p[3], length = 0;
     for (int k = 0; k < 3; k++) {
-        n[k] = pair->driver ? -normal[k] : normal[k];
+        n[k] = (double)(pair->driver ? -sums->normal[k] : sums->normal[k]);
         length += n[k] * n[k];
-        p[k] = pair->tree[1]->origin[k] + position[k] / weight;
+        p[k] = pair->tree[1]->origin[k] + side * step * ((double)sums->point[k] / weight);
     }
     length = sqrt(length);
     for (int k = 0; k < 3; k++) n[k] = length > 0 ? n[k] / length : 0;
     rotate(pose, n, point->normal);
     rotate(pose, p, point->position);
     for (int k = 0; k < 3; k++) point->position[k] += pose[4 * k + 3];
-    point->depth = sums->depth / sums->probability;
-    point->weight = weight;
+    point->depth = radii * step * ((double)sums->depth / (double)sums->probability);
+    point->weight = weight_of(pair, sums);
     point->group[pair->driver] = sums->group[0];
     point->group[1 - pair->driver] = sums->group[1];
 }
 
 void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {
-    const ct_voxel_primitive *primitives = pair->answer.primitives.data;
-    for (uint32_t i = 0; i < pair->answer.n_primitives; i++) {
-        const ct_voxel_primitive *p = &primitives[i];
-        ct_voxel_group_sums alone = {
-            .group = {p->group[0], p->group[1]}, .probability = p->probability, .depth = p->depth * p->probability};
-        for (int k = 0; k < 3; k++) {
-            alone.weighted_normal[k] = p->normal[k];
-            alone.weighted_point[k] = p->point[k] * p->probability;
-        }
-        finish_point(pair, poses[1 - pair->driver], &alone, false, &points[i]);
-    }
+    const ct_voxel_group_sums *primitives = pair->answer.primitives.data;
+    for (uint32_t i = 0; i < pair->answer.n_primitives; i++)
+        finish_point(pair, poses[1 - pair->driver], &primitives[i], &points[i]);
 }
 
 bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double *const poses[2],
@@ -136,15 +128,14 @@ static bool is_before(const ct_point *a, const ct_point *b) {
     return a->group[0] != b->group[0] ? a->group[0] < b->group[0] : a->group[1] < b->group[1];
 }
 
-uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], bool is_plain, uint32_t n,
-                                ct_point *points) {
+uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], uint32_t n, ct_point *points) {
     const ct_voxel_group_sums *groups = pair->answer.groups.data;
     uint32_t kept = 0;
     double total = 0;
     for (uint32_t g = 0; g < pair->answer.n_groups; g++) {
-        if (kept == n && weight_of(&groups[g], is_plain) < points[n - 1].weight) continue;
+        if (kept == n && weight_of(pair, &groups[g]) < points[n - 1].weight) continue;
         ct_point point;
-        finish_point(pair, poses[1 - pair->driver], &groups[g], is_plain, &point);
+        finish_point(pair, poses[1 - pair->driver], &groups[g], &point);
         if (kept == n && !is_before(&point, &points[n - 1])) continue;
         uint32_t at = kept < n ? kept++ : n - 1;
         for (; at > 0 && is_before(&point, &points[at - 1]); at--) points[at] = points[at - 1];

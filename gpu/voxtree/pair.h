@@ -17,51 +17,26 @@
 #define CT_VOXEL_PAIR_H
 
 #include "gpu/base/scratch.h"
+#include "gpu/voxtree/descend_k.h"
 #include "gpu/voxtree/tree.h"
-
-/* In place of a group: the cube is full and no boundary node. */
-enum { CT_VOXEL_INSIDE = 0xffff };
 
 typedef struct ct_voxel_options {
     uint32_t level;        /* neither tree is followed below it */
     bool center_normals;   /* normals along the line of centres, instead of equation 6 */
+    bool plain_average;    /* primitives count alike, instead of by their probability */
     bool wants_points;     /* primitives are added up */
     bool keeps_primitives; /* each primitive is kept too; with wants_points */
     bool every_level; /* false: only the last level is sure to have estimates, gradient and primitives of open cubes,
                          as the pair is not interrupted before */
 } ct_voxel_options;
 
-/* The primitives of a pair of groups, in the other body's axes, in m from its root's corner. Normals push the driver
- * out.
- */
-typedef struct ct_voxel_group_sums {
-    uint32_t group[2]; /* of the driver, of the other body */
-    /* Rows of four, which are added up as vectors. P: equation 1. */
-    double weighted_normal[3], probability; /* sums of P n, P (equation 9) */
-    double weighted_point[3], depth;        /* sums of P p (equation 10), P d_K (equation 4) */
-    double normal[3], n;                    /* sums of n (equation 8), 1 */
-    double point[3], overlap;               /* sums of p (equation 7), d_K */
-} ct_voxel_group_sums;
-
-/* One primitive, in the axes of ct_voxel_group_sums. */
-typedef struct ct_voxel_primitive {
-    double normal[3], point[3], depth, probability;
-    uint32_t group[2];
-} ct_voxel_primitive;
-
-/* Sums over cubes; in the driver's mesh's frame. */
+/* Of all levels; in the driver's mesh's frame. */
 typedef struct ct_voxel_sums {
     double lower, upper, estimate; /* m^3, of the volume */
     double gradient[3];            /* m^2: d volume / d translation of the driver */
     double moment[3];              /* m^3: the same of rotations about the driver's mesh's origin */
     double center[3];              /* m^4: volume times centre */
 } ct_voxel_sums;
-
-/* An open cube. */
-typedef struct ct_voxel_open {
-    uint8_t at[3];
-    bool is_boundary;
-} ct_voxel_open;
 
 typedef struct ct_voxel_answer {
     bool is_examined;
@@ -73,7 +48,7 @@ typedef struct ct_voxel_answer {
     ct_buffer open;   /* ct_voxel_open */
     ct_buffer groups; /* ct_voxel_group_sums */
     uint32_t n_primitives;
-    ct_buffer primitives; /* ct_voxel_primitive, with keeps_primitives */
+    ct_buffer primitives; /* ct_voxel_group_sums of one primitive each, with keeps_primitives */
 } ct_voxel_answer;
 
 typedef struct ct_voxel_pair {
@@ -82,8 +57,9 @@ typedef struct ct_voxel_pair {
     double turn[9], shift[3];     /* from the driver's mesh frame to the other's: turn p + shift */
     double scale[2];              /* determinants of the poses' rotations, which are rotations to 1e-3 only */
     ct_voxel_options options;
-    ct_voxel_answer answer, next; /* of the last level that is complete, and of the one that is computed */
-    ct_buffer slots;              /* hash table of next.groups */
+    ct_voxel_answer answer, next;     /* of the last level that is complete, and of the one that is computed */
+    ct_voxel_cube_sums settled, open; /* of the level that is computed */
+    ct_buffer slots;                  /* hash table of next.groups */
     uint32_t n_slots;
     uint64_t n_tests; /* cubes of the driver compared with the other's, over all levels */
 } ct_voxel_pair;
@@ -100,6 +76,12 @@ bool ct_voxel_pair_is_limited(const ct_voxel_pair *pair);
 uint32_t ct_voxel_stop_level(const ct_voxel_pair *pair, int side);
 /* Cubes that the next level compares. */
 uint64_t ct_voxel_pair_next_tests(const ct_voxel_pair *pair);
+
+/* Makes `next` ready for the next level, with sums of 0, and tells how the trees lie on it. */
+void ct_voxel_begin_level(ct_voxel_pair *pair, ct_voxel_geometry *geometry);
+
+/* Makes the level's answer from its sums, and lets it take the place of the one before. */
+void ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry);
 
 void ct_voxel_pair_free(ct_voxel_pair *pair, ct_budget *budget);
 

@@ -55,11 +55,14 @@ static bool number_nodes(struct builder *b, ct_voxel_level *level) {
         level->n_full += (uint64_t)__builtin_popcountll(level->bricks[i].full);
         b->tree->n_nodes += (uint64_t)__builtin_popcountll(level->bricks[i].boundary | level->bricks[i].full);
     }
-    level->nodes = calloc(level->n_nodes + 1, sizeof *level->nodes);
+    ct_voxel *nodes = calloc(CT_VOXEL_PLAIN + (size_t)level->n_nodes, sizeof *level->nodes);
+    if (nodes) level->nodes = nodes + CT_VOXEL_PLAIN;
+    for (uint32_t i = 0; nodes && i < CT_VOXEL_PLAIN; i++)
+        nodes[i] = (ct_voxel){.occupancy = (float)i, .group = CT_VOXEL_INSIDE};
     free(b->finer_sizes);
     b->finer_sizes = b->sizes;
     b->sizes = calloc(level->n_nodes + 1, sizeof *b->sizes);
-    b->tree->bytes += n * sizeof *level->bricks + (level->n_nodes + 1) * sizeof *level->nodes;
+    b->tree->bytes += n * sizeof *level->bricks + (CT_VOXEL_PLAIN + (uint64_t)level->n_nodes) * sizeof *level->nodes;
     return level->nodes && b->sizes;
 }
 
@@ -133,17 +136,15 @@ static ct_status build_finest(struct builder *b, const ct_mesh *mesh) {
 
 /* ---- coarser levels ---- */
 
-/* The eight cubes of a brick that lie in one cube of the coarser level, from the lowest bit on. */
-static const uint64_t OCTANT = 0x330033;
-
 static void mark_parents(ct_voxel_level *level, const ct_voxel_level *finer) {
     for (uint32_t z = 0; z < level->n; z++)
         for (uint32_t y = 0; y < level->n; y++)
             for (uint32_t x = 0; x < level->n; x++) {
                 const ct_voxel_brick *brick = ct_voxel_brick_at(finer, 2 * x, 2 * y, 2 * z);
                 const uint32_t bit = ct_voxel_bit(2 * x, 2 * y, 2 * z);
-                const uint64_t full = brick->full >> bit & OCTANT, boundary = brick->boundary >> bit & OCTANT;
-                if (full | boundary) mark(level, x, y, z, boundary || full != OCTANT, full == OCTANT);
+                const uint64_t full = brick->full >> bit & CT_VOXEL_OCTANT;
+                const uint64_t boundary = brick->boundary >> bit & CT_VOXEL_OCTANT;
+                if (full | boundary) mark(level, x, y, z, boundary || full != CT_VOXEL_OCTANT, full == CT_VOXEL_OCTANT);
             }
 }
 
@@ -191,6 +192,32 @@ static bool build_coarser(struct builder *b, uint32_t l) {
     return true;
 }
 
+static void find_most_area(ct_voxel_level *level) {
+    float most = 1;
+    for (uint32_t i = 0; i < level->n_nodes; i++)
+        for (int k = 0; k < 3; k++)
+            while (fabsf(level->nodes[i].area[k]) > most) most *= 2;
+    level->most_area = most;
+}
+
+/* False: out of memory. */
+static bool build_index(ct_voxel_tree *tree, ct_voxel_level *level) {
+    const size_t side = level->n + 2 * CT_VOXEL_BORDER, n = side * side * side;
+    if (level->n > CT_MAX_VOXEL_INDEX || level->n_nodes + CT_VOXEL_PLAIN > UINT16_MAX) return true;
+    level->index = calloc(n, sizeof *level->index);
+    if (!level->index) return false;
+    tree->bytes += n * sizeof *level->index;
+    for (uint32_t z = 0; z < level->n; z++)
+        for (uint32_t y = 0; y < level->n; y++)
+            for (uint32_t x = 0; x < level->n; x++) {
+                bool is_full;
+                const ct_voxel *node = ct_voxel_find(level, x, y, z, &is_full);
+                level->index[((z + CT_VOXEL_BORDER) * side + y + CT_VOXEL_BORDER) * side + x + CT_VOXEL_BORDER] =
+                    node ? (uint16_t)(node - level->nodes + CT_VOXEL_PLAIN) : is_full;
+            }
+    return true;
+}
+
 /* ---- the tree ---- */
 
 static void destroy(void *content) {
@@ -198,7 +225,8 @@ static void destroy(void *content) {
     if (!tree) return;
     for (uint32_t l = 0; l <= CT_MAX_VOXEL_LEVEL; l++) {
         free(tree->level[l].bricks);
-        free(tree->level[l].nodes);
+        if (tree->level[l].nodes) free(tree->level[l].nodes - CT_VOXEL_PLAIN);
+        free(tree->level[l].index);
     }
     free(tree->hull.corners);
     free(tree);
@@ -214,6 +242,10 @@ static ct_status build(ct_voxel_tree *tree, const ct_mesh *mesh) {
     ct_status status = build_finest(&b, mesh);
     for (uint32_t l = tree->finest; l-- > 0 && !status;)
         if (!build_coarser(&b, l)) status = CT_OUT_OF_MEMORY;
+    for (uint32_t l = 0; l <= tree->finest && !status; l++) {
+        find_most_area(&tree->level[l]);
+        if (!build_index(tree, &tree->level[l])) status = CT_OUT_OF_MEMORY;
+    }
     if (!status) ct_voxel_inherit_groups(tree);
     if (!status && !ct_voxel_find_hull(tree)) status = CT_OUT_OF_MEMORY;
     if (!status && tree->bytes > CT_MAX_VOXEL_BYTES) status = CT_LIMIT_EXCEEDED;

@@ -253,7 +253,7 @@ static const struct {
     {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0", false},
     {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c", false},
     {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50", false},
-    {"voxel trees", voxel_trees, "e95ba5815f287a833f99cc0fbceb1e66", true},
+    {"voxel trees", voxel_trees, "de31fdcbd0cbd6b6f0beadd18f9f9646", true},
 };
 
 const char *golden_name(size_t scene) {

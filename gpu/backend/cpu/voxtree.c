@@ -74,6 +74,7 @@ static void begin_task(struct voxel_task *task, ct_pair_task *pair, double deadl
     for (int b = 0; b < 2; b++) trees[b] = ct_voxel_tree_for(pair->body[b]->mesh, settings, NULL);
     const ct_voxel_options options = {.level = settings->level ? settings->level : CT_MAX_VOXEL_LEVEL,
                                       .center_normals = settings->center_normals,
+                                      .plain_average = settings->plain_average,
                                       .wants_points = pair->want & CT_WANT_FRAME,
                                       .every_level = deadline > 0 || settings->pair_budget};
     ct_voxel_pair_begin(&task->pair, trees, (const double *const[2]){pair->body[0]->pose, pair->body[1]->pose},
@@ -152,7 +153,7 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
         pair->status = CT_OUT_OF_MEMORY;
         return;
     }
-    contact.n_points = ct_voxel_finish_points(voxels, poses, pair->settings->plain_average, n_points, points);
+    contact.n_points = ct_voxel_finish_points(voxels, poses, n_points, points);
     if (task->is_refined) {
         ct_contact *exact = &task->refined->contact;
         exact->volume_lower = fmax(exact->volume - exact->error_bound, 0);
