@@ -39,6 +39,12 @@ static bool is_known(const record_meshes *m, uint64_t mesh) {
     return false;
 }
 
+/* A server that started anew has other handles, and maybe the same numbers for other meshes. */
+static void note_epoch(record_meshes *m, uint64_t epoch) {
+    if (m->epoch != epoch) m->n_known = m->n_registering = 0;
+    m->epoch = epoch;
+}
+
 /* Where there is no memory for it, the mesh is fetched again, which does no harm. */
 static void note_known(record_meshes *m, uint64_t mesh) {
     if (grow(&m->known, m->n_known, &m->room_known, sizeof *m->known)) m->known[m->n_known++] = mesh;
@@ -131,8 +137,12 @@ static uint64_t mesh_of(record_meshes *m, direction direction, uint32_t client, 
     const bool is_request = direction == TO_SERVER;
     if (is_request && seen.type == WIRE_REGISTER_MESH) note_registering(m, client, seen.request);
     const bool uses = is_request && (seen.type == WIRE_ADD_BODY || seen.type == WIRE_REPLACE_MESH);
-    const bool tells = !is_request && seen.type == WIRE_MESH_INFO;
+    const bool tells = !is_request && (seen.type == WIRE_MESH_INFO || seen.type == WIRE_WELCOME);
     if ((!uses && !tells) || !wire_decode_body(views, n, m->scratch, &seen, &fault)) return 0;
+    if (seen.type == WIRE_WELCOME) {
+        note_epoch(m, seen.u.welcome.epoch);
+        return 0;
+    }
     if (seen.type == WIRE_ADD_BODY) return seen.u.add_body.mesh;
     if (seen.type == WIRE_REPLACE_MESH) return seen.u.replace_mesh.mesh;
     const uint64_t mesh = seen.u.mesh_info.mesh;

@@ -20,7 +20,7 @@ typedef struct record_meshes {
     size_t n_known, room_known;
     record_request *registering; /* [n_registering] without an answer yet */
     size_t n_registering, room_registering;
-    uint64_t last_request;
+    uint64_t last_request, epoch; /* epoch: of the server that the handles are of */
 } record_meshes;
 
 /* The context is ZeroMQ's. False: out of memory. */

@@ -45,6 +45,7 @@ typedef struct replay {
     replayed_client *clients;
     size_t n_clients, room_clients;
     handle_map scenes, meshes;
+    uint64_t recorded_epoch; /* of the server that their recorded handles are of */
     fetched_mesh *fetched;
     size_t n_fetched, room_fetched;
     wire_encoder *encoder;
@@ -254,6 +255,8 @@ static bool note_answer(replay *r, replayed_client *client, const wire_message *
     case WIRE_WELCOME:
         client->session = now->u.welcome.session;
         client->epoch = now->u.welcome.epoch;
+        if (recorded->u.welcome.epoch != r->recorded_epoch) r->scenes.n = r->meshes.n = 0; /* it had started anew */
+        r->recorded_epoch = recorded->u.welcome.epoch;
         return true;
     case WIRE_MESH_INFO:
         return note_handle(&r->meshes, recorded->u.mesh_info.mesh, now->u.mesh_info.mesh);
@@ -296,25 +299,26 @@ static void take_order_of(const wire_mesh_info *from, wire_mesh_info *to) {
     to->area = from->area;
 }
 
-static bool is_fetched(const replay *r, uint64_t mesh) {
-    for (size_t i = 0; i < r->n_fetched; i++)
-        if (r->fetched[i].recorded == mesh) return true;
-    return false;
+/* The last one that was fetched before that message, as a server that started anew has other meshes of the same handle.
+ * NULL: none was. */
+static const fetched_mesh *fetched_before(const replay *r, uint64_t mesh, size_t message) {
+    for (size_t i = r->n_fetched; i-- > 0;)
+        if (r->fetched[i].recorded == mesh && r->fetched[i].message < message) return &r->fetched[i];
+    return NULL;
 }
 
 /* Registers it with this server, if the recording has it: then answer->type is WIRE_MESH_INFO. An exit code. */
-static int give_mesh(replay *r, const replayed_client *client, uint64_t mesh, wire_message *answer) {
+static int give_mesh(replay *r, const replayed_client *client, uint64_t mesh, size_t message, wire_message *answer) {
     wire_message m;
     wire_fault fault;
-    size_t i = 0;
-    while (i < r->n_fetched && r->fetched[i].recorded != mesh) i++;
-    if (i == r->n_fetched) return EXIT_OK;
-    const recorded *at = &r->recording.messages[r->fetched[i].message];
+    const fetched_mesh *fetched = fetched_before(r, mesh, message);
+    if (!fetched) return EXIT_OK;
+    const recorded *at = &r->recording.messages[fetched->message];
     if (!wire_decode(at->frames, at->n_frames, r->scratch[3], &m, &fault)) return EXIT_OK;
     const wire_mesh_geometry *from = &m.u.mesh_geometry;
     const wire_message request = {
         .type = WIRE_REGISTER_MESH,
-        .request = UINT64_MAX - i, /* the recorded ones count from 1 */
+        .request = UINT64_MAX - fetched->message, /* the recorded ones count from 1 */
         .session = client->session,
         .epoch = client->epoch,
         .u.register_mesh = {.name = from->info.name, .vertices = from->vertices, .triangles = from->triangles}};
@@ -326,11 +330,11 @@ static int give_mesh(replay *r, const replayed_client *client, uint64_t mesh, wi
 }
 
 /* Before a request that uses a mesh by a handle which only the recorder's fetch explains. An exit code. */
-static int give_used_mesh(replay *r, const replayed_client *client, wire_message *request) {
+static int give_used_mesh(replay *r, const replayed_client *client, size_t message, wire_message *request) {
     const uint64_t *mesh = mesh_of(request);
     wire_message answer = {.type = WIRE_NO_BODY};
     if (!mesh || map_handle(&r->meshes, &(uint64_t){*mesh})) return EXIT_OK;
-    int code = give_mesh(r, client, *mesh, &answer);
+    int code = give_mesh(r, client, *mesh, message, &answer);
     if (code != EXIT_OK || answer.type != WIRE_MESH_INFO) return code;
     return note_handle(&r->meshes, *mesh, answer.u.mesh_info.mesh) ? EXIT_OK : ctl_mistake("out of memory");
 }
@@ -360,7 +364,7 @@ static int replay_request(replay *r, size_t i) {
     replayed_client *client = find_client(r, m->client);
     if (!client) return EXIT_UNREACHABLE;
     const bool is_timed = was_timed(&request, &recorded);
-    int code = give_used_mesh(r, client, &request);
+    int code = give_used_mesh(r, client, i, &request);
     if (code != EXIT_OK) return code;
     if (!translate(r, client, &request)) {
         note_difference(r, i, &request, "it is about a scene or mesh that this server could not be given");
@@ -368,7 +372,7 @@ static int replay_request(replay *r, size_t i) {
     }
     code = ask(r, client, &request, &now);
     if (code == EXIT_OK && is_missing(&request, &recorded, &now))
-        code = give_mesh(r, client, recorded.u.mesh_info.mesh, &now);
+        code = give_mesh(r, client, recorded.u.mesh_info.mesh, at, &now);
     if (code != EXIT_OK) return code;
     r->requests++;
     r->steps += request.type == WIRE_STEP;
@@ -384,7 +388,8 @@ static int replay_request(replay *r, size_t i) {
         r->timed++;
         return EXIT_OK;
     }
-    if (now.type == WIRE_MESH_INFO && recorded.type == WIRE_MESH_INFO && is_fetched(r, recorded.u.mesh_info.mesh))
+    if (now.type == WIRE_MESH_INFO && recorded.type == WIRE_MESH_INFO &&
+        fetched_before(r, recorded.u.mesh_info.mesh, at))
         take_order_of(&now.u.mesh_info, &recorded.u.mesh_info);
     const bool is_found_now = request.type == WIRE_GET_MESH && recorded.type == WIRE_ERROR;
     if (!is_found_now && !replay_agree(&recorded, &now, what, sizeof what)) note_difference(r, i, &request, what);

@@ -226,6 +226,30 @@ def test_a_mesh_from_before(make_server, server, tmp_path, by_hash):
         assert {m["name"] for m in client.meshes()} == {"ball", "box"}
 
 
+def test_meshes_of_a_server_that_starts_anew(make_server, tmp_path):
+    """Its handles are those of other meshes before: each is fetched."""
+    server, fresh = make_server(start=False), make_server()
+    path = tmp_path / "two.rec"
+    server.start()
+    with subprocess.Popen([CTL, "--server", server.stream, "record", path, "--json"], stdout=subprocess.PIPE, text=True) as recorder:
+        address = json.loads("".join(iter(recorder.stdout.readline, "}\n")) + "}")["listen"]
+        meshes = [UNIT_BOX, icosphere(1.0, 2)]
+        for _ in range(2):
+            with contactd.connect(server.stream) as client:
+                for name, mesh in zip(("ball", "box"), meshes):
+                    client.register_mesh(*mesh, name=name)
+                (tmp_path / "use.py").write_text("HASH = True\n" + textwrap.dedent(BY_HASH))
+                subprocess.run([sys.executable, tmp_path / "use.py"], cwd=ROOT, env=ENVIRONMENT | {"CONTACTD_SERVER": address},
+                               check=True, timeout=300 * SLOW)  # fmt: skip
+            server.kill()
+            server.start()
+            meshes.reverse()
+        recorder.terminate()
+        assert recorder.wait(60 * SLOW) == OK
+    outcome = replay(fresh, path)
+    assert outcome["different"] == 0 and outcome["steps"] == 8
+
+
 def test_a_mesh_that_is_registered_is_in_the_recording_once(server, recorded):
     data = recorded.read_bytes()
     for begin, _ in messages(recorded):
