@@ -84,6 +84,15 @@ static inline struct triangle_contribution *open_contribution(struct gradient_ac
     return c;
 }
 
+/* Adds what the fields of triangle_contribution say of one triangle. */
+static inline void add_contribution(struct gradient_accumulator *a, uint32_t tag, int64_t whole, int64_t l1,
+                                    int64_t l2) {
+    struct triangle_contribution *c = open_contribution(a, tag);
+    c->whole = whole;
+    c->l1 = l1;
+    c->l2 = l2;
+}
+
 /* Adds n bounds of one triangle; l1, l2: the sums of their weights at corners 1 and 2. */
 static inline void add_bounds(struct gradient_accumulator *a, uint32_t tag, int side, int kind, int64_t n, int64_t l1,
                               int64_t l2) {

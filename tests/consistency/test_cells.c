@@ -386,7 +386,8 @@ static void bits_do_not_depend_on_threads_and_simd(void **state) {
     } cases[] = {{with_cells(stage_resolution(128), 0.07), CT_WANT_ALL},
                  {with_cells(stage_pixel(0.01), 0.05), CT_WANT_ALL},
                  {with_cells(stage_resolution(96), 0.11), 0},
-                 {with_cells(stage_resolution(64), 0.2), everything}};
+                 {with_cells(stage_resolution(64), 0.2), everything},
+                 {with_cells(stage_resolution(4), 0.008), CT_WANT_ALL}}; /* a hundred walls in a span */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char first[33], hex[33];
         hash_on(1, "base", &cases[i].settings, bodies, 3, cases[i].want, first);

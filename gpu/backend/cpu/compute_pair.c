@@ -193,7 +193,7 @@ bool ct_pair_prepare_sums(ct_pair_context *context, ct_thread_scratch *worker) {
     for (size_t c = 0; c < n; c++)
         for (int w = 0; w < 3; w++)
             worker->sums[c].length[w] = worker->sums[c].spans[w] = worker->sums[c].inverted[w] = 0;
-    if (context->options.grid && !ct_cells_clear(&worker->span.cells, budget)) return false;
+    if (context->options.grid && !ct_cells_clear(&worker->span.cells, budget, context->options.grid)) return false;
     worker->rays_cast = worker->fragments = 0;
     worker->raster_seconds = worker->span_seconds = 0;
     worker->sums_pair = pair->number;

@@ -68,8 +68,9 @@ typedef struct ct_exact_scratch {
 } ct_exact_scratch;
 
 /* Sums of one cell at a time (finish_cells.c). All but the compact arrays are zero between cells. */
+enum { CT_CELL_SUM = 4 }; /* per vertex: of each view, and one unused, so that none is in two lines of a cache */
 typedef struct ct_cell_sums {
-    ct_buffer sums[2];    /* per part: int64_t [vertices][3] */
+    ct_buffer sums[2];    /* per part: int64_t [vertices][CT_CELL_SUM] */
     ct_buffer touched[2]; /* per part: a bit per vertex, then one for each word of these */
     ct_buffer compact;    /* of the touched vertices alone: planes, coordinates, flags, vertices */
 } ct_cell_sums;

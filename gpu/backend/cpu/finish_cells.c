@@ -1,7 +1,7 @@
-/* finish_cells.c - the CPU's contact stage for cells: sorts what the threads collected by cell, and turns each cell's
- * sums into a contact of its own.
+/* finish_cells.c - the CPU's contact stage for cells: sorts the cells that the threads met, and turns each cell's
+ * records into a contact of its own.
  *
- *     records of all threads ─ sort by cell ─▶ one cell's records ─ sum ─▶ sums per vertex ─ gather ─▶ compact planes
+ *     a cell's records, of all threads ─ sum ─▶ sums per vertex ─ gather ─▶ compact planes
  *
  * The compact planes have the touched vertices alone, in rising order, so the kernels of the contact stage
  * (gpu/contact/compact_cpu.h) give a cell's entries and moments as they do for a whole pair. */
@@ -18,13 +18,14 @@ bool ct_pair_place_walls(ct_pair_context *context) {
     const ct_pair_task *pair = context->pair;
     ct_buffer *memory = &ct_pair_driver(context)->walls;
     size_t n = 0;
-    for (int k = 0; k < 3; k++) n += (size_t)pair->cells[k].n + 1;
+    for (int k = 0; k < 3; k++) n += (size_t)pair->cells[k].n + 1 + CT_COLUMN_LANES;
     if (!ct_buffer_reserve(memory, &context->device->budget, n * sizeof(int32_t), 0, false)) return false;
     int32_t *walls = memory->data;
     for (int k = 0; k < 3; k++) {
         context->grid.axis[k] = pair->cells[k];
         ct_write_walls(&pair->window.axis[k], pair->cell_size, &context->grid.axis[k], walls);
         walls += pair->cells[k].n + 1;
+        for (int i = 0; i < CT_COLUMN_LANES; i++) *walls++ = INT32_MAX; /* read, but never below a span's end */
     }
     context->grid.max_cells = context->device->max_cells;
     context->options.grid = &context->grid;
@@ -69,111 +70,63 @@ struct cell_sort {
     ct_pair_context *context;
     ct_thread_scratch *const *threads;
     uint32_t n_threads, n_met, n_cells;
-    size_t n_records;
-    struct met_cell *met;    /* [n_met] in the order of keys */
-    uint32_t *number;        /* [n_met], threads' lists one after the other: of each cell among all */
-    uint32_t *first_number;  /* [n_threads] of these, where each thread's begin */
-    size_t *first_record;    /* [n_cells + 1], into records */
-    ct_cell_record *records; /* [n_records] in the order of cells */
-    ct_pair_cell *cells;     /* [n_cells] */
-    double weight[3];        /* the pair's, of its views */
+    struct met_cell *met; /* [n_met] in the order of keys */
+    uint32_t *first_met;  /* [n_cells + 1] of these, where each cell's begin */
+    ct_pair_cell *cells;  /* [n_cells] */
+    double weight[3];     /* the pair's, of its views */
 };
-
-static size_t rounded(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
 
 /* Cuts the driver's memory into the arrays of the sort. False: out of memory. */
 static bool reserve_sort(struct cell_sort *sort) {
-    for (uint32_t t = 0; t < sort->n_threads; t++) {
-        sort->n_met += sort->threads[t]->span.cells.n_cells;
-        sort->n_records += sort->threads[t]->span.cells.n_records;
-    }
-    const size_t bytes[] = {sort->n_met * sizeof *sort->met, sort->n_met * sizeof *sort->number,
-                            sort->n_threads * sizeof *sort->first_number,
-                            (sort->n_met + (size_t)1) * sizeof *sort->first_record,
-                            sort->n_records * sizeof *sort->records};
-    enum { ARRAYS = sizeof bytes / sizeof *bytes };
-    size_t all = 0;
-    for (int i = 0; i < ARRAYS; i++) all += rounded(bytes[i]);
+    for (uint32_t t = 0; t < sort->n_threads; t++) sort->n_met += sort->threads[t]->span.cells.n_cells;
+    const size_t bytes = sort->n_met * sizeof *sort->met + (sort->n_met + (size_t)1) * sizeof *sort->first_met;
     ct_buffer *memory = &ct_pair_driver(sort->context)->cell_order;
-    if (!ct_buffer_reserve(memory, &sort->context->device->budget, all, 0, false)) return false;
-    char *at[ARRAYS], *next = memory->data;
-    for (int i = 0; i < ARRAYS; i++) {
-        at[i] = next;
-        next += rounded(bytes[i]);
-    }
-    sort->met = (struct met_cell *)(void *)at[0];
-    sort->number = (uint32_t *)(void *)at[1];
-    sort->first_number = (uint32_t *)(void *)at[2];
-    sort->first_record = (size_t *)(void *)at[3];
-    sort->records = (ct_cell_record *)(void *)at[4];
+    if (!ct_buffer_reserve(memory, &sort->context->device->budget, bytes, 0, false)) return false;
+    sort->met = memory->data;
+    sort->first_met = (uint32_t *)(sort->met + sort->n_met);
     return true;
 }
 
-/* Numbers the cells of all threads in the order of their keys. */
-static void number_cells(struct cell_sort *sort) {
+/* Sorts the cells of all threads by their keys. */
+static void sort_cells(struct cell_sort *sort) {
     uint32_t n = 0;
     for (uint32_t t = 0; t < sort->n_threads; t++) {
         const ct_cell_scratch *cells = &sort->threads[t]->span.cells;
-        sort->first_number[t] = n;
         for (uint32_t i = 0; i < cells->n_cells; i++)
             sort->met[n++] = (struct met_cell){((const ct_cell_spans *)cells->cells.data)[i].key, t, i};
     }
     qsort(sort->met, n, sizeof *sort->met, by_key);
-    for (uint32_t i = 0; i < n; i++) {
-        if (i > 0 && sort->met[i].key != sort->met[i - 1].key) sort->n_cells++;
-        sort->number[sort->first_number[sort->met[i].thread] + sort->met[i].index] = sort->n_cells;
-    }
-    sort->n_cells += n > 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (i == 0 || sort->met[i].key != sort->met[i - 1].key) sort->first_met[sort->n_cells++] = i;
+    sort->first_met[sort->n_cells] = n;
+}
+
+static const ct_cell_spans *spans_of(const struct cell_sort *sort, const struct met_cell *met) {
+    return (const ct_cell_spans *)sort->threads[met->thread]->span.cells.cells.data + met->index;
 }
 
 /* Adds up the cells' spans. False: out of memory. */
 static bool make_cells(struct cell_sort *sort) {
     const ct_pair_context *context = sort->context;
     const ct_pair_task *pair = context->pair;
-    const ct_window *window = &pair->window;
     const size_t bytes = sort->n_cells * sizeof *sort->cells;
     sort->cells = ct_arena_alloc(&ct_pair_driver(context)->answers, &context->device->answers, bytes);
     if (!sort->cells) return false;
     memset(sort->cells, 0, bytes);
-    for (uint32_t i = 0, end; i < sort->n_met; i = end) {
-        const struct met_cell *met = sort->met;
+    for (uint32_t c = 0; c < sort->n_cells; c++) {
+        const struct met_cell *first = sort->met + sort->first_met[c], *end = sort->met + sort->first_met[c + 1];
         int64_t length[3] = {0, 0, 0}, spans[3] = {0, 0, 0};
-        for (end = i; end < sort->n_met && met[end].key == met[i].key; end++) {
-            const ct_cell_spans *of = sort->threads[met[end].thread]->span.cells.cells.data;
+        for (const struct met_cell *met = first; met < end; met++)
             for (int w = 0; w < 3; w++) {
-                length[w] += of[met[end].index].length[w];
-                spans[w] += of[met[end].index].spans[w];
+                length[w] += spans_of(sort, met)->length[w];
+                spans[w] += spans_of(sort, met)->spans[w];
             }
-        }
-        ct_contact *cell = &sort->cells[sort->number[sort->first_number[met[i].thread] + met[i].index]].contact;
+        ct_contact *cell = &sort->cells[c].contact;
         for (int b = 0; b < 2; b++) cell->body[b] = pair->body[b]->id;
-        ct_cell_numbers(&context->grid, met[i].key, cell->cell);
-        ct_frame_weighted_volumes(window, length, spans, sort->weight, cell);
+        ct_cell_numbers(&context->grid, first->key, cell->cell);
+        ct_frame_weighted_volumes(&pair->window, length, spans, sort->weight, cell);
     }
     return true;
-}
-
-static void sort_records(struct cell_sort *sort) {
-    size_t *first = sort->first_record;
-    memset(first, 0, (sort->n_cells + (size_t)1) * sizeof *first);
-    for (uint32_t t = 0; t < sort->n_threads; t++) {
-        const ct_cell_scratch *cells = &sort->threads[t]->span.cells;
-        const ct_cell_record *records = cells->records.data;
-        const uint32_t *number = sort->number + sort->first_number[t];
-        for (size_t i = 0; i < cells->n_records; i++) first[number[records[i].cell >> 2] + 1]++;
-    }
-    for (uint32_t c = 0; c < sort->n_cells; c++) first[c + 1] += first[c];
-    for (uint32_t t = 0; t < sort->n_threads; t++) {
-        const ct_cell_scratch *cells = &sort->threads[t]->span.cells;
-        const ct_cell_record *records = cells->records.data;
-        const uint32_t *number = sort->number + sort->first_number[t];
-        for (size_t i = 0; i < cells->n_records; i++) sort->records[first[number[records[i].cell >> 2]]++] = records[i];
-    }
-    /* Each cell's first index has become the next one's. */
-    memmove(first + 1, first, sort->n_cells * sizeof *first);
-    first[0] = 0;
 }
 
 /* ---- one cell ---- */
@@ -190,7 +143,7 @@ static bool reserve_sums(const ct_pair_context *context, ct_cell_sums *sums) {
     ct_budget *budget = &context->device->budget;
     for (int b = 0; b < 2; b++) {
         const size_t n = context->vertices[b], words = words_of(n);
-        if (!ct_buffer_reserve(&sums->sums[b], budget, n * 3 * sizeof(int64_t), 0, true) ||
+        if (!ct_buffer_reserve(&sums->sums[b], budget, n * sizeof(int64_t[CT_CELL_SUM]), 0, true) ||
             !ct_buffer_reserve(&sums->touched[b], budget, (words + words_of(words)) * sizeof(uint64_t), 0, true))
             return false;
     }
@@ -199,50 +152,66 @@ static bool reserve_sums(const ct_pair_context *context, ct_cell_sums *sums) {
 
 /* The sums of one part. */
 struct part_sums {
-    int64_t *sums;             /* [vertices][3] */
-    uint64_t *touched, *words; /* as in ct_cell_sums */
+    int64_t (*sums)[CT_CELL_SUM]; /* [vertices] */
+    uint64_t *touched, *words;    /* as in ct_cell_sums */
 };
 
-static inline void add_to_vertex(const struct part_sums *to, uint32_t v, uint32_t view, int64_t value) {
-    to->sums[3 * (size_t)v + view] += value;
-    uint64_t *touched = &to->touched[v / 64];
-    if (!*touched) to->words[v / 4096] |= (uint64_t)1 << (v / 64) % 64;
-    *touched |= (uint64_t)1 << v % 64;
+static inline void add_to_vertex(struct part_sums to, uint32_t v, uint32_t view, int64_t value) {
+    uint64_t *touched = &to.touched[v / 64];
+    const uint64_t before = *touched;
+    to.sums[v][view] += value;
+    *touched = before | (uint64_t)1 << v % 64;
+    if (!before) to.words[v / 4096] |= (uint64_t)1 << (v / 64) % 64;
 }
 
-static void sum_records(const ct_pair_context *context, const ct_cell_sums *sums, const ct_cell_record *records,
-                        size_t n) {
+static inline void prefetch_chunk(const ct_cell_record *records, uint32_t chunk) {
+    enum { BYTES = 256 };
+    for (size_t i = 0; i < BYTES && chunk != CT_NO_CHUNK; i += 64)
+        __builtin_prefetch((const char *)(records + chunk) + i);
+}
+
+/* Adds records to the sums of their corners. parts: of a body with itself; else NULL. */
+static inline __attribute__((always_inline)) void sum_chunk(const struct part_sums to[2], const uint64_t *parts,
+                                                            const ct_cell_record *records, size_t n) {
+    enum { NEAR = 8 }; /* records until their corners' sums have come from memory */
+    for (size_t i = 0; i < n; i++) {
+        const ct_cell_record *r = &records[i], *near = &records[i + NEAR < n ? i + NEAR : i];
+        const struct part_sums of_body = to[r->of >> 2];
+        int64_t(*sums)[CT_CELL_SUM] = to[near->of >> 2].sums;
+        for (int k = 0; k < 3; k++) __builtin_prefetch(sums[near->corner[k]], 1);
+        for (int k = 0; k < 3; k++) {
+            const uint32_t v = r->corner[k];
+            add_to_vertex(parts ? to[parts[v / 64] >> v % 64 & 1] : of_body, v, r->of & 3, r->weight[k]);
+        }
+    }
+}
+
+/* Adds the records of a cell that one thread collected. Returns their number. */
+static size_t sum_records(const ct_pair_context *context, const ct_cell_sums *sums, const ct_cell_scratch *cells,
+                          const ct_cell_spans *of) {
     struct part_sums to[2];
     for (int b = 0; b < 2; b++) {
         uint64_t *touched = sums->touched[b].data;
         to[b] = (struct part_sums){sums->sums[b].data, touched, touched + words_of(context->vertices[b])};
     }
-    const uint64_t *parts = context->parts;
-    enum { FAR = 16, NEAR = 8 }; /* records: until their corners have come from memory, then the corners' sums */
-    for (size_t i = 0; i < n; i++) {
-        const ct_cell_record *r = &records[i], *far = &records[i + FAR < n ? i + FAR : i],
-                             *near = &records[i + NEAR < n ? i + NEAR : i];
-        __builtin_prefetch(context->options.triangles[far->tag >> 31] + 3 * (size_t)(far->tag & INT32_MAX));
-        const uint32_t *next = context->options.triangles[near->tag >> 31] + 3 * (size_t)(near->tag & INT32_MAX);
-        for (int k = 0; k < 3; k++) __builtin_prefetch(to[near->tag >> 31].sums + 3 * (size_t)next[k], 1);
-        const uint32_t body = r->tag >> 31, view = r->cell & 3;
-        const uint32_t *corner = context->options.triangles[body] + 3 * (size_t)(r->tag & INT32_MAX);
-        const int64_t value[3] = {r->whole - r->l1 - r->l2, r->l1, r->l2};
-        for (int k = 0; k < 3; k++) {
-            const uint32_t v = corner[k];
-            add_to_vertex(&to[parts ? parts[v / 64] >> v % 64 & 1 : body], v, view, value[k]);
-        }
+    const ct_cell_record *records = cells->records.data;
+    size_t n = 0;
+    for (uint32_t chunk = of->chunk, end = of->next; chunk != CT_NO_CHUNK;) {
+        const uint32_t before = records[chunk].corner[0];
+        prefetch_chunk(records, before);
+        if (context->parts)
+            sum_chunk(to, context->parts, records + chunk + 1, end - chunk - 1);
+        else
+            sum_chunk(to, NULL, records + chunk + 1, end - chunk - 1);
+        n += end - chunk - 1;
+        end = records[chunk].corner[1];
+        chunk = before;
     }
+    return n;
 }
 
-static size_t count_touched(const ct_pair_context *context, const ct_cell_sums *sums, int part) {
-    const size_t n_words = words_of(context->vertices[part]);
-    const uint64_t *touched = sums->touched[part].data, *words = touched + n_words;
-    size_t n = 0;
-    for (size_t i = 0; i < words_of(n_words); i++)
-        for (uint64_t left = words[i]; left; left &= left - 1)
-            n += (size_t)__builtin_popcountll(touched[64 * i + (size_t)__builtin_ctzll(left)]);
-    return n;
+static size_t whole_blocks(size_t n) {
+    return (n + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
 }
 
 /* Moves the sums of the touched vertices to the compact planes, but for those that came to zero. */
@@ -250,36 +219,39 @@ static void gather(const ct_pair_context *context, ct_cell_sums *from, int part,
     const size_t n_words = words_of(context->vertices[part]);
     uint64_t *touched = from->touched[part].data, *words = touched + n_words;
     const ct_coords *coords = ct_pair_driver(context)->coords[ct_is_self_task(context->pair) ? 0 : part].data;
-    int64_t *const sums = from->sums[part].data, *const x = to->sums.gradient[part][0],
-                   *const y = to->sums.gradient[part][1], *const z = to->sums.gradient[part][2];
+    int64_t(*const sums)[CT_CELL_SUM] = from->sums[part].data;
+    int64_t *const *plane = to->sums.gradient[part], *const x = plane[0], *const y = plane[1], *const z = plane[2];
     size_t n = 0;
     for (size_t i = 0; i < words_of(n_words); i++) {
         for (uint64_t left = words[i]; left; left &= left - 1) {
             const size_t word = 64 * i + (size_t)__builtin_ctzll(left);
             for (uint64_t bits = touched[word]; bits; bits &= bits - 1) {
                 const size_t v = 64 * word + (size_t)__builtin_ctzll(bits);
-                x[n] = sums[3 * v];
-                y[n] = sums[3 * v + 1];
-                z[n] = sums[3 * v + 2];
-                sums[3 * v] = sums[3 * v + 1] = sums[3 * v + 2] = 0;
+                const int64_t of_vertex[3] = {sums[v][0], sums[v][1], sums[v][2]};
+                memset(sums[v], 0, sizeof sums[v]);
+                x[n] = of_vertex[0];
+                y[n] = of_vertex[1];
+                z[n] = of_vertex[2];
                 memcpy(to->coords[n], coords[v], sizeof coords[v]);
                 to->vertices[n] = (uint32_t)v;
-                n += (x[n] | y[n] | z[n]) != 0;
+                n += (of_vertex[0] | of_vertex[1] | of_vertex[2]) != 0;
             }
             touched[word] = 0;
         }
         words[i] = 0;
     }
     to->n = n;
+    to->capacity = whole_blocks(n);
 }
 
-/* Cuts the thread's compact memory into the arrays of both parts. False: out of memory; the sums are cleared. */
-static bool reserve_compact(const ct_pair_context *context, ct_cell_sums *sums, struct compact parts[2]) {
+/* Cuts the thread's compact memory into arrays of both parts for the vertices of n_records. False: out of memory. */
+static bool reserve_compact(const ct_pair_context *context, ct_cell_sums *sums, size_t n_records,
+                            struct compact parts[2]) {
     enum { VERTEX_BYTES = 3 * sizeof(int64_t) + sizeof(ct_coords) + sizeof(uint32_t) };
     size_t bytes = 0;
     for (int b = 0; b < 2; b++) {
-        const size_t n = count_touched(context, sums, b);
-        parts[b].capacity = (n + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
+        const size_t n = context->vertices[b];
+        parts[b].capacity = whole_blocks(3 * n_records < n ? 3 * n_records : n);
         bytes += parts[b].capacity * VERTEX_BYTES + parts[b].capacity / CT_VERTEX_GROUP;
     }
     if (!ct_buffer_reserve(&sums->compact, &context->device->budget, bytes + 1, 0, false)) return false;
@@ -350,14 +322,23 @@ static bool write_cell(const ct_pair_context *context, ct_thread_scratch *worker
     return true;
 }
 
+static void prefetch_cell(const struct cell_sort *sort, uint32_t c) {
+    for (uint32_t i = sort->first_met[c]; c < sort->n_cells && i < sort->first_met[c + 1]; i++) {
+        const struct met_cell *met = &sort->met[i];
+        prefetch_chunk(sort->threads[met->thread]->span.cells.records.data, spans_of(sort, met)->chunk);
+    }
+}
+
 /* False: out of memory. */
 static bool finish_cell(const ct_pair_context *context, const struct cell_sort *sort, uint32_t c,
                         ct_thread_scratch *worker) {
     ct_cell_sums *sums = &worker->cell_sums;
     struct compact parts[2];
-    sum_records(context, sums, sort->records + sort->first_record[c],
-                sort->first_record[c + 1] - sort->first_record[c]);
-    if (!reserve_compact(context, sums, parts)) return false;
+    size_t n = 0;
+    for (uint32_t i = sort->first_met[c]; i < sort->first_met[c + 1]; i++)
+        n += sum_records(context, sums, &sort->threads[sort->met[i].thread]->span.cells, spans_of(sort, &sort->met[i]));
+    prefetch_cell(sort, c + 1);
+    if (!reserve_compact(context, sums, n, parts)) return false;
     for (int b = 0; b < 2; b++) {
         gather(context, sums, b, &parts[b]);
         pad(&parts[b], b);
@@ -396,7 +377,7 @@ void ct_pair_finish_cells(ct_pair_context *context, ct_thread_scratch *const *co
         context->has_failed = true;
         return;
     }
-    number_cells(&sort);
+    sort_cells(&sort);
     if (sort.n_cells > context->grid.max_cells) {
         context->pair->cells_needed = sort.n_cells;
         context->status = CT_LIMIT_EXCEEDED;
@@ -409,7 +390,6 @@ void ct_pair_finish_cells(ct_pair_context *context, ct_thread_scratch *const *co
         return;
     }
     if (context->options.has_cell_gradient) {
-        sort_records(&sort);
         context->cell_sort = &sort;
         ct_pair_parallel_for(context, (sort.n_cells + CELL_CHUNK - 1) / CELL_CHUNK, finish_chunk);
         context->cell_sort = NULL;

@@ -34,6 +34,7 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->span.cells.table,
                             &scratch->span.cells.cells,
                             &scratch->span.cells.records,
+                            &scratch->span.cells.column_memory,
                             &scratch->cell_sums.sums[0],
                             &scratch->cell_sums.sums[1],
                             &scratch->cell_sums.touched[0],
