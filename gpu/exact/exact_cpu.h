@@ -44,6 +44,7 @@ typedef struct ct_crossing {
     ct_triangle_share share;
     bool crosses;        /* false: the two are near without crossing */
     signed char turn[3]; /* of a body with itself (self_k.h), else 0 */
+    uint8_t passes;      /* of a body with itself: a bit for each perturbation that finds it */
 } ct_crossing;
 
 /* Two triangles of one body that share a vertex, and its corner in either. */
@@ -114,7 +115,8 @@ typedef struct ct_exact_cpu {
     void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. With
      * lists->is_self the clusters are one body's, or are the same: triangles cross that share no vertex, each two once,
-     * and of_body[0] and [1] are both that body's crossings, with the others perturbed by `moved` for either. */
+     * and of_body[0] and [1] are both that body's crossings, with the others perturbed for either: by `moved` in pass
+     * 0, and against it in pass 1. */
     void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists);
     /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */

@@ -249,8 +249,9 @@ static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float
 /* ---- crossing ---- */
 
 static void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, uint32_t triangle, uint32_t other,
-                         const ct_triangle_share *share, bool crosses) {
-    const ct_crossing crossing = {.triangle = triangle, .other = other, .share = *share, .crosses = crosses};
+                         const ct_triangle_share *share, bool crosses, uint32_t passes) {
+    const ct_crossing crossing = {
+        .triangle = triangle, .other = other, .share = *share, .crosses = crosses, .passes = (uint8_t)passes};
     ct_list_crossing(lists, budget, body, &crossing);
 }
 
@@ -258,16 +259,16 @@ static inline void load_triangle(const ct_placed_cluster *c, uint32_t t, const d
     for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[t][k]];
 }
 
-/* bodies: a bit for each triangle whose share is added. */
+/* passes: of either triangle, as in ct_crossing. */
 static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int first,
-                      int found, const ct_triangle_share share[2], uint32_t bodies, ct_budget *budget,
-                      ct_crossing_lists *lists) {
+                      int found, const ct_triangle_share share[2], uint32_t passes_a, uint32_t passes_b,
+                      ct_budget *budget, ct_crossing_lists *lists) {
     if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
     if (found != CT_TRIANGLES_CROSS && found != CT_TRIANGLES_NEAR) return;
     const uint32_t number_a = a->cluster * CT_CLUSTER_TRIANGLES + ta, number_b = b->cluster * CT_CLUSTER_TRIANGLES + tb;
     const bool crosses = found == CT_TRIANGLES_CROSS;
-    if (bodies & 1) add_crossing(lists, budget, 0, number_a, number_b, &share[first], crosses);
-    if (bodies & 2) add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], crosses);
+    add_crossing(lists, budget, 0, number_a, number_b, &share[first], crosses, passes_a);
+    add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], crosses, passes_b);
 }
 
 /* A pair of which some determinants are computed in integers. */
@@ -278,13 +279,14 @@ static void cross_pair(const ct_placed_cluster *a, uint32_t ta, const ct_placed_
     load_triangle(b, tb, p[1]);
     ct_triangle_share share[2];
     int has_ties = 0;
-    int found = ct_cross_pair(p, moved, share, &has_ties);
-    lists->has_ties |= has_ties;
+    const int found = ct_cross_pair(p, moved, share, &has_ties);
     const bool is_one_sided = lists->is_self && has_ties; /* of one body: either triangle sees the other one move */
-    add_found(a, ta, b, tb, 0, found, share, is_one_sided ? 1 : 3, budget, lists);
+    add_found(a, ta, b, tb, 0, found, share, is_one_sided ? 1 : 3, is_one_sided ? 2 : 3, budget, lists);
+    lists->has_ties |= has_ties && (!is_one_sided || found == CT_TRIANGLES_CROSS);
     if (!is_one_sided) return;
-    found = ct_cross_pair(p, -moved, share, &has_ties);
-    add_found(a, ta, b, tb, 0, found, share, 2, budget, lists);
+    const int found_next = ct_cross_pair(p, -moved, share, &has_ties);
+    add_found(a, ta, b, tb, 0, found_next, share, 2, 1, budget, lists);
+    lists->has_ties |= found_next == CT_TRIANGLES_CROSS; /* if neither crosses, the passes do not differ */
 }
 
 /* ---- four pairs at a time ---- */
@@ -452,7 +454,7 @@ static void cross_queue(struct pair_queue *queue) {
         for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, of[s].value, of[s].error, of[s].sign);
         for (int i = 0; i < 3; i++) take_lane(&e[i], lane, edges.value[i], edges.error[i], edges.sign[i]);
         const int found = ct_finish_crossing(of, &edges, sizes, share);
-        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, queue->budget, queue->lists);
+        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, 3, queue->budget, queue->lists);
     }
 }
 

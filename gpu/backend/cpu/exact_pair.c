@@ -221,6 +221,11 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
     if (lists->is_full) exact->has_failed = true;
 }
 
+/* Whether a crossing is one of this pass. Those of a body with itself are found for both passes at once. */
+static bool is_of_pass(const ct_exact_pair *exact, const ct_crossing *crossing) {
+    return !exact->is_self || crossing->passes >> exact->pass & 1;
+}
+
 /* Sorts the threads' crossings of a body by cluster. Those of a body with itself are in both lists. */
 static void gather_crossings(ct_exact_pair *exact, int b) {
     const int last = exact->is_self ? 1 : b;
@@ -232,7 +237,8 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         for (int of = b; of <= last; of++) {
             const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             const ct_crossing *list = lists->of_body[of].data;
-            for (size_t i = 0; i < lists->n[of]; i++) count[list[i].triangle / CT_CLUSTER_TRIANGLES]++;
+            for (size_t i = 0; i < lists->n[of]; i++)
+                count[list[i].triangle / CT_CLUSTER_TRIANGLES] += is_of_pass(exact, &list[i]);
             n += lists->n[of];
         }
     surface->n_crossed = 0;
@@ -259,7 +265,9 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             ct_crossing *list = lists->of_body[of].data;
             for (size_t i = 0; i < lists->n[of]; i++)
-                surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] = &list[i];
+                if (is_of_pass(exact, &list[i]))
+                    surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
+                        &list[i];
         }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
         const uint32_t cluster = surface->crossed_clusters[i];
@@ -299,10 +307,8 @@ static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
     }
 }
 
-/* Returns whether a tie was broken. */
-static bool find_crossings(ct_exact_pair *exact) {
-    bool has_ties = false;
-    uint64_t n_inconsistent = 0;
+/* Fills the threads' lists of crossings. */
+static void list_crossings(ct_exact_pair *exact) {
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
         lists->n[0] = lists->n[1] = 0;
@@ -311,6 +317,13 @@ static bool find_crossings(ct_exact_pair *exact) {
         lists->is_self = exact->is_self;
     }
     ct_exact_for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
+}
+
+/* Returns whether a tie was broken. */
+static bool find_crossings(ct_exact_pair *exact) {
+    bool has_ties = false;
+    uint64_t n_inconsistent = 0;
+    if (!exact->is_self || exact->pass == 0) list_crossings(exact);
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
         has_ties |= lists->has_ties;

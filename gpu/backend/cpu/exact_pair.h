@@ -133,7 +133,7 @@ void ct_exact_add_up(ct_exact_pair *exact);
 
 /* exact_self.c: */
 
-/* Crosses the triangles of two clusters of one body. */
+/* Crosses the triangles of two clusters of one body, for both passes. */
 void ct_exact_cross_own(const ct_exact_pair *exact, const ct_cluster_pair *clusters, ct_crossing_lists *lists);
 /* Finds the winding numbers just outside the surface of this pass, once crossings are summed. */
 void ct_exact_find_own_winding(ct_exact_pair *exact);

@@ -19,11 +19,12 @@ static void load_triangle(const ct_placed_cluster *c, uint32_t t, const double *
 
 /* Adds what a crossing at a shared vertex adds to triangle s of the two. */
 static void list_share(const ct_exact_pair *exact, const ct_placed_cluster *const c[2], const ct_touching_pair *pair,
-                       int s, const ct_triangle_share *share, int turn, ct_crossing_lists *lists) {
+                       int s, const ct_triangle_share *share, int turn, uint32_t passes, ct_crossing_lists *lists) {
     ct_crossing crossing = {.triangle = c[s]->cluster * CT_CLUSTER_TRIANGLES + pair->triangle[s],
                             .other = c[1 - s]->cluster * CT_CLUSTER_TRIANGLES + pair->triangle[1 - s],
                             .share = *share,
-                            .crosses = true};
+                            .crosses = true,
+                            .passes = (uint8_t)passes};
     crossing.turn[pair->corner[s]] = (signed char)turn;
     ct_list_crossing(lists, &exact->device->budget, s, &crossing);
 }
@@ -32,21 +33,19 @@ static void cross_touching(const ct_exact_pair *exact, const ct_placed_cluster *
                            const ct_touching_pair *pair, ct_crossing_lists *lists) {
     const double *p[2][3];
     const int corners[2] = {pair->corner[0], pair->corner[1]};
-    const int moved = ct_exact_moved_in(exact->pass);
-    bool has_ties = false;
+    int has_ties = 0;
     for (int s = 0; s < 2; s++) load_triangle(c[s], pair->triangle[s], p[s]);
-    for (int s = 0; s < 2; s++) { /* either triangle sees the other one move */
+    /* In pass 0 either triangle sees the other one move by the perturbation, in pass 1 against it. */
+    for (int pass = 0; pass < (has_ties ? 2 : 1); pass++) {
         ct_triangle_share share[2];
-        int turn[2], ties = 0;
-        const int found = ct_cross_at_vertex(p, corners, s ? -moved : moved, share, turn, &ties);
-        has_ties = has_ties || ties;
+        int turn[2];
+        const int found = ct_cross_at_vertex(p, corners, ct_exact_moved_in(pass), share, turn, &has_ties);
         if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
-        if (found == CT_TRIANGLES_CROSS) list_share(exact, c, pair, s, &share[s], turn[s], lists);
-        if (ties) continue;
-        if (found == CT_TRIANGLES_CROSS) list_share(exact, c, pair, 1, &share[1], turn[1], lists);
-        break;
+        if (found != CT_TRIANGLES_CROSS) continue;
+        list_share(exact, c, pair, 0, &share[0], turn[0], has_ties ? 1u << pass : 3, lists);
+        list_share(exact, c, pair, 1, &share[1], turn[1], has_ties ? 2u >> pass : 3, lists);
+        lists->has_ties |= has_ties != 0; /* if it is in neither pass, they do not differ */
     }
-    lists->has_ties |= has_ties;
 }
 
 void ct_exact_cross_own(const ct_exact_pair *exact, const ct_cluster_pair *clusters, ct_crossing_lists *lists) {
@@ -54,7 +53,7 @@ void ct_exact_cross_own(const ct_exact_pair *exact, const ct_cluster_pair *clust
     const ct_placed_cluster *const c[2] = {&body->placed[body->placed_as[clusters->a] - 1],
                                            &body->placed[body->placed_as[clusters->b] - 1]};
     lists->n_touching = 0;
-    exact->device->kernels->exact->cross(c[0], c[1], ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
+    exact->device->kernels->exact->cross(c[0], c[1], ct_exact_moved_in(0), &exact->device->budget, lists);
     const ct_touching_pair *pairs = lists->touching.data;
     for (size_t i = 0; i < lists->n_touching; i++) cross_touching(exact, c, &pairs[i], lists);
 }
@@ -285,8 +284,7 @@ static void move_vertex(ct_exact_pair *exact, uint32_t v, ct_int128 moment[3][3]
         for (int j = 0; j < 3; j++) moment[i][j] += (ct_int128)(int64_t)point[i] * from[j];
     memcpy(to->of[v], from, sizeof to->of[v]);
     memset(from, 0, sizeof to->of[v]);
-    to->touched[v / 64] |= 1ull << v % 64;
-    to->groups[v / 4096] |= 1ull << v / 64 % 64;
+    to->touched[v] = to->groups[v / CT_TOUCHED_GROUP] = 1;
 }
 
 void ct_exact_split_sides(ct_exact_pair *exact) {
@@ -303,7 +301,7 @@ void ct_exact_split_sides(ct_exact_pair *exact) {
     const ct_contact_sums sums = allocate_sums(exact, mesh->n_vertices);
     if (exact->has_failed) return;
     for (uint32_t v = 0; v < mesh->n_vertices; v++) {
-        if (!(gradient->touched[v / 64] >> v % 64 & 1)) continue;
+        if (!gradient->touched[v]) continue;
         sums.touched[0][v / CT_VERTEX_GROUP] = 1;
         for (int k = 0; k < 3; k++) sums.gradient[0][k][v] = gradient->of[v][k];
     }
