@@ -240,6 +240,32 @@ static void voxel_trees(ct_engine *engine, combined *all) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) shape_free(&shapes[i]);
 }
 
+/* Bodies that overlap themselves, by the method `exact`: shells, faces that coincide, a tangle on a grid in which
+ * triangles cross at their own vertices, and one that is spread over all threads. */
+static void overlapping_selves(ct_engine *engine, combined *all) {
+    uint64_t rng = 13;
+    struct shape rings[2] = {shape_torus(0.6, 0.25, 100, 50), shape_torus(0.6, 0.25, 100, 50)};
+    struct shape cubes[2] = {shape_cube(1, 4), shape_cube(1, 3)}, tangle = shape_icosphere(1, 3);
+    shape_translate(&rings[1], 0.35, 0.0625, 0.2);
+    shape_translate(&cubes[1], 0.5, 0.25, 0);
+    for (size_t i = 0; i < 3 * (size_t)tangle.n_vertices; i++)
+        tangle.positions[i] =
+            (float)(0x1p-4 * nearbyint(0x1p4 * ((double)tangle.positions[i] + shape_uniform(&rng, -0.25, 0.25))));
+    struct shape shapes[] = {shape_merge(&rings[0], &rings[1]), shape_merge(&cubes[0], &cubes[1]), tangle};
+    const ct_scene_settings settings = stage_exact();
+    for (int i = 0; i < 6; i++) {
+        double pose[12];
+        shape_pose_random(&rng, 0.4, pose);
+        if (i < 3) shape_pose_identity(pose);
+        take(all, stage_once(engine, &settings,
+                             (struct placed[]){{&shapes[i % 3], pose, i % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE, 1},
+                                               {&shapes[1], pose, CT_BODY_RIGID, i == 4}},
+                             2, CT_WANT_ALL));
+    }
+    for (int i = 0; i < 2; i++) shape_free(&rings[i]), shape_free(&cubes[i]);
+    for (int i = 0; i < 3; i++) shape_free(&shapes[i]);
+}
+
 static const struct {
     const char *name;
     void (*run)(ct_engine *engine, combined *all);
@@ -254,6 +280,7 @@ static const struct {
     {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c", false},
     {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50", false},
     {"voxel trees", voxel_trees, "de31fdcbd0cbd6b6f0beadd18f9f9646", true},
+    {"overlapping selves", overlapping_selves, "f211a5850a83f7c8abc8f57f7c031487", true},
 };
 
 const char *golden_name(size_t scene) {
