@@ -34,6 +34,7 @@ struct session {
     uint64_t number;            /* [fixed] */
     atomic_uint_fast64_t heard_ns;
     uint32_t scenes;              /* [registry] that it owns */
+    bool has_left;                /* [registry] its connection has ended, and no message has come since */
     atomic_uint in_flight;        /* steps; changed under [scheduler] */
     atomic_uint pending;          /* commands of any kind; changed under [scheduler] */
     answer_window window;         /* [scheduler] */

@@ -105,8 +105,8 @@ typedef struct session_record {
     uint32_t principal;
 } session_record;
 
-/* lease_ms 0: the default. At max_sessions one that holds no scene and was not heard for a second makes room; if there
- * is none, LIMIT_EXCEEDED. */
+/* lease_ms 0: the default. At max_sessions one that holds no scene makes room, if its connection has ended or it was
+ * not heard for a second; if there is none, LIMIT_EXCEEDED. */
 bool registry_open_session(registry *registry, const char *client, uint32_t lease_ms, session_record *out,
                            server_error *error);
 /* A session is its principal's from now on: before its token is told to anyone. */
@@ -115,6 +115,8 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
 /* The same; another principal's session counts as none. */
 bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error);
+/* The session's connection has ended; a message of it takes that back. */
+void registry_leave_session(registry *registry, uint64_t token);
 /* 0: there is no such session. */
 uint64_t registry_session_number(registry *registry, uint64_t token);
 /* In rising order of number. *out is freed with free(). */

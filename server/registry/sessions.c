@@ -73,17 +73,18 @@ static void fill_record(const session *session, uint64_t now_ns, session_record 
 
 /* Makes room for one more: of the sessions that hold no scene and wait for nothing, the one unheard the longest goes.
  * So programs that come and go by the thousand do not use up the limit for as long as their leases last; one that lives
- * and is hit says Hello again. Not those heard just now: they may be about to open a scene. With the lock held. NULL:
- * there is none such. */
+ * and is hit says Hello again. Not those heard just now, unless their connection has ended: they may be about to open a
+ * scene. With the lock held. NULL: there is none such. */
 static session *take_idle(registry *registry) {
     const uint64_t now = clock_ns();
-    uint64_t heard = now > LATELY_NS ? now - LATELY_NS : 0;
+    const uint64_t lately = now > LATELY_NS ? now - LATELY_NS : 0;
+    uint64_t heard = UINT64_MAX;
     uint32_t found = UINT32_MAX;
     for (uint32_t at = 0; at < registry->session_room; at++) {
         const session *session = registry->sessions[at];
         if (!session || session->scenes || atomic_load(&session->pending)) continue;
         uint64_t then = atomic_load(&session->heard_ns);
-        if (then > heard) continue;
+        if ((then > lately && !session->has_left) || then >= heard) continue;
         heard = then;
         found = at;
     }
@@ -153,6 +154,7 @@ static bool touch(registry *registry, uint64_t token, const uint32_t *principal,
     session *session = find(registry, token, NULL);
     if (session && principal && session->principal != *principal) session = NULL;
     if (session) atomic_store_explicit(&session->heard_ns, clock_ns(), memory_order_relaxed);
+    if (session) session->has_left = false;
     if (!session) find(registry, 0, error);
     pthread_mutex_unlock(&registry->lock);
     return session != NULL;
@@ -164,6 +166,13 @@ bool registry_touch_session(registry *registry, uint64_t token, server_error *er
 
 bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error) {
     return touch(registry, token, &principal, error);
+}
+
+void registry_leave_session(registry *registry, uint64_t token) {
+    pthread_mutex_lock(&registry->lock);
+    session *session = find(registry, token, NULL);
+    if (session) session->has_left = true;
+    pthread_mutex_unlock(&registry->lock);
 }
 
 session *session_acquire(registry *registry, uint64_t token, server_error *error) {

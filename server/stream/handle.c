@@ -47,6 +47,11 @@ static void hand_to_workers(stream *stream, request *request, work_kind kind, vo
 
 /* ---- session ---- */
 
+/* The connection of a message that was received late may have ended already. */
+static void note_session(stream *stream, const request *request, uint64_t session) {
+    if (!peer_note_session(request->peer, session)) registry_leave_session(stream->service->registry, session);
+}
+
 static void handle_hello(stream *stream, request *request) {
     const wire_hello *hello = &request->message.u.hello;
     server_error error = {0};
@@ -70,7 +75,7 @@ static void handle_hello(stream *stream, request *request) {
                   role_name(request->who.role));
     else
         log_debug("stream", "client \"%s\" opened a session", session.client);
-    peer_note_session(request->peer);
+    note_session(stream, request, session.token);
     reply_welcome(stream, request, &session);
     stream_free_request(request);
 }
@@ -85,7 +90,7 @@ static bool check_session(stream *stream, const request *request, server_error *
     }
     if (!registry_touch_session_of(stream->service->registry, message->session, request->who.principal, error))
         return false;
-    peer_note_session(request->peer);
+    note_session(stream, request, message->session);
     return true;
 }
 

@@ -63,7 +63,7 @@ struct peer {
     bool is_tcp;
     bool is_attached; /* in peers->by_fd */
     bool is_cut;
-    bool has_session;
+    uint64_t session; /* the last that used it; 0: none has */
     bool is_identified;
     uint32_t generation; /* of the guard's list, when it was identified */
     identity who;
@@ -94,6 +94,8 @@ struct peers {
     atomic_uint_fast64_t unread; /* bytes, of all peers */
     uint64_t expected;           /* bytes, of all peers */
     account *accounts;
+    void (*tell_end)(void *context, uint64_t session); /* NULL: nobody asked */
+    void *tell_context;
     peer **by_fd;
     size_t n_fd; /* of by_fd */
     uint32_t n_attached, n_cut;
@@ -234,12 +236,14 @@ static void detach(peers *peers, int fd) {
     peer->is_attached = false;
     peers->n_attached--;
     peers->n_cut -= peer->is_cut;
+    if (peer->session && peers->tell_end) peers->tell_end(peers->tell_context, peer->session);
     peer_release(&peer);
 }
 
 void peers_free(peers **peers) {
     struct peers *gone = *peers;
     if (!gone) return;
+    gone->tell_end = NULL;
     for (size_t fd = 0; fd < gone->n_fd; fd++) {
         if (gone->by_fd[fd]) detach(gone, (int)fd);
     }
@@ -269,7 +273,7 @@ static void make_room(peers *peers, peer *newest) {
     peer *victim = newest;
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
         peer *peer = peers->by_fd[fd];
-        if (peer && !peer->is_cut && !peer->has_session && peer->accepted_ns < victim->accepted_ns) victim = peer;
+        if (peer && !peer->is_cut && !peer->session && peer->accepted_ns < victim->accepted_ns) victim = peer;
     }
     cut(peers, victim, METRICS_CUT_LIMIT,
         "%" PRIu32 " connections are open, which is the limit (--max-sessions, ulimit -n)", peers->limits.connections);
@@ -392,8 +396,14 @@ uint64_t peer_unanswered_bytes(const peer *peer) {
     return peer->unanswered_bytes;
 }
 
-void peer_note_session(peer *peer) {
-    peer->has_session = true;
+bool peer_note_session(peer *peer, uint64_t session) {
+    peer->session = session;
+    return peer->is_attached;
+}
+
+void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context) {
+    peers->tell_end = tell;
+    peers->tell_context = context;
 }
 
 /* ---- unread answers ---- */

@@ -67,8 +67,11 @@ void peer_count_frame(peer *peer, size_t bytes);
 void peer_add_unanswered(peer *peer, uint64_t bytes);
 void peer_subtract_unanswered(peer *peer, uint64_t bytes);
 uint64_t peer_unanswered_bytes(const peer *peer);
-/* A session uses it: connections without one are cut first when they become too many. */
-void peer_note_session(peer *peer);
+/* A session uses it: connections without one are cut first when they become too many. False: the connection has ended.
+ */
+bool peer_note_session(peer *peer, uint64_t session);
+/* Calls tell for the last session of each connection that ends. */
+void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context);
 
 /* Bytes that the answer to a new request may have, as unread answers and those expected leave room, of the connection
  * and of its principal's share (guard/shares.h). UINT64_MAX where the connection has none and all together do not

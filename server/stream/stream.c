@@ -464,6 +464,10 @@ static void free_stream(stream *stream) {
     free(stream);
 }
 
+static void leave_session(void *registry, uint64_t session) {
+    registry_leave_session(registry, session);
+}
+
 static bool start_peers(stream *stream) {
     const service *service = stream->service;
     peers_limits limits = {
@@ -474,6 +478,7 @@ static bool start_peers(stream *stream) {
     };
     limits.is_encrypted = stream->has_key;
     stream->peers = peers_new(&limits, stream->context, stream->socket, service->metrics);
+    if (stream->peers) peers_tell_ends(stream->peers, leave_session, service->registry);
     return stream->peers != NULL;
 }
 

@@ -525,6 +525,19 @@ def test_limits_that_time_will_mend(make_server):
         raw.close()
 
 
+def test_a_goodbye_frees_the_place(make_server, binaries):
+    """Programs that come and go one after the other need one place, however many they are and however long their leases."""
+    server = make_server("--max-sessions", "2")
+    first = Bystander(server.stream)
+    for _ in range(10):
+        with contactd.connect(server.stream, timeout=20 * SLOW) as client:
+            client.open_scene()
+    for _ in range(5):
+        done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "status"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    first.finish()
+
+
 def test_a_flood_leaves_room_for_others(make_server):
     """A client that fills the queue is refused before it is full, and another's steps still get in, all of them."""
     server = make_server("--queue", "64", "--max-in-flight", "64")

@@ -354,7 +354,7 @@ static void test_idle_sessions_make_room(void **state) {
     (void)state;
     registry *registry = make(1 << 20);
     server_error error = {0};
-    session_record old[3], fresh;
+    session_record old[3], fresh, unwanted;
     session *sessions[3];
     for (int i = 0; i < 3; i++) {
         assert_true(registry_open_session(registry, "old", 0, &old[i], &error));
@@ -371,9 +371,17 @@ static void test_idle_sessions_make_room(void **state) {
     session *new = session_acquire(registry, fresh.token, &error);
     atomic_store(&new->heard_ns, clock_ns() + UINT64_C(60000000000)); /* just now, however long this takes */
     session_release(&new);
-    assert_false(registry_open_session(registry, "one more", 0, &fresh, &error)); /* the others are busy, or new */
+    assert_false(registry_open_session(registry, "one more", 0, &unwanted, &error)); /* the others are busy, or new */
     assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
     error = (server_error){0};
+    registry_leave_session(registry, fresh.token + 1); /* of no session */
+    assert_false(registry_open_session(registry, "one more", 0, &unwanted, &error));
+    registry_leave_session(registry, fresh.token);
+    assert_true(registry_touch_session(registry, fresh.token, &error)); /* it came back */
+    assert_false(registry_open_session(registry, "one more", 0, &unwanted, &error));
+    error = (server_error){0};
+    registry_leave_session(registry, fresh.token);
+    assert_true(registry_open_session(registry, "in its place", 0, &fresh, &error));
     sessions[0]->scenes = 0;
     atomic_store(&sessions[1]->pending, 0);
     assert_true(registry_open_session(registry, "one more", 0, &fresh, &error)); /* the longest unheard went */
