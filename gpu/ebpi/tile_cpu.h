@@ -1,8 +1,16 @@
-/* tile_cpu.h - the CPU's kernels of the method EBPI for a tile, one set per instruction set. */
+/* tile_cpu.h - the CPU's kernels of the method EBPI for the pixels of views and for tiles, one set per instruction set.
+ */
 #ifndef CT_EBPI_TILE_CPU_H
 #define CT_EBPI_TILE_CPU_H
 
 #include "gpu/ebpi/tile_bound.h"
+
+typedef struct ct_ebpi_list_cpu {
+    /* Counts the faces of a part of body b over each pixel of several views of one pair: ct_ebpi_view.next. */
+    void (*count)(const ct_ebpi_view *views, int n_views, int b, uint32_t part);
+    /* Writes them, once they are placed. */
+    void (*write)(const ct_ebpi_view *views, int n_views, int b, uint32_t part);
+} ct_ebpi_list_cpu;
 
 typedef struct ct_ebpi_cpu {
     /* Sets length and bound of a tile. False: out of memory. */
@@ -13,11 +21,14 @@ typedef struct ct_ebpi_cpu {
      * arena's. False: out of memory. */
     bool (*share)(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
                   ct_arena *arena, ct_budget *budget);
+    const ct_ebpi_list_cpu *list;
 } ct_ebpi_cpu;
 
 extern const ct_ebpi_cpu ct_ebpi_cpu_base;
+extern const ct_ebpi_list_cpu ct_ebpi_list_cpu_base;
 #ifdef __x86_64__
 extern const ct_ebpi_cpu ct_ebpi_cpu_avx2;
+extern const ct_ebpi_list_cpu ct_ebpi_list_cpu_avx2;
 #endif
 
 #endif

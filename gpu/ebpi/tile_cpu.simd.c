@@ -136,4 +136,4 @@ static bool share(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int 
     return true;
 }
 
-const ct_ebpi_cpu CT_VARIANT(ct_ebpi_cpu) = {measure, share};
+const ct_ebpi_cpu CT_VARIANT(ct_ebpi_cpu) = {measure, share, &CT_VARIANT(ct_ebpi_list_cpu)};

@@ -1,9 +1,6 @@
 /* view.c - plans a view's pixels and lists the faces over each. */
 #include "gpu/ebpi/view.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "gpu/raster/raster_k.h"
 
 ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most) {
@@ -49,122 +46,35 @@ bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3]
            !is_beyond_edge(c, a, b, u, v, rect);
 }
 
-/* Which of the pixels in its box a face meets: what ct_ebpi_face_meets says, by three additions a pixel. */
-struct coverage {
-    int64_t at[3];  /* of each edge: how far inwards the pixel's furthest corner is; 0: on the edge */
-    int64_t row[3]; /* the same, in the row's first pixel */
-    int64_t per_column[3], per_row[3];
-    bool is_edge_on; /* it has no inside: each pixel is tested */
-};
+/* ---- lists ---- */
 
-static struct coverage begin_coverage(const ct_ebpi_view *view, const int32_t *const corner[3], int32_t column,
-                                      int32_t row) {
-    const int u = view->u, v = view->v;
-    const ct_ebpi_rect first = ct_ebpi_pixel_rect(view, column, row);
-    const int64_t u1 = corner[1][u] - corner[0][u], v1 = corner[1][v] - corner[0][v];
-    const int64_t u2 = corner[2][u] - corner[0][u], v2 = corner[2][v] - corner[0][v];
-    const int64_t area = u1 * v2 - u2 * v1, turn = area < 0 ? -1 : 1;
-    struct coverage c = {.is_edge_on = area == 0};
-    for (int k = 0; k < 3; k++) {
-        const int32_t *a = corner[k], *b = corner[(k + 1) % 3];
-        const int64_t du = turn * (b[u] - a[u]), dv = turn * (b[v] - a[v]);
-        const int64_t at_u = dv < 0 ? first.u1 : first.u0, at_v = du > 0 ? first.v1 : first.v0;
-        c.row[k] = c.at[k] = du * (at_v - a[v]) - dv * (at_u - a[u]);
-        c.per_column[k] = -dv * (first.u1 - first.u0);
-        c.per_row[k] = du * (first.v1 - first.v0);
-    }
-    return c;
-}
-
-static bool is_covered(const struct coverage *c, const ct_ebpi_view *view, const int32_t *const corner[3],
-                       int32_t column, int32_t row) {
-    if (!c->is_edge_on) return (c->at[0] | c->at[1] | c->at[2]) >= 0;
-    const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
-    return ct_ebpi_face_meets(view, corner, &rect);
-}
-
-static void next_column(struct coverage *c) {
-    for (int k = 0; k < 3; k++) c->at[k] += c->per_column[k];
-}
-
-static void next_row(struct coverage *c) {
-    for (int k = 0; k < 3; k++) c->at[k] = c->row[k] += c->per_row[k];
-}
-
-struct pixel_range {
-    int32_t column[2], row[2]; /* first and last */
-    bool is_certain;           /* the face is over one pixel, whole */
-};
-
-/* The pixels that a face's extent meets; false: none. */
-static bool find_pixels(const ct_ebpi_view *view, const int32_t *const corner[3], struct pixel_range *range) {
-    const int u = view->u, v = view->v;
-    const int su = view->pixel_shift + view->pitch_shift[0], sv = view->pixel_shift + view->pitch_shift[1];
-    /* A face that ends on the border between two pixels belongs to both. */
-    range->column[0] = (ct_min3(corner[0][u], corner[1][u], corner[2][u]) - 1) >> su;
-    range->column[1] = ct_max3(corner[0][u], corner[1][u], corner[2][u]) >> su;
-    range->row[0] = (ct_min3(corner[0][v], corner[1][v], corner[2][v]) - 1) >> sv;
-    range->row[1] = ct_max3(corner[0][v], corner[1][v], corner[2][v]) >> sv;
-    range->is_certain = range->column[0] == range->column[1] && range->row[0] == range->row[1];
-    if (range->column[0] < 0) range->column[0] = 0;
-    if (range->row[0] < 0) range->row[0] = 0;
-    if (range->column[1] >= view->columns) range->column[1] = view->columns - 1;
-    if (range->row[1] >= view->rows) range->row[1] = view->rows - 1;
-    return range->column[0] <= range->column[1] && range->row[0] <= range->row[1];
-}
-
-static bool is_left_out(const ct_ebpi_view *view, int b, const int32_t *const corner[3]) {
-    const int32_t p = corner[0][view->axis], q = corner[1][view->axis], r = corner[2][view->axis];
-    return (p > view->hi && q > view->hi && r > view->hi) ||
-           (view->initial[b] == CT_INITIAL_FROM_BALANCE && p < view->lo && q < view->lo && r < view->lo);
-}
-
-static void add_to_pixel(ct_ebpi_view *view, int b, uint32_t triangle, int32_t column, int32_t row, bool is_writing) {
-    uint32_t *next = &view->next[b][(size_t)row * (size_t)view->columns + (size_t)column];
-    if (is_writing) view->faces[*next] = (uint32_t)b << 31 | triangle;
-    ++*next;
-}
-
-/* Counts, or writes the faces of a body. */
-static void list_body(ct_ebpi_view *view, int b, bool is_writing) {
-    const ct_ebpi_body *body = &view->body[b];
-    for (uint32_t t = 0; t < body->n_triangles; t++) {
-        const int32_t *corner[3];
-        ct_ebpi_corners(body, t, corner);
-        struct pixel_range range;
-        if (is_left_out(view, b, corner) || !find_pixels(view, corner, &range)) continue;
-        if (range.is_certain) {
-            add_to_pixel(view, b, t, range.column[0], range.row[0], is_writing);
-            continue;
-        }
-        struct coverage coverage = begin_coverage(view, corner, range.column[0], range.row[0]);
-        for (int32_t row = range.row[0]; row <= range.row[1]; row++, next_row(&coverage))
-            for (int32_t column = range.column[0]; column <= range.column[1]; column++, next_column(&coverage))
-                if (is_covered(&coverage, view, corner, column, row)) add_to_pixel(view, b, t, column, row, is_writing);
-    }
-}
+/* Parts of a body: enough for a few threads, each large enough to be worth the counters of all pixels. */
+enum { MOST_PARTS = 8, PART_TRIANGLES = 1 << 15 };
 
 bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
     const size_t pixels = (size_t)view->columns * (size_t)view->rows;
     view->body = body;
     view->first = ct_arena_alloc(arena, budget, (pixels + 1) * sizeof *view->first);
-    for (int b = 0; b < 2; b++) view->next[b] = ct_arena_alloc(arena, budget, pixels * sizeof *view->next[b]);
+    for (int b = 0; b < 2; b++) {
+        const uint32_t parts = (body[b].n_triangles + PART_TRIANGLES - 1) / PART_TRIANGLES;
+        view->parts[b] = parts < MOST_PARTS ? parts : MOST_PARTS;
+        view->next[b] = ct_arena_alloc(arena, budget, view->parts[b] * pixels * sizeof *view->next[b]);
+    }
     return view->first && view->next[0] && view->next[1];
-}
-
-void ct_ebpi_view_count(ct_ebpi_view *view, int b) {
-    memset(view->next[b], 0, (size_t)view->columns * (size_t)view->rows * sizeof *view->next[b]);
-    list_body(view, b, false);
 }
 
 bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget) {
     const size_t pixels = (size_t)view->columns * (size_t)view->rows;
     uint64_t n = 0;
     for (size_t p = 0; p < pixels; p++) {
-        const uint32_t count[2] = {view->next[0][p], view->next[1][p]};
-        view->first[p] = view->next[0][p] = (uint32_t)n;
-        view->next[1][p] = (uint32_t)(n + count[0]);
-        n += (uint64_t)count[0] + count[1];
+        view->first[p] = (uint32_t)n;
+        for (int b = 0; b < 2; b++)
+            for (uint32_t part = 0; part < view->parts[b]; part++) {
+                uint32_t *next = &view->next[b][part * pixels + p];
+                const uint32_t count = *next;
+                *next = (uint32_t)n;
+                n += count;
+            }
     }
     if (n > UINT32_MAX) return false;
     view->first[pixels] = (uint32_t)n;
@@ -172,17 +82,7 @@ bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget) 
     return view->faces != NULL;
 }
 
-void ct_ebpi_view_write(ct_ebpi_view *view, int b) {
-    list_body(view, b, true);
-}
-
-bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
-    if (!ct_ebpi_view_begin(view, body, arena, budget)) return false;
-    for (int b = 0; b < 2; b++) ct_ebpi_view_count(view, b);
-    if (!ct_ebpi_view_place(view, arena, budget)) return false;
-    for (int b = 0; b < 2; b++) ct_ebpi_view_write(view, b);
-    return true;
-}
+/* ---- what snapping moves ---- */
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;

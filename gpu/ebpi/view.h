@@ -43,7 +43,8 @@ typedef struct ct_ebpi_view {
     uint8_t initial[2];       /* ct_initial_winding of each body. Faces behind `hi` are left out, and with
                                  FROM_BALANCE those before `lo` */
     const ct_ebpi_body *body; /* [2] */
-    uint32_t *next[2];        /* per body: [columns * rows], faces of each pixel, then where the next one goes */
+    uint32_t parts[2];        /* of the bodies' triangles, consecutive ones of about the same number each */
+    uint32_t *next[2];        /* per body: [parts][columns * rows], faces of each pixel, then where the next one goes */
     uint32_t *first;          /* [columns * rows + 1] */
     uint32_t *faces;          /* pixel p: faces[first[p]] .. faces[first[p + 1] - 1], as body << 31 | triangle,
                                  body 0's first */
@@ -60,15 +61,15 @@ ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most);
 
 ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, int32_t column, int32_t row);
 
-/* Lists the faces of every pixel, in four steps: begin; count each body; place; write each body. Bodies may be counted,
- * and written, at the same time. Memory is the arena's. False: out of memory. */
+/* Lists the faces of every pixel, in four steps: begin; count each part of each body (ct_ebpi_list_cpu); place;
+ * write each part. Parts may be counted, and written, at the same time. Memory is the arena's. False: out of memory. */
 bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget);
-void ct_ebpi_view_count(ct_ebpi_view *view, int b);
 bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget);
-void ct_ebpi_view_write(ct_ebpi_view *view, int b);
 
-/* All four. */
-bool ct_ebpi_view_list(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget);
+/* The first triangle of a part of a body; of part `parts`: behind the last one. */
+static inline uint32_t ct_ebpi_part_begin(const ct_ebpi_view *view, int b, uint32_t part) {
+    return (uint32_t)((uint64_t)view->body[b].n_triangles * part / view->parts[b]);
+}
 
 /* m^3, bounds by how much snapping the body's vertices to the lattice changes a volume in the window: each moves by
  * half a unit at most along each axis, so the surface stays within its Minkowski sum with a cube of one unit. */

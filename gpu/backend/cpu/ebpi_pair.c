@@ -108,19 +108,27 @@ static void run_tasks(struct ebpi *ebpi, uint32_t n, ct_pool_fn task) {
         for (uint32_t i = 0; i < n; i++) task(ebpi, i, context->driver);
 }
 
+/* Tasks that look at all triangles of a part of a body. */
+static uint32_t count_parts(const struct ebpi *ebpi) {
+    return ebpi->view[0].parts[0] + ebpi->view[0].parts[1];
+}
+
 static void count_faces(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
+    const ct_ebpi_list_cpu *list = ebpi->context->device->kernels->ebpi->list;
+    const uint32_t n = count_parts(ebpi), first = ebpi->view[0].parts[0];
     (void)worker;
-    if (i < 6)
-        ct_ebpi_view_count(&ebpi->view[i / 2], (int)(i % 2));
+    if (i < n)
+        list->count(ebpi->view, 3, i >= first, i < first ? i : i - first);
     else
-        ebpi->moved_by[i - 6] = ct_ebpi_moved_volume(&ebpi->context->pair->window, &ebpi->body[i - 6]);
+        ebpi->moved_by[i - n] = ct_ebpi_moved_volume(&ebpi->context->pair->window, &ebpi->body[i - n]);
 }
 
 static void write_faces(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
+    const uint32_t first = ebpi->view[0].parts[0];
     (void)worker;
-    ct_ebpi_view_write(&ebpi->view[i / 2], (int)(i % 2));
+    ebpi->context->device->kernels->ebpi->list->write(ebpi->view, 3, i >= first, i < first ? i : i - first);
 }
 
 static bool begin(struct ebpi *ebpi) {
@@ -145,11 +153,11 @@ static bool begin(struct ebpi *ebpi) {
                 (uint8_t)ct_find_initial_winding(ct_view_box(pair, b), ct_view_box(pair, 1 - b), w);
         if (!ct_ebpi_view_begin(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
     }
-    run_tasks(ebpi, 8, count_faces);
+    run_tasks(ebpi, count_parts(ebpi) + 2, count_faces);
     ebpi->moved = ebpi->moved_by[0] + ebpi->moved_by[1];
     for (int w = 0; w < 3; w++)
         if (!ct_ebpi_view_place(&ebpi->view[w], &driver->exact.arena, budget)) return false;
-    run_tasks(ebpi, 6, write_faces);
+    run_tasks(ebpi, count_parts(ebpi), write_faces);
     return true;
 }
 
@@ -199,14 +207,15 @@ enum { MEASURE_CHUNK = 64 };
 static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
     ct_pair_context *context = ebpi->context;
-    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
+    const ct_ebpi_bound bound = context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED;
+    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first,
+                   end = first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK);
     ct_ebpi_scratch *scratch = &context->workspace->workers[worker].ebpi;
-    for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
+    for (uint32_t t = first; t < end; t++) {
         ct_ebpi_tile *tile = &ebpi->tiles[t];
-        if (tile->bound == UNMEASURED &&
-            !context->device->kernels->ebpi->measure(&ebpi->view[tile->view],
-                                                     context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, tile,
-                                                     scratch, &context->device->budget))
+        if (tile->bound != UNMEASURED) continue;
+        if (!context->device->kernels->ebpi->measure(&ebpi->view[tile->view], bound, tile, scratch,
+                                                     &context->device->budget))
             context->has_failed = true;
     }
 }

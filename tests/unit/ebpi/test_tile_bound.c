@@ -55,6 +55,43 @@ static bool share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u
     return true;
 }
 
+/* Each pixel's list has every face over it once, but for those behind the window's depths; body 0's first. */
+static void check_list(const ct_ebpi_view *view) {
+    enum { MOST = 4096 }; /* triangles of a body */
+    const int w = view->axis;
+    for (int32_t row = 0; row < view->rows; row++)
+        for (int32_t column = 0; column < view->columns; column++) {
+            const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
+            const ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, column, row);
+            uint8_t times[2][MOST] = {{0}};
+            for (uint32_t i = 0; i < tile.n_faces; i++) {
+                assert_true((tile.faces[i] & 0x7fffffff) < MOST);
+                assert_true(i == 0 || tile.faces[i - 1] >> 31 <= tile.faces[i] >> 31);
+                times[tile.faces[i] >> 31][tile.faces[i] & 0x7fffffff]++;
+            }
+            for (int b = 0; b < 2; b++)
+                for (uint32_t t = 0; t < view->body[b].n_triangles; t++) {
+                    const int32_t *corner[3];
+                    ct_ebpi_corners(&view->body[b], t, corner);
+                    const bool is_behind = ct_min3(corner[0][w], corner[1][w], corner[2][w]) > view->hi;
+                    assert_int_equal(times[b][t], !is_behind && ct_ebpi_face_meets(view, corner, &rect));
+                }
+        }
+}
+
+/* By all of them. */
+static void list_faces_of(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
+    for (int s = n_sets - 1; s >= 0; s--) {
+        assert_true(ct_ebpi_view_begin(view, body, arena, budget));
+        for (int b = 0; b < 2; b++)
+            for (uint32_t part = 0; part < view->parts[b]; part++) sets[s]->list->count(view, 1, b, part);
+        assert_true(ct_ebpi_view_place(view, arena, budget));
+        for (int b = 0; b < 2; b++)
+            for (uint32_t part = 0; part < view->parts[b]; part++) sets[s]->list->write(view, 1, b, part);
+        check_list(view);
+    }
+}
+
 /* ---- terms of an edge ---- */
 
 /* Equation 7 is half the integral of |g . x| over the tile, g across an edge through its centre, for one slope. */
@@ -179,7 +216,7 @@ static void open_views(struct views *v, const struct shape *const shape[2], doub
     }
     for (int w = 0; w < 3; w++) {
         v->view[w] = ct_ebpi_view_plan(&window, w, pixels);
-        assert_true(ct_ebpi_view_list(&v->view[w], v->body, &v->arena, &v->budget));
+        list_faces_of(&v->view[w], v->body, &v->arena, &v->budget);
     }
 }
 

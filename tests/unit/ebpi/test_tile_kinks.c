@@ -1,6 +1,7 @@
 /* test_tile_kinks.c - what the kernel computes of four edges or faces at a time against the same of one, bit for bit.
  */
 #define CT_SIMD test
+#include "gpu/ebpi/list_cpu.simd.c"
 #include "gpu/ebpi/tile_cpu.simd.c"
 
 #include "tests/scenes/shapes.h"
