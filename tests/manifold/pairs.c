@@ -1,4 +1,5 @@
-/* pairs.c - runs the method `exact` on pairs of posed meshes from standard input, for test_manifold.py.
+/* pairs.c - runs the method `exact` on pairs of posed meshes from standard input, for test_manifold.py, or the method
+ * `ebpi` for test_rays.py.
  *
  * In, in the machine's byte order, until the end: n_vertices and n_triangles of body 0, then of body 1 (uint32); for
  * each body positions [n_vertices][3] (float32) and triangles [n_triangles][3] (uint32); both poses [12] (double).
@@ -6,7 +7,11 @@
  * then of body 1 (double). A pair without contact has zeros.
  *
  * `pairs patches` runs with patches. Out, for each pair: n_contacts (uint32); volume and bound (double) of each.
+ *
+ * `pairs tiles` runs the method `ebpi` to 2 % of the volume, with the strict bound. Out, for each pair: n_tiles
+ * (uint32, 0 without contact) and the tiles (ct_ray_tile).
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +62,27 @@ static void write_patches(const ct_result *result) {
     }
 }
 
+static void write_tiles(const ct_result *result) {
+    const uint32_t n = (uint32_t)result->n_tiles;
+    write_all(&n, sizeof n, 1);
+    if (n) write_all(result->tiles, sizeof *result->tiles, n);
+}
+
+static ct_scene_settings settings_of(const char *what) {
+    ct_scene_settings settings = stage_exact();
+    settings.patches = !strcmp(what, "patches");
+    if (strcmp(what, "tiles") != 0) return settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance_rel = 0.02;
+    settings.strict = true;
+    return settings;
+}
+
 int main(int argc, char **argv) {
     ct_engine *engine = stage_engine(1, NULL);
-    ct_scene_settings settings = stage_exact();
-    settings.patches = argc > 1 && !strcmp(argv[1], "patches");
+    const ct_scene_settings settings = settings_of(argc > 1 ? argv[1] : "");
+    const bool wants_tiles = settings.method == CT_METHOD_EBPI;
     uint32_t counts[4];
     while (fread(counts, sizeof counts, 1, stdin) == 1) {
         struct shape shapes[2];
@@ -75,8 +97,10 @@ int main(int argc, char **argv) {
             bodies[i] = (struct placed){&shapes[i], poses[i], CT_BODY_RIGID};
         }
         read_all(poses, sizeof poses, 1);
-        ct_result *result = stage_once(engine, &settings, bodies, 2, CT_WANT_GRADIENT);
-        if (settings.patches)
+        ct_result *result = stage_once(engine, &settings, bodies, 2, wants_tiles ? CT_WANT_TILES : CT_WANT_GRADIENT);
+        if (wants_tiles)
+            write_tiles(result);
+        else if (settings.patches)
             write_patches(result);
         else
             write_contact(result, shapes);
