@@ -10,6 +10,7 @@
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
+#include "gpu/exact/rigid_clusters.h"
 #include "gpu/exact/topology.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/voxtree/tree.h"
@@ -131,10 +132,14 @@ static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
     return check_ebpi(&ebpi, error);
 }
 
-/* Winding numbers are flooded along the clusters' topology, and pieces are found along the edges. */
-static ct_status prepare_for_exact(ct_mesh *mesh, const ct_scene_settings *s, ct_error *error) {
+/* Winding numbers are flooded along the clusters' topology, and pieces are found along the edges. The CPU reads rigid
+ * bodies cluster by cluster. */
+static ct_status prepare_for_exact(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
+    const bool reads_rigid_clusters = use->on_cpu && use->kind == CT_BODY_RIGID && ct_has_rigid_clusters(mesh);
     if (!ct_mesh_topology(mesh, error)) return CT_OUT_OF_MEMORY;
-    return s->patches && !ct_mesh_adjacency(mesh, error) ? CT_OUT_OF_MEMORY : CT_OK;
+    if (reads_rigid_clusters && !ct_mesh_rigid_clusters(mesh, error)) return CT_OUT_OF_MEMORY;
+    const bool follows_edges = use->settings->patches || use->meets_itself; /* so do floods over its own surface */
+    return follows_edges && !ct_mesh_adjacency(mesh, error) ? CT_OUT_OF_MEMORY : CT_OK;
 }
 
 static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
@@ -153,10 +158,10 @@ static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
     return CT_OK;
 }
 
-static ct_status prepare_voxels(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error) {
+static ct_status prepare_voxels(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
     ct_error why = {0};
-    if (ct_voxel_tree_for(mesh, settings, &why))
-        return settings->refine ? prepare_for_exact(mesh, settings, error) : CT_OK;
+    if (ct_voxel_tree_for(mesh, use->settings, &why))
+        return use->settings->refine ? prepare_for_exact(use, mesh, error) : CT_OK;
     return ct_fail(error, why.status, why.field, "%s", why.message);
 }
 
@@ -327,12 +332,10 @@ ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *fiel
                    row->name);
 }
 
-ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, bool meets_itself, ct_error *error) {
-    const ct_method_row *row = ct_method_row_of(running->method, error);
+ct_status ct_method_prepare_mesh(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(use->settings->method, error);
     if (!row) return CT_UNSUPPORTED;
-    const ct_status status = row->prepare_mesh ? row->prepare_mesh(mesh, running, error) : CT_OK;
-    if (status || !meets_itself || running->method != CT_METHOD_EXACT) return status;
-    return ct_mesh_adjacency(mesh, error) ? CT_OK : CT_OUT_OF_MEMORY; /* floods over its own surface follow edges */
+    return row->prepare_mesh ? row->prepare_mesh(use, mesh, error) : CT_OK;
 }
 
 ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind kind, ct_error *error) {

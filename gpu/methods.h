@@ -12,6 +12,14 @@
  * A method that takes no limits always completes, so ct_engine_run fills ended and quality of its results. */
 typedef void ct_method_run(ct_device *device, ct_step *steps, size_t n_steps);
 
+/* What a mesh is used for in a scene. */
+typedef struct ct_mesh_use {
+    const ct_scene_settings *settings; /* as they run */
+    ct_body_kind kind;                 /* of the body */
+    bool meets_itself;                 /* the body's self_contact */
+    bool on_cpu;                       /* the engine's backend is the CPU */
+} ct_mesh_use;
+
 typedef struct ct_method_row {
     ct_method method;
     const char *name;
@@ -29,7 +37,7 @@ typedef struct ct_method_row {
     bool gives_second;      /* INERTIA and products with the second derivative; false: such steps are refused */
     /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it. OUT_OF_MEMORY.
      * NULL: nothing. */
-    ct_status (*prepare_mesh)(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error);
+    ct_status (*prepare_mesh)(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
 
@@ -62,8 +70,8 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                                  ct_error *error);
 
 /* Makes what the method that these settings run derives from a mesh: when a body joins a scene, and when the scene's
- * settings change. meets_itself: the body's self_contact. OUT_OF_MEMORY. */
-ct_status ct_method_prepare_mesh(const ct_scene_settings *running, ct_mesh *mesh, bool meets_itself, ct_error *error);
+ * settings change. OUT_OF_MEMORY. */
+ct_status ct_method_prepare_mesh(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);
 
 /* UNSUPPORTED: what these settings run finds no contacts of a body with itself on the engine's backend. */
 ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings *running, ct_error *error);

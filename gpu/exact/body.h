@@ -10,6 +10,7 @@ typedef struct ct_exact_body {
     const ct_cluster_box *boxes; /* [nodes] current, in the frame of the positions */
     const float *positions;      /* [vertices][3] */
     ct_lattice_pose pose;
+    const ct_rigid_clusters *rigid; /* NULL: the body deforms, or its mesh is small */
     uint32_t n_triangles;
     ct_placed_cluster *placed; /* of all clusters that were placed, in the order in which they were */
     uint32_t n_placed;

@@ -11,16 +11,20 @@
 
 #include "gpu/base/scratch.h"
 #include "gpu/exact/lattice_k.h"
+#include "gpu/exact/rigid_clusters.h"
 #include "gpu/exact/segment_k.h"
 #include "gpu/exact/topology.h"
 
-/* Triangles that one vector holds. */
-enum { CT_EXACT_BLOCK = 8, CT_EXACT_BLOCKS = CT_CLUSTER_TRIANGLES / CT_EXACT_BLOCK };
+/* Boxes around a cluster's blocks on the lattice: they contain the boxes of ct_triangle_floats. */
+typedef struct ct_block_boxes {
+    float of[6][CT_EXACT_BLOCKS]; /* lo x, y, z, hi x, y, z */
+    float lo[3], hi[3];           /* around all of them */
+} ct_block_boxes;
 
 /* A cluster's triangles in single precision, for tests that leave out most pairs. Of unused ones the box is empty. */
 typedef struct ct_triangle_floats {
     float box[6][CT_CLUSTER_TRIANGLES];    /* lo x, y, z, hi x, y, z, rounded outwards by two units at least */
-    float block[6][CT_EXACT_BLOCKS];       /* around every eight boxes */
+    float block[6][CT_EXACT_BLOCKS];       /* around the boxes of a block; empty of blocks that were not filled */
     float corner[9][CT_CLUSTER_TRIANGLES]; /* x, y, z of the three corners */
     float plane[4][CT_CLUSTER_TRIANGLES];  /* unit normal and distance from the origin; 0 of a triangle without area */
 } ct_triangle_floats;
@@ -30,10 +34,12 @@ typedef struct ct_placed_cluster {
     uint32_t cluster, n_triangles, n_vertices;
     uint32_t first_vertex;        /* in ct_clusters.vertices */
     const uint32_t *vertices;     /* [n_vertices] the mesh's */
+    const float (*positions)[3];  /* [n_vertices] at rest; NULL: look them up by the vertices */
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
     ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed */
-    float lo[3], hi[3];           /* around the boxes */
+    uint32_t blocks;              /* bits of the blocks whose triangles need floats */
+    float lo[3], hi[3];           /* around the boxes of these blocks */
     double residual; /* units: the most that a coordinate was moved to reach the lattice; below 0: points are not
                         filled yet */
 } ct_placed_cluster;
@@ -99,18 +105,22 @@ typedef struct ct_winding_numbers {
     const uint8_t *unit_in_cluster;    /* [n_triangles] */
 } ct_winding_numbers;
 
-/* Vertices of a group: those that were added to are found group by group. */
-enum { CT_TOUCHED_GROUP = 1024 };
-
 /* Where a body's gradient is added up: fixed point, [vertices][3]. */
 typedef struct ct_exact_gradient {
     int64_t (*of)[3];
-    uint8_t *touched; /* 1: the vertex was added to. Bytes, which threads set without read-modify-write */
-    uint8_t *groups;  /* 1: one of the group's vertices was */
-    const uint64_t *in_several_runs; /* as in ct_topology, where threads add runs of clusters at a time; else NULL */
+    uint64_t *touched; /* a bit per vertex */
+    uint64_t *groups;  /* a bit per word of touched that is not 0 */
+    /* Where threads add runs of clusters at a time, else NULL: */
+    uint8_t *marks; /* a byte per vertex, 1 if it is touched: set without read-modify-write, instead of the bits */
+    const uint64_t *in_several_runs; /* as in ct_topology */
 } ct_exact_gradient;
 
 typedef struct ct_exact_cpu {
+    /* Places the boxes of a cluster's blocks. */
+    void (*place_blocks)(const ct_rigid_blocks *blocks, const ct_cluster_box *box, const ct_lattice_pose *pose,
+                         ct_block_boxes *to);
+    /* Finds the blocks of two clusters that overlap one of the other cluster: bits. */
+    void (*meet_blocks)(const ct_block_boxes *a, const ct_block_boxes *b, uint16_t met[2]);
     /* Places the cluster's vertices, and fills floats if it is not NULL. */
     void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. With

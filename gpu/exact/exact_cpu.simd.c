@@ -54,13 +54,21 @@ static inline ct_v4f absolute4(ct_v4f x) {
 }
 
 static inline ct_v4f smaller4(ct_v4f a, ct_v4f b) {
+#ifdef __AVX2__
+    return (ct_v4f)_mm_min_ps((__m128)a, (__m128)b);
+#else
     const ct_v4i take = a < b;
     return (ct_v4f)((take & (ct_v4i)a) | (~take & (ct_v4i)b));
+#endif
 }
 
 static inline ct_v4f larger4(ct_v4f a, ct_v4f b) {
+#ifdef __AVX2__
+    return (ct_v4f)_mm_max_ps((__m128)a, (__m128)b);
+#else
     const ct_v4i take = a > b;
     return (ct_v4f)((take & (ct_v4i)a) | (~take & (ct_v4i)b));
+#endif
 }
 
 /* ---- four triangles at a time ---- */
@@ -154,10 +162,9 @@ static inline ct_v4d root4(ct_v4d x) {
 #endif
 }
 
-/* Four boxes along axis k, and their corners. is_used: lanes of triangles that there are. */
+/* Four boxes along axis k, and their corners. n: triangles that there are, of others boxes are empty. */
 static inline void box_triangles(ct_triangle_floats *to, uint32_t first, int k, const struct triangles4 *triangles,
-                                 ct_v4i is_used, ct_v4f *lo, ct_v4f *hi) {
-    const ct_v4f none = (ct_v4f){0, 0, 0, 0} + INFINITY;
+                                 uint32_t n, ct_v4f *lo, ct_v4f *hi) {
     ct_v4f corner[3];
     for (int i = 0; i < 3; i++) {
         corner[i] = to_floats(triangles->corner[i].of[k]);
@@ -167,8 +174,10 @@ static inline void box_triangles(ct_triangle_floats *to, uint32_t first, int k, 
     *hi = larger4(larger4(corner[0], corner[1]), corner[2]);
     *lo -= absolute4(*lo) * FLOAT_ROUNDING + BOX_MARGIN;
     *hi += absolute4(*hi) * FLOAT_ROUNDING + BOX_MARGIN;
-    *lo = (ct_v4f)((is_used & (ct_v4i)*lo) | (~is_used & (ct_v4i)none));
-    *hi = (ct_v4f)((is_used & (ct_v4i)*hi) | (~is_used & (ct_v4i)-none));
+    for (uint32_t i = n; i < 4; i++) {
+        (*lo)[i] = INFINITY;
+        (*hi)[i] = -INFINITY;
+    }
     memcpy(to->box[k] + first, lo, sizeof *lo);
     memcpy(to->box[3 + k] + first, hi, sizeof *hi);
 }
@@ -200,18 +209,17 @@ static void fill_floats(ct_placed_cluster *c) {
     for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
         for (int k = 0; k < 6; k++) to->block[k][i] = k < 3 ? INFINITY : -INFINITY;
     for (uint32_t first = 0; first < c->n_triangles; first += CT_EXACT_BLOCK) {
+        if (!(c->blocks >> first / CT_EXACT_BLOCK & 1)) continue;
         ct_v4f lo[2][3], hi[2][3];
         for (uint32_t half = 0; half < 2; half++) {
             const uint32_t four = first + 4 * half;
-            uint32_t t[4];
-            ct_v4i is_used;
+            const uint32_t left = four < c->n_triangles ? c->n_triangles - four : 0, n = left < 4 ? left : 4;
             struct triangles4 triangles;
-            for (uint32_t i = 0; i < 4; i++) {
-                t[i] = four + i < c->n_triangles ? four + i : 0;
-                is_used[i] = four + i < c->n_triangles ? -1 : 0;
-            }
-            load_triangles4(c, t, &triangles);
-            for (int k = 0; k < 3; k++) box_triangles(to, four, k, &triangles, is_used, &lo[half][k], &hi[half][k]);
+            load_triangles4(
+                c,
+                (const uint32_t[4]){n > 0 ? four : 0, n > 1 ? four + 1 : 0, n > 2 ? four + 2 : 0, n > 3 ? four + 3 : 0},
+                &triangles);
+            for (int k = 0; k < 3; k++) box_triangles(to, four, k, &triangles, n, &lo[half][k], &hi[half][k]);
             find_planes(to, four, &triangles);
         }
         for (int k = 0; k < 3; k++) {
@@ -228,21 +236,32 @@ static void fill_floats(ct_placed_cluster *c) {
     }
 }
 
-/* Vertices ahead: a cluster's are scattered over the mesh's. */
-enum { PREFETCH = 16 };
+/* Vertices ahead: a cluster's are scattered over the mesh's. Where they lie side by side, this reaches into the next
+ * cluster, which is likely to follow. */
+enum { PREFETCH = 16, PREFETCH_RUN = 64 };
 
-static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
+static inline void place_points(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
     ct_v4d column[4], residual = {0, 0, 0, 0};
     for (int j = 0; j < 4; j++) column[j] = (ct_v4d){pose->row[0][j], pose->row[1][j], pose->row[2][j], 0};
     for (uint32_t v = 0; v < c->n_vertices; v++) {
-        if (v + PREFETCH < c->n_vertices) __builtin_prefetch(positions + 3 * (size_t)c->vertices[v + PREFETCH]);
-        const float *p = positions + 3 * (size_t)c->vertices[v];
+        if (!positions)
+            __builtin_prefetch(c->positions[v] + 3 * PREFETCH_RUN);
+        else if (v + PREFETCH < c->n_vertices)
+            __builtin_prefetch(positions + 3 * (size_t)c->vertices[v + PREFETCH]);
+        const float *p = positions ? positions + 3 * (size_t)c->vertices[v] : c->positions[v];
         const ct_v4d x = column[0] * (double)p[0] + column[1] * (double)p[1] + column[2] * (double)p[2] + column[3];
         const ct_v4d on_lattice = (x + CT_ROUND_MAGIC) - CT_ROUND_MAGIC;
         residual = larger(residual, absolute(x - on_lattice));
         memcpy(c->points[v], &on_lattice, sizeof on_lattice);
     }
     c->residual = fmax(residual[0], fmax(residual[1], residual[2]));
+}
+
+static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
+    if (c->positions)
+        place_points(c, pose, NULL);
+    else
+        place_points(c, pose, positions);
     if (c->floats) fill_floats(c);
 }
 
@@ -492,8 +511,8 @@ static inline uint32_t overlapping_triangles(const ct_triangle_floats *f, uint32
     return overlaps(f->box[0] + CT_EXACT_BLOCK * block, CT_CLUSTER_TRIANGLES, lo, hi);
 }
 
-static inline uint32_t overlapping_blocks(const ct_triangle_floats *f, const float *lo, const float *hi) {
-    return overlaps(f->block[0], CT_EXACT_BLOCKS, lo, hi) | overlaps(f->block[0] + 8, CT_EXACT_BLOCKS, lo, hi) << 8;
+static inline uint32_t overlapping_blocks(const float block[6][CT_EXACT_BLOCKS], const float *lo, const float *hi) {
+    return overlaps(block[0], CT_EXACT_BLOCKS, lo, hi) | overlaps(block[0] + 8, CT_EXACT_BLOCKS, lo, hi) << 8;
 }
 
 /* Bounds the error, in units, of the distance of a point of one cluster from a plane of another as computed in floats,
@@ -583,6 +602,70 @@ static uint32_t find_strangers(const struct pair_queue *queue, uint32_t ta, uint
     return strangers;
 }
 
+/* ---- leaving out most clusters ---- */
+
+static inline v8f load_bytes8(const uint8_t *p) {
+    typedef uint8_t v8b __attribute__((vector_size(8)));
+    v8b v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, v8f);
+}
+
+/* Around the cluster along axis k, with 2^-20 of the coordinates and 16 units more on either side: what the sums below
+ * are rounded by in floats, and how far a triangle's box reaches from the triangle (fill_floats), come to less than
+ * 2^-21 of them and 8 units. */
+static inline void place_extent(const ct_cluster_box *box, const ct_lattice_pose *pose, int k, float *lo, float *hi) {
+    const double *row = pose->row[k];
+    double at = row[3], half = 0, size = fabs(row[3]);
+    for (int j = 0; j < 3; j++) {
+        const double middle = 0.5 * ((double)box->lo[j] + (double)box->hi[j]);
+        at += row[j] * middle;
+        half += fabs(row[j]) * (0.5 * ((double)box->hi[j] - (double)box->lo[j]));
+        size += fabs(row[j] * middle);
+    }
+    const double margin = (fabs(at) + 2 * half) * 0x1p-20 + size * 0x1p-48 + pose->rounding + 16;
+    *lo = (float)(at - half - margin);
+    *hi = (float)(at + half + margin);
+}
+
+static void place_blocks(const ct_rigid_blocks *blocks, const ct_cluster_box *box, const ct_lattice_pose *pose,
+                         ct_block_boxes *to) {
+    double step[3];
+    for (int j = 0; j < 3; j++) step[j] = ct_block_step(box, j);
+    for (int k = 0; k < 3; k++) place_extent(box, pose, k, &to->lo[k], &to->hi[k]);
+    for (int half = 0; half < CT_EXACT_BLOCKS; half += 8) {
+        v8f inset[6];
+        for (int i = 0; i < 6; i++) inset[i] = load_bytes8(blocks->inset[i] + half);
+        for (int k = 0; k < 3; k++) {
+            v8f from = (v8f){0, 0, 0, 0, 0, 0, 0, 0} + to->lo[k], end = (v8f){0, 0, 0, 0, 0, 0, 0, 0} + to->hi[k];
+            for (int j = 0; j < 3; j++) {
+                const float steps = (float)(pose->row[k][j] * step[j]);
+                const v8f low = steps > 0 ? inset[j] : inset[3 + j], high = steps > 0 ? inset[3 + j] : inset[j];
+                from += fabsf(steps) * low; /* the side of the box that is lower along k */
+                end -= fabsf(steps) * high;
+            }
+            memcpy(to->of[k] + half, &from, sizeof from);
+            memcpy(to->of[3 + k] + half, &end, sizeof end);
+        }
+    }
+}
+
+static void meet_blocks(const ct_block_boxes *a, const ct_block_boxes *b, uint16_t met[2]) {
+    uint32_t of_a = overlapping_blocks(a->of, b->lo, b->hi), met_a = 0, met_b = 0;
+    const uint32_t of_b = of_a ? overlapping_blocks(b->of, a->lo, a->hi) : 0;
+    for (; of_a && of_b; of_a &= of_a - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(of_a);
+        const float lo[3] = {a->of[0][i], a->of[1][i], a->of[2][i]}, hi[3] = {a->of[3][i], a->of[4][i], a->of[5][i]};
+        const uint32_t found = overlapping_blocks(b->of, lo, hi) & of_b;
+        met_b |= found;
+        if (found) met_a |= 1u << i;
+    }
+    met[0] = (uint16_t)met_a;
+    met[1] = (uint16_t)met_b;
+}
+
+/* ---- two clusters ---- */
+
 static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists) {
     for (int k = 0; k < 3; k++)
@@ -590,21 +673,21 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     const float margin = plane_margin(a, b);
     const ct_triangle_floats *fa = a->floats, *fb = b->floats;
     uint32_t near_b[CT_EXACT_BLOCKS], blocks_b = 0;
-    for (uint32_t left = overlapping_blocks(fb, a->lo, a->hi); left; left &= left - 1) {
+    for (uint32_t left = overlapping_blocks(fb->block, a->lo, a->hi); left; left &= left - 1) {
         const uint32_t block = (uint32_t)__builtin_ctz(left);
         near_b[block] = triangles_near_box(fb, block, a->lo, a->hi, margin);
         if (near_b[block]) blocks_b |= 1u << block;
     }
     if (!blocks_b) return;
     struct pair_queue queue = {.a = a, .b = b, .moved = moved, .budget = budget, .lists = lists};
-    for (uint32_t of_a = overlapping_blocks(fa, b->lo, b->hi); of_a; of_a &= of_a - 1) {
+    for (uint32_t of_a = overlapping_blocks(fa->block, b->lo, b->hi); of_a; of_a &= of_a - 1) {
         const uint32_t block_a = (uint32_t)__builtin_ctz(of_a);
         float lo[3], hi[3];
         for (int k = 0; k < 3; k++) {
             lo[k] = fa->block[k][block_a];
             hi[k] = fa->block[3 + k][block_a];
         }
-        const uint32_t blocks = overlapping_blocks(fb, lo, hi) & blocks_b;
+        const uint32_t blocks = overlapping_blocks(fb->block, lo, hi) & blocks_b;
         if (!blocks) continue;
         for (uint32_t rows = triangles_near_box(fa, block_a, b->lo, b->hi, margin); rows; rows &= rows - 1) {
             const uint32_t ta = CT_EXACT_BLOCK * block_a + (uint32_t)__builtin_ctz(rows);
@@ -745,21 +828,31 @@ static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *
     }
 }
 
+static inline void add_alone(const ct_exact_gradient *gradient, uint32_t vertex, ct_v4l g) {
+    for (int k = 0; k < 3; k++) gradient->of[vertex][k] += g[k];
+    gradient->touched[vertex / 64] |= 1ull << vertex % 64;
+    gradient->groups[vertex / 4096] |= 1ull << vertex / 64 % 64;
+}
+
+/* Other threads add to other clusters at the same time. i: of the vertex in the list of all clusters' vertices. */
+static inline void add_beside_others(const ct_exact_gradient *gradient, uint32_t vertex, uint32_t i, ct_v4l g) {
+    int64_t *to = gradient->of[vertex];
+    if (gradient->in_several_runs[i / 64] >> i % 64 & 1)
+        for (int k = 0; k < 3; k++) __atomic_fetch_add(&to[k], g[k], __ATOMIC_RELAXED);
+    else
+        for (int k = 0; k < 3; k++) to[k] += g[k];
+    __atomic_store_n(&gradient->marks[vertex], 1, __ATOMIC_RELAXED);
+}
+
 static void add_to_body(const ct_placed_cluster *c, const struct local_sums *local, const ct_exact_gradient *gradient) {
-    const uint64_t *in_several_runs = gradient->in_several_runs;
     for (uint32_t v = 0; v < c->n_vertices; v++) {
         const ct_v4d steps = load_point(local->of[v]) + CT_ROUND_MAGIC;
         const ct_v4l g = (ct_v4l)steps - (ct_v4l)((ct_v4d){0, 0, 0, 0} + CT_ROUND_MAGIC);
         if (!(g[0] | g[1] | g[2])) continue;
-        const uint32_t global = c->vertices[v], at = c->first_vertex + v;
-        int64_t *to = gradient->of[global];
-        if (in_several_runs && in_several_runs[at / 64] >> at % 64 & 1)
-            for (int k = 0; k < 3; k++) __atomic_fetch_add(&to[k], g[k], __ATOMIC_RELAXED);
+        if (gradient->marks)
+            add_beside_others(gradient, c->vertices[v], c->first_vertex + v, g);
         else
-            for (int k = 0; k < 3; k++) to[k] += g[k];
-        uint8_t *group = &gradient->groups[global / CT_TOUCHED_GROUP];
-        __atomic_store_n(&gradient->touched[global], 1, __ATOMIC_RELAXED);
-        if (!__atomic_load_n(group, __ATOMIC_RELAXED)) __atomic_store_n(group, 1, __ATOMIC_RELAXED);
+            add_alone(gradient, c->vertices[v], g);
     }
 }
 
@@ -779,4 +872,4 @@ static void add(const ct_placed_cluster *cluster, const ct_winding_numbers *w, d
     sums->reach = sum3(surface.reach);
 }
 
-const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place, cross, add};
+const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place_blocks, meet_blocks, place, cross, add};

@@ -111,6 +111,15 @@ void ct_scene_destroy(ct_scene **handle) {
     *handle = NULL;
 }
 
+static ct_status prepare_mesh(const ct_scene *scene, const ct_scene_settings *running, ct_mesh *mesh, ct_body_kind kind,
+                              bool meets_itself, ct_error *error) {
+    const ct_mesh_use use = {.settings = running,
+                             .kind = kind,
+                             .meets_itself = meets_itself,
+                             .on_cpu = strcmp(scene->engine->backend->name, "cpu") == 0};
+    return ct_method_prepare_mesh(&use, mesh, error);
+}
+
 ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error) {
     ct_scene_settings asked, running;
     ct_status status = resolve_settings(scene->engine, settings, &asked, &running, error);
@@ -120,7 +129,8 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
         status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
     for (uint32_t i = 0; i < scene->n_bodies && !status; i++)
         if (!(status = ct_method_check_kind(&running, scene->bodies[i]->kind, error)))
-            status = ct_method_prepare_mesh(&running, scene->bodies[i]->mesh, scene->bodies[i]->self_contact, error);
+            status = prepare_mesh(scene, &running, scene->bodies[i]->mesh, scene->bodies[i]->kind,
+                                  scene->bodies[i]->self_contact, error);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -257,7 +267,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
-    status = mesh ? ct_method_prepare_mesh(&scene->settings, mesh, o->self_contact, error) : CT_OUT_OF_MEMORY;
+    status = mesh ? prepare_mesh(scene, &scene->settings, mesh, o->kind, o->self_contact, error) : CT_OUT_OF_MEMORY;
     if (status) {
         ct_mesh_release(&mesh);
         free(body);
@@ -343,7 +353,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
     ct_status status = check_open_mesh(mesh, body->kind, "mesh", error);
-    if (!status) status = ct_method_prepare_mesh(&scene->settings, mesh, body->self_contact, error);
+    if (!status) status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;

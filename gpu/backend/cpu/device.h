@@ -64,7 +64,7 @@ typedef struct ct_exact_scratch {
     ct_arena arena;          /* until the end of the pair; counted against the device's budget */
     ct_buffer cluster_pairs; /* ct_cluster_pair */
     ct_buffer gradient[2];   /* int64_t [vertices][3], zero between pairs */
-    ct_buffer touched[2];    /* ct_exact_gradient.touched and groups, zero between pairs */
+    ct_buffer touched[2];    /* ct_exact_gradient.touched, groups and marks, zero between pairs */
 } ct_exact_scratch;
 
 /* Sums of one cell at a time (finish_cells.c). All but the compact arrays are zero between cells. */

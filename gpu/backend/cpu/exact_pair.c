@@ -58,12 +58,6 @@ static ct_exact_scratch *driver_of(const ct_exact_pair *exact) {
     return &exact->workspace->workers[exact->driver].exact;
 }
 
-static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
-    void *memory = ct_exact_allocate(exact, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
-}
-
 /* ---- bodies ---- */
 
 static const ct_cluster_box *current_boxes(ct_exact_pair *exact, const ct_body *body, const ct_clusters *clusters) {
@@ -91,35 +85,38 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
     ct_budget *budget = &exact->device->budget;
     const ct_topology *topology = ct_mesh_topology(body->mesh, NULL); /* made when the body was added */
     const uint32_t n_clusters = topology->clusters->n, n_vertices = body->mesh->n_vertices;
-    const size_t n_groups = ct_vertex_groups(n_vertices);
+    const size_t n_words = ct_touched_words(n_vertices), n_groups = ct_touched_groups(n_vertices);
     part->body = (ct_exact_body){
         .topology = topology,
         .boxes = current_boxes(exact, body, topology->clusters),
         .positions = is_rigid ? body->mesh->positions : body->resident->positions,
+        .rigid = is_rigid && ct_has_rigid_clusters(body->mesh) ? ct_mesh_rigid_clusters(body->mesh, NULL) : NULL,
         .pose = ct_lattice_pose_of(&exact->lattice, pose, reach_of(body->mesh)),
         .n_triangles = body->mesh->n_triangles,
         .placed = ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
-        .placed_as = allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
+        .placed_as = ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
     };
     part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
-        !ct_buffer_reserve(&scratch->touched[b], budget, n_groups * CT_TOUCHED_GROUP + n_groups,
+        !ct_buffer_reserve(&scratch->touched[b], budget, (n_words + n_groups) * sizeof(uint64_t) + n_words * 64,
                            scratch->touched[b].capacity, true)) {
         exact->has_failed = true;
         return;
     }
-    uint8_t *touched = scratch->touched[b].data;
+    uint64_t *touched = scratch->touched[b].data, *groups = touched + n_words;
     part->gradient = (ct_exact_gradient){.of = scratch->gradient[b].data,
                                          .touched = touched,
-                                         .groups = touched + n_groups * CT_TOUCHED_GROUP,
-                                         .in_several_runs = exact->is_spread ? topology->in_several_runs : NULL};
+                                         .groups = groups,
+                                         .marks = exact->is_spread ? (uint8_t *)(groups + n_groups) : NULL,
+                                         .in_several_runs = topology->in_several_runs};
 }
 
 /* ---- placing ---- */
 
-/* Takes a cluster into the body's list, without its coordinates yet: residual is negative. NULL: out of memory. */
-static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body, uint32_t cluster, bool crosses) {
+ct_placed_cluster *ct_exact_list_cluster(ct_exact_pair *exact, int b, uint32_t cluster, bool crosses) {
+    ct_exact_body *body = &exact->part[b].body;
+    if (body->placed_as[cluster]) return &body->placed[body->placed_as[cluster] - 1];
     const ct_clusters *clusters = body->topology->clusters;
     const uint32_t first = clusters->first_vertex[cluster], first_triangle = cluster * CT_CLUSTER_TRIANGLES;
     const uint32_t left = body->n_triangles - first_triangle;
@@ -129,6 +126,7 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
                              .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,
+                             .positions = body->rigid && body->rigid->positions ? body->rigid->positions + first : NULL,
                              .corners = body->topology->corners + first_triangle,
                              .residual = -1};
     c->points = ct_exact_allocate(exact, c->n_vertices * sizeof *c->points);
@@ -141,28 +139,11 @@ static ct_placed_cluster *list_cluster(ct_exact_pair *exact, ct_exact_body *body
 /* Clusters that one task places. */
 enum { PLACE_CHUNK = 16 };
 
-struct chunk {
-    int part;
-    uint32_t first, end;
-};
-
-/* Chunk i of n[0] items of part 0 and n[1] of part 1. */
-static struct chunk chunk_at(uint32_t i, const uint32_t n[2], uint32_t size) {
-    const uint32_t chunks = (n[0] + size - 1) / size;
-    const int part = i >= chunks;
-    const uint32_t first = (part ? i - chunks : i) * size, end = first + size;
-    return (struct chunk){part, first, end < n[part] ? end : n[part]};
-}
-
-static uint32_t count_chunks(const uint32_t n[2], uint32_t size) {
-    return (n[0] + size - 1) / size + (n[1] + size - 1) / size;
-}
-
 static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     ct_exact_pair *exact = argument;
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
-    const struct chunk chunk = chunk_at(i, n, PLACE_CHUNK);
+    const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLACE_CHUNK);
     ct_exact_body *body = &exact->part[chunk.part].body;
     for (uint32_t c = chunk.first; c < chunk.end; c++)
         exact->device->kernels->exact->place(&body->placed[c], &body->pose, body->positions);
@@ -170,15 +151,9 @@ static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
 
 /* Places the clusters of all pairs. */
 static void place_pairs(ct_exact_pair *exact) {
-    for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++) {
-        const uint32_t cluster[2] = {exact->cluster_pairs[i].a, exact->cluster_pairs[i].b};
-        for (int b = 0; b < 2; b++) {
-            ct_exact_body *body = &exact->part[exact->is_self ? 0 : b].body;
-            if (!body->placed_as[cluster[b]]) list_cluster(exact, body, cluster[b], true);
-        }
-    }
+    ct_exact_list_near(exact);
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
-    ct_exact_for_each(exact, count_chunks(n, PLACE_CHUNK), place_chunk);
+    ct_exact_for_each(exact, ct_exact_count_chunks(n, PLACE_CHUNK), place_chunk);
 }
 
 /* For floods, on the driving thread: body i of the flood is part `first`, or the other one. */
@@ -189,8 +164,7 @@ struct placer {
 
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster) {
     ct_exact_body *body = &exact->part[b].body;
-    ct_placed_cluster *c = body->placed_as[cluster] ? &body->placed[body->placed_as[cluster] - 1]
-                                                    : list_cluster(exact, body, cluster, false);
+    ct_placed_cluster *c = ct_exact_list_cluster(exact, b, cluster, false);
     if (c && c->residual < 0) exact->device->kernels->exact->place(c, &body->pose, body->positions);
     return c;
 }
@@ -231,7 +205,7 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
     const int last = exact->is_self ? 1 : b;
     ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
     const uint32_t n_clusters = exact->part[b].body.topology->clusters->n;
-    uint32_t *count = allocate_zeroed(exact, n_clusters * sizeof *count);
+    uint32_t *count = ct_exact_allocate_zeroed(exact, n_clusters * sizeof *count);
     size_t n = 0;
     for (uint32_t w = exact->first_worker; w < exact->end_worker && count; w++)
         for (int of = b; of <= last; of++) {
@@ -243,7 +217,7 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         }
     surface->n_crossed = 0;
     surface->crossings = ct_exact_allocate(exact, n * sizeof *surface->crossings);
-    surface->crossed_as = allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
+    surface->crossed_as = ct_exact_allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
     for (uint32_t c = 0; c < n_clusters && !exact->has_failed; c++) surface->n_crossed += count[c] > 0;
     surface->first_crossing = ct_exact_allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossing);
     surface->crossed_clusters = ct_exact_allocate(exact, surface->n_crossed * sizeof *surface->crossed_clusters);
@@ -288,7 +262,7 @@ static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_exact_pair *exact = argument;
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
-    const struct chunk chunk = chunk_at(i, n, TOTAL_CHUNK);
+    const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, TOTAL_CHUNK);
     ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
     const ct_topology *topology = exact->part[chunk.part].body.topology;
     for (uint32_t c = chunk.first; c < chunk.end; c++) {
@@ -335,7 +309,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) gather_crossings(exact, b);
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
-    ct_exact_for_each(exact, count_chunks(n, TOTAL_CHUNK), total_chunk);
+    ct_exact_for_each(exact, ct_exact_count_chunks(n, TOTAL_CHUNK), total_chunk);
     if (ct_exact_wants_second(exact)) ct_exact_keep_crossings(exact);
     if (exact->pair->wants_patches) ct_exact_keep_shares(exact);
     return has_ties;
@@ -347,7 +321,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
     ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
     const ct_topology *topology = exact->part[b].body.topology;
     struct placer placer = {exact, b};
-    surface->of_unit = allocate_zeroed(exact, topology->n_units * sizeof *surface->of_unit);
+    surface->of_unit = ct_exact_allocate_zeroed(exact, topology->n_units * sizeof *surface->of_unit);
     ct_flood flood = {.body = {&exact->part[b].body, &exact->part[1 - b].body},
                       .moved = b == 0 ? ct_exact_moved_in(exact->pass) : -ct_exact_moved_in(exact->pass),
                       .crossed_as = surface->crossed_as,
@@ -356,12 +330,12 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
                       .n_crossed = surface->n_crossed,
                       .place = place_for_flood,
                       .argument = &placer,
-                      .is_crossed = allocate_zeroed(exact, topology->n_units),
-                      .is_known = allocate_zeroed(exact, topology->n_units),
-                      .is_done = allocate_zeroed(exact, topology->n_components),
+                      .is_crossed = ct_exact_allocate_zeroed(exact, topology->n_units),
+                      .is_known = ct_exact_allocate_zeroed(exact, topology->n_units),
+                      .is_done = ct_exact_allocate_zeroed(exact, topology->n_components),
                       .queue = ct_exact_allocate(exact, topology->n_units * sizeof *flood.queue),
                       .of_unit = surface->of_unit,
-                      .has_inside = allocate_zeroed(exact, topology->clusters->n)};
+                      .has_inside = ct_exact_allocate_zeroed(exact, topology->clusters->n)};
     if (exact->has_failed) return;
     if (!ct_flood_winding_numbers(&flood)) {
         exact->has_failed = true;
@@ -371,7 +345,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
     surface->n_added = 0;
     for (uint32_t c = 0; c < topology->clusters->n; c++) surface->n_added += flood.has_inside[c];
     surface->added = ct_exact_allocate(exact, surface->n_added * sizeof *surface->added);
-    surface->sums = allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
+    surface->sums = ct_exact_allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
     if (exact->has_failed) return;
     uint32_t n = 0;
     for (uint32_t c = 0; c < topology->clusters->n; c++)
@@ -428,10 +402,9 @@ static void add_surfaces(ct_exact_pair *exact) {
 
 /* Lists the clusters inside that have no coordinates yet; add_cluster places them. */
 static void list_added(ct_exact_pair *exact, int b) {
-    ct_exact_body *body = &exact->part[b].body;
     const ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
     for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++)
-        if (!body->placed_as[surface->added[k]]) list_cluster(exact, body, surface->added[k], false);
+        ct_exact_list_cluster(exact, b, surface->added[k], false);
 }
 
 /* Bounds the winding numbers of a cluster's triangles. From the numbers themselves, not from the relative ones, which

@@ -5,6 +5,7 @@
 #define CT_EXACT_PAIR_H
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/exact/finish_k.h"
@@ -61,11 +62,12 @@ typedef struct ct_exact_pair {
     uint32_t first_worker, end_worker;
     ct_exact_lattice lattice;
     ct_exact_part part[2];
-    const ct_cluster_pair *cluster_pairs;
+    ct_cluster_pair *cluster_pairs;
     size_t n_cluster_pairs;
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
+    struct ct_near_search *near;    /* exact_near.c */
     struct ct_piece_search *pieces; /* exact_pieces.c */
     ct_unit_summary unit_summary;   /* exact_pieces.c: what its search asked for last */
     struct ct_entry_chunk *chunks;  /* finish_exact.c: of body 0, then of body 1 */
@@ -74,8 +76,13 @@ typedef struct ct_exact_pair {
     atomic_bool has_failed; /* out of memory */
 } ct_exact_pair;
 
-static inline size_t ct_vertex_groups(uint32_t n_vertices) {
-    return ((size_t)n_vertices + CT_TOUCHED_GROUP - 1) / CT_TOUCHED_GROUP;
+/* Words of ct_exact_gradient.touched, and of groups. */
+static inline size_t ct_touched_words(uint32_t n_vertices) {
+    return ((size_t)n_vertices + 63) / 64;
+}
+
+static inline size_t ct_touched_groups(uint32_t n_vertices) {
+    return ((size_t)n_vertices + 4095) / 4096;
 }
 
 /* Runs tasks 0 to n - 1, on all threads if the pair is spread. */
@@ -93,6 +100,30 @@ static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
     void *memory = ct_arena_alloc(arena, &exact->device->budget, bytes ? bytes : 1);
     if (!memory) exact->has_failed = true;
     return memory;
+}
+
+static inline void *ct_exact_allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
+    void *memory = ct_exact_allocate(exact, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
+
+/* A task's items of one of the bodies. */
+typedef struct ct_exact_chunk {
+    int part;
+    uint32_t first, end;
+} ct_exact_chunk;
+
+/* Chunk i of n[0] items of part 0 and n[1] of part 1. */
+static inline ct_exact_chunk ct_exact_chunk_at(uint32_t i, const uint32_t n[2], uint32_t size) {
+    const uint32_t chunks = (n[0] + size - 1) / size;
+    const int part = i >= chunks;
+    const uint32_t first = (part ? i - chunks : i) * size, end = first + size;
+    return (ct_exact_chunk){part, first, end < n[part] ? end : n[part]};
+}
+
+static inline uint32_t ct_exact_count_chunks(const uint32_t n[2], uint32_t size) {
+    return (n[0] + size - 1) / size + (n[1] + size - 1) / size;
 }
 
 /* Body 1 moves along (e, e^2, e^3) in pass 0, against it in pass 1. */
@@ -124,8 +155,14 @@ void ct_exact_keep_crossings(ct_exact_pair *exact);
  * gradients. */
 void ct_exact_find_second(ct_exact_pair *exact);
 
+/* exact_near.c: keeps the pairs of clusters that may cross, and lists their clusters with the blocks that may. */
+void ct_exact_list_near(ct_exact_pair *exact);
+
 /* exact_pair.c: */
 
+/* Takes a cluster into body b's list, if it is not there, without its coordinates yet: residual is negative. crosses:
+ * with memory for its floats. NULL: out of memory. */
+ct_placed_cluster *ct_exact_list_cluster(ct_exact_pair *exact, int b, uint32_t cluster, bool crosses);
 /* Places a cluster of body b, on the driving thread. NULL: out of memory. */
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster);
 /* Adds up the surfaces of all passes: fills the gradients, and adds to the totals. */

@@ -267,7 +267,7 @@ void ct_exact_finish_pieces(ct_exact_pair *exact) {
     /* Most pieces are small, so one thread computes each. */
     const bool is_spread = exact->is_spread;
     exact->is_spread = false;
-    for (int b = 0; b < 2; b++) exact->part[b].gradient.in_several_runs = NULL;
+    for (int b = 0; b < 2; b++) exact->part[b].gradient.marks = NULL;
     if (!make_contacts(exact)) exact->has_failed = true;
     exact->is_spread = is_spread;
 }

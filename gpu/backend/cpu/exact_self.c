@@ -209,17 +209,11 @@ static void find_insides(struct own_flood *flood) {
     }
 }
 
-static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
-    void *memory = ct_exact_allocate(exact, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
-}
-
 static void list_added(ct_exact_pair *exact, ct_exact_surface *surface, const uint8_t *has_inside,
                        uint32_t n_clusters) {
     for (uint32_t c = 0; c < n_clusters; c++) surface->n_added += has_inside[c];
     surface->added = ct_exact_allocate(exact, surface->n_added * sizeof *surface->added);
-    surface->sums = allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
+    surface->sums = ct_exact_allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
     if (exact->has_failed) return;
     uint32_t n = 0;
     for (uint32_t c = 0; c < n_clusters; c++)
@@ -236,12 +230,12 @@ void ct_exact_find_own_winding(ct_exact_pair *exact) {
                               .adjacency = ct_mesh_adjacency(mesh, NULL), /* made when the body was added */
                               .triangles = (const uint32_t(*)[3])mesh->triangles,
                               .is_inside = ct_exact_allocate(exact, mesh->n_triangles),
-                              .is_known = allocate_zeroed(exact, mesh->n_triangles),
+                              .is_known = ct_exact_allocate_zeroed(exact, mesh->n_triangles),
                               .queue = ct_exact_allocate(exact, mesh->n_triangles * sizeof *flood.queue)};
     const size_t n = (size_t)n_clusters * CT_CLUSTER_TRIANGLES;
-    uint8_t *has_inside = allocate_zeroed(exact, n_clusters),
+    uint8_t *has_inside = ct_exact_allocate_zeroed(exact, n_clusters),
             *own_number = ct_exact_allocate(exact, CT_CLUSTER_TRIANGLES);
-    surface->of_triangle = allocate_zeroed(exact, n * sizeof *surface->of_triangle);
+    surface->of_triangle = ct_exact_allocate_zeroed(exact, n * sizeof *surface->of_triangle);
     surface->own_number = own_number;
     if (!flood.adjacency) exact->has_failed = true;
     if (exact->has_failed) return;
@@ -267,8 +261,8 @@ static ct_contact_sums allocate_sums(ct_exact_pair *exact, uint32_t n_vertices) 
     const size_t padded = ((size_t)n_vertices + CT_VERTEX_BLOCK - 1) / CT_VERTEX_BLOCK * CT_VERTEX_BLOCK;
     ct_contact_sums sums = {0};
     for (int part = 0; part < 2; part++) {
-        sums.touched[part] = allocate_zeroed(exact, padded / CT_VERTEX_GROUP);
-        for (int k = 0; k < 3; k++) sums.gradient[part][k] = allocate_zeroed(exact, padded * sizeof(int64_t));
+        sums.touched[part] = ct_exact_allocate_zeroed(exact, padded / CT_VERTEX_GROUP);
+        for (int k = 0; k < 3; k++) sums.gradient[part][k] = ct_exact_allocate_zeroed(exact, padded * sizeof(int64_t));
     }
     return sums;
 }

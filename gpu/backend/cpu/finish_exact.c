@@ -10,8 +10,8 @@ enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_
 
 /* ---- chunks of vertices ---- */
 
-/* Groups of vertices that one task looks at. */
-enum { CHUNK_GROUPS = 8 };
+/* Groups of 4,096 vertices that one task looks at. */
+enum { CHUNK_GROUPS = 2 };
 
 /* An entry of the gradient along one axis. */
 struct candidate {
@@ -30,14 +30,11 @@ struct ct_entry_chunk {
     struct candidate best[3];
 };
 
-enum { GROUP_WORDS = CT_TOUCHED_GROUP / 64 };
-
 /* A chunk's touched vertices, in rising order. */
 struct cursor {
     const ct_exact_gradient *gradient;
-    uint32_t group, end_group; /* next group, and the chunk's end */
-    uint32_t word, end_word;   /* of 64 vertices: the next one, and the group's end */
-    uint64_t left;             /* touched vertices of word - 1 */
+    uint32_t end_group, group, word;
+    uint64_t left, words_left; /* bits of the word, and of the group */
 };
 
 static struct cursor first_touched_vertex(const ct_exact_pair *exact, const struct ct_entry_chunk *chunk) {
@@ -45,8 +42,40 @@ static struct cursor first_touched_vertex(const ct_exact_pair *exact, const stru
         .gradient = &exact->part[chunk->body].gradient, .group = chunk->first_group, .end_group = chunk->end_group};
 }
 
+/* False: there are no more. */
+static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
+    while (!c->left) {
+        while (!c->words_left) {
+            if (c->group == c->end_group) return false;
+            c->words_left = c->gradient->groups[c->group++];
+        }
+        c->word = (c->group - 1) * 64 + (uint32_t)__builtin_ctzll(c->words_left);
+        c->words_left &= c->words_left - 1;
+        c->left = c->gradient->touched[c->word];
+    }
+    *vertex = c->word * 64 + (uint32_t)__builtin_ctzll(c->left);
+    c->left &= c->left - 1;
+    return true;
+}
+
+static uint32_t count_chunks(const ct_exact_pair *exact, int b) {
+    return (uint32_t)(ct_touched_groups(exact->pair->body[b]->mesh->n_vertices) + CHUNK_GROUPS - 1) / CHUNK_GROUPS;
+}
+
+static uint32_t count_all_chunks(const ct_exact_pair *exact) {
+    return count_chunks(exact, 0) + count_chunks(exact, 1);
+}
+
+static struct ct_entry_chunk chunk_at(const ct_exact_pair *exact, uint32_t i) {
+    const uint32_t of_first = count_chunks(exact, 0);
+    const int b = i >= of_first;
+    const uint32_t groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices);
+    const uint32_t first = (b ? i - of_first : i) * CHUNK_GROUPS, end = first + CHUNK_GROUPS;
+    return (struct ct_entry_chunk){.body = b, .first_group = first, .end_group = end < groups ? end : groups};
+}
+
 /* A bit for each of 64 bytes that are 0 or 1. */
-static inline uint64_t gather_bits(const uint8_t *bytes) {
+static uint64_t gather_bits(const uint8_t *bytes) {
     uint64_t bits = 0;
     for (int i = 0; i < 64; i += 8) {
         uint64_t eight;
@@ -59,36 +88,18 @@ static inline uint64_t gather_bits(const uint8_t *bytes) {
     return bits;
 }
 
-/* False: there are no more. */
-static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
-    while (!c->left) {
-        while (c->word == c->end_word) {
-            if (c->group == c->end_group) return false;
-            if (!c->gradient->groups[c->group++]) continue;
-            c->end_word = c->group * GROUP_WORDS;
-            c->word = c->end_word - GROUP_WORDS;
-        }
-        c->left = gather_bits(c->gradient->touched + (size_t)c->word++ * 64);
+/* Replaces the marks of a chunk's vertices by bits. */
+static void gather_marks(const ct_exact_pair *exact, const struct ct_entry_chunk *chunk) {
+    const ct_exact_gradient *g = &exact->part[chunk->body].gradient;
+    const uint32_t n_words = (uint32_t)ct_touched_words(exact->pair->body[chunk->body]->mesh->n_vertices);
+    const uint32_t first = chunk->first_group * 64,
+                   end = chunk->end_group * 64 < n_words ? chunk->end_group * 64 : n_words;
+    if (!g->marks) return;
+    for (uint32_t word = first; word < end; word++) {
+        g->touched[word] |= gather_bits(g->marks + (size_t)word * 64);
+        if (g->touched[word]) g->groups[word / 64] |= 1ull << word % 64;
     }
-    *vertex = (c->word - 1) * 64 + (uint32_t)__builtin_ctzll(c->left);
-    c->left &= c->left - 1;
-    return true;
-}
-
-static uint32_t count_chunks(const ct_exact_pair *exact, int b) {
-    return (uint32_t)(ct_vertex_groups(exact->pair->body[b]->mesh->n_vertices) + CHUNK_GROUPS - 1) / CHUNK_GROUPS;
-}
-
-static uint32_t count_all_chunks(const ct_exact_pair *exact) {
-    return count_chunks(exact, 0) + count_chunks(exact, 1);
-}
-
-static struct ct_entry_chunk chunk_at(const ct_exact_pair *exact, uint32_t i) {
-    const uint32_t of_first = count_chunks(exact, 0);
-    const int b = i >= of_first;
-    const uint32_t groups = (uint32_t)ct_vertex_groups(exact->pair->body[b]->mesh->n_vertices);
-    const uint32_t first = (b ? i - of_first : i) * CHUNK_GROUPS, end = first + CHUNK_GROUPS;
-    return (struct ct_entry_chunk){.body = b, .first_group = first, .end_group = end < groups ? end : groups};
+    memset(g->marks + (size_t)first * 64, 0, (size_t)(end - first) * 64);
 }
 
 static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
@@ -98,13 +109,19 @@ static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
     uint32_t v;
     if (!g->of) return; /* no memory for it */
-    for (struct cursor c = first_touched_vertex(exact, &chunk); next_touched_vertex(&c, &v);)
+    gather_marks(exact, &chunk);
+    for (struct cursor c = first_touched_vertex(exact, &chunk); next_touched_vertex(&c, &v);) {
         memset(g->of[v], 0, sizeof g->of[v]);
-    for (uint32_t group = chunk.first_group; group < chunk.end_group; group++) {
-        if (!g->groups[group]) continue;
-        memset(g->touched + (size_t)group * CT_TOUCHED_GROUP, 0, CT_TOUCHED_GROUP);
-        g->groups[group] = 0;
+        if (!c.left) g->touched[c.word] = 0;
     }
+    memset(g->groups + chunk.first_group, 0, (chunk.end_group - chunk.first_group) * sizeof(uint64_t));
+}
+
+static void gather_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const ct_exact_pair *exact = argument;
+    const struct ct_entry_chunk chunk = chunk_at(exact, i);
+    gather_marks(exact, &chunk);
 }
 
 /* ---- Newton's third law ---- */
@@ -317,6 +334,7 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     const uint32_t n_chunks = count_all_chunks(exact);
     if (!exact->chunks) exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
     if (!exact->chunks) return false;
+    if (exact->part[0].gradient.marks) ct_exact_for_each(exact, n_chunks, gather_chunk);
     if (exact->is_self && pair->want & NEEDS_ENTRIES) ct_exact_split_sides(exact);
     if (exact->has_failed) return false;
     ct_exact_for_each(exact, n_chunks, measure_chunk);

@@ -86,6 +86,7 @@ static ct_placed_cluster *place(struct two_bodies *pair, int b, uint32_t cluster
     ct_placed_cluster *c = &body->placed[body->n_placed++];
     *c = (ct_placed_cluster){.cluster = cluster,
                              .first_vertex = first,
+                             .blocks = UINT16_MAX,
                              .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,

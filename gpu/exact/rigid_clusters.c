@@ -1,0 +1,95 @@
+/* rigid_clusters.c - copies positions into the order of clusters, and finds the boxes of their blocks. */
+#include "gpu/exact/rigid_clusters.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
+
+struct owned_clusters {
+    ct_rigid_clusters clusters;
+    float (*positions)[3];
+    ct_rigid_blocks *blocks;
+};
+
+static void destroy(void *content) {
+    struct owned_clusters *owned = content;
+    free(owned->positions);
+    free(owned->blocks);
+    free(owned);
+}
+
+static void copy_positions(const ct_mesh *mesh, const ct_clusters *clusters, float (*to)[3]) {
+    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++)
+        memcpy(to[i], mesh->positions + 3 * (size_t)clusters->vertices[i], sizeof to[i]);
+}
+
+static ct_cluster_box box_triangles(const ct_mesh *mesh, uint32_t first, uint32_t end) {
+    ct_cluster_box box = {{INFINITY, INFINITY, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
+    for (size_t i = 3 * (size_t)first; i < 3 * (size_t)end; i++) {
+        const float *p = mesh->positions + 3 * (size_t)mesh->triangles[i];
+        for (int k = 0; k < 3; k++) {
+            box.lo[k] = fminf(box.lo[k], p[k]);
+            box.hi[k] = fmaxf(box.hi[k], p[k]);
+        }
+    }
+    return box;
+}
+
+/* Whole steps in a distance. A step of rounding is kept back: what remains is rounded by less. */
+static uint8_t count_steps(double distance, double step) {
+    if (!(step > 0)) return 0;
+    return (uint8_t)fmin(254, fmax(0, floor(distance / step * (1 - 0x1p-40))));
+}
+
+static void find_blocks(const ct_mesh *mesh, uint32_t cluster, const ct_cluster_box *whole, ct_rigid_blocks *to) {
+    for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++) {
+        const uint32_t first = cluster * CT_CLUSTER_TRIANGLES + i * CT_EXACT_BLOCK, left = mesh->n_triangles - first;
+        for (int k = 0; k < 6; k++) to->inset[k][i] = 255;
+        if (first >= mesh->n_triangles) continue;
+        const ct_cluster_box box = box_triangles(mesh, first, first + (left < CT_EXACT_BLOCK ? left : CT_EXACT_BLOCK));
+        for (int k = 0; k < 3; k++) {
+            const double step = ct_block_step(whole, k);
+            to->inset[k][i] = count_steps((double)box.lo[k] - (double)whole->lo[k], step);
+            to->inset[3 + k][i] = count_steps((double)whole->hi[k] - (double)box.hi[k], step);
+        }
+    }
+}
+
+static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
+    const ct_clusters *clusters = ct_mesh_clusters(mesh, error);
+    if (!clusters) return NULL;
+    const size_t n_vertices = clusters->first_vertex[clusters->n];
+    const bool copies_positions = n_vertices <= mesh->n_triangles;
+    struct owned_clusters *owned = calloc(1, sizeof *owned);
+    if (owned) {
+        owned->blocks = malloc(clusters->n * sizeof *owned->blocks);
+        if (copies_positions) owned->positions = malloc(n_vertices * sizeof *owned->positions);
+    }
+    if (!owned || !owned->blocks || (copies_positions && !owned->positions)) {
+        if (owned) destroy(owned);
+        ct_fail(error, CT_OUT_OF_MEMORY, "mesh",
+                "no memory for the positions of %u triangles in the order of clusters, about %llu bytes",
+                mesh->n_triangles, 10ull * mesh->n_triangles);
+        return NULL;
+    }
+    for (uint32_t c = 0; c < clusters->n; c++) find_blocks(mesh, c, &clusters->rest[c], &owned->blocks[c]);
+    if (copies_positions) copy_positions(mesh, clusters, owned->positions);
+    owned->clusters.positions = (const float(*)[3])owned->positions;
+    owned->clusters.blocks = owned->blocks;
+    *bytes = sizeof *owned + clusters->n * sizeof *owned->blocks +
+             (copies_positions ? n_vertices * sizeof *owned->positions : 0);
+    return owned; /* whose first member is the content */
+}
+
+static const ct_mesh_slot_kind kind = {"rigid clusters", make, destroy};
+
+bool ct_has_rigid_clusters(const ct_mesh *mesh) {
+    return mesh->n_triangles >= CT_CLUSTERED_TRIANGLES;
+}
+
+const ct_rigid_clusters *ct_mesh_rigid_clusters(ct_mesh *mesh, ct_error *error) {
+    return ct_mesh_slot_get(mesh, &kind, error);
+}
