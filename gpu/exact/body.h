@@ -23,17 +23,12 @@ typedef struct ct_cluster_pair {
     uint32_t a, b;
 } ct_cluster_pair;
 
-/* Finds all pairs of clusters of two bodies whose boxes overlap. pairs: ct_cluster_pair, grows. False: out of memory.
- */
-bool ct_find_cluster_pairs(const ct_exact_body *a, const ct_exact_body *b, ct_buffer *pairs, size_t *n_pairs,
-                           ct_budget *budget);
+/* Appends a pair. pairs: ct_cluster_pair, grows. False: out of memory. */
+bool ct_add_cluster_pair(ct_buffer *pairs, size_t *n_pairs, ct_budget *budget, ct_cluster_pair pair);
 
-/* The same for the clusters of one body: each two once, a <= b, and each with itself. */
-bool ct_find_own_cluster_pairs(const ct_exact_body *body, ct_buffer *pairs, size_t *n_pairs, ct_budget *budget);
-
-/* The same for a body and a block that stands for a half-space (view/half_space_k.h): pairs of the block's only cluster
- * with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is `a` of
- * the pairs. */
+/* As search_cpu.h, for a body and a block that stands for a half-space (view/half_space_k.h): pairs of the block's only
+ * cluster with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is
+ * `a` of the pairs. */
 bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
                              size_t *n_pairs, ct_budget *budget);
 

@@ -14,6 +14,7 @@
 #include "gpu/contact/sides_cpu.h"
 #include "gpu/ebpi/tile_cpu.h"
 #include "gpu/exact/exact_cpu.h"
+#include "gpu/exact/search_cpu.h"
 #include "gpu/mesh/volume_cpu.h"
 #include "gpu/raster/patch.h"
 #include "gpu/raster/raster_cpu.h"
@@ -37,6 +38,7 @@ typedef struct ct_kernels {
     const ct_exact_cpu *exact;
     const ct_ebpi_cpu *ebpi;
     const ct_voxel_cpu *voxel;
+    const ct_search_cpu *search;
 } ct_kernels;
 
 /* The kernels of that name ("auto": the best that this processor runs), or NULL with *error. */

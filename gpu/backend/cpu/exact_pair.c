@@ -559,12 +559,15 @@ static void finish_pair(ct_exact_pair *exact) {
 /* False: out of memory. */
 static bool find_cluster_pairs(ct_exact_pair *exact, ct_buffer *pairs) {
     ct_budget *budget = &exact->device->budget;
-    if (exact->is_self) return ct_find_own_cluster_pairs(&exact->part[0].body, pairs, &exact->n_cluster_pairs, budget);
+    if (exact->is_self)
+        return exact->device->kernels->search->find_own_pairs(&exact->part[0].body, pairs, &exact->n_cluster_pairs,
+                                                              budget);
     for (int b = 0; b < 2; b++)
         if (exact->pair->body[b]->is_half_space)
             return ct_find_clusters_at_top(&exact->part[1 - b].body, &exact->part[b].body, b == 0, pairs,
                                            &exact->n_cluster_pairs, budget);
-    return ct_find_cluster_pairs(&exact->part[0].body, &exact->part[1].body, pairs, &exact->n_cluster_pairs, budget);
+    return exact->device->kernels->search->find_pairs(&exact->part[0].body, &exact->part[1].body, pairs,
+                                                      &exact->n_cluster_pairs, budget);
 }
 
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {

@@ -9,10 +9,10 @@
 static const ct_kernels kernel_sets[] = {
 #ifdef __x86_64__
     {"avx2", &ct_snap_cpu_avx2, &ct_bin_cpu_avx2, &ct_raster_cpu_avx2, &ct_span_cpu_avx2, &ct_compact_cpu_avx2,
-     &ct_volume_cpu_avx2, &ct_exact_cpu_avx2, &ct_ebpi_cpu_avx2, &ct_voxel_cpu_avx2},
+     &ct_volume_cpu_avx2, &ct_exact_cpu_avx2, &ct_ebpi_cpu_avx2, &ct_voxel_cpu_avx2, &ct_search_cpu_avx2},
 #endif
     {"base", &ct_snap_cpu_base, &ct_bin_cpu_base, &ct_raster_cpu_base, &ct_span_cpu_base, &ct_compact_cpu_base,
-     &ct_volume_cpu_base, &ct_exact_cpu_base, &ct_ebpi_cpu_base, &ct_voxel_cpu_base},
+     &ct_volume_cpu_base, &ct_exact_cpu_base, &ct_ebpi_cpu_base, &ct_voxel_cpu_base, &ct_search_cpu_base},
 };
 enum { N_SETS = sizeof kernel_sets / sizeof *kernel_sets };
 

@@ -5,6 +5,7 @@
  * that counts has them times 2^36, and offsets e = 2^-12, e^2, e^3 of that, so it meets no tie.
  */
 #include "gpu/exact/flood.h"
+#include "gpu/exact/search_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,7 @@ struct one_body {
 struct two_bodies {
     struct one_body of[2];
     const ct_exact_cpu *kernels;
+    const ct_search_cpu *search;
     int first; /* of the flood */
 };
 
@@ -175,7 +177,7 @@ static size_t cross(struct two_bodies *pair, int moved) {
     ct_buffer pairs = {NULL, 0};
     ct_crossing_lists lists = {.is_full = false}, others = {.is_full = false};
     size_t n_pairs;
-    assert_true(ct_find_cluster_pairs(&pair->of[0].body, &pair->of[1].body, &pairs, &n_pairs, &budget));
+    assert_true(pair->search->find_pairs(&pair->of[0].body, &pair->of[1].body, &pairs, &n_pairs, &budget));
     const uint32_t n[2] = {pair->of[0].body.topology->clusters->n, pair->of[1].body.topology->clusters->n};
     uint8_t *is_found = shape_alloc((uint64_t)n[0] * n[1] + 1, 1);
     for (size_t i = 0; i < n_pairs; i++) {
@@ -252,20 +254,20 @@ static void check_flood(struct two_bodies *pair, int b, int moved, struct counts
     free(flood.has_inside);
 }
 
-static const ct_exact_cpu *kernels_of(int i) {
+static struct two_bodies begin_pair(int i) {
 #ifdef __x86_64__
     if (i % 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        return &ct_exact_cpu_avx2;
+        return (struct two_bodies){.kernels = &ct_exact_cpu_avx2, .search = &ct_search_cpu_avx2};
 #endif
     (void)i;
-    return &ct_exact_cpu_base;
+    return (struct two_bodies){.kernels = &ct_exact_cpu_base, .search = &ct_search_cpu_base};
 }
 
 /* The shapes are the meshes; the positions may be others. */
 static void check(const struct shape *const shapes[2], const float *const positions[2], int number,
                   struct counts *counts) {
     for (int moved = -1; moved <= 1; moved += 2) {
-        struct two_bodies pair = {.kernels = kernels_of(number)};
+        struct two_bodies pair = begin_pair(number);
         for (int b = 0; b < 2; b++) open_body(&pair.of[b], shapes[b], positions[b]);
         counts->crossings += cross(&pair, moved);
         check_flood(&pair, 0, moved, counts);
