@@ -95,6 +95,7 @@ typedef struct ct_cluster_sums {
     double near_area;       /* units^2, as in ct_triangle_share */
     double rounding;        /* units^3: see ct_volume_rounding */
     double reach;           /* units: a bound of |x|_1 of its triangles' corners */
+    double largest_share;   /* units^2: bounds that of a triangle; planned before anything is added */
     uint32_t max_winding;
     uint32_t inverted; /* triangles with a corner at which the other body's winding number is negative */
 } ct_cluster_sums;

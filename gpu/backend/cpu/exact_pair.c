@@ -456,25 +456,42 @@ static double find_crossed_share(const ct_exact_body *own, const ct_exact_surfac
     return most;
 }
 
-/* The exponent of the fixed point's step. The part of a triangle inside the other body has no larger projection along
- * an axis than its cluster's box has, cut to the other body's box. */
-static int plan_fixed_point(const ct_exact_pair *exact) {
+/* Clusters that one task looks at. */
+enum { PLAN_CHUNK = 32 };
+
+/* Finds the largest share that a triangle of a cluster may have, for each cluster that is added in this pass. The part
+ * of a triangle inside the other body has no larger projection along an axis than its cluster's box has, cut to the
+ * other body's box. */
+static void plan_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    ct_exact_pair *exact = argument;
+    const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added, exact->part[1].surface[exact->pass].n_added};
+    const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLAN_CHUNK);
+    const ct_exact_body *own = &exact->part[chunk.part].body, *other = &exact->part[1 - chunk.part].body;
+    const ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
+    const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
+    for (uint32_t k = chunk.first; k < chunk.end; k++) {
+        const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
+        const double face = ct_cut_to_window(&box, &window).face;
+        surface->sums[k].largest_share = fmax(face * (1 + bound_winding(own->topology, surface, surface->added[k])),
+                                              find_crossed_share(own, surface, surface->added[k]));
+    }
+}
+
+/* The exponent of the fixed point's step. */
+static int plan_fixed_point(ct_exact_pair *exact) {
     double sum = 0, most = 0;
-    for (int pass = 0; pass < exact->n_passes; pass++) {
+    for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
+        const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
+                               exact->part[1].surface[exact->pass].n_added};
         double of_part[2] = {0, 0};
-        for (int b = 0; b < 2; b++) {
-            const ct_exact_body *own = &exact->part[b].body, *other = &exact->part[1 - b].body;
-            const ct_exact_surface *surface = &exact->part[b].surface[pass];
-            const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
-            for (uint32_t k = 0; k < surface->n_added; k++) {
-                const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
-                const double face = ct_cut_to_window(&box, &window).face;
-                const double share = fmax(face * (1 + bound_winding(own->topology, surface, surface->added[k])),
-                                          find_crossed_share(own, surface, surface->added[k]));
+        ct_exact_for_each(exact, ct_exact_count_chunks(n, PLAN_CHUNK), plan_chunk);
+        for (int b = 0; b < 2; b++)
+            for (uint32_t k = 0; k < n[b]; k++) {
+                const double share = exact->part[b].surface[exact->pass].sums[k].largest_share;
                 most = fmax(most, share);
                 of_part[b] += share * CT_CLUSTER_TRIANGLES;
             }
-        }
         sum += of_part[0] + of_part[1];
     }
     return ct_fixed_point_exponent(most, sum);
