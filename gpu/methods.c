@@ -433,13 +433,7 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
 /* What only EXACT gives. */
 static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_error *error) {
     const bool wants_inertia = step->want & CT_WANT_INERTIA;
-    if (!wants_inertia && !step->n_directions) return CT_OK;
-    if (row->gives_second && step->scene->n_self)
-        return ct_fail(error, CT_UNSUPPORTED, wants_inertia ? "want" : "directions",
-                       "the contact of a body with itself has no %s: leave them out, or take bodies with self_contact "
-                       "out of the scene",
-                       wants_inertia ? "inertia" : "products");
-    if (row->gives_second) return CT_OK;
+    if ((!wants_inertia && !step->n_directions) || row->gives_second) return CT_OK;
     return ct_fail(error, CT_INVALID_ARGUMENT, wants_inertia ? "want" : "directions",
                    "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", row->name,
                    wants_inertia ? "inertia" : "products");

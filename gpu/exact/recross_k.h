@@ -30,6 +30,21 @@ CT_FN double ct_dot(const double *a, const double *b) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
+/* Sets spread and normals. p: the triangle in which at[0], at[1] are the segment's start and end. */
+CT_FN void ct_set_recrossing_normals(ct_recrossing *out, const double *const p[3], const double at[2][2],
+                                     const ct_normal *own, const ct_normal *other) {
+    double axis[3], along[3];
+    ct_cross_product(own->of, other->of, axis);
+    const double size = ct_dot(axis, axis);
+    for (int k = 0; k < 3; k++)
+        along[k] = (at[1][0] - at[0][0]) * (p[1][k] - p[0][k]) + (at[1][1] - at[0][1]) * (p[2][k] - p[0][k]);
+    out->spread = size > 0 ? ct_dot(along, axis) / size : 0;
+    for (int k = 0; k < 3; k++) {
+        out->normal_own[k] = own->of[k];
+        out->normal_other[k] = other->of[k];
+    }
+}
+
 /* moved: +1 if the other body is perturbed, -1 if own's is. 0: they do not cross. */
 CT_FN int ct_recross(const double *const own[3], const double *const other[3], int moved, ct_recrossing *out) {
     const int is_first = ct_comes_first(own[0], other[0]);
@@ -60,17 +75,14 @@ CT_FN int ct_recross(const double *const own[3], const double *const other[3], i
         out->jump_at[out->n_jumps] = ends.along[k];
         out->jump[out->n_jumps++] = ends.jump[k];
     }
-    double axis[3], along[3];
-    ct_cross_product(normal[0].of, normal[1].of, axis);
-    const double size = ct_dot(axis, axis);
-    for (int k = 0; k < 3; k++)
-        along[k] = (ends.end[1].at[0][0] - ends.end[0].at[0][0]) * (p[0][1][k] - p[0][0][k]) +
-                   (ends.end[1].at[0][1] - ends.end[0].at[0][1]) * (p[0][2][k] - p[0][0][k]);
-    out->spread = size > 0 ? ct_dot(along, axis) / size : 0;
-    for (int k = 0; k < 3; k++) {
-        out->normal_own[k] = normal[mine].of[k];
-        out->normal_other[k] = normal[1 - mine].of[k];
-    }
+    const double at[2][2] = {{ends.end[0].at[0][0], ends.end[0].at[0][1]},
+                             {ends.end[1].at[0][0], ends.end[1].at[0][1]}};
+    ct_set_recrossing_normals(out, p[0], at, &normal[0], &normal[1]);
+    if (!is_first)
+        for (int k = 0; k < 3; k++) {
+            out->normal_own[k] = normal[1].of[k];
+            out->normal_other[k] = normal[0].of[k];
+        }
     return 1;
 }
 

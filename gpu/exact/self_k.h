@@ -24,7 +24,7 @@
 #ifndef CT_EXACT_SELF_K_H
 #define CT_EXACT_SELF_K_H
 
-#include "gpu/exact/segment_k.h"
+#include "gpu/exact/recross_k.h"
 
 /* The triple product n . x with n = a x b, in doubles, or as an integer where these are not precise. */
 typedef struct ct_triple_product {
@@ -141,53 +141,91 @@ CT_FN int ct_find_vertex_crossing(const double *const p[2][3], const int shared[
     return 1;
 }
 
+/* The segment in which two triangles cross that share a vertex. */
+typedef struct ct_vertex_ends {
+    ct_plane_sides sides[2];
+    ct_segment_end end[2]; /* 0: the start of triangle 0's segment, 1: its end */
+    /* [own]: where the edge opposite the vertex pierces the other triangle, and how w jumps there; 0: it does not. */
+    double along[2];
+    int jump[2];
+    int turn[2]; /* of either triangle at the shared corner */
+} ct_vertex_ends;
+
 /* The crossing of two triangles of one body that share the vertex at their corners shared[0] and shared[1], and no
- * other. moved: +1 if triangle 1 moves, -1 if triangle 0 does. CT_TRIANGLES_APART, _CROSS, or _INCONSISTENT
- * (a bug). turn[s]: of triangle s at the shared corner. Triangles that do not cross count as near nowhere. */
-CT_FN int ct_cross_at_vertex(const double *const p[2][3], const int shared[2], int moved, ct_triangle_share share[2],
-                             int turn[2], int *has_ties) {
+ * other. moved: +1 if triangle 1 moves, -1 if triangle 0 does. CT_TRIANGLES_APART, _CROSS, or _INCONSISTENT (a bug). */
+CT_FN int ct_find_vertex_ends(const double *const p[2][3], const int shared[2], int moved, ct_vertex_ends *ends,
+                              int *has_ties) {
     ct_vertex_crossing x;
-    ct_segment_end end[2];
-    int found = 0, ties = 0, jump[2] = {0, 0};
-    double along[2] = {0, 0};
+    int found = 0, ties = 0;
     if (!ct_find_vertex_crossing(p, shared, moved, &x, &ties)) return CT_TRIANGLES_APART;
     for (int own = 0; own < 2; own++) {
         const int i = (shared[own] + 1) % 3, i1 = (shared[own] + 2) % 3;
         const ct_plane_sides *sides = &x.sides[own];
+        ends->sides[own] = *sides;
+        ends->jump[own] = ends->turn[own] = 0;
+        ends->along[own] = 0;
         if (sides->sign[i] == sides->sign[i1] || x.sign[own][0] != x.sign[own][1] || x.sign[own][1] != x.sign[own][2])
             continue;
         const int goes_in = sides->sign[i] > 0;
-        const int which = own ? !goes_in : goes_in; /* 0: the start of triangle 0's segment, 1: its end */
+        const int which = own ? !goes_in : goes_in;
         if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
         found |= 1 << which;
-        ct_find_end(sides, i, own, x.value[own], x.error[own], &end[which], &along[own]);
-        jump[own] = goes_in ? 1 : -1;
+        ct_find_end(sides, i, own, x.value[own], x.error[own], &ends->end[which], &ends->along[own]);
+        ends->jump[own] = goes_in ? 1 : -1;
     }
     *has_ties |= ties;
     if (!found) return CT_TRIANGLES_APART;
-    turn[0] = turn[1] = 0;
     if (found != 3) {
-        ct_set_shared_end(&end[found == 1], shared);
-        turn[0] = found == 1 ? 1 : -1; /* triangle 0's segment ends there, or starts */
-        turn[1] = -turn[0];
+        ct_set_shared_end(&ends->end[found == 1], shared);
+        ends->turn[0] = found == 1 ? 1 : -1; /* triangle 0's segment ends there, or starts */
+        ends->turn[1] = -ends->turn[0];
     }
-    ct_normal normal[2];
+    return CT_TRIANGLES_CROSS;
+}
+
+/* The same; fills the shares and turns if they cross. Triangles that do not cross count as near nowhere. */
+CT_FN int ct_cross_at_vertex(const double *const p[2][3], const int shared[2], int moved, ct_triangle_share share[2],
+                             int turn[2], int *has_ties) {
+    ct_vertex_ends ends;
+    const int found = ct_find_vertex_ends(p, shared, moved, &ends, has_ties);
+    if (found != CT_TRIANGLES_CROSS) return found;
     double size[2];
     for (int s = 0; s < 2; s++) {
-        normal[s] = ct_normal_of_triangle(p[s]);
-        size[s] = ct_size1(&normal[s]);
+        const ct_normal normal = ct_normal_of_triangle(p[s]);
+        size[s] = ct_size1(&normal);
+        turn[s] = ends.turn[s];
     }
     for (int s = 0; s < 2; s++) {
         const int edge = (shared[s] + 1) % 3;
         for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
-        ct_add_segment(&share[s].integrals, end[s].at[s], end[1 - s].at[s]);
-        share[s].near_area = ct_near_area(&x.sides[s], size[s], size[1 - s]);
-        share[s].rounding = size[s] * (4 * (end[0].error[s] + end[1].error[s]) + 0x1p-48);
+        ct_add_segment(&share[s].integrals, ends.end[s].at[s], ends.end[1 - s].at[s]);
+        share[s].near_area = ct_near_area(&ends.sides[s], size[s], size[1 - s]);
+        share[s].rounding = size[s] * (4 * (ends.end[0].error[s] + ends.end[1].error[s]) + 0x1p-48);
         share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
-        share[s].jump[edge] = (signed char)jump[s];
-        if (edge == 1 && jump[s]) ct_add_edge(&share[s].integrals, along[s], jump[s]);
+        share[s].jump[edge] = (signed char)ends.jump[s];
+        if (edge == 1 && ends.jump[s]) ct_add_edge(&share[s].integrals, ends.along[s], ends.jump[s]);
     }
-    return CT_TRIANGLES_CROSS;
+    return found;
+}
+
+/* As ct_recross, of triangles of one body that share the vertex at corners shared[0] of own and shared[1] of other. */
+CT_FN int ct_recross_at_vertex(const double *const own[3], const double *const other[3], const int shared[2], int moved,
+                               ct_recrossing *out) {
+    const double *const p[2][3] = {{own[0], own[1], own[2]}, {other[0], other[1], other[2]}};
+    ct_vertex_ends ends;
+    int has_ties = 0;
+    if (ct_find_vertex_ends(p, shared, moved, &ends, &has_ties) != CT_TRIANGLES_CROSS) return 0;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 2; i++) {
+            out->own[k][i] = ends.end[k].at[0][i];
+            out->other[k][i] = ends.end[k].at[1][i];
+        }
+    out->n_jumps = (shared[0] + 1) % 3 == 1 && ends.jump[0];
+    out->jump_at[0] = ends.along[0];
+    out->jump[0] = ends.jump[0];
+    const ct_normal normal = ct_normal_of_triangle(own), normal_other = ct_normal_of_triangle(other);
+    ct_set_recrossing_normals(out, own, out->own, &normal, &normal_other);
+    return 1;
 }
 
 /* How w jumps along the edge from p to q near p, where it pierces the triangle u, which has p as a corner; 0: it does

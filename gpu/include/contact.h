@@ -550,7 +550,8 @@ typedef struct ct_velocity {
  * what the body covers twice counts once, and what it covers three times counts three times, once for each two layers,
  * as several shells would as several bodies; LDI counts it once. Where the body is inside out, w = -1, V counts once
  * too, so that forces turn it back, and inverted_triangles tells; LDI leaves such parts out. Triangles that share
- * vertices cross like others, but for what they share (gpu/exact/self_k.h). */
+ * vertices cross like others, but for what they share (gpu/exact/self_k.h). Its products with the second derivative are
+ * all part 0's. */
 typedef struct ct_contact {
     uint32_t body[2];       /* handles; body[0] <= body[1] */
     uint32_t index;         /* among the contacts of this pair, from 0 */

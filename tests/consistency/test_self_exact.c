@@ -349,6 +349,127 @@ static void test_gradient_is_the_derivative(void **state) {
     }
 }
 
+/* ---- second derivatives and inertia ---- */
+
+/* A step with inertia and the product with d, [n_vertices][3], of body 0. */
+static ct_result *step_along(struct stage *stage, const double *d, uint32_t n_vertices) {
+    const ct_direction direction = {.body = stage->body[0], .values = d, .dtype = CT_F64, .count = n_vertices};
+    ct_step step = {
+        .scene = stage->scene, .want = CT_WANT_GRADIENT | CT_WANT_INERTIA, .directions = &direction, .n_directions = 1};
+    if (ct_engine_run(stage->engine, &step, 1)) fail_msg("%s", step.error.message);
+    return step.result;
+}
+
+static double *dense_product(const ct_result *r, uint32_t n_vertices, uint32_t second) {
+    double *dense = calloc(3 * (size_t)n_vertices, sizeof *dense);
+    assert_non_null(dense);
+    const ct_contact *c = r->contacts;
+    for (int part = 0; part < 2; part++)
+        for (uint64_t e = c->first_product[part]; e < c->first_product[part] + c->count_product[part]; e++)
+            for (int k = 0; k < 3; k++)
+                dense[3 * (r->product_vertices[e] + (part && c->body[0] != c->body[1] ? second : 0)) + (size_t)k] +=
+                    r->products[3 * e + (uint64_t)k];
+    return dense;
+}
+
+static struct stage open_deformable(const struct shape *shape) {
+    const ct_scene_settings settings = stage_exact();
+    return stage_open(engine, &settings, (struct placed[]){{shape, NULL, CT_BODY_DEFORMABLE, .self_contact = 1}}, 1);
+}
+
+static double *random_direction(uint32_t n_vertices, uint64_t *rng) {
+    double *d = calloc(3 * (size_t)n_vertices, sizeof *d);
+    assert_non_null(d);
+    for (size_t i = 0; i < 3 * (size_t)n_vertices; i++) d[i] = shape_uniform(rng, -1, 1);
+    return d;
+}
+
+/* Products are differences of the gradient, and symmetric: d . H e = e . H d. */
+static void check_products(const struct shape *shape, uint64_t seed, double step, double tolerance) {
+    const size_t n = 3 * (size_t)shape->n_vertices;
+    double *d = random_direction(shape->n_vertices, &seed), *e = random_direction(shape->n_vertices, &seed);
+    struct stage stage = open_deformable(shape);
+    ct_result *along_d = step_along(&stage, d, shape->n_vertices), *along_e = step_along(&stage, e, shape->n_vertices);
+    double *hd = dense_product(along_d, shape->n_vertices, 0), *he = dense_product(along_e, shape->n_vertices, 0);
+    double *gradient[2], dhe = 0, ehd = 0, size = 0, difference = 0;
+    for (int side = 0; side < 2; side++) {
+        double *p = calloc(n, sizeof *p);
+        assert_non_null(p);
+        for (size_t i = 0; i < n; i++) p[i] = (double)shape->positions[i] + (side ? step : -step) * d[i];
+        const ct_update update = {.body = stage.body[0],
+                                  .kind = CT_UPDATE_POSITIONS,
+                                  .positions = p,
+                                  .dtype = CT_F64,
+                                  .count = shape->n_vertices};
+        ct_result *moved = stage_step(&stage, &update, 1, CT_WANT_GRADIENT);
+        gradient[side] = dense_gradient(moved, shape->n_vertices, 0);
+        ct_result_free(&moved);
+        free(p);
+    }
+    for (size_t i = 0; i < n; i++) {
+        dhe += d[i] * he[i];
+        ehd += e[i] * hd[i];
+        size += fabs(hd[i]);
+        difference += fabs((gradient[1][i] - gradient[0][i]) / (2 * step) - hd[i]);
+    }
+    assert_float_equal(dhe, ehd, 1e-9 * size);
+    assert_true(size > 0 && difference <= tolerance * size);
+    free(gradient[0]), free(gradient[1]), free(hd), free(he), free(d), free(e);
+    ct_result_free(&along_d), ct_result_free(&along_e);
+    stage_close(&stage);
+}
+
+static void test_products_are_differences(void **state) {
+    (void)state;
+    struct shape shape = make_limacon(30, 6);
+    uint64_t rng = 4;
+    double pose[12];
+    shape_pose_random(&rng, 0.3, pose);
+    shape_transform(&shape, pose);
+    check_products(&shape, 5, 0x1p-16, 0.01);
+    shape_free(&shape);
+    for (uint64_t seed = 1; seed < 6; seed++) {
+        struct shape tangle = make_tangle(2, 0.3, 0, seed);
+        check_products(&tangle, seed, 0x1p-18, 0.02);
+        shape_free(&tangle);
+    }
+}
+
+/* Of two shells, products and inertia are those of the pair. */
+static void test_second_is_the_pairs(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        struct shape a = round ? shape_cube(1, 3) : shape_icosphere(1, 3), b = shape_cube(1, 2 + round);
+        shape_translate(&b, 0.5, round == 2 ? 0 : 0.25, round == 2 ? 0 : 0.125);
+        struct shape both = shape_merge(&a, &b);
+        uint64_t rng = 12;
+        double *d = random_direction(both.n_vertices, &rng), *of_b = d + 3 * (size_t)a.n_vertices;
+        struct stage self = open_deformable(&both);
+        const ct_scene_settings settings = stage_exact();
+        struct stage pair = stage_open(
+            engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, NULL, CT_BODY_DEFORMABLE}}, 2);
+        const ct_direction directions[] = {
+            {.body = pair.body[0], .values = d, .dtype = CT_F64, .count = a.n_vertices},
+            {.body = pair.body[1], .values = of_b, .dtype = CT_F64, .count = b.n_vertices}};
+        ct_step step = {.scene = pair.scene, .want = CT_WANT_INERTIA, .directions = directions, .n_directions = 2};
+        if (ct_engine_run(engine, &step, 1)) fail_msg("%s", step.error.message);
+        ct_result *r = step_along(&self, d, both.n_vertices);
+        double *expected = dense_product(step.result, both.n_vertices, a.n_vertices),
+               *got = dense_product(r, both.n_vertices, 0), size = 0;
+        for (size_t i = 0; i < 3 * (size_t)both.n_vertices; i++) size = fmax(size, fabs(expected[i]));
+        assert_true(size > 0);
+        for (size_t i = 0; i < 3 * (size_t)both.n_vertices; i++) assert_float_equal(got[i], expected[i], 1e-8 * size);
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++)
+                assert_float_equal(r->contacts->inertia[i][j], step.result->contacts->inertia[i][j],
+                                   1e-9 * step.result->contacts->inertia[0][0]);
+        free(expected), free(got), free(d);
+        ct_result_free(&r), ct_result_free(&step.result);
+        stage_close(&self), stage_close(&pair);
+        shape_free(&a), shape_free(&b), shape_free(&both);
+    }
+}
+
 /* ---- bits ---- */
 
 static void test_bits_do_not_depend_on_threads_or_simd(void **state) {
@@ -533,14 +654,6 @@ static void test_refusals(void **state) {
     assert_int_equal(ct_scene_configure(stage.scene, &patches, &error), CT_UNSUPPORTED);
     expect(&error, CT_UNSUPPORTED, "self_contact", "not divided into patches");
 
-    ct_step step = {.scene = stage.scene, .want = CT_WANT_INERTIA};
-    assert_int_equal(ct_engine_run(engine, &step, 1), CT_UNSUPPORTED);
-    expect(&step.error, CT_UNSUPPORTED, "want", "no inertia");
-    const ct_direction direction = {.body = body};
-    step = (ct_step){.scene = stage.scene, .directions = &direction, .n_directions = 1};
-    assert_int_equal(ct_engine_run(engine, &step, 1), CT_UNSUPPORTED);
-    expect(&step.error, CT_UNSUPPORTED, "directions", "no products");
-
     ct_body_options plane = options;
     plane.kind = CT_BODY_HALF_SPACE;
     error = (ct_error){0};
@@ -565,6 +678,8 @@ int main(void) {
         cmocka_unit_test(test_tangles_with_ties),
         cmocka_unit_test(test_shared_tips),
         cmocka_unit_test(test_gradient_is_the_derivative),
+        cmocka_unit_test(test_products_are_differences),
+        cmocka_unit_test(test_second_is_the_pairs),
         cmocka_unit_test(test_bits_do_not_depend_on_threads_or_simd),
         cmocka_unit_test(test_order_changes_nothing),
         cmocka_unit_test(test_beside_other_bodies),

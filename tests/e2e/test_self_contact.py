@@ -122,10 +122,12 @@ def test_the_method_refuses_by_name(client):
         with pytest.raises(errors.ContactdError) as e:
             scene.configure(**settings)
         assert e.value.code.name == "UNSUPPORTED" and e.value.field == "self_contact"
-    with pytest.raises(errors.ContactdError) as e:
-        scene.step(want=["inertia"])
-    assert e.value.code.name == "UNSUPPORTED" and e.value.field == "want"
-    assert scene.step().contacts[0].bodies == (body, body)
+    (contact,) = scene.step(want=["frame", "inertia"]).contacts
+    assert contact.bodies == (body, body)
+    size = (0.25, 0.5, 0.75)  # of the overlap, a box
+    expected = [VOLUME / 12 * (size[1] ** 2 + size[2] ** 2), VOLUME / 12 * (size[0] ** 2 + size[2] ** 2),
+                VOLUME / 12 * (size[0] ** 2 + size[1] ** 2)]
+    assert np.diag(contact.inertia) == pytest.approx(expected, rel=1e-9)
 
 
 def test_an_older_server_is_found_out():

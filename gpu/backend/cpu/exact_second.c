@@ -12,12 +12,13 @@
 #include "gpu/exact/hessian_k.h"
 #include "gpu/exact/inertia_k.h"
 #include "gpu/exact/second.h"
+#include "gpu/exact/self_k.h"
 #include "gpu/mesh/mesh.h"
 
 /* ---- keeping crossings ---- */
 
 void ct_exact_keep_crossings(ct_exact_pair *exact) {
-    for (int b = 0; b < 2 && !exact->has_failed; b++) {
+    for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) {
         ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
         const size_t n = surface->first_crossing[surface->n_crossed];
         surface->first_crossed_pair =
@@ -140,15 +141,35 @@ static void add_inside(const struct second *second, const struct own_triangle *t
     if (second->wants_moments && winding) ct_add_triangle_moments(&triangle->moments, winding, sums->moments);
 }
 
-/* A segment in which a triangle of the other body crosses. */
-static void add_crossing(const struct second *second, int b, int pass, const struct own_triangle *triangle,
-                         uint32_t other, const struct cluster_scratch *scratch, ct_second_cluster *sums) {
-    const ct_placed_cluster *c = placed_of(&second->exact->part[1 - b].body, other / CT_CLUSTER_TRIANGLES);
+/* Whether two triangles of one body share a vertex, and at which corners. */
+static bool find_shared_corner(const ct_placed_cluster *own, const uint16_t own_corner[3],
+                               const ct_placed_cluster *other, const uint16_t other_corner[3], int shared[2]) {
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            if (own->vertices[own_corner[i]] == other->vertices[other_corner[j]]) {
+                shared[0] = i;
+                shared[1] = j;
+                return true;
+            }
+    return false;
+}
+
+/* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
+static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
+                         const struct own_triangle *triangle, uint32_t other, const struct cluster_scratch *scratch,
+                         ct_second_cluster *sums) {
+    const bool is_self = second->exact->is_self;
+    const ct_placed_cluster *c =
+        placed_of(&second->exact->part[is_self ? 0 : 1 - b].body, other / CT_CLUSTER_TRIANGLES);
     const uint16_t *corner = c->corners[other % CT_CLUSTER_TRIANGLES];
     const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
     const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
     ct_recrossing r;
-    if (!ct_recross(triangle->point, point, moved, &r)) return;
+    int shared[2];
+    const bool is_at_vertex = is_self && find_shared_corner(own, triangle->corner, c, corner, shared);
+    if (!(is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, &r)
+                       : ct_recross(triangle->point, point, moved, &r)))
+        return;
     for (uint32_t k = 0; k < second->n_directions; k++) {
         double motions[3][3], others[3][3], products[3][3] = {{0}};
         take_motions(second, scratch, triangle, k, motions);
@@ -217,7 +238,7 @@ static void add_cluster(const struct second *second, int b, int pass, uint32_t i
         add_inside(second, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, scratch, sums);
         const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
         for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++)
-            add_crossing(second, b, pass, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
+            add_crossing(second, b, pass, c, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
     }
     add_forces(second, b, c, scratch, sums);
 }
