@@ -169,12 +169,14 @@ void ct_place_stretches(ct_piece_search *search, ct_triangle_map *map);
 /* Where a point of a triangle lies. */
 typedef struct ct_region {
     int32_t winding;
-    uint32_t node;     /* of what bounds the region; meaningless where winding is 0 */
-    uint32_t touching; /* of a stretch on which the point lies, and which is not counted; or CT_NO_NODE */
+    uint32_t node; /* of what bounds the region; meaningless where winding is 0 */
 } ct_region;
 
 /* The region of the point `at` of a placed triangle. */
 ct_region ct_find_region(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
+
+/* How far the point `at` is from the next stretch. */
+double ct_find_clearance(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
 
 /* Unites the holes in a triangle's parts with what lies around them. */
 void ct_join_holes(ct_piece_search *search, int pass);
@@ -188,30 +190,23 @@ typedef struct ct_boundary_hit {
 } ct_boundary_hit;
 
 /* The node of a surface at a point of a triangle, in barycentric coordinates. CT_NO_NODE: the point is outside the
- * other body. */
-uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2]);
+ * other body. clearance: how far the next curve is, in these coordinates. */
+uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2], double *clearance);
 
 /* The nearest boundary on the ray from p along +x, not before x = least_x; not the boundary whose nodes have the root
  * `own`. root: of all nodes. Inclusive: a ray that grazes an edge meets it. */
 ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const double *p, double least_x,
                                       const uint32_t *root, uint32_t own);
 
-typedef struct ct_listed_hit {
-    double x;
-    uint32_t root, triangle;
-    int body, leaves; /* as in ct_met_triangle */
-} ct_listed_hit;
-
-/* All hits of a ray with the boundary. */
-typedef struct ct_boundary_hits {
-    ct_listed_hit *of;
+/* All that a ray meets. */
+typedef struct ct_ray_hits {
+    ct_met_triangle *of;
     uint32_t n, capacity;
-} ct_boundary_hits;
+} ct_ray_hits;
 
-/* Lists what the ray from p along +x meets of the boundary, not before x = least_x, in no order that matters; with the
- * roots of its nodes. Begins the list anew, which is empty at first, or another ray's. */
-void ct_list_boundary_hits(ct_piece_search *search, int pass, const double *p, double least_x, const uint32_t *root,
-                           ct_boundary_hits *hits);
+/* Lists the triangles that the ray from p along +x meets, in no order that matters. Begins the list anew, which is
+ * empty at first, or another ray's. */
+void ct_list_hits(ct_piece_search *search, const double p[3], ct_ray_hits *hits);
 
 /* cavities.c: unites the boundaries of cavities with those around them. */
 void ct_join_cavities(ct_piece_search *search, int pass);

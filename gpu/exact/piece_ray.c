@@ -3,18 +3,21 @@
 
 #include "gpu/exact/piece_nodes.h"
 
-uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2]) {
+uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2],
+                    double *clearance) {
     const ct_piece_surface *surface = &search->surface[pass][b];
     const uint32_t first = ct_first_crossing_from(surface, triangle, 0);
     uint32_t end = first;
     if (first < surface->n_crossings && surface->crossings[first].triangle == triangle)
         end = ct_end_of_crossings(surface, first);
+    *clearance = INFINITY;
     if (first == end) /* most triangles */
         return ct_winding_at(search, pass, b, triangle, 0) ? ct_corner_node(search, pass, b, triangle, 0)
                                                            : (uint32_t)CT_NO_NODE;
     ct_triangle_map map = ct_link_stretches(search, pass, b, triangle, first, end);
     ct_place_stretches(search, &map);
     const ct_region region = ct_find_region(search, &map, at);
+    *clearance = ct_find_clearance(search, &map, at);
     return region.winding ? region.node : (uint32_t)CT_NO_NODE;
 }
 
@@ -37,7 +40,8 @@ static bool is_nearer(const ct_met_triangle *hit, const ct_met_triangle *than) {
 static void look_at_hit(void *argument, const ct_met_triangle *hit) {
     struct ray *ray = argument;
     if (hit->x < ray->least_x || (ray->node != CT_NO_NODE && !is_nearer(hit, &ray->nearest))) return;
-    const uint32_t node = ct_node_at(ray->search, ray->pass, hit->body, hit->triangle, hit->at);
+    double clearance;
+    const uint32_t node = ct_node_at(ray->search, ray->pass, hit->body, hit->triangle, hit->at, &clearance);
     if (node == CT_NO_NODE || ray->root[node] == ray->own) return;
     ray->nearest = *hit;
     ray->node = node;
@@ -56,32 +60,25 @@ ct_boundary_hit ct_find_next_boundary(ct_piece_search *search, int pass, const d
 
 struct hit_list {
     ct_piece_search *search;
-    int pass;
-    double least_x;
-    const uint32_t *root;
-    ct_boundary_hits *hits;
+    ct_ray_hits *hits;
 };
 
 static void list_hit(void *argument, const ct_met_triangle *hit) {
     const struct hit_list *list = argument;
-    ct_boundary_hits *hits = list->hits;
-    if (hit->x < list->least_x || list->search->has_failed) return;
-    const uint32_t node = ct_node_at(list->search, list->pass, hit->body, hit->triangle, hit->at);
-    if (node == CT_NO_NODE) return;
-    if (hits->n == hits->capacity) {
+    ct_ray_hits *hits = list->hits;
+    if (hits->n == hits->capacity && !list->search->has_failed) {
         const uint32_t larger = 2 * hits->capacity + 16;
-        ct_listed_hit *of = ct_piece_allocate(list->search, larger * sizeof *of);
+        ct_met_triangle *of = ct_piece_allocate(list->search, larger * sizeof *of);
         if (!of) return;
         if (hits->n) memcpy(of, hits->of, hits->n * sizeof *of);
         hits->of = of;
         hits->capacity = larger;
     }
-    hits->of[hits->n++] = (ct_listed_hit){hit->x, list->root[node], hit->triangle, hit->body, hit->leaves};
+    if (!list->search->has_failed) hits->of[hits->n++] = *hit;
 }
 
-void ct_list_boundary_hits(ct_piece_search *search, int pass, const double *p, double least_x, const uint32_t *root,
-                           ct_boundary_hits *hits) {
-    struct hit_list list = {.search = search, .pass = pass, .least_x = least_x, .root = root, .hits = hits};
+void ct_list_hits(ct_piece_search *search, const double p[3], ct_ray_hits *hits) {
+    struct hit_list list = {.search = search, .hits = hits};
     hits->n = 0;
     for (int b = 0; b < 2 && !search->has_failed; b++)
         if (!search->source.find_hits(search->source.argument, b, p, list_hit, &list)) search->has_failed = true;

@@ -108,6 +108,7 @@ typedef struct ct_met_triangle {
     int leaves;   /* 1: the line leaves the body there, towards +x; 0: it enters */
     double at[2]; /* barycentric coordinates */
     double x;     /* units */
+    double corner[3][3];
 } ct_met_triangle;
 
 /* Where the line through p along x meets a triangle. In doubles: which of two triangles it meets at their edge does not
@@ -126,6 +127,8 @@ CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], ct_met_t
     hit->at[0] = fmax(0.0, e[2] / area);
     hit->at[1] = fmax(0.0, e[0] / area);
     hit->x = q[0][0] + hit->at[0] * (q[1][0] - q[0][0]) + hit->at[1] * (q[2][0] - q[0][0]);
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 3; i++) hit->corner[k][i] = q[k][i];
     return 1;
 }
 

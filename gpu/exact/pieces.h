@@ -13,11 +13,16 @@
  * A piece with cavities has several boundaries that nothing connects. A cavity's has a negative volume; the ray from
  * its extreme point along +x leaves the cavity for the piece, and joins it with the boundary that it meets next.
  *
- * What only touches is not joined: the perturbation of predicates_k.h parts it. But a vertex of a mesh is one node, so
- * pieces that meet in a shared vertex inside the other body are one. Where ties were broken there are two
+ * A surface parts what lies on both sides of it, also where a body's own faces coincide and leave no space between
+ * them: where an edge pierces two such faces it leaves the first part before it enters the next (edge_walk.c), and the
+ * region beside two curves that coincide is the one that begins there (triangle_map.c). But a vertex of a mesh is one
+ * node, so parts that meet in a vertex that they share are one if it is inside the other body.
+ *
+ * What coincides with the other body the perturbation of predicates_k.h parts. Where ties were broken there are two
  * perturbations, each with pieces of its own. A point inside a piece of one of them lies in a piece of the other: the
- * two are one, half of which either perturbation contributes. So pieces that are joined in one perturbation are one.
- * Where bodies only touch, one perturbation has a piece without a volume, which is none of the other's.
+ * two are one, half of which either perturbation contributes. So pieces that are joined in one perturbation are one,
+ * also by a part without a volume, between two faces that coincide. Where bodies only touch, one perturbation has a
+ * piece without a volume, which is none of the other's (piece_passes.c).
  */
 #ifndef CT_EXACT_PIECES_H
 #define CT_EXACT_PIECES_H

@@ -162,8 +162,7 @@ void ct_place_stretches(ct_piece_search *search, ct_triangle_map *map) {
 
 /* ---- regions ---- */
 
-/* Stretches of two curves may touch where a line begins; then rounding alone tells on which side of the other one the
- * line begins. */
+/* Of the way from a gap: what is nearer to each other coincides but for rounding. */
 static const double TOUCHING = 1e-9;
 
 /* The barycentric coordinate that is 0 on edge k. */
@@ -171,32 +170,55 @@ static double height_over_edge(int k, const double at[2]) {
     return k == 0 ? at[1] : k == 1 ? 1 - at[0] - at[1] : at[0];
 }
 
-/* Follows the line from the gap of an edge, whose winding number is known, to the point `at`. Crossing a stretch from
- * its right to its left adds 1. A curve may lie on the edge itself, where faces coincide: it is crossed as well.
- * without_loop: 0, or a loop that is not crossed. */
-static ct_region look_from_gap(const ct_piece_search *search, const ct_triangle_map *map, int k, const double at[2],
-                               uint32_t without_loop) {
+/* The line from the gap of an edge, whose winding number is known, to a point. */
+struct sight {
+    const struct ct_gap *gap;
+    double way[2];
+};
+
+static struct sight look_from_gap(const ct_triangle_map *map, int k, const double at[2]) {
     const struct ct_gap *gap = &map->gaps[k];
-    ct_region region = {gap->winding, gap->node, CT_NO_NODE};
-    const double way[2] = {at[0] - gap->at[0], at[1] - gap->at[1]};
-    double nearest = -INFINITY; /* part of the way from the gap */
+    return (struct sight){gap, {at[0] - gap->at[0], at[1] - gap->at[1]}};
+}
+
+/* A stretch that the line meets. A curve may lie on the gap's edge itself, where faces coincide: the line meets it
+ * there. */
+struct meet {
+    double where; /* part of the way */
+    int jump;     /* of the winding number: 1 from a stretch's right to its left */
+};
+
+/* False: the line does not meet it. */
+static bool meet_stretch(const struct sight *sight, const struct ct_stretch *s, struct meet *meet) {
+    const double *way = sight->way;
+    const double p[2] = {s->from[0] - sight->gap->at[0], s->from[1] - sight->gap->at[1]};
+    const double q[2] = {s->to[0] - sight->gap->at[0], s->to[1] - sight->gap->at[1]};
+    const double from = way[0] * p[1] - way[1] * p[0], to = way[0] * q[1] - way[1] * q[0];
+    if ((from >= 0) == (to >= 0)) return false;
+    const double part = from / (from - to);
+    const double x = p[0] + part * (q[0] - p[0]), y = p[1] + part * (q[1] - p[1]);
+    meet->where = (x * way[0] + y * way[1]) / (way[0] * way[0] + way[1] * way[1]);
+    meet->jump = to < from ? 1 : -1;
+    return true;
+}
+
+/* The region that the line reaches before this part of its way. */
+static ct_region find_region_before(const ct_piece_search *search, const ct_triangle_map *map,
+                                    const struct sight *sight, double where) {
+    ct_region region = {sight->gap->winding, sight->gap->node};
+    double nearest[2] = {-INFINITY, -INFINITY}; /* of stretches that lower the winding number, and that raise it */
+    uint32_t node[2] = {0, 0};
     for (uint32_t i = 0; i < map->end - map->first; i++) {
-        const struct ct_stretch *s = &search->stretches[i];
-        if (without_loop && s->loop == without_loop) continue;
-        const double p[2] = {s->from[0] - gap->at[0], s->from[1] - gap->at[1]};
-        const double q[2] = {s->to[0] - gap->at[0], s->to[1] - gap->at[1]};
-        const double from = way[0] * p[1] - way[1] * p[0], to = way[0] * q[1] - way[1] * q[0];
-        if ((from >= 0) == (to >= 0)) continue;
-        const double part = from / (from - to);
-        const double x = p[0] + part * (q[0] - p[0]), y = p[1] + part * (q[1] - p[1]);
-        const double where = (x * way[0] + y * way[1]) / (way[0] * way[0] + way[1] * way[1]);
-        if (fabs(where - 1) <= TOUCHING) region.touching = s->node;
-        if (!(where < 1 - TOUCHING)) continue;
-        region.winding += to < from ? 1 : -1;
-        if (where <= nearest) continue;
-        nearest = where;
-        region.node = s->node;
+        struct meet meet;
+        if (!meet_stretch(sight, &search->stretches[i], &meet) || !(meet.where < where)) continue;
+        const int raises = meet.jump > 0;
+        region.winding += meet.jump;
+        if (meet.where <= nearest[raises]) continue;
+        nearest[raises] = meet.where;
+        node[raises] = search->stretches[i].node;
     }
+    /* Where stretches coincide, rounding orders them. The region begins where the winding number last left 0. */
+    if (nearest[region.winding > 0] > -INFINITY) region.node = node[region.winding > 0];
     return region;
 }
 
@@ -205,52 +227,112 @@ ct_region ct_find_region(const ct_piece_search *search, const ct_triangle_map *m
     for (int k = 1; k < 3; k++)
         if (map->gaps[k].length * height_over_edge(k, at) > map->gaps[best].length * height_over_edge(best, at))
             best = k;
-    return look_from_gap(search, map, best, at, 0);
+    const struct sight sight = look_from_gap(map, best, at);
+    return find_region_before(search, map, &sight, 1 - TOUCHING);
+}
+
+double ct_find_clearance(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < map->end - map->first; i++) {
+        const struct ct_stretch *s = &search->stretches[i];
+        const double way[2] = {s->to[0] - s->from[0], s->to[1] - s->from[1]};
+        const double p[2] = {at[0] - s->from[0], at[1] - s->from[1]};
+        const double square = way[0] * way[0] + way[1] * way[1], along = p[0] * way[0] + p[1] * way[1];
+        const double part = square > 0 ? fmin(fmax(along / square, 0), 1) : 0;
+        const double x = p[0] - part * way[0], y = p[1] - part * way[1];
+        least = fmin(least, x * x + y * y);
+    }
+    return sqrt(least);
 }
 
 /* ---- holes ---- */
 
-/* Twice the area that a loop goes around; negative if the other body's inside is around it. */
-static double area_of_loop(const ct_piece_search *search, const ct_triangle_map *map, uint32_t loop) {
-    double area = 0;
+/* Bounds the rounding of a joint's coordinates. */
+static const double JOINT_ROUNDING = 0x1p-34;
+
+/* The sign of the area that a loop goes around: negative if the other body's inside is around it; it is a hole. 0: it
+ * has no area, as where an edge touches the triangle. */
+static int side_of_loop(const ct_piece_search *search, const ct_triangle_map *map, uint32_t loop) {
+    double area = 0, length = 0;
     for (uint32_t i = 0; i < map->end - map->first; i++) {
         const struct ct_stretch *s = &search->stretches[i];
-        if (s->loop == loop) area += s->from[0] * s->to[1] - s->from[1] * s->to[0];
+        if (s->loop != loop) continue;
+        area += s->from[0] * s->to[1] - s->from[1] * s->to[0];
+        length += fabs(s->to[0] - s->from[0]) + fabs(s->to[1] - s->from[1]);
     }
-    return area;
+    return fabs(area) <= length * JOINT_ROUNDING ? 0 : area > 0 ? 1 : -1;
 }
 
-/* The region around a loop, as seen from its point nearest to the edge from which most is to be seen: no other part of
- * the loop is in the way. */
-static ct_region look_at_loop(const ct_piece_search *search, const ct_triangle_map *map, uint32_t loop) {
-    const struct ct_stretch *point = NULL;
-    int edge = 0;
-    double best = -INFINITY;
-    for (int k = 0; k < 3; k++) {
-        const struct ct_stretch *lowest = NULL;
-        for (uint32_t i = 0; i < map->end - map->first; i++) {
-            const struct ct_stretch *s = &search->stretches[i];
-            if (s->loop == loop && (!lowest || height_over_edge(k, s->from) < height_over_edge(k, lowest->from)))
-                lowest = s;
+/* What is around a loop where a line from a gap first meets it. */
+struct surroundings {
+    ct_region region; /* in front of it */
+    /* Of other stretches that coincide with it there, those that lower and that raise the winding number: how many, and
+     * the node of one. */
+    uint32_t n_touching[2], touching[2];
+};
+
+/* False: the line does not meet it. */
+static bool look_at_loop(const ct_piece_search *search, const ct_triangle_map *map, const struct sight *sight,
+                         uint32_t loop, struct surroundings *around) {
+    struct meet meet;
+    double first = 1 + TOUCHING;
+    uint32_t met = UINT32_MAX;
+    for (uint32_t i = 0; i < map->end - map->first; i++) {
+        const struct ct_stretch *s = &search->stretches[i];
+        if (s->loop != loop || !meet_stretch(sight, s, &meet) || !(meet.where <= first)) continue;
+        first = meet.where;
+        met = i;
+    }
+    if (met == UINT32_MAX) return false;
+    *around = (struct surroundings){.region = find_region_before(search, map, sight, first - TOUCHING)};
+    for (uint32_t i = 0; i < map->end - map->first; i++) {
+        if (i == met || !meet_stretch(sight, &search->stretches[i], &meet) || fabs(meet.where - first) > TOUCHING)
+            continue;
+        around->n_touching[meet.jump > 0]++;
+        around->touching[meet.jump > 0] = search->stretches[i].node;
+    }
+    return true;
+}
+
+/* How sure it is what lies around a loop: 3: nothing touches it where it is looked at; 2: what touches a hole is inside
+ * it; 1: what touches a hole has it for a part of its boundary, with no space between them. */
+static int rate(const struct surroundings *around, bool is_hole) {
+    if (!around->n_touching[0] && !around->n_touching[1]) return 3;
+    if (!is_hole || around->n_touching[0] || around->n_touching[1] > 1) return 0;
+    return around->region.winding ? 2 : 1;
+}
+
+/* Unites a loop with what bounds the region around it, if that is inside. What only touches it is not joined, so the
+ * loop is looked at where nothing touches it, if there is such a place. That of loops which are no holes matters only
+ * in a body that overlaps itself. */
+static void join_loop(ct_piece_search *search, const ct_triangle_map *map, uint32_t loop) {
+    enum { TRIES = 8 };
+    const int side = side_of_loop(search, map, loop);
+    const bool is_hole = side < 0;
+    struct surroundings best = {.region = {0, 0}};
+    uint32_t node = 0, tries = 0;
+    int sure = 0;
+    if (side == 0) return; /* what is inside of it is infinitesimal, and joins nothing */
+    for (uint32_t i = 0; i < map->end - map->first && sure < 3 && (is_hole || tries < TRIES); i++) {
+        const struct ct_stretch *s = &search->stretches[i];
+        if (s->loop != loop) continue;
+        const double at[2] = {s->from[0] + IN_GAP * (s->to[0] - s->from[0]),
+                              s->from[1] + IN_GAP * (s->to[1] - s->from[1])};
+        node = s->node;
+        for (int k = 0; k < 3 && sure < 3; k++, tries++) {
+            const struct sight sight = look_from_gap(map, k, at);
+            struct surroundings around;
+            if (!(map->gaps[k].length > TOUCHING && height_over_edge(k, at) > TOUCHING)) continue; /* along the edge */
+            const int rated = look_at_loop(search, map, &sight, loop, &around) ? rate(&around, is_hole) : 0;
+            if (rated <= sure) continue;
+            sure = rated;
+            best = around;
         }
-        const double value = map->gaps[k].length * height_over_edge(k, lowest->from);
-        if (value <= best) continue;
-        best = value;
-        edge = k;
-        point = lowest;
     }
-    return look_from_gap(search, map, edge, point->from, loop);
-}
-
-/* Unites a loop with what bounds the region around it, if that is inside. Where another curve touches the loop at the
- * point that is looked at, the loop's direction decides: what only touches is not joined. */
-static void join_loop(ct_piece_search *search, const ct_triangle_map *map, uint32_t loop, uint32_t node) {
-    const ct_region around = look_at_loop(search, map, loop);
-    const bool is_hole = area_of_loop(search, map, loop) < 0, touches = around.touching != CT_NO_NODE;
-    if (around.winding && (is_hole || !touches))
-        ct_unite(search, node, around.node);
-    else if (is_hole && touches)
-        ct_unite(search, node, around.touching);
+    if (sure >= 2 && best.region.winding)
+        ct_unite(search, node, best.region.node);
+    else if (sure == 1)
+        ct_unite(search, node, best.touching[1]);
 }
 
 void ct_join_holes(ct_piece_search *search, int pass) {
@@ -263,7 +345,7 @@ void ct_join_holes(ct_piece_search *search, int pass) {
             ct_place_stretches(search, &map);
             uint32_t loop = 0;
             for (uint32_t i = 0; i < end - first; i++) /* in the order of their numbers */
-                if (search->stretches[i].loop == loop + 1) join_loop(search, &map, ++loop, search->stretches[i].node);
+                if (search->stretches[i].loop == loop + 1) join_loop(search, &map, ++loop);
         }
     }
 }

@@ -531,10 +531,20 @@ typedef struct ct_velocity {
  * With patches EXACT gives one contact for each connected piece of the intersection, the largest first (of equal ones
  * that with the smaller centre along x, then y, then z). Pieces that only touch are two; a piece with cavities is one.
  * Each has its own gradient, frame, 6-vectors and bound, and each obeys Newton's third law to the last bit. They sum to
- * the pair's contact but for rounding: of the last bits of each number. A piece whose volume cannot be told from 0 is
- * left out, as a pair's is: where bodies only touch, and pieces smaller than their bound. The bound holds as long as
- * moving vertices by half a step of the lattice neither joins pieces nor parts them. A pair whose intersection is one
- * piece has the same bits with patches and without.
+ * the pair's contact but for rounding, of the last bits of each number, and for faces that only touch: the pair's
+ * gradient has half of those. A piece whose volume cannot be told from 0 is left out, as a pair's is: where bodies only
+ * touch, and pieces smaller than their bound. The bound holds as long as moving vertices by half a step of the lattice
+ * neither joins pieces nor parts them. A pair whose intersection is one piece has the same bits with patches and
+ * without.
+ *
+ * What is connected where faces coincide does not depend on the order of bodies, vertices or triangles:
+ *   - A surface parts what lies on both sides of it. Two closed parts of one body that share a face, an edge or a
+ * corner are two, as if a thin wall stood between them, and so are their pieces; a part without faces inside is one.
+ * But a vertex that parts share in the mesh joins them where it lies inside the other body.
+ *   - Where faces of both bodies coincide, parts are one piece if they are connected once one of the bodies is moved by
+ *     (e, e^2, e^3), e > 0 infinitesimal, or by its opposite. So the legs of a table that stand in a block are one
+ * patch if its plate lies on the block, and one each if it does not reach it. Whether bodies that meet along an edge or
+ * at a corner alone are connected there depends on which way it faces in the world's axes.
  *
  * VOXTREE lists a contact unless it is certain that there is none: volume_upper > 0. Its 6-vectors are estimates, of
  * opposite forces on one line; it gives no gradients of vertices (count is 0).

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/consistency/cell_bodies.h"
 #include "tests/consistency/patch_shapes.h"
 #include "tests/consistency/twin.h"
 
@@ -156,6 +157,24 @@ static void test_ties(void **state) {
     shape_free(&cubes);
 }
 
+/* Bodies whose parts touch each other, along faces with which the other's coincide. */
+static void test_touching(void **state) {
+    (void)state;
+    static const struct cell_map map = {{{3, -1, 1}, {1, 4, -1}, {0, 1, 3}}};
+    static const int none[3], walls[] = {16, 6, 0};
+    uint64_t rng = 7;
+    for (int i = 0; i < 9; i++) {
+        const int shift[3] = {i % 3, 2 * (i % 2) - 1, 0};
+        const struct cell_body a = random_cells(&rng, 16 - 6 * (i % 2), walls[i / 3], i == 4),
+                               b = random_cells(&rng, 16, walls[i / 3], false);
+        const struct cell_pieces pieces = find_cell_pieces(&a, &b, shift, &map);
+        struct shape cells = shape_of_cells(&a, none, &map), moved = shape_of_cells(&b, shift, &map);
+        assert_int_equal(compare_shapes("touching", &cells, &moved), pieces.n);
+        shape_free(&cells);
+        shape_free(&moved);
+    }
+}
+
 /* Combs stand on a half-space, and lie on each other, in scenes of which some have no patches, over several steps. */
 static void test_batches(void **state) {
     (void)state;
@@ -244,8 +263,13 @@ static void test_second_derivatives(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_comb), cmocka_unit_test(test_boundaries), cmocka_unit_test(test_curved),
-        cmocka_unit_test(test_ties), cmocka_unit_test(test_batches),    cmocka_unit_test(test_second_derivatives),
+        cmocka_unit_test(test_comb),
+        cmocka_unit_test(test_boundaries),
+        cmocka_unit_test(test_curved),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_touching),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_second_derivatives),
     };
     static const char *const native[] = {"native"};
     return twin_run_on_backends(tests, sizeof tests / sizeof *tests, native, 1);
