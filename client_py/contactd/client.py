@@ -361,7 +361,7 @@ class Client:
         resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
                                                   tolerance_rel, strict, ray_budget, cell_size, margin,
-                                                  optimize_directions)
+                                                  optimize_directions, self.server.get("methods"))
                            | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
                                             refine))
 

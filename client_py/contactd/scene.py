@@ -225,7 +225,8 @@ class Scene:
                 in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size, margin, optimize_directions) | voxels_message(
+                                    ray_budget, cell_size, margin, optimize_directions,
+                                    self.client.server.get("methods")) | voxels_message(
             voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
@@ -631,13 +632,14 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
                      ray_budget: int | None, cell_size: float | None, margin: float | None,
-                     optimize_directions: bool | None = None) -> dict[str, Any]:
-    """The wire's Settings, with only what is given."""
+                     optimize_directions: bool | None = None, offered: Sequence[str] | None = None) -> dict[str, Any]:
+    """The wire's Settings, with only what is given. offered: the server's methods, for messages."""
     out: dict[str, Any] = {}
     if method is not None:
         known = {m.name.lower(): m.value for m in ENUMS["Method"] if m.value}
         if method not in known:
-            raise error_for(ErrorCode.UNSUPPORTED, f"expected {' or '.join(known)}, got {method!r}", field="method")
+            names = ["auto", *offered] if offered else list(known)
+            raise error_for(ErrorCode.UNSUPPORTED, f"expected {' or '.join(names)}, got {method!r}", field="method")
         out["method"] = known[method]
     if resolution is not None:
         out["resolution"] = _arrays.resolution(resolution)

@@ -118,7 +118,7 @@ def test_refused(open_pair, client, server):
     with pytest.raises(errors.InvalidArgumentError, match='"exact" takes no tolerance'):
         open_pair(method="exact").step(tolerance=1e-9)
     expect(scene.step(), "exact")
-    with pytest.raises(errors.UnsupportedError, match="ldi or exact or auto or ebpi"):
+    with pytest.raises(errors.UnsupportedError, match="expected auto or ldi or exact or ebpi or voxtree, got"):
         client.open_scene(method="magic")
     raw = Raw(server.stream)
     code, _, field, message = raw.refused("OpenScene", {"settings": {"method": 9}})
