@@ -105,6 +105,7 @@ static contactd_code probe(contactd_fleet *fleet, ctc_fleet_servers *servers, co
     for (uint32_t i = 0; i < servers->n && code == CONTACTD_OK; i++) {
         contactd_client *client = probes[i];
         ctc_fleet_server *server = &servers->list[i];
+        if (client->connected) ctc_begin(client); /* others may have been waited for until now */
         contactd_code answer = client->connected ? ctc_hello(client) : ctc_timed_out(client, "server", "a connection");
         server->is_up = answer == CONTACTD_OK;
         if (server->is_up)

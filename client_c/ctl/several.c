@@ -79,12 +79,9 @@ int ctl_servers_open(const ctl *ctl, ctl_servers *out) {
     return fill(ctl, out);
 }
 
-int ctl_servers_look(ctl_servers *servers) {
+int ctl_servers_look(const ctl *ctl, ctl_servers *servers) {
     if (!servers->fleet) return EXIT_OK;
-    const ctl *any = &servers->list[0].ctl;
     if (contactd_fleet_look(servers->fleet, NULL))
-        return ctl_report(contactd_fleet_last_error(servers->fleet), any->server);
-    ctl of_line = *any;
-    of_line.client = NULL;
-    return fill(&of_line, servers);
+        return ctl_report(contactd_fleet_last_error(servers->fleet), ctl->server);
+    return fill(ctl, servers);
 }

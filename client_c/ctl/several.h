@@ -19,7 +19,7 @@ typedef struct ctl_servers {
 /* Connects to all that answer. An exit code: EXIT_OK where one does. */
 int ctl_servers_open(const ctl *ctl, ctl_servers *out);
 /* Reads the addresses again, and asks all servers: some join, leave, or come back. Does nothing for one address. */
-int ctl_servers_look(ctl_servers *servers);
+int ctl_servers_look(const ctl *ctl, ctl_servers *servers);
 void ctl_servers_close(ctl_servers *servers);
 
 #endif

@@ -286,7 +286,7 @@ static int show(const top *t) {
 static int next_look(top *t) {
     int code = EXIT_OK;
     if (top_now_s() >= t->looked_s + 1) { /* who joined, left or came back */
-        code = ctl_servers_look(&t->servers);
+        code = ctl_servers_look(t->ctl, &t->servers);
         t->looked_s = top_now_s();
     }
     return code == EXIT_OK ? look_at_all(t) : code;

@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
     contactd_fleet_options_init(&options);
     options.client.server = argv[1];
     options.client.timeout_ms = (uint32_t)atoi(getenv("FLEET_TIMEOUT_MS"));
-    options.probe_ms = options.client.timeout_ms;
+    options.probe_ms = (uint32_t)atoi(getenv("FLEET_PROBE_MS"));
     options.placement = (contactd_placement)atoi(argv[2]);
     options.connections = (uint32_t)atoi(argv[3]);
     const int steps = atoi(argv[5]);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 
 import contactd
@@ -38,10 +39,11 @@ class Fleet:
     """The program at a pause, or at its end."""
 
     def __init__(self, program, address, *pauses, placement=FEWEST, connections=CONNECTIONS, scenes=SCENES, steps=STEPS,
-                 timeout=30 * SLOW):
+                 timeout=30 * SLOW, probe=30 * SLOW):
         command = [program, address, placement, connections, scenes, steps, *pauses]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, "FLEET_TIMEOUT_MS": str(int(1000 * timeout))})
+                                        env={**os.environ, "FLEET_TIMEOUT_MS": str(int(1000 * timeout)),
+                                             "FLEET_PROBE_MS": str(int(1000 * probe))})
         self.volumes: list[list[str]] = [[] for _ in range(scenes)]
         self.servers: dict[str, tuple[bool, int, int]] = {}
         self.moved, self.said, self.error = 0, "", ""
@@ -219,6 +221,22 @@ def test_only_dead_servers(program):
     dead = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     fleet = Fleet(program, ",".join(dead), timeout=0.5)
     assert fleet.error.startswith("UNREACHABLE") and "none of 2 servers answers" in fleet.error and dead[0] in fleet.error
+
+
+def test_a_server_that_hangs(program, three, calm):
+    """It takes connections, as its host does, and says nothing: only its own are moved, and a fleet opens without it."""
+    fleet = Fleet(program, ",".join(addresses(three)), 15, probe=SLOW)
+    three[2].process.send_signal(signal.SIGSTOP)
+    try:
+        assert fleet.look() == 2
+        assert [fleet.servers[a][:2] for a in addresses(three)] == [(True, 3), (True, 3), (False, 0)]
+        fleet.order("go")
+        assert fleet.finish() == calm
+        fleet = Fleet(program, ",".join(addresses(three)), probe=SLOW)
+        assert [fleet.servers[a][0] for a in addresses(three)] == [True, True, False]
+        assert fleet.finish() == calm
+    finally:
+        three[2].process.send_signal(signal.SIGCONT)
 
 
 def meshes(server: Server) -> int:
