@@ -173,4 +173,51 @@ static void write_faces(const ct_ebpi_view *views, int n_views, int b, uint32_t 
     list_part(views, n_views, b, part, true);
 }
 
-const ct_ebpi_list_cpu CT_VARIANT(ct_ebpi_list_cpu) = {count_faces, write_faces};
+/* ---- what snapping moves ---- */
+
+/* The lattice along an axis, from a unit in front of the window to one behind. */
+struct axis_part {
+    int32_t lo, hi;
+};
+
+static struct axis_part part_of(const ct_lattice *axis) {
+    const int64_t end = (int64_t)axis->n << axis->shift;
+    return (struct axis_part){(axis->lo < 0 ? axis->lo : 0) - 1, (axis->hi > end ? axis->hi : (int32_t)end) + 1};
+}
+
+static inline ct_v4l smaller(ct_v4l a, ct_v4l b) {
+    const ct_v4l is_less = a < b;
+    return (is_less & a) | (~is_less & b);
+}
+
+static __int128 bound_moved(const ct_window *window, const ct_ebpi_view *view, int b, uint32_t part) {
+    const uint32_t end = ct_ebpi_part_begin(view, b, part + 1);
+    const struct axis_part axis[3] = {part_of(&window->axis[0]), part_of(&window->axis[1]), part_of(&window->axis[2])};
+    ct_v4u low = {0}, high = {0}; /* sums of the lower and upper halves: they hold those of 2^32 triangles */
+    struct faces4 f;
+    for (uint32_t t = ct_ebpi_part_begin(view, b, part); t < end; t += 4) {
+        load_faces(&f, &view->body[b], t, end);
+        const ct_v4i lane = {0, 1, 2, 3};
+        ct_v4i counts = lane < (int32_t)__builtin_popcount(f.present);
+        ct_v4l e[2][3], length[3], volume = {1, 1, 1, 1};
+        for (int k = 0; k < 3; k++) {
+            counts &= (f.high[k] >= axis[k].lo) & (f.low[k] <= axis[k].hi);
+            length[k] = wide(min_v4i(f.high[k] - f.low[k], v4i(axis[k].hi - axis[k].lo)));
+            for (int i = 0; i < 2; i++) e[i][k] = wide(f.at[i + 1][k] - f.at[0][k]);
+        }
+        for (int k = 0; k < 3; k++) {
+            const int i = (k + 1) % 3, j = (k + 2) % 3;
+            const ct_v4l twice = product(e[0][i], e[1][j]) - product(e[0][j], e[1][i]), sign = twice < 0;
+            const ct_v4l half = (ct_v4l)((ct_v4u)((twice ^ sign) - sign) >> 1);
+            volume += smaller(half + 1, product(length[i], length[j])) + length[k] + length[k];
+        }
+        const ct_v4u counted = (ct_v4u)(volume & wide(counts));
+        low += counted & 0xffffffff;
+        high += counted >> 32;
+    }
+    __int128 sum = 0;
+    for (int l = 0; l < 4; l++) sum += low[l] + ((__int128)high[l] << 32);
+    return sum;
+}
+
+const ct_ebpi_list_cpu CT_VARIANT(ct_ebpi_list_cpu) = {count_faces, write_faces, bound_moved};

@@ -10,6 +10,10 @@ typedef struct ct_ebpi_list_cpu {
     void (*count)(const ct_ebpi_view *views, int n_views, int b, uint32_t part);
     /* Writes them, once they are placed. */
     void (*write)(const ct_ebpi_view *views, int n_views, int b, uint32_t part);
+    /* Cubic lattice units: bounds by how much snapping the body's vertices to the lattice changes a volume in the
+     * window. Each moves by half a unit at most along each axis, so a triangle of a part stays within its Minkowski sum
+     * with a cube of one unit. Exact: parts are added in any order. */
+    __int128 (*bound_moved)(const ct_window *window, const ct_ebpi_view *view, int b, uint32_t part);
 } ct_ebpi_list_cpu;
 
 typedef struct ct_ebpi_cpu {

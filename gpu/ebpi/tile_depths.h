@@ -65,8 +65,7 @@ static uint32_t add_to_layers(struct layers *to, int32_t lo, int32_t hi, int32_t
     const uint32_t at = find_layer(to, lo);
     struct layer *of = &to->of[at];
     if (at == to->n || of->lo > hi) {
-        memmove(of + 1, of, (to->n - at) * sizeof *of);
-        to->n++;
+        for (uint32_t k = to->n++; k > at; k--) to->of[k] = to->of[k - 1];
         *of = (struct layer){lo, hi, crossing};
         return at;
     }
@@ -76,8 +75,9 @@ static uint32_t add_to_layers(struct layers *to, int32_t lo, int32_t hi, int32_t
     for (; at + joined + 1 < to->n && of[joined + 1].lo <= hi; joined++) of->crossings += of[joined + 1].crossings;
     if (of[joined].hi > hi) hi = of[joined].hi;
     of->hi = hi;
+    if (!joined) return at;
     to->n -= joined;
-    if (joined) memmove(of + 1, of + 1 + joined, (to->n - at - 1) * sizeof *of);
+    for (uint32_t k = at + 1; k < to->n; k++) to->of[k] = to->of[k + joined];
     return at;
 }
 

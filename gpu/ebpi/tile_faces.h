@@ -25,7 +25,8 @@ struct tile_faces {
     double width, height; /* lattice units */
     double reach;         /* from the centre to a corner */
     ct_ebpi_bound bound;
-    uint32_t n[2], all; /* faces of each body; body 0's come first */
+    const uint32_t (*opposite[2])[3]; /* of each body: ct_adjacency */
+    uint32_t n[2], all;               /* faces of each body; body 0's come first */
     /* Of each face. Arrays are as long as whole groups of four, and what lies behind the last face repeats it. */
     uint32_t *tag;        /* body << 31 | triangle */
     int32_t *corner[3];   /* along u; along v, `stride` behind */
@@ -182,6 +183,7 @@ static void list_faces(struct tile_faces *t, ct_ebpi_tile *tile) {
     t->all = tile->n_faces;
     t->n[0] = count_first(tile);
     t->n[1] = t->all - t->n[0];
+    for (int b = 0; b < 2; b++) t->opposite[b] = t->view->body[b].adjacency->opposite;
     tile->begin[0] = 0;
     tile->begin[1] = t->n[0];
     for (uint32_t i = 0; i < t->all; i += 4) load_four(t, tile, i);

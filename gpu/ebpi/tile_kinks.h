@@ -111,22 +111,32 @@ struct edge {
     uint32_t i, j, k;
 };
 
-/* Of faces i to i + 3: the lanes whose edge k may have points in the tile. */
-static inline __attribute__((always_inline)) unsigned find_edges(const struct tile_faces *t, uint32_t i, int k) {
-    const int32_t *from = t->corner[k] + i, *to = t->corner[(k + 1) % 3] + i;
-    const ct_v4i au = load_v4i(from), av = load_v4i(from + t->stride);
-    const ct_v4i bu = load_v4i(to), bv = load_v4i(to + t->stride);
+/* Corner k of faces i to i + 3. */
+struct corners4 {
+    ct_v4i u, v;
+    ct_v4i is_in; /* in the tile */
+};
+
+static inline __attribute__((always_inline)) struct corners4 load_corners(const struct tile_faces *t, uint32_t i,
+                                                                          int k) {
+    const ct_v4i u = load_v4i(t->corner[k] + i), v = load_v4i(t->corner[k] + t->stride + i);
+    return (struct corners4){u, v, (u >= t->rect.u0) & (u <= t->rect.u1) & (v >= t->rect.v0) & (v <= t->rect.v1)};
+}
+
+/* The lanes whose edge from a to b may have points in the tile. */
+static inline __attribute__((always_inline)) unsigned find_edges(const struct tile_faces *t, const struct corners4 *a,
+                                                                 const struct corners4 *b) {
     const ct_v4i u0 = v4i(t->rect.u0), u1 = v4i(t->rect.u1), v0 = v4i(t->rect.v0), v1 = v4i(t->rect.v1);
-    const ct_v4i meets =
-        (max_v4i(au, bu) >= u0) & (min_v4i(au, bu) <= u1) & (max_v4i(av, bv) >= v0) & (min_v4i(av, bv) <= v1);
-    const ct_v4i has_end =
-        ((au >= u0) & (au <= u1) & (av >= v0) & (av <= v1)) | ((bu >= u0) & (bu <= u1) & (bv >= v0) & (bv <= v1));
-    const unsigned in_box = sign_bits_v4i(meets), certain = sign_bits_v4i(meets & has_end);
+    const unsigned certain = sign_bits_v4i(a->is_in | b->is_in);
+    if (certain == 15) return certain;
+    const ct_v4i meets = (max_v4i(a->u, b->u) >= u0) & (min_v4i(a->u, b->u) <= u1) & (max_v4i(a->v, b->v) >= v0) &
+                         (min_v4i(a->v, b->v) <= v1);
+    const unsigned in_box = sign_bits_v4i(meets);
     if (in_box == certain) return certain;
     /* ct_ebpi_is_beside_line: all corners of the rectangle are to the right of the line, or to the left. */
-    const ct_v4l du = wide(bu - au), dv = wide(bv - av);
-    const ct_v4l high0 = product(du, wide(v0 - av)), high1 = product(du, wide(v1 - av));
-    const ct_v4l wide0 = product(dv, wide(u0 - au)), wide1 = product(dv, wide(u1 - au));
+    const ct_v4l du = wide(b->u - a->u), dv = wide(b->v - a->v);
+    const ct_v4l high0 = product(du, wide(v0 - a->v)), high1 = product(du, wide(v1 - a->v));
+    const ct_v4l wide0 = product(dv, wide(u0 - a->u)), wide1 = product(dv, wide(u1 - a->u));
     const unsigned is_right = sign_bits((high0 - wide0) & (high0 - wide1) & (high1 - wide0) & (high1 - wide1));
     const unsigned is_left = sign_bits((wide0 - high0) & (wide1 - high0) & (wide0 - high1) & (wide1 - high1));
     return in_box & (certain | ~(is_left | is_right));
@@ -141,13 +151,14 @@ static inline __attribute__((always_inline)) uint32_t append_edges(const struct 
     uint32_t n = 0, other[12];
     struct edge edge[12];
     if (!faces) return 0;
+    const struct corners4 corner[3] = {load_corners(t, i, 0), load_corners(t, i, 1), load_corners(t, i, 2)};
     for (uint32_t k = 0; k < 3; k++)
-        for (unsigned left = faces & find_edges(t, i, (int)k); left; left &= left - 1) {
+        for (unsigned left = faces & find_edges(t, &corner[k], &corner[(k + 1) % 3]); left; left &= left - 1) {
             const uint32_t face = i + (uint32_t)__builtin_ctz(left), tag = t->tag[face], triangle = tag & 0x7fffffff;
-            const uint32_t opposite = t->view->body[tag >> 31].adjacency->opposite[triangle][k];
+            const uint32_t opposite = ct_half_edge_triangle(t->opposite[tag >> 31][triangle][k]);
             edge[n] = (struct edge){face, 0, k};
-            other[n] = (tag & 0x80000000u) | ct_half_edge_triangle(opposite);
-            n += ct_half_edge_triangle(opposite) >= triangle; /* without a branch that nothing predicts */
+            other[n] = (tag & 0x80000000u) | opposite;
+            n += opposite >= triangle; /* without a branch that nothing predicts */
         }
     uint32_t n_found = 0;
     for (uint32_t e = 0; e < n; e++) {

@@ -1,4 +1,4 @@
-/* view.c - plans a view's pixels and lists the faces over each. */
+/* view.c - plans the pixels of a view, and where the lists of their faces lie. */
 #include "gpu/ebpi/view.h"
 
 #include "gpu/raster/raster_k.h"
@@ -48,8 +48,8 @@ bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3]
 
 /* ---- lists ---- */
 
-/* Parts of a body: enough for a few threads, each large enough to be worth the counters of all pixels. */
-enum { MOST_PARTS = 8, PART_TRIANGLES = 1 << 15 };
+/* A part is large enough to be worth the counters of all pixels. */
+enum { PART_TRIANGLES = 1 << 15 };
 
 bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena *arena, ct_budget *budget) {
     const size_t pixels = (size_t)view->columns * (size_t)view->rows;
@@ -57,7 +57,7 @@ bool ct_ebpi_view_begin(ct_ebpi_view *view, const ct_ebpi_body body[2], ct_arena
     view->first = ct_arena_alloc(arena, budget, (pixels + 1) * sizeof *view->first);
     for (int b = 0; b < 2; b++) {
         const uint32_t parts = (body[b].n_triangles + PART_TRIANGLES - 1) / PART_TRIANGLES;
-        view->parts[b] = parts < MOST_PARTS ? parts : MOST_PARTS;
+        view->parts[b] = parts < CT_EBPI_MOST_PARTS ? parts : CT_EBPI_MOST_PARTS;
         view->next[b] = ct_arena_alloc(arena, budget, view->parts[b] * pixels * sizeof *view->next[b]);
     }
     return view->first && view->next[0] && view->next[1];
@@ -80,42 +80,4 @@ bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget) 
     view->first[pixels] = (uint32_t)n;
     view->faces = ct_arena_alloc(arena, budget, n ? n * sizeof *view->faces : 1);
     return view->faces != NULL;
-}
-
-/* ---- what snapping moves ---- */
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body) {
-    int64_t lo[3], hi[3], side[3];
-    __int128 sum = 0; /* in any order */
-    for (int k = 0; k < 3; k++) {
-        const ct_lattice *axis = &window->axis[k];
-        lo[k] = smaller(axis->lo, 0) - 1;
-        hi[k] = -smaller(-(int64_t)axis->hi, -((int64_t)axis->n << axis->shift)) + 1;
-        side[k] = hi[k] - lo[k];
-    }
-    for (uint32_t t = 0; t < body->n_triangles; t++) {
-        const int32_t *corner[3];
-        ct_ebpi_corners(body, t, corner);
-        int64_t e[2][3], length[3], volume = 1;
-        bool is_outside = false;
-        for (int k = 0; k < 3; k++) {
-            const int32_t least = ct_min3(corner[0][k], corner[1][k], corner[2][k]);
-            const int32_t most = ct_max3(corner[0][k], corner[1][k], corner[2][k]);
-            is_outside = is_outside || most < lo[k] || least > hi[k];
-            length[k] = smaller((int64_t)most - least, side[k]);
-            for (int i = 0; i < 2; i++) e[i][k] = (int64_t)corner[i + 1][k] - corner[0][k];
-        }
-        if (is_outside) continue;
-        for (int k = 0; k < 3; k++) {
-            const int i = (k + 1) % 3, j = (k + 2) % 3;
-            const int64_t twice = e[0][i] * e[1][j] - e[0][j] * e[1][i];
-            volume += smaller((twice < 0 ? -twice : twice) / 2 + 1, length[i] * length[j]) + 2 * length[k];
-        }
-        sum += volume;
-    }
-    return (double)sum * window->axis[0].unit * window->axis[1].unit * window->axis[2].unit;
 }

@@ -33,6 +33,9 @@ typedef struct ct_slope {
     double u, v;
 } ct_slope;
 
+/* A body's triangles are listed in parts: enough for a few threads. */
+enum { CT_EBPI_MOST_PARTS = 8 };
+
 typedef struct ct_ebpi_view {
     int32_t axis;             /* of the rays */
     int32_t u, v;             /* the other axes */
@@ -70,10 +73,6 @@ bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget);
 static inline uint32_t ct_ebpi_part_begin(const ct_ebpi_view *view, int b, uint32_t part) {
     return (uint32_t)((uint64_t)view->body[b].n_triangles * part / view->parts[b]);
 }
-
-/* m^3, bounds by how much snapping the body's vertices to the lattice changes a volume in the window: each moves by
- * half a unit at most along each axis, so the surface stays within its Minkowski sum with a cube of one unit. */
-double ct_ebpi_moved_volume(const ct_window *window, const ct_ebpi_body *body);
 
 /* A vertex lies in a rectangle in the projection. */
 static inline bool ct_ebpi_is_in(const int32_t *p, int32_t u, int32_t v, const ct_ebpi_rect *rect) {

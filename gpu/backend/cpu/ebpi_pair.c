@@ -72,8 +72,8 @@ struct ebpi {
     ct_pair_context *context;
     ct_ebpi_body body[2];
     ct_ebpi_view view[3];
-    double moved_by[2]; /* m^3: by snapping, each body */
-    double moved;       /* both */
+    __int128 moved_by[2 * CT_EBPI_MOST_PARTS]; /* cubic units: by snapping, each part of a body */
+    double moved;                              /* m^3: all */
     ct_ebpi_tile *tiles;
     uint32_t n;
     int current; /* which of the driver's buffers holds them */
@@ -116,12 +116,19 @@ static uint32_t count_parts(const struct ebpi *ebpi) {
 static void count_faces(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
     const ct_ebpi_list_cpu *list = ebpi->context->device->kernels->ebpi->list;
-    const uint32_t n = count_parts(ebpi), first = ebpi->view[0].parts[0];
+    const uint32_t first = ebpi->view[0].parts[0], part = i < first ? i : i - first;
     (void)worker;
-    if (i < n)
-        list->count(ebpi->view, 3, i >= first, i < first ? i : i - first);
-    else
-        ebpi->moved_by[i - n] = ct_ebpi_moved_volume(&ebpi->context->pair->window, &ebpi->body[i - n]);
+    list->count(ebpi->view, 3, i >= first, part);
+    ebpi->moved_by[i] = list->bound_moved(&ebpi->context->pair->window, ebpi->view, i >= first, part);
+}
+
+/* m^3, of what snapping changes, once it is known of all parts. */
+static double add_moved(const struct ebpi *ebpi) {
+    const ct_lattice *axis = ebpi->context->pair->window.axis;
+    const double unit[3] = {axis[0].unit, axis[1].unit, axis[2].unit};
+    __int128 sum[2] = {0, 0};
+    for (uint32_t i = 0; i < count_parts(ebpi); i++) sum[i >= ebpi->view[0].parts[0]] += ebpi->moved_by[i];
+    return (double)sum[0] * unit[0] * unit[1] * unit[2] + (double)sum[1] * unit[0] * unit[1] * unit[2];
 }
 
 static void write_faces(void *argument, uint32_t i, uint32_t worker) {
@@ -153,8 +160,8 @@ static bool begin(struct ebpi *ebpi) {
                 (uint8_t)ct_find_initial_winding(ct_view_box(pair, b), ct_view_box(pair, 1 - b), w);
         if (!ct_ebpi_view_begin(&ebpi->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
     }
-    run_tasks(ebpi, count_parts(ebpi) + 2, count_faces);
-    ebpi->moved = ebpi->moved_by[0] + ebpi->moved_by[1];
+    run_tasks(ebpi, count_parts(ebpi), count_faces);
+    ebpi->moved = add_moved(ebpi);
     for (int w = 0; w < 3; w++)
         if (!ct_ebpi_view_place(&ebpi->view[w], &driver->exact.arena, budget)) return false;
     run_tasks(ebpi, count_parts(ebpi), write_faces);
