@@ -278,7 +278,8 @@ static void move_vertex(ct_exact_pair *exact, uint32_t v, ct_int128 moment[3][3]
         for (int j = 0; j < 3; j++) moment[i][j] += (ct_int128)(int64_t)point[i] * from[j];
     memcpy(to->of[v], from, sizeof to->of[v]);
     memset(from, 0, sizeof to->of[v]);
-    to->touched[v] = to->groups[v / CT_TOUCHED_GROUP] = 1;
+    to->touched[v / 64] |= 1ull << v % 64;
+    to->groups[v / 4096] |= 1ull << v / 64 % 64;
 }
 
 void ct_exact_split_sides(ct_exact_pair *exact) {
@@ -295,7 +296,7 @@ void ct_exact_split_sides(ct_exact_pair *exact) {
     const ct_contact_sums sums = allocate_sums(exact, mesh->n_vertices);
     if (exact->has_failed) return;
     for (uint32_t v = 0; v < mesh->n_vertices; v++) {
-        if (!gradient->touched[v]) continue;
+        if (!(gradient->touched[v / 64] >> v % 64 & 1)) continue;
         sums.touched[0][v / CT_VERTEX_GROUP] = 1;
         for (int k = 0; k < 3; k++) sums.gradient[0][k][v] = gradient->of[v][k];
     }
