@@ -21,12 +21,18 @@
 #define ON_CUDA(run) NULL
 #endif
 
+const char *ct_allocation_name(ct_allocation allocation) {
+    static const char *const names[] = {"optimal", "published", "per_pixel"};
+    return (unsigned)allocation < sizeof names / sizeof *names ? names[allocation] : NULL;
+}
+
 static bool names_sampling(const ct_scene_settings *s) {
     return s->resolution[0] || s->resolution[1] || s->resolution[2] || s->pixel_size != 0;
 }
 
 static bool names_precision(const ct_scene_settings *s) {
-    return s->tolerance != 0 || s->tolerance_rel != 0 || s->strict || s->optimize_directions || s->ray_budget;
+    return s->tolerance != 0 || s->tolerance_rel != 0 || s->strict || s->optimize_directions || s->ray_budget ||
+           s->allocation != CT_ALLOCATION_OPTIMAL;
 }
 
 /* For a method that does not aim at a tolerance. */
@@ -36,7 +42,8 @@ static ct_status check_no_precision(const ct_scene_settings *s, ct_error *error)
                         : s->tolerance_rel != 0  ? "tolerance_rel"
                         : s->strict              ? "strict"
                         : s->optimize_directions ? "optimize_directions"
-                                                 : "ray_budget";
+                        : s->ray_budget          ? "ray_budget"
+                                                 : "allocation";
     return ct_fail(error, CT_INVALID_ARGUMENT, field,
                    "method \"%s\" takes no %s: leave it out, or choose method \"ebpi\"", ct_method_name(s->method),
                    field);
@@ -117,6 +124,9 @@ static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
     if (s->tolerance == 0 && s->tolerance_rel == 0)
         return ct_fail(error, CT_INVALID_ARGUMENT, "tolerance",
                        "method \"ebpi\" needs a tolerance in m^3, or tolerance_rel, a fraction of the volume");
+    if (!ct_allocation_name(s->allocation))
+        return ct_fail(error, CT_OUT_OF_RANGE, "allocation",
+                       "allocation is %d, expected 0 (optimal), 1 (published) or 2 (per_pixel)", (int)s->allocation);
     if (s->ray_budget && (s->ray_budget < 3 || s->ray_budget > CT_MAX_RAY_BUDGET))
         return ct_fail(error, CT_OUT_OF_RANGE, "ray_budget",
                        "ray_budget is %llu, expected 3, one for each view, to %d, or 0 for the default",

@@ -52,6 +52,12 @@ CT_FN double ct_ebpi_frustum(double alpha, double beta, double across, double al
     return fabs(alpha) * (3 * (across / 2) * (across / 2) + (along * beta / 2) * (along * beta / 2)) / (6 * across);
 }
 
+CT_FN int ct_ebpi_is_coplanar(const ct_ebpi_side side[2]) {
+    const double *a = side[0].normal, *b = side[1].normal;
+    return !side[0].is_steep && !side[1].is_steep && a[0] * b[2] == b[0] * a[2] && a[1] * b[2] == b[1] * a[2] &&
+           a[2] * b[2] > 0;
+}
+
 /* Algorithm 2 and equation 8: the mean over a tile of w x h of the error of an edge whose projection runs lu and lv
  * inside it. At least 0. */
 CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv, double w, double h, int as_printed) {
@@ -61,11 +67,7 @@ CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv
     const double long_side = is_case1 ? lv : lu, short_side = is_case1 ? lu : lv;
     double alpha[2] = {0, 0}, sum = 0;
     int k[2];
-    const double *a = side[0].normal, *b = side[1].normal;
-    if (crossed == 0) return 0;
-    if (!side[0].is_steep && !side[1].is_steep && a[0] * b[2] == b[0] * a[2] && a[1] * b[2] == b[1] * a[2] &&
-        a[2] * b[2] > 0)
-        return 0; /* coplanar */
+    if (crossed == 0 || ct_ebpi_is_coplanar(side)) return 0;
     for (int i = 0; i < 2; i++)
         if (!side[i].is_steep) alpha[i] = side[i].normal[is_case1 ? 0 : 1] / side[i].normal[2];
     ct_ebpi_signs(side, alpha, as_printed, k);
@@ -76,6 +78,57 @@ CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv
                               : ct_ebpi_frustum(alpha[i], long_side > 0 ? short_side / long_side : 0, across, along));
     }
     return sum > 0 ? crossed * sum : 0;
+}
+
+/* Equation 9: the seven terms of the error of all tiles of a pixel, by their powers of a tile's sides. */
+enum {
+    CT_EBPI_W2,
+    CT_EBPI_H2,
+    CT_EBPI_WH,
+    CT_EBPI_H3_BY_W,
+    CT_EBPI_W3_BY_H,
+    CT_EBPI_H,
+    CT_EBPI_W,
+    CT_EBPI_TERMS,
+};
+
+/* The terms of an edge whose projection runs the parts x and y of a pixel's sides inside it, for one tile of the
+ * pixel's size and divided by its area: mean depths. For tiles whose sides are the parts p and q of the pixel's, they
+ * are multiplied by p^2, q^2, pq, q^3 / p, p^3 / q, q, p. drop: the jump of the slope, times the pixel's side, along
+ * the axis that the edge runs across; narrow: depth intervals of faces that count by these. */
+CT_FN void ct_ebpi_spread_terms(double x, double y, double drop, double narrow, double term[CT_EBPI_TERMS]) {
+    const int is_case1 = y >= x;
+    const double more = is_case1 ? y : x, less = is_case1 ? x : y;
+    const double slant = more > 0 ? less / more * (less / more) / 24 : 0;
+    term[is_case1 ? CT_EBPI_W2 : CT_EBPI_H2] = drop * more / 8;
+    term[is_case1 ? CT_EBPI_H2 : CT_EBPI_W2] = drop * more * slant;
+    term[CT_EBPI_WH] = drop * less / 8;
+    term[is_case1 ? CT_EBPI_H3_BY_W : CT_EBPI_W3_BY_H] = drop * less * slant;
+    term[is_case1 ? CT_EBPI_W3_BY_H : CT_EBPI_H3_BY_W] = 0;
+    term[CT_EBPI_H] = narrow * x / 2;
+    term[CT_EBPI_W] = narrow * y / 2;
+}
+
+/* The steps that the published error of an edge is of, which runs lu and lv in a pixel of w x h: what
+ * ct_ebpi_spread_terms takes. 0: the edge adds nothing. */
+CT_FN int ct_ebpi_edge_steps(const ct_ebpi_side side[2], double lu, double lv, double w, double h, double *drop,
+                             double *narrow) {
+    const int is_case1 = lv * w >= lu * h;
+    const double across = is_case1 ? w : h;
+    double alpha[2] = {0, 0};
+    int k[2];
+    *drop = *narrow = 0;
+    if ((lu == 0 && lv == 0) || ct_ebpi_is_coplanar(side)) return 0;
+    for (int i = 0; i < 2; i++)
+        if (!side[i].is_steep) alpha[i] = side[i].normal[is_case1 ? 0 : 1] / side[i].normal[2];
+    ct_ebpi_signs(side, alpha, 0, k);
+    for (int i = 0; i < 2; i++) {
+        if (side[i].is_steep || across * fabs(alpha[i]) / 8 > side[i].depth)
+            *narrow += k[i] * side[i].depth;
+        else
+            *drop += k[i] * (across * fabs(alpha[i]));
+    }
+    return 1;
 }
 
 #endif

@@ -26,6 +26,7 @@
 #define CT_EBPI_TILE_BOUND_H
 
 #include "gpu/base/scratch.h"
+#include "gpu/ebpi/tile_size.h"
 #include "gpu/ebpi/view.h"
 
 /* Bounds are integers, so that no order of faces changes a bit: mean depths in 2^-16 lattice units of the view's axis.
@@ -41,6 +42,8 @@ typedef struct ct_ebpi_tile {
     int32_t u, v;             /* lower corner, lattice coordinates */
     uint8_t view;             /* index among the views */
     uint8_t shift_u, shift_v; /* log2 of the sides, lattice units */
+    ct_ebpi_cut cut[2];       /* for one pass and for two: the planner's (ct_ebpi_plan_cuts) */
+    float left[2];            /* the part of the bound that should be left after each */
     int32_t length;           /* of its ray inside both bodies, lattice units */
     int64_t bound;            /* of the mean over the tile of L(x) - length; see CT_EBPI_DEPTH_BITS */
 } ct_ebpi_tile;

@@ -17,9 +17,10 @@ typedef struct ct_ebpi_list_cpu {
 } ct_ebpi_list_cpu;
 
 typedef struct ct_ebpi_cpu {
-    /* Sets length and bound of a tile. False: out of memory. */
-    bool (*measure)(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
-                    ct_budget *budget);
+    /* Sets length and bound of a tile, and *polynomial, if it is not NULL, to that of the tile's edges and crossings.
+     * False: out of memory. */
+    bool (*measure)(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial,
+                    ct_ebpi_scratch *scratch, ct_budget *budget);
     /* Gives each of the tiles that another one was cut into, in rising order of v, then u, its part of that one's
      * faces. All have its list; their sides are its sides divided by 2^cut_u and 2^cut_v, each 0 to 2. Memory is the
      * arena's. False: out of memory. */

@@ -22,12 +22,13 @@ static bool reserve(struct tile_faces *t, ct_ebpi_scratch *scratch, ct_budget *b
     return true;
 }
 
-static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
-                    ct_budget *budget) {
-    struct tile_faces t = {.view = view, .bound = bound};
+static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial,
+                    ct_ebpi_scratch *scratch, ct_budget *budget) {
+    struct tile_faces t = {.view = view, .bound = bound, .polynomial = polynomial};
     tile->length = 0;
     tile->bound = 0;
     tile->n_crossed[0] = tile->n_crossed[1] = tile->begin[0] = tile->begin[1] = 0;
+    if (polynomial) memset(polynomial, 0, sizeof *polynomial);
     if (!tile->n_faces || tile->faces[0] >> 31 == tile->faces[tile->n_faces - 1] >> 31)
         return true; /* one body is nowhere over the tile */
     const int32_t w = 1 << tile->shift_u, h = 1 << tile->shift_v;
@@ -45,6 +46,7 @@ static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile 
     tile->length = measure_ray(&t, &n_spans);
     if (most > 0 && add_kinks(&t) && t.kinks < sum) sum = t.kinks;
     tile->bound = sum + n_spans * SPAN_ROUNDING;
+    if (polynomial) add_lanes(&t);
     return true;
 }
 

@@ -45,8 +45,10 @@ struct tile_faces {
     int32_t winding[2];     /* of each body, where the ray begins */
     struct intervals joint; /* J */
     uint32_t *slots, slot_mask;
-    int64_t kinks;     /* their sum so far, see CT_EBPI_DEPTH_BITS */
-    int64_t butterfly; /* lattice units: half its height (section 5) */
+    int64_t kinks;                        /* their sum so far, see CT_EBPI_DEPTH_BITS */
+    int64_t butterfly;                    /* lattice units: half its height (section 5) */
+    ct_ebpi_polynomial *polynomial;       /* NULL: not wanted */
+    ct_v4l term[CT_EBPI_TERMS], along[2]; /* its sums of edges measured four at a time, by lane */
 };
 
 static inline ct_ebpi_rect rect_of(const ct_ebpi_tile *tile) {

@@ -29,6 +29,73 @@ static void add_depth(struct tile_faces *t, double depth) {
     t->kinks += 1 + (int64_t)(depth * DEPTH_SCALE);
 }
 
+/* ---- the error bound polynomial ---- */
+
+/* Adds four edges: ct_ebpi_spread_terms and ct_ebpi_add_terms. counts: lanes that are added. drop, narrow >= 0. */
+static inline __attribute__((always_inline)) void add_terms(struct tile_faces *t, ct_v4l counts, ct_v4d x, ct_v4d y,
+                                                            ct_v4d drop, ct_v4d narrow) {
+    const ct_v4l is_case1 = y >= x;
+    const ct_v4d none = v4d(0), more = choose(is_case1, y, x), less = choose(is_case1, x, y);
+    const ct_v4d ratio = choose(more > 0.0, less / more, none), slant = ratio * ratio * (1.0 / 24);
+    const ct_v4d a = drop * more, b = drop * less, straight = a * 0.125, slanted = a * slant, far = b * slant;
+    ct_v4d term[CT_EBPI_TERMS], sum = none;
+    term[CT_EBPI_W2] = choose(is_case1, straight, slanted);
+    term[CT_EBPI_H2] = choose(is_case1, slanted, straight);
+    term[CT_EBPI_WH] = b * 0.125;
+    term[CT_EBPI_H3_BY_W] = choose(is_case1, far, none);
+    term[CT_EBPI_W3_BY_H] = choose(is_case1, none, far);
+    term[CT_EBPI_H] = narrow * x * 0.5;
+    term[CT_EBPI_W] = narrow * y * 0.5;
+    /* Cut off far above what depths can be. */
+    const ct_v4d most = v4d(0x1p50), scale = v4d(1 << CT_EBPI_DEPTH_BITS);
+    for (int k = 0; k < CT_EBPI_TERMS; k++) {
+        t->term[k] += whole_part(min_v4d(term[k] * scale, most)) & counts;
+        sum += term[k];
+    }
+    const ct_v4d weight = min_v4d(sum * scale, most) / (x + y);
+    t->along[0] += whole_part(x * weight) & counts & (x > 0.0);
+    t->along[1] += whole_part(y * weight) & counts & (y > 0.0);
+}
+
+static void add_lanes(struct tile_faces *t) {
+    for (int k = 0; k < CT_EBPI_TERMS; k++) t->polynomial->term[k] += sum_of(t->term[k]);
+    t->polynomial->along_u += sum_of(t->along[0]);
+    t->polynomial->along_v += sum_of(t->along[1]);
+}
+
+/* One edge. */
+static void add_steps(struct tile_faces *t, double x, double y, double drop, double narrow) {
+    double term[CT_EBPI_TERMS];
+    ct_ebpi_spread_terms(x, y, drop, narrow, term);
+    ct_ebpi_add_terms(t->polynomial, term, x, y);
+}
+
+/* Adds where faces i and j of the two bodies cross somewhere in r: a line through its middle. */
+static void add_crossing_terms(struct tile_faces *t, uint32_t i, uint32_t j, const ct_ebpi_rect *r) {
+    const double wide = (double)r->u1 - (double)r->u0, high = (double)r->v1 - (double)r->v0;
+    double lu = wide, lv = high, u = 0, v = 0, narrow = 0;
+    const uint32_t face[2] = {i, j};
+    if (!isnan(t->slope[0][i]) && !isnan(t->slope[0][j])) {
+        u = fabs(t->slope[0][i] - t->slope[0][j]);
+        v = fabs(t->slope[1][i] - t->slope[1][j]);
+        if (v * high > u * wide) /* it leaves r at the ends of u */
+            lv = wide * (u / v);
+        else
+            lu = u > 0 ? high * (v / u) : 0;
+    }
+    if (t->is_jump[i] || t->is_jump[j]) {
+        u = v = 0;
+        for (int k = 0; k < 2; k++) {
+            const uint32_t f = face[k];
+            narrow += t->is_jump[f] ? (double)t->inside[f] : 0;
+            u += t->is_jump[f] ? 0 : fabs(t->slope[0][f]);
+            v += t->is_jump[f] ? 0 : fabs(t->slope[1][f]);
+        }
+    }
+    const double x = lu / t->width, y = lv / t->height;
+    add_steps(t, x, y, y >= x ? u * t->width : v * t->height, narrow);
+}
+
 /* ---- kinks ---- */
 
 static const double PI = 3.14159265358979323846;
@@ -213,7 +280,9 @@ static bool add_transient_edges(struct tile_faces *t) {
             for (unsigned left = find_near(t, i, j); left; left &= left - 1) {
                 const uint32_t other = j + (uint32_t)__builtin_ctz(left);
                 ct_ebpi_rect r;
-                if (other >= t->n[0] && other < t->all && may_cross(t, i, other, &r)) add_passage(t, i, other, &r);
+                if (other < t->n[0] || other >= t->all || !may_cross(t, i, other, &r)) continue;
+                add_passage(t, i, other, &r);
+                if (t->polynomial) add_crossing_terms(t, i, other, &r);
             }
     return true;
 }
@@ -265,9 +334,9 @@ static inline __attribute__((always_inline)) struct sides4 load_sides(const stru
 }
 
 /* ct_ebpi_edge_error of four edges between faces that are not steep, whose normals are (-su, -sv, 1) or against that.
- * Divisions by powers of two are multiplications, which round alike. */
+ * Divisions by powers of two are multiplications, which round alike. drop, narrow: what ct_ebpi_edge_steps has. */
 static inline __attribute__((always_inline)) ct_v4d find_errors(const struct tile_faces *t, const struct sides4 side[2],
-                                                                ct_v4d lu, ct_v4d lv) {
+                                                                ct_v4d lu, ct_v4d lv, ct_v4d *drop, ct_v4d *narrow) {
     const ct_v4d w = v4d(t->width), h = v4d(t->height), over_w = v4d(1 / t->width), over_h = v4d(1 / t->height);
     const ct_v4d crossed = lu * over_w + lv * over_h;
     const ct_v4l is_case1 = lv * w >= lu * h;
@@ -286,11 +355,15 @@ static inline __attribute__((always_inline)) ct_v4d find_errors(const struct til
     const ct_v4l is_first_larger = size[0] > size[1];
     const ct_v4l is_against[2] = {is_opposed & ~is_first_larger, is_opposed & is_first_larger};
     ct_v4d sum = v4d(0);
+    *drop = *narrow = v4d(0);
     for (int i = 0; i < 2; i++) {
         const ct_v4l is_narrow = across * size[i] * 0.125 > side[i].depth;
         const ct_v4d frustum = size[i] * (3.0 * out * out + shift * shift) / 6.0 * over_across;
         const ct_v4d term = choose(is_narrow, side[i].depth * 0.5, frustum);
-        sum += (ct_v4d)((ct_v4l)term ^ (is_against[i] & INT64_MIN));
+        const ct_v4l sign = is_against[i] & INT64_MIN;
+        sum += (ct_v4d)((ct_v4l)term ^ sign);
+        *drop += (ct_v4d)((ct_v4l)choose(is_narrow, v4d(0), across * size[i]) ^ sign);
+        *narrow += (ct_v4d)((ct_v4l)choose(is_narrow, side[i].depth, v4d(0)) ^ sign);
     }
     return choose((sum > 0.0) & ~is_coplanar & (crossed != 0.0), crossed * sum, v4d(0));
 }
@@ -323,6 +396,9 @@ static ct_ebpi_side side_of(const struct tile_faces *t, uint32_t face) {
 /* An edge of a steep face. */
 static void add_steep_edge(struct tile_faces *t, const struct edge *e, double lu, double lv) {
     const ct_ebpi_side side[2] = {side_of(t, e->i), side_of(t, e->j)};
+    double drop, narrow;
+    if (t->polynomial && ct_ebpi_edge_steps(side, lu, lv, t->width, t->height, &drop, &narrow))
+        add_steps(t, lu / t->width, lv / t->height, greater(drop, 0), greater(narrow, 0));
     add_depth(t, ct_ebpi_edge_error(side, lu, lv, t->width, t->height, t->bound == CT_EBPI_AS_PRINTED));
     for (int k = 0; k < 2; k++) {
         const uint32_t f = k ? e->j : e->i;
@@ -331,12 +407,11 @@ static void add_steep_edge(struct tile_faces *t, const struct edge *e, double lu
     }
 }
 
-/* Four edges; only the first n count. */
-static inline __attribute__((always_inline)) void add_four_edges(struct tile_faces *t, const struct edge *e,
-                                                                 uint32_t n) {
+/* Faces and clipped lengths of four edges; only the first n count. */
+static inline __attribute__((always_inline)) void load_edges(const struct tile_faces *t, const struct edge *e,
+                                                             uint32_t n, struct sides4 side[2], ct_v4d length[2]) {
     uint32_t i[4], j[4];
     const int32_t *from[4], *to[4]; /* corners */
-    ct_v4d length[2];
     for (uint32_t l = 0; l < 4; l++) {
         const struct edge *of = &e[l < n ? l : 0];
         from[l] = t->corner[of->k] + of->i;
@@ -349,10 +424,40 @@ static inline __attribute__((always_inline)) void add_four_edges(struct tile_fac
                          {from[0][v], from[1][v], from[2][v], from[3][v]}};
     const ct_v4i b[2] = {{to[0][0], to[1][0], to[2][0], to[3][0]}, {to[0][v], to[1][v], to[2][v], to[3][v]}};
     clip_edges(t, a, b, length);
-    const struct sides4 side[2] = {load_sides(t, i), load_sides(t, j)};
+    side[0] = load_sides(t, i);
+    side[1] = load_sides(t, j);
+}
+
+/* Adds the terms of four edges with k = +1 for faces that count as jumps. */
+static inline __attribute__((always_inline)) void add_strict_terms(struct tile_faces *t, const struct edge *e,
+                                                                   uint32_t n) {
+    struct sides4 side[2];
+    ct_v4d length[2];
+    load_edges(t, e, n, side, length);
+    const ct_v4d none = v4d(0), x = length[0] * (1 / t->width), y = length[1] * (1 / t->height);
+    const ct_v4l jump[2] = {wide(side[0].is_jump), wide(side[1].is_jump)}, is_kink = ~(jump[0] | jump[1]);
+    const ct_v4d u = choose(is_kink, absolute(side[0].su - side[1].su),
+                            choose(jump[0], none, absolute(side[0].su)) + choose(jump[1], none, absolute(side[1].su)));
+    const ct_v4d v = choose(is_kink, absolute(side[0].sv - side[1].sv),
+                            choose(jump[0], none, absolute(side[0].sv)) + choose(jump[1], none, absolute(side[1].sv)));
+    const ct_v4d narrow = choose(jump[0], side[0].depth, none) + choose(jump[1], side[1].depth, none);
+    add_terms(t, (ct_v4l){0, 1, 2, 3} < (int64_t)n, x, y, choose(y >= x, u * t->width, v * t->height), narrow);
+}
+
+/* Four edges; only the first n count. */
+static inline __attribute__((always_inline)) void add_four_edges(struct tile_faces *t, const struct edge *e,
+                                                                 uint32_t n) {
+    struct sides4 side[2];
+    ct_v4d length[2];
+    load_edges(t, e, n, side, length);
     const ct_v4l is_plane = (side[0].su == side[0].su) & (side[1].su == side[1].su); /* not NaN */
     const ct_v4l present = (ct_v4l){0, 1, 2, 3} < (int64_t)n, counts = present & is_plane;
-    const ct_v4l errors = whole_part(choose(counts, find_errors(t, side, length[0], length[1]) * DEPTH_SCALE, v4d(0)));
+    ct_v4d drop, narrow;
+    const ct_v4d error = choose(counts, find_errors(t, side, length[0], length[1], &drop, &narrow), v4d(0));
+    const ct_v4l errors = whole_part(error * DEPTH_SCALE);
+    if (t->polynomial)
+        add_terms(t, counts & (error > 0.0), length[0] * (1 / t->width), length[1] * (1 / t->height),
+                  max_v4d(drop, v4d(0)), max_v4d(narrow, v4d(0)));
     const ct_v4l butterfly = find_butterfly(t, &side[0]) + find_butterfly(t, &side[1]) + 2;
     t->kinks += sum_of((errors + 1) & counts);
     t->butterfly += sum_of(butterfly & counts);
@@ -368,13 +473,16 @@ static void add_met_crossings(struct tile_faces *t) {
         for (uint32_t n = 0; n < t->n_crossed[1]; n++) {
             const uint32_t i = t->crossed[0][m], j = t->crossed[1][n];
             if (t->is_jump[i] || t->is_jump[j]) {
-                if (t->lo[i] <= t->hi[j] && t->lo[j] <= t->hi[i]) add_passage(t, i, j, &t->rect);
+                if (t->lo[i] > t->hi[j] || t->lo[j] > t->hi[i]) continue;
+                add_passage(t, i, j, &t->rect);
+                if (t->polynomial) add_crossing_terms(t, i, j, &t->rect);
                 continue;
             }
             const double gu = t->slope[0][i] - t->slope[0][j], gv = t->slope[1][i] - t->slope[1][j];
             const double apart = fabs(t->at_center[i] - t->at_center[j]);
             if (apart > 0.5 * (fabs(gu) * t->width + fabs(gv) * t->height) + (double)t->butterfly) continue;
             add_kink(t, (ct_slope){gu, gv}, 0, &t->rect);
+            if (t->polynomial) add_crossing_terms(t, i, j, &t->rect);
         }
 }
 
@@ -387,10 +495,12 @@ static void add_edges(struct tile_faces *t) {
     for (uint32_t i = 0; i < t->all; i += 4) {
         n += append_edges(t, i, edges + n);
         if (n < EDGES && i + 4 < t->all) continue;
-        if (t->bound == CT_EBPI_STRICT)
+        if (t->bound == CT_EBPI_STRICT) {
             for (uint32_t e = 0; e < n; e++) add_strict_edge(t, &edges[e]);
-        else
+            for (uint32_t e = 0; e < n && t->polynomial; e += 4) add_strict_terms(t, edges + e, n - e < 4 ? n - e : 4);
+        } else {
             for (uint32_t e = 0; e < n; e += 4) add_four_edges(t, edges + e, n - e < 4 ? n - e : 4);
+        }
         n = 0;
     }
 }

@@ -324,6 +324,18 @@ typedef struct ct_scene ct_scene;
 /* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
  * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
  * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
+/* How EBPI spends rays on a tolerance. */
+typedef enum ct_allocation {
+    CT_ALLOCATION_OPTIMAL =
+        0, /* the fewest rays for a sum of bounds within the tolerance: one multiplier for all tiles */
+    CT_ALLOCATION_PUBLISHED = 1, /* the same part of the tolerance for each pixel, tiles of one size in it, and pixels
+                                    gathered where they need no rays of their own (Wang 2012, section 4.3) */
+    CT_ALLOCATION_PER_PIXEL = 2, /* the same without gathering */
+} ct_allocation;
+
+/* "optimal", "published", "per_pixel"; NULL: none of them. */
+const char *ct_allocation_name(ct_allocation allocation);
+
 typedef struct ct_scene_settings {
     uint32_t cookie;  /* set by ct_scene_settings_init */
     ct_method method; /* one that the engine's backend has, or AUTO */
@@ -337,6 +349,7 @@ typedef struct ct_scene_settings {
                                  2012, section 4.4), instead of the world's; volumes[w] and error_bounds[w] are then of
                                  those views. All else is in world axes; gradients sum to exactly 0. The axes are found
                                  from the faces in each step anew, so answers do not depend on earlier steps */
+    ct_allocation allocation; /* EBPI: which parts of the views get more rays */
     uint64_t ray_budget;      /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
                                  CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory (max_scratch_bytes), and
                                  4 more for each face over its tile */

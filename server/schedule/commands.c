@@ -45,6 +45,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
     if (method != CT_METHOD_EBPI) {
         settings->tolerance = settings->tolerance_rel = 0;
         settings->strict = settings->optimize_directions = false;
+        settings->allocation = CT_ALLOCATION_OPTIMAL;
         settings->ray_budget = 0;
     }
     if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){.max_points = keep_points});

@@ -92,7 +92,8 @@ static bool list(state *state, const stored_settings *settings) {
     X("center_normals", SWITCH, center_normals)                                                                        \
     X("plain_average", SWITCH, plain_average)                                                                          \
     X("refine", SWITCH, refine)                                                                                        \
-    X("optimize_directions", SWITCH, optimize_directions)
+    X("optimize_directions", SWITCH, optimize_directions)                                                              \
+    X("allocation", COUNT, allocation)
 static_assert(sizeof(ct_scene_settings) == 120, "a setting that is new belongs into SETTINGS_MAP");
 
 static int print(const stored_settings *in, char *text, size_t size) {

@@ -174,6 +174,64 @@ static void test_random_pairs_published(void **state) {
     }
 }
 
+/* ---- allocations ---- */
+
+static ct_result *answer_with(const struct placed *bodies, ct_scene_settings settings, ct_allocation allocation) {
+    settings.allocation = allocation;
+    return stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+}
+
+/* Each allocation keeps its bound; the optimal one takes a few rays of what equal parts take. */
+static void test_allocations(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct tally t = {0};
+        ct_scene_settings settings = ebpi_settings(i == 1 ? 0 : 1e-2, i == 1 ? 0.1 : 0, true);
+        settings.allocation = i == 2 ? CT_ALLOCATION_PER_PIXEL : CT_ALLOCATION_PUBLISHED;
+        settings.optimize_directions = i == 0;
+        check_random_pairs(ct_allocation_name(settings.allocation), &settings, 11 + (uint64_t)i, &t);
+        assert_int_equal(t.violated, 0);
+        assert_int_equal(t.missed, 0);
+        assert_true(t.ended[CT_ENDED_COMPLETED] > t.pairs / 2);
+    }
+    struct shape a = shape_icosphere(1, 3), b = shape_icosphere(1, 3);
+    double pose[2][12];
+    for (int k = 0; k < 2; k++) shape_pose_identity(pose[k]);
+    pose[1][3] = 0.3, pose[1][7] = 0.5, pose[1][11] = 0.7;
+    const struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID}, {&b, pose[1], CT_BODY_RIGID}};
+    const ct_scene_settings settings = ebpi_settings(0, 0.02, false);
+    uint64_t rays[3];
+    for (int k = 0; k < 3; k++) {
+        ct_result *result = answer_with(bodies, settings, (ct_allocation)k);
+        assert_int_equal(result->ended, CT_ENDED_COMPLETED);
+        assert_true(result->contacts[0].error_bound <= 0.02 * result->contacts[0].volume);
+        rays[k] = result->rays;
+        ct_result_free(&result);
+    }
+    print_message("rays: optimal %llu, published %llu, per pixel %llu\n", (unsigned long long)rays[0],
+                  (unsigned long long)rays[1], (unsigned long long)rays[2]);
+    assert_true(4 * rays[0] <= rays[1] && 4 * rays[0] <= rays[2]);
+    /* A loose tolerance needs fewer rays than the image has pixels: these are gathered. */
+    const ct_scene_settings loose = ebpi_settings(2, 0, false);
+    ct_result *gathered = answer_with(bodies, loose, CT_ALLOCATION_PUBLISHED);
+    ct_result *fine = answer_with(bodies, loose, CT_ALLOCATION_PER_PIXEL);
+    assert_true(2 * gathered->rays <= fine->rays);
+    ct_result_free(&gathered);
+    ct_result_free(&fine);
+    /* Too few rays for equal parts: what there are go where they do most, and the answer says so. */
+    ct_scene_settings poor = ebpi_settings(0, 0.001, true);
+    poor.ray_budget = 20000;
+    for (int k = 0; k < 3; k++) {
+        ct_result *result = answer_with(bodies, poor, (ct_allocation)k);
+        assert_int_equal(result->ended, CT_ENDED_RAY_BUDGET);
+        assert_true(result->rays <= 20000 && result->rays > 15000);
+        assert_true(result->contacts[0].error_bound > 0.001 * result->contacts[0].volume);
+        ct_result_free(&result);
+    }
+    shape_free(&a);
+    shape_free(&b);
+}
+
 /* ---- bits ---- */
 
 struct answer {
@@ -223,6 +281,7 @@ static void test_same_bits(void **state) {
         }
         ct_scene_settings settings = ebpi_settings(i % 3 ? 2e-3 : 0, i % 3 ? 0 : 0.05, i % 2);
         settings.optimize_directions = i / 2 % 2;
+        settings.allocation = (ct_allocation)(i % 3);
         struct placed bodies[] = {{&a, pose[0], CT_BODY_RIGID},
                                   {&b, pose[1], i % 4 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE}};
         const struct answer first = answer_of(engine, &settings, bodies);
@@ -369,7 +428,7 @@ int main(void) {
         cmocka_unit_test(test_random_pairs_strict), cmocka_unit_test(test_random_pairs_published),
         cmocka_unit_test(test_same_bits),           cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_thin_contacts),       cmocka_unit_test(test_turned_views_strict),
-        cmocka_unit_test(test_turned_views),
+        cmocka_unit_test(test_turned_views),        cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -206,6 +206,18 @@ static void test_ebpi(void **state) {
     turned.optimize_directions = true;
     assert_int_equal(ct_scene_configure(stage.scene, &turned, &refused), CT_INVALID_ARGUMENT);
     expect(&refused, CT_INVALID_ARGUMENT, "optimize_directions", "choose method \"ebpi\"");
+    turned.optimize_directions = false;
+    turned.allocation = CT_ALLOCATION_PUBLISHED;
+    refused = (ct_error){0};
+    assert_int_equal(ct_scene_configure(stage.scene, &turned, &refused), CT_INVALID_ARGUMENT);
+    expect(&refused, CT_INVALID_ARGUMENT, "allocation", "choose method \"ebpi\"");
+    turned.method = CT_METHOD_EBPI;
+    turned.tolerance = 1e-2;
+    turned.allocation = (ct_allocation)3;
+    refused = (ct_error){0};
+    assert_int_equal(ct_scene_configure(stage.scene, &turned, &refused), CT_OUT_OF_RANGE);
+    expect(&refused, CT_OUT_OF_RANGE, "allocation", "expected 0 (optimal), 1 (published) or 2 (per_pixel)");
+    assert_null(ct_allocation_name((ct_allocation)3));
     /* AUTO as it is: exact, and EBPI in a step that names a tolerance. */
     ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
     for (int k = 0; k < 3; k++) {

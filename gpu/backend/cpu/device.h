@@ -100,7 +100,7 @@ typedef struct ct_thread_scratch {
     ct_exact_scratch exact;
     ct_ebpi_scratch ebpi;
     ct_buffer ebpi_tiles[2]; /* ct_ebpi_tile: of a pair that this thread drives, before and after a pass */
-    ct_buffer ebpi_marks;    /* uint8_t of each of these tiles */
+    ct_buffer ebpi_cuts;     /* ct_ebpi_cut of each of these tiles */
     ct_arena answers;        /* of the pairs that this thread drives, until the batch's results are made */
 } ct_thread_scratch;
 
@@ -144,6 +144,7 @@ typedef struct ct_pair_task {
     double tolerance;               /* m^3: the step's, then what the method aims at; 0: none */
     double tolerance_rel;
     bool strict;
+    ct_allocation allocation;
     uint64_t ray_budget;
     bool is_turned;              /* the views lie along view_axes, not along the world's (turned_views.h) */
     double view_axes[3][3];      /* rows */

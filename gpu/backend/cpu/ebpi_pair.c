@@ -8,6 +8,7 @@
 #include "gpu/backend/cpu/pair_context.h"
 #include "gpu/backend/cpu/turned_views.h"
 #include "gpu/base/fail.h"
+#include "gpu/ebpi/allocation.h"
 
 /* ---- planning ---- */
 
@@ -49,6 +50,7 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
     if (pair->tolerance == 0) pair->tolerance = settings->tolerance;
     pair->tolerance_rel = settings->tolerance_rel;
     pair->strict = settings->strict;
+    pair->allocation = settings->allocation;
     pair->ray_budget = settings->ray_budget ? settings->ray_budget : CT_DEFAULT_RAY_BUDGET;
     const double smallest = smallest_tolerance(&pair->window);
     if (pair->tolerance > 0 && pair->tolerance < smallest)
@@ -78,7 +80,8 @@ struct ebpi {
     uint32_t n;
     int current; /* which of the driver's buffers holds them */
     struct view_totals totals[3];
-    int cuts[3]; /* log2 of how often a pass cuts a side of a view's tiles */
+    ct_ebpi_cut *cut;       /* [n], of the pass */
+    ct_ebpi_share share[3]; /* of the equal allocation */
 };
 
 static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
@@ -98,6 +101,26 @@ static int32_t choose_pixels(const ct_pair_task *pair) {
     const double faces = (double)pair->body[0]->mesh->n_triangles + pair->body[1]->mesh->n_triangles;
     const double most = floor(sqrt((double)pair->ray_budget / 3));
     return (int32_t)fmin(fmin(fmax(sqrt(faces / 2), 8), 256), most);
+}
+
+/* Gathering for the published allocation begins with so many pixels along the longer side. */
+static const double COARSEST = 8;
+
+/* The optimal allocation takes about this over the square root of the tolerance, a part of the volume, as the side of
+ * an image of as many pixels as it has tiles in the end: measured on spheres, blobs and tori from 10^-1 to 10^-3. */
+static const double TILES_ALONG = 6.5;
+
+/* Pixels along the longer side of the image that the first tiles are those of: a coarser one, of pixels that are
+ * gathered until their bound asks for finer ones. */
+static int32_t choose_first_pixels(const ct_pair_task *pair, int32_t most) {
+    if (pair->allocation == CT_ALLOCATION_PER_PIXEL) return most;
+    double first = COARSEST;
+    if (pair->allocation == CT_ALLOCATION_OPTIMAL) {
+        double volume = 1; /* of the window; that of the contact is not known yet */
+        for (int k = 0; k < 3; k++) volume *= pair->window.axis[k].pitch * pair->window.axis[k].n;
+        first = fmax(COARSEST, TILES_ALONG / sqrt(fmax(pair->tolerance / volume, pair->tolerance_rel)));
+    }
+    return first < most ? (int32_t)first : most;
 }
 
 static void run_tasks(struct ebpi *ebpi, uint32_t n, ct_pool_fn task) {
@@ -138,6 +161,26 @@ static void write_faces(void *argument, uint32_t i, uint32_t worker) {
     ebpi->context->device->kernels->ebpi->list->write(ebpi->view, 3, i >= first, i < first ? i : i - first);
 }
 
+/* m^3 of a lattice unit of depth over a pitch, of a view. */
+static double unit_of(const struct ebpi *ebpi, int w) {
+    const ct_lattice *axis = ebpi->context->pair->window.axis;
+    return axis[ct_view_u(w)].pitch * axis[ct_view_v(w)].pitch * axis[w].unit;
+}
+
+/* The pixels of a view under the equal allocation. */
+static bool begin_share(struct ebpi *ebpi, int w, int32_t most) {
+    ct_pair_context *context = ebpi->context;
+    const ct_ebpi_view fine = ct_ebpi_view_plan(&context->pair->window, w, most);
+    const size_t pixels = (size_t)fine.columns * (size_t)fine.rows;
+    ebpi->share[w] = (ct_ebpi_share){.pixel_shift = fine.pixel_shift,
+                                     .columns = fine.columns,
+                                     .rows = fine.rows,
+                                     .unit = unit_of(ebpi, w),
+                                     .pixel = ct_arena_alloc(&ct_pair_driver(context)->exact.arena,
+                                                             &context->device->budget, pixels * sizeof(ct_ebpi_pixel))};
+    return ebpi->share[w].pixel != NULL;
+}
+
 static bool begin(struct ebpi *ebpi) {
     ct_pair_context *context = ebpi->context;
     const ct_pair_task *pair = context->pair;
@@ -153,8 +196,10 @@ static bool begin(struct ebpi *ebpi) {
                                        .n_triangles = mesh->n_triangles};
     }
     const int32_t most = choose_pixels(pair);
+    const int32_t first = choose_first_pixels(pair, most);
     for (int w = 0; w < 3; w++) {
-        ebpi->view[w] = ct_ebpi_view_plan(&pair->window, w, most);
+        if (pair->allocation != CT_ALLOCATION_OPTIMAL && !begin_share(ebpi, w, most)) return false;
+        ebpi->view[w] = ct_ebpi_view_plan(&pair->window, w, first);
         for (int b = 0; b < 2; b++)
             ebpi->view[w].initial[b] =
                 (uint8_t)ct_find_initial_winding(ct_view_box(pair, b), ct_view_box(pair, 1 - b), w);
@@ -211,38 +256,31 @@ static bool make_first_tiles(struct ebpi *ebpi) {
 /* Tiles of which one task measures those that are not measured yet. */
 enum { MEASURE_CHUNK = 64 };
 
+static bool measure_tile(struct ebpi *ebpi, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial, uint32_t worker) {
+    ct_pair_context *context = ebpi->context;
+    return context->device->kernels->ebpi->measure(
+        &ebpi->view[tile->view], context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, tile, polynomial,
+        &context->workspace->workers[worker].ebpi, &context->device->budget);
+}
+
 static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
     struct ebpi *ebpi = argument;
     ct_pair_context *context = ebpi->context;
-    const ct_ebpi_bound bound = context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED;
-    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first,
-                   end = first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK);
-    ct_ebpi_scratch *scratch = &context->workspace->workers[worker].ebpi;
-    for (uint32_t t = first; t < end; t++) {
+    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
+    for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
         ct_ebpi_tile *tile = &ebpi->tiles[t];
+        ct_ebpi_polynomial polynomial;
         if (tile->bound != UNMEASURED) continue;
-        if (!context->device->kernels->ebpi->measure(&ebpi->view[tile->view], bound, tile, scratch,
-                                                     &context->device->budget))
+        if (!measure_tile(ebpi, tile, &polynomial, worker))
             context->has_failed = true;
+        else if (tile->bound > 0)
+            ct_ebpi_plan_cuts(&ebpi->view[tile->view], &polynomial, tile);
     }
-}
-
-/* The area of a tile in pitches. */
-static int64_t area_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
-    const ct_ebpi_view *view = &ebpi->view[tile->view];
-    return (int64_t)1 << (tile->shift_u - view->pitch_shift[0] + tile->shift_v - view->pitch_shift[1]);
-}
-
-/* m^3 of a lattice unit of depth over a pitch, of a view. */
-static double unit_of(const struct ebpi *ebpi, int w) {
-    const ct_lattice *axis = ebpi->context->pair->window.axis;
-    return axis[ct_view_u(w)].pitch * axis[ct_view_v(w)].pitch * axis[w].unit;
 }
 
 /* Bound of a tile, m^3. */
 static double bound_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
-    return (double)tile->bound * (double)area_of(ebpi, tile) * (1.0 / (1 << CT_EBPI_DEPTH_BITS)) *
-           unit_of(ebpi, tile->view);
+    return ct_ebpi_bound_of(&ebpi->view[tile->view], tile, unit_of(ebpi, tile->view));
 }
 
 /* In the tiles' order, which depends on no order of faces or threads. */
@@ -254,7 +292,8 @@ static void add_up(struct ebpi *ebpi) {
         const double bound = bound_of(ebpi, tile);
         to->bound += bound;
         to->square += bound * bound;
-        to->volume += (double)tile->length * (double)area_of(ebpi, tile) * unit_of(ebpi, tile->view);
+        to->volume +=
+            (double)tile->length * (double)ct_ebpi_area(&ebpi->view[tile->view], tile) * unit_of(ebpi, tile->view);
     }
     for (int w = 0; w < 3; w++) /* also for the rounding of these sums */
         ebpi->totals[w].bound = ebpi->totals[w].bound * (1 + 0x1p-30) + ebpi->moved + 0x1p-40 * ebpi->totals[w].volume;
@@ -280,122 +319,38 @@ static double target_of(const struct ebpi *ebpi) {
     return fmax(pair->tolerance, pair->tolerance_rel * fmax(least, 0));
 }
 
-/* Bounds are sorted into levels, 64 to each factor of 2 below the largest one; the last has all that are smaller. */
-enum { LEVELS = 64 * 40 };
-
-struct level {
-    double bound; /* m^3, of its tiles */
-    uint64_t rays;
-};
-
-static uint64_t bits_of(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 46; /* sign, exponent and 6 bits: rises with x >= 0 */
+static uint32_t count_tiles(ct_ebpi_cut cut) {
+    return 1u << (cut.u + cut.v);
 }
 
-static uint32_t level_of(uint64_t largest, double bound) {
-    const uint64_t below = largest - bits_of(bound);
-    return below < LEVELS ? (uint32_t)below : LEVELS - 1;
+/* The kernel ct_ebpi_cpu.share halves a side twice at most. */
+static ct_ebpi_cut cut_at_once(ct_ebpi_cut cut) {
+    return (ct_ebpi_cut){cut.u < 2 ? cut.u : 2, cut.v < 2 ? cut.v : 2};
 }
 
-/* log2 of how often a side is cut, or less where it comes to whole pitches. */
-static int cuts_of(const struct ebpi *ebpi, int w, int shift, int pitch_shift) {
-    return shift - pitch_shift < ebpi->cuts[w] ? shift - pitch_shift : ebpi->cuts[w];
-}
-
-static uint32_t children_of(const struct ebpi *ebpi, const ct_ebpi_tile *tile) {
+/* What is left of the cut waits in the new tiles. */
+static bool cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_cut whole, ct_ebpi_tile *to,
+                     ct_thread_scratch *worker) {
     const ct_ebpi_view *view = &ebpi->view[tile->view];
-    return 1u << (cuts_of(ebpi, tile->view, tile->shift_u, view->pitch_shift[0]) +
-                  cuts_of(ebpi, tile->view, tile->shift_v, view->pitch_shift[1]));
-}
-
-/* Cutting each side into 2 or 4 leaves about this part of a tile's bound: an edge crosses 4 to 7 of 16 tiles, and has a
- * quarter of the error in each; a step of the depth has all of it. */
-static const double LEFT_AFTER[] = {1, 0.4, 0.25};
-
-/* A view whose bound is more than this many targets is cut 4 x 4 (section 5), others 2 x 2, which needs fewer rays. */
-static const double FAR_OFF = 2.5;
-
-/* A pass aims at no less than this part of the bound: all tiles together could not go far below it, and those of
- * negligible bounds would be refined in vain. */
-static const double LEFT_AFTER_PASS = 0.4;
-
-static bool may_refine(const struct ebpi *ebpi, const ct_ebpi_tile *tile, int w) {
-    return tile->view == w && tile->bound > 0 && children_of(ebpi, tile) > 1;
-}
-
-/* Marks the tiles of a view to refine, those of the largest bounds first, until what is left should be within the
- * target: for a given sum of bounds that takes the fewest rays. Returns how many tiles they become; *is_short: it would
- * take more than `most`. level: [LEVELS]. */
-static uint64_t choose_in_view(const struct ebpi *ebpi, int w, double target, uint64_t most, struct level *level,
-                               uint8_t *is_refined, bool *is_short) {
-    double largest = 0;
-    for (uint32_t i = 0; i < ebpi->n; i++)
-        if (may_refine(ebpi, &ebpi->tiles[i], w)) largest = fmax(largest, bound_of(ebpi, &ebpi->tiles[i]));
-    const uint64_t top = bits_of(largest);
-    memset(level, 0, LEVELS * sizeof *level);
-    for (uint32_t i = 0; i < ebpi->n; i++) {
-        const ct_ebpi_tile *tile = &ebpi->tiles[i];
-        if (!may_refine(ebpi, tile, w)) continue;
-        struct level *of = &level[level_of(top, bound_of(ebpi, tile))];
-        of->bound += bound_of(ebpi, tile);
-        of->rays += children_of(ebpi, tile);
-    }
-    double left = ebpi->totals[w].bound;
-    const double goal = fmax(target, LEFT_AFTER_PASS * left);
-    uint64_t rays = 0;
-    uint32_t n_whole = 0; /* levels that are refined as a whole */
-    for (; n_whole < LEVELS; n_whole++) {
-        const double after = left - (1 - LEFT_AFTER[ebpi->cuts[w]]) * level[n_whole].bound;
-        if (after <= goal || rays + level[n_whole].rays > most) break;
-        left = after;
-        rays += level[n_whole].rays;
-    }
-    bool goes_on = true; /* in the next level */
-    for (uint32_t i = 0; i < ebpi->n; i++) {
-        const ct_ebpi_tile *tile = &ebpi->tiles[i];
-        if (!may_refine(ebpi, tile, w)) continue;
-        const double bound = bound_of(ebpi, tile);
-        const uint32_t of = level_of(top, bound), children = children_of(ebpi, tile);
-        if (of < n_whole) is_refined[i] = 1;
-        if (of != n_whole || !goes_on) continue;
-        if (left <= goal) {
-            goes_on = false;
-        } else if (rays + children > most) {
-            *is_short = true;
-            goes_on = false;
-        } else {
-            rays += children;
-            is_refined[i] = 1;
-            left -= (1 - LEFT_AFTER[ebpi->cuts[w]]) * bound;
-        }
-    }
-    return rays;
-}
-
-static bool cut_tile(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ebpi_tile *to, ct_thread_scratch *worker) {
-    const ct_ebpi_view *view = &ebpi->view[tile->view];
-    const int cu = cuts_of(ebpi, tile->view, tile->shift_u, view->pitch_shift[0]);
-    const int cv = cuts_of(ebpi, tile->view, tile->shift_v, view->pitch_shift[1]);
+    const ct_ebpi_cut cut = cut_at_once(whole);
     uint32_t n = 0;
-    for (int32_t j = 0; j < 1 << cv; j++)
-        for (int32_t i = 0; i < 1 << cu; i++) {
+    for (int32_t j = 0; j < 1 << cut.v; j++)
+        for (int32_t i = 0; i < 1 << cut.u; i++) {
             ct_ebpi_tile *child = &to[n++];
             *child = *tile;
-            child->shift_u = (uint8_t)(tile->shift_u - cu);
-            child->shift_v = (uint8_t)(tile->shift_v - cv);
+            child->shift_u = (uint8_t)(tile->shift_u - cut.u);
+            child->shift_v = (uint8_t)(tile->shift_v - cut.v);
             child->u = tile->u + (i << child->shift_u);
             child->v = tile->v + (j << child->shift_v);
             child->bound = UNMEASURED;
+            child->cut[0] = (ct_ebpi_cut){(uint8_t)(whole.u - cut.u), (uint8_t)(whole.v - cut.v)};
         }
     ct_device *device = ebpi->context->device;
-    return device->kernels->ebpi->share(view, to, cu, cv, &worker->ebpi, &worker->exact.arena, &device->budget);
+    return device->kernels->ebpi->share(view, to, cut.u, cut.v, &worker->ebpi, &worker->exact.arena, &device->budget);
 }
 
 struct cutting {
     struct ebpi *ebpi;
-    const uint8_t *is_refined;
     const uint32_t *first; /* per chunk of MEASURE_CHUNK tiles, where it goes */
     ct_ebpi_tile *to;
 };
@@ -406,68 +361,156 @@ static void cut_chunk(void *argument, uint32_t i, uint32_t worker) {
     const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
     ct_ebpi_tile *to = cutting->to + cutting->first[i];
     for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
-        if (!cutting->is_refined[t]) {
-            *to++ = ebpi->tiles[t];
-            continue;
-        }
-        if (!cut_tile(ebpi, &ebpi->tiles[t], to, &ebpi->context->workspace->workers[worker]))
+        const uint32_t n = count_tiles(cut_at_once(ebpi->cut[t]));
+        if (n == 1)
+            *to = ebpi->tiles[t];
+        else if (!cut_tile(ebpi, &ebpi->tiles[t], ebpi->cut[t], to, &ebpi->context->workspace->workers[worker]))
             ebpi->context->has_failed = true;
-        to += children_of(ebpi, &ebpi->tiles[t]);
+        to += n;
     }
 }
 
-/* Replaces the marked tiles by smaller ones. */
-static bool cut_tiles(struct ebpi *ebpi, const uint8_t *is_refined, uint64_t n_new) {
+/* Cuts each tile as ebpi->cut says, each side twice at most. */
+static bool cut_once(struct ebpi *ebpi) {
     const ct_pair_context *context = ebpi->context;
     const uint32_t n_chunks = (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK;
-    ct_ebpi_tile *tiles = reserve_tiles(ebpi, ebpi->n + n_new);
-    uint32_t *first = malloc((n_chunks + 1) * sizeof *first), n = 0;
-    struct cutting cutting = {ebpi, is_refined, first, tiles};
-    if (!tiles || !first) {
-        free(first);
-        return false;
-    }
+    uint32_t *first = malloc((n_chunks + 1) * sizeof *first);
+    uint64_t n = 0;
+    if (!first) return false;
     for (uint32_t i = 0; i < ebpi->n; i++) {
-        if (i % MEASURE_CHUNK == 0) first[i / MEASURE_CHUNK] = n;
-        n += is_refined[i] ? children_of(ebpi, &ebpi->tiles[i]) : 1;
+        if (i % MEASURE_CHUNK == 0) first[i / MEASURE_CHUNK] = (uint32_t)n;
+        n += count_tiles(cut_at_once(ebpi->cut[i]));
     }
-    if (context->is_spread)
+    ct_ebpi_tile *tiles = n <= UINT32_MAX ? reserve_tiles(ebpi, n) : NULL;
+    struct cutting cutting = {ebpi, first, tiles};
+    if (tiles && context->is_spread)
         ct_pool_run(context->device->pool, n_chunks, cut_chunk, &cutting);
     else
-        for (uint32_t i = 0; i < n_chunks; i++) cut_chunk(&cutting, i, context->driver);
+        for (uint32_t i = 0; i < n_chunks && tiles; i++) cut_chunk(&cutting, i, context->driver);
     free(first);
-    use_tiles(ebpi, tiles, n);
-    return !context->has_failed;
+    if (!tiles || context->has_failed) return false;
+    use_tiles(ebpi, tiles, (uint32_t)n);
+    return true;
 }
 
-/* A byte for each tile, all 0. NULL: out of memory. */
-static uint8_t *reserve_marks(struct ebpi *ebpi) {
-    ct_buffer *buffer = &ct_pair_driver(ebpi->context)->ebpi_marks;
-    if (!ct_buffer_reserve(buffer, &ebpi->context->device->budget, (size_t)ebpi->n + 1, 0, false)) return NULL;
-    memset(buffer->data, 0, ebpi->n);
-    return buffer->data;
+/* Of every tile, none. NULL: out of memory. */
+static ct_ebpi_cut *reserve_cuts(struct ebpi *ebpi) {
+    ct_buffer *buffer = &ct_pair_driver(ebpi->context)->ebpi_cuts;
+    const size_t bytes = (size_t)ebpi->n * sizeof(ct_ebpi_cut);
+    if (!ct_buffer_reserve(buffer, &ebpi->context->device->budget, bytes + 1, 0, false)) return NULL;
+    memset(buffer->data, 0, bytes);
+    return ebpi->cut = buffer->data;
+}
+
+/* Cuts each tile as ebpi->cut says. */
+static bool cut_tiles(struct ebpi *ebpi) {
+    for (bool is_done = false; !is_done;) {
+        if (!cut_once(ebpi) || !reserve_cuts(ebpi)) return false;
+        is_done = true;
+        for (uint32_t i = 0; i < ebpi->n; i++) {
+            const ct_ebpi_tile *tile = &ebpi->tiles[i];
+            if (tile->bound != UNMEASURED || count_tiles(tile->cut[0]) == 1) continue;
+            ebpi->cut[i] = tile->cut[0];
+            is_done = false;
+        }
+    }
+    return true;
+}
+
+/* ---- the equal allocation ---- */
+
+/* The part of the target that each pitch may have in its bound: of those that the first tiles hold, and but for what no
+ * ray changes. */
+static void find_shares(struct ebpi *ebpi) {
+    const ct_pair_task *pair = ebpi->context->pair;
+    double volume = INFINITY;
+    for (int w = 0; w < 3; w++) volume = fmin(volume, ebpi->totals[w].volume);
+    /* Once the bound is a part r of the volume V, V - bound >= (1 - r) V is certain (target_of). */
+    const double target = fmax(pair->tolerance, pair->tolerance_rel * (1 - pair->tolerance_rel) * volume);
+    int64_t area[3] = {0};
+    for (int w = 0; w < 3; w++)
+        memset(ebpi->share[w].pixel, 0,
+               (size_t)ebpi->share[w].columns * (size_t)ebpi->share[w].rows * sizeof *ebpi->share[w].pixel);
+    for (uint32_t i = 0; i < ebpi->n; i++) {
+        const ct_ebpi_tile *tile = &ebpi->tiles[i];
+        area[tile->view] += ct_ebpi_area(&ebpi->view[tile->view], tile);
+        ct_ebpi_add_to_pixel(&ebpi->view[tile->view], &ebpi->share[tile->view], tile);
+    }
+    for (int w = 0; w < 3; w++) {
+        const double fixed = ebpi->moved + 0x1p-29 * ebpi->totals[w].bound + 0x1p-40 * ebpi->totals[w].volume;
+        ebpi->share[w].of_pitch = area[w] ? fmax(target - fixed, 0) / (double)area[w] : 0;
+    }
+}
+
+static void cut_chunk_equally(void *argument, uint32_t i, uint32_t worker) {
+    struct ebpi *ebpi = argument;
+    ct_pair_context *context = ebpi->context;
+    const uint32_t first = i * MEASURE_CHUNK, left = ebpi->n - first;
+    for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
+        ct_ebpi_tile tile = ebpi->tiles[t]; /* measured again for its polynomial */
+        const ct_ebpi_view *view = &ebpi->view[tile.view];
+        ct_ebpi_polynomial polynomial = {{0}, 0, 0};
+        if (tile.bound > 0 && !measure_tile(ebpi, &tile, &polynomial, worker)) context->has_failed = true;
+        ebpi->cut[t] = ct_ebpi_equal_cut(view, &ebpi->share[tile.view], &tile, &polynomial);
+    }
+}
+
+/* ---- passes ---- */
+
+static ct_ebpi_pass pass_of(const struct ebpi *ebpi, int w, double target, uint64_t most) {
+    return (ct_ebpi_pass){.view = &ebpi->view[w],
+                          .tiles = ebpi->tiles,
+                          .n = ebpi->n,
+                          .unit = unit_of(ebpi, w),
+                          .bound = ebpi->totals[w].bound,
+                          .target = target,
+                          .most = most,
+                          .cut = ebpi->cut};
+}
+
+/* Chooses by the optimal allocation. Returns the rays that it takes. */
+static uint64_t choose_optimal(struct ebpi *ebpi, double target, bool *is_short) {
+    const ct_pair_task *pair = ebpi->context->pair;
+    ct_ebpi_level *level = malloc(CT_EBPI_LEVELS * sizeof *level);
+    uint64_t n_new = 0;
+    for (int w = 0; w < 3 && level; w++) {
+        if (ebpi->totals[w].bound <= target) continue;
+        const uint64_t used = pair->rays + n_new;
+        ct_ebpi_pass pass = pass_of(ebpi, w, target, pair->ray_budget > used ? pair->ray_budget - used : 0);
+        ct_ebpi_choose_optimal(&pass, level);
+        n_new += pass.n_new;
+        *is_short = *is_short || pass.is_short;
+    }
+    if (!level) ebpi->context->has_failed = true;
+    free(level);
+    return n_new;
+}
+
+/* Chooses by the equal one, or, where the budget does not suffice, gives what is left of it to the tiles where it does
+ * most. */
+static uint64_t choose_equal(struct ebpi *ebpi, double target, bool *is_short) {
+    const ct_pair_task *pair = ebpi->context->pair;
+    uint64_t n_new = 0;
+    find_shares(ebpi);
+    run_tasks(ebpi, (ebpi->n + MEASURE_CHUNK - 1) / MEASURE_CHUNK, cut_chunk_equally);
+    for (uint32_t i = 0; i < ebpi->n; i++)
+        if (ebpi->cut[i].u || ebpi->cut[i].v) n_new += (uint64_t)1 << (ebpi->cut[i].u + ebpi->cut[i].v);
+    if (pair->rays + n_new <= pair->ray_budget) return n_new;
+    memset(ebpi->cut, 0, ebpi->n * sizeof *ebpi->cut);
+    return choose_optimal(ebpi, target, is_short);
 }
 
 /* One pass. *goes_on: another may help. */
 static bool refine_once(struct ebpi *ebpi, double target, bool *goes_on) {
     ct_pair_task *pair = ebpi->context->pair;
-    struct level *list = malloc(LEVELS * sizeof *list);
-    uint8_t *is_refined = reserve_marks(ebpi);
-    uint64_t n_new = 0;
-    bool is_short = false, is_done = false;
-    for (int w = 0; w < 3 && list && is_refined; w++) {
-        const uint64_t used = pair->rays + n_new;
-        ebpi->cuts[w] = ebpi->totals[w].bound > FAR_OFF * target ? 2 : 1;
-        if (ebpi->totals[w].bound > target)
-            n_new += choose_in_view(ebpi, w, target, pair->ray_budget > used ? pair->ray_budget - used : 0, list,
-                                    is_refined, &is_short);
-    }
+    bool is_short = false;
+    if (!reserve_cuts(ebpi)) return false;
+    const uint64_t n_new = pair->allocation == CT_ALLOCATION_OPTIMAL ? choose_optimal(ebpi, target, &is_short)
+                                                                     : choose_equal(ebpi, target, &is_short);
     if (is_short) pair->ended = CT_ENDED_RAY_BUDGET;
     if (!is_short && n_new == 0) pair->ended = CT_ENDED_PRECISION;
     *goes_on = pair->ended == CT_ENDED_COMPLETED;
-    if (list && is_refined) is_done = n_new == 0 || (cut_tiles(ebpi, is_refined, n_new) && measure(ebpi, n_new));
-    free(list);
-    return is_done;
+    return !ebpi->context->has_failed && (n_new == 0 || (cut_tiles(ebpi) && measure(ebpi, n_new)));
 }
 
 static bool are_within(const struct ebpi *ebpi, double bound) {
@@ -487,7 +530,9 @@ static bool refine(struct ebpi *ebpi) {
     ct_pair_task *pair = ebpi->context->pair;
     pair->ended = CT_ENDED_COMPLETED;
     if (!make_first_tiles(ebpi) || !measure(ebpi, ebpi->n)) return false;
-    for (bool goes_on = true; goes_on && !is_met(ebpi, target_of(ebpi));) {
+    /* By the equal allocation each tile has to keep to its part, also where the sum is within the target. */
+    const bool is_equal = pair->allocation != CT_ALLOCATION_OPTIMAL;
+    for (bool goes_on = true; goes_on && (is_equal || !is_met(ebpi, target_of(ebpi)));) {
         if (pair->passes == CT_MAX_PASSES) {
             pair->ended = CT_ENDED_PASS_LIMIT;
             break;
@@ -537,7 +582,8 @@ static bool walk_tiles(struct ebpi *ebpi, const ct_ebpi_tile *const *tiles, size
     ct_pair_context *context = ebpi->context;
     ct_budget *budget = &context->device->budget;
     ct_ray_lists *rays = &worker->rays;
-    const ct_binned_tile of = {.tile.ray_area = area_of(ebpi, tiles[0]), .view = tiles[0]->view};
+    const ct_binned_tile of = {.tile.ray_area = ct_ebpi_area(&ebpi->view[tiles[0]->view], tiles[0]),
+                               .view = tiles[0]->view};
     if (!ct_buffer_reserve(&rays->head_memory, budget, n * sizeof *rays->head, 0, false)) return false;
     rays->head = rays->head_memory.data;
     rays->fragments = rays->fragment_memory.data;

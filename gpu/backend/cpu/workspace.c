@@ -53,7 +53,7 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
                             &scratch->touched_memory[1],
                             &scratch->ebpi_tiles[0],
                             &scratch->ebpi_tiles[1],
-                            &scratch->ebpi_marks,
+                            &scratch->ebpi_cuts,
                             &scratch->exact.lists.of_body[0],
                             &scratch->exact.lists.of_body[1],
                             &scratch->exact.lists.touching,

@@ -29,14 +29,17 @@ static void find_sets(void) {
 /* By all of them, which agree. */
 static bool measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
                          ct_budget *budget) {
-    ct_ebpi_tile other = *tile;
-    if (!sets[0]->measure(view, bound, tile, scratch, budget)) return false;
-    for (int s = 1; s < n_sets; s++) {
-        if (!sets[s]->measure(view, bound, &other, scratch, budget)) return false;
-        assert_true(other.length == tile->length && other.bound == tile->bound);
-        assert_memory_equal(other.n_crossed, tile->n_crossed, sizeof other.n_crossed);
+    for (int s = n_sets - 1; s > 0; s--) {
+        ct_ebpi_tile other = *tile, again = *tile;
+        ct_ebpi_polynomial polynomial[2];
+        if (!sets[s]->measure(view, bound, &other, &polynomial[0], scratch, budget) ||
+            !sets[0]->measure(view, bound, &again, &polynomial[1], scratch, budget))
+            return false;
+        assert_memory_equal(&polynomial[0], &polynomial[1], sizeof polynomial[0]);
+        assert_true(other.length == again.length && other.bound == again.bound);
+        assert_memory_equal(other.n_crossed, again.n_crossed, sizeof other.n_crossed);
     }
-    return true;
+    return sets[0]->measure(view, bound, tile, NULL, scratch, budget);
 }
 
 static bool share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,

@@ -40,11 +40,17 @@ static void test_errors(void **state) {
                 side[l][b] = (ct_ebpi_side){{-up * su, -up * sv, up}, depth, false};
             }
         }
-        const ct_v4d errors = find_errors(&t, sides, lu, lv);
+        ct_v4d drop, narrow;
+        const ct_v4d errors = find_errors(&t, sides, lu, lv, &drop, &narrow);
         for (int l = 0; l < 4; l++) {
             const double error =
                 ct_ebpi_edge_error(side[l], lu[l], lv[l], t.width, t.height, t.bound == CT_EBPI_AS_PRINTED);
             assert_true(errors[l] == error);
+            double one_drop, one_narrow;
+            if (t.bound == CT_EBPI_PUBLISHED && error > 0) {
+                assert_true(ct_ebpi_edge_steps(side[l], lu[l], lv[l], t.width, t.height, &one_drop, &one_narrow));
+                assert_true(drop[l] == one_drop && narrow[l] == one_narrow);
+            }
             n_some += error > 0;
             n_none += error == 0;
         }

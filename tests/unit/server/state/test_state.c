@@ -243,7 +243,7 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
            a->voxel_level == b->voxel_level && a->level == b->level && a->pair_budget == b->pair_budget &&
            a->max_points == b->max_points && a->center_normals == b->center_normals &&
            a->plain_average == b->plain_average && a->refine == b->refine &&
-           a->optimize_directions == b->optimize_directions;
+           a->optimize_directions == b->optimize_directions && a->allocation == b->allocation;
 }
 
 static void settings_are_there_again(void **unused) {
@@ -259,6 +259,7 @@ static void settings_are_there_again(void **unused) {
     settings.tolerance = 1e-9;
     settings.tolerance_rel = 0.125;
     settings.strict = settings.optimize_directions = true;
+    settings.allocation = CT_ALLOCATION_PER_PIXEL;
     settings.ray_budget = UINT64_MAX;
     settings.patches = true;
     settings.cell_size = 0.7;
