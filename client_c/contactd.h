@@ -255,9 +255,9 @@ typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
  * default, runs contactd_status.auto_method where neither is named, and else "ldi". Settings that name one of the two
  * and no method make the method "ldi". Settings that name "auto" or "exact" drop a resolution and pixel size of before;
  * "exact" together with either is INVALID_ARGUMENT. The method "ebpi" needs a tolerance or tolerance_rel; the same
- * holds of these, strict, optimize_directions and ray_budget: with one of the two and no method the method becomes
- * "ebpi", other methods drop those of before and refuse them. So it is with voxels and "voxtree", where nothing of the
- * above is named. */
+ * holds of these, strict, optimize_directions, allocation and ray_budget: with one of the two and no method the method
+ * becomes "ebpi", other methods drop those of before and refuse them. So it is with voxels and "voxtree", where nothing
+ * of the above is named. */
 
 /* Of the method "voxtree"; -1: default (open) or kept (configure). Other methods refuse what is above 0. */
 typedef struct contactd_voxels {
@@ -287,11 +287,15 @@ typedef struct contactd_settings {
     int strict;              /* ebpi: 1: a proven bound; 0: the published one; -1: default */
     int optimize_directions; /* ebpi: 1: each pair's views lie along axes that few of its faces are parallel to (Wang
                                 2012, section 4.4), found in each step anew; 0: along the world's; -1: default, 0 */
-    int64_t ray_budget;      /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
-    double cell_size;        /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
-                                (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
-    double margin; /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
-                      distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
+    /* ebpi: which parts of the views get more rays: "optimal", the fewest rays; "published": equal parts of the
+     * tolerance for all pixels (Wang 2012, section 4.3); "per_pixel": the same without gathering pixels that need no
+     * rays of their own; NULL: default, "optimal" */
+    const char *allocation;
+    int64_t ray_budget; /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
+    double cell_size;   /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
+                           (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
+    double margin;      /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
+                           distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
     contactd_voxels voxels;
 } contactd_settings;
 
@@ -315,6 +319,7 @@ typedef struct contactd_scene_info {
     bool patches;
     double tolerance, tolerance_rel;
     bool strict, optimize_directions;
+    const char *allocation;
     uint64_t ray_budget; /* 0: 1048576 */
     double cell_size;    /* m; 0: no cells */
     double margin;       /* m; 0: none */

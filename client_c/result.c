@@ -179,6 +179,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.tolerance_rel = settings->tolerance_rel;
     step->result.settings.strict = settings->strict;
     step->result.settings.optimize_directions = settings->optimize_directions;
+    step->result.settings.allocation = wire_allocation_name(settings->allocation);
     step->result.settings.ray_budget = (int64_t)settings->ray_budget;
     step->result.settings.cell_size = settings->cell_size;
     step->result.settings.margin = settings->margin;

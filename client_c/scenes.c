@@ -175,6 +175,14 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
                         "optimize_directions is %d, expected 0 or 1, or -1 for the default", from->optimize_directions);
     to->has_optimize_directions = from->optimize_directions != -1;
     to->optimize_directions = from->optimize_directions == 1;
+    if (from->allocation) {
+        while (to->allocation < WIRE_ALLOCATIONS && strcmp(from->allocation, wire_allocation_name(to->allocation)) != 0)
+            to->allocation++;
+        if (to->allocation == WIRE_ALLOCATIONS)
+            return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "allocation",
+                            "allocation is \"%s\", expected optimal, published or per_pixel", from->allocation);
+        to->has_allocation = true;
+    }
     if (from->ray_budget < -1)
         return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         (long long)from->ray_budget);
@@ -199,6 +207,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .tolerance_rel = from->settings.tolerance_rel,
         .strict = from->settings.strict,
         .optimize_directions = from->settings.optimize_directions,
+        .allocation = wire_allocation_name(from->settings.allocation),
         .ray_budget = from->settings.ray_budget,
         .cell_size = from->settings.cell_size,
         .margin = from->settings.margin,

@@ -84,6 +84,11 @@ extern "C" const char *wire_method_name(wire_method method) {
         if (number(row.method) == number(method)) return row.name;
     return "unknown";
 }
+extern "C" const char *wire_allocation_name(unsigned allocation) {
+    static const char *const names[WIRE_ALLOCATIONS] = {"optimal", "published", "per_pixel"};
+    return allocation < WIRE_ALLOCATIONS ? names[allocation] : nullptr;
+}
+
 extern "C" const char *wire_ended_name(wire_ended ended) {
     static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision", "level", "pairs", "time"};
     static_assert(sizeof names / sizeof *names == int(fb::Ended_MAX) + 1, "a name is missing");

@@ -121,6 +121,8 @@ typedef enum wire_method {
 } wire_method;
 typedef enum wire_ended { WIRE_COMPLETED = 0, WIRE_RAY_BUDGET, WIRE_PASS_LIMIT, WIRE_PRECISION, WIRE_ENDED_LEVEL, WIRE_ENDED_PAIRS, WIRE_ENDED_TIME } wire_ended;
 const char *wire_ended_name(wire_ended ended);     /* "ray_budget"; "unknown" for a number that is not in the list */
+enum { WIRE_ALLOCATIONS = 3 };
+const char *wire_allocation_name(unsigned allocation); /* "optimal", "published", "per_pixel"; NULL: none of them */
 enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
 const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
 wire_method wire_method_find(const char *name);    /* NONE: not in the list */
@@ -134,6 +136,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
     bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size, has_margin;
+    bool has_allocation;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
@@ -141,6 +144,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     bool patches;
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
     bool strict, optimize_directions;
+    uint8_t allocation;  /* < WIRE_ALLOCATIONS */
     uint64_t ray_budget; /* 0: the default; below 2^63 */
     double cell_size;    /* m; 0: no cells */
     double margin;       /* m; 0: none */

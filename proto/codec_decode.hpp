@@ -138,6 +138,11 @@ struct Decoder {
                         "optimize_directions is %d, expected 0 or 1, or -1 for none", in->optimize_directions());
         out->has_optimize_directions = in->optimize_directions() != -1;
         out->optimize_directions = in->optimize_directions() == 1;
+        if (in->allocation() < -1 || in->allocation() >= WIRE_ALLOCATIONS)
+            return fail(CONTACTD_OUT_OF_RANGE, "allocation", "allocation is %d, expected 0 to 2, or -1 for none",
+                        in->allocation());
+        out->has_allocation = in->allocation() != -1;
+        out->allocation = static_cast<uint8_t>(out->has_allocation ? in->allocation() : 0);
         if (in->ray_budget() < -1)
             return fail(CONTACTD_OUT_OF_RANGE, "ray_budget", "ray_budget is %lld, expected 0 or more",
                         static_cast<long long>(in->ray_budget()));

@@ -114,6 +114,7 @@ static bool precision_of(const ctl *ctl, contactd_settings *out) {
     if (ctl->options[OPT_RAY_BUDGET]) out->ray_budget = (int64_t)rays;
     if (ctl->options[OPT_STRICT]) out->strict = 1;
     if (ctl->options[OPT_OPTIMIZE_DIRECTIONS]) out->optimize_directions = 1;
+    out->allocation = ctl->options[OPT_ALLOCATION];
     return true;
 }
 

@@ -206,6 +206,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_number("tolerance_rel", s->tolerance_rel);
     json_bool("strict", s->strict);
     json_bool("optimize_directions", s->optimize_directions);
+    json_text("allocation", s->allocation);
     json_count("ray_budget", s->ray_budget);
     json_number("cell_size", s->cell_size);
     json_number("margin", s->margin);

@@ -6,9 +6,9 @@
 #define SETTINGS                                                                                                       \
     (CTL_BIT(OPT_METHOD) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_PIXEL_SIZE) | CTL_BIT(OPT_STIFFNESS) |                \
      CTL_BIT(OPT_PATCHES) | CTL_BIT(OPT_CELL_SIZE) | CTL_BIT(OPT_MARGIN) | CTL_BIT(OPT_TOLERANCE) |                    \
-     CTL_BIT(OPT_TOLERANCE_REL) | CTL_BIT(OPT_STRICT) | CTL_BIT(OPT_OPTIMIZE_DIRECTIONS) | CTL_BIT(OPT_RAY_BUDGET) |   \
-     CTL_BIT(OPT_LEVEL) | CTL_BIT(OPT_VOXEL_LEVEL) | CTL_BIT(OPT_PAIR_BUDGET) | CTL_BIT(OPT_MAX_POINTS) |              \
-     CTL_BIT(OPT_REFINE))
+     CTL_BIT(OPT_TOLERANCE_REL) | CTL_BIT(OPT_STRICT) | CTL_BIT(OPT_OPTIMIZE_DIRECTIONS) | CTL_BIT(OPT_ALLOCATION) |   \
+     CTL_BIT(OPT_RAY_BUDGET) | CTL_BIT(OPT_LEVEL) | CTL_BIT(OPT_VOXEL_LEVEL) | CTL_BIT(OPT_PAIR_BUDGET) |              \
+     CTL_BIT(OPT_MAX_POINTS) | CTL_BIT(OPT_REFINE))
 
 #define PICTURE                                                                                                        \
     (CTL_BIT(OPT_WIDTH) | CTL_BIT(OPT_HEIGHT) | CTL_BIT(OPT_CONTACT) | CTL_BIT(OPT_SHOW) | CTL_BIT(OPT_RESOLUTION) |   \
@@ -44,6 +44,9 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_STRICT] = {"--strict", NULL, "ebpi: a bound that is proven; default: the published one"},
     [OPT_OPTIMIZE_DIRECTIONS] = {"--optimize-directions", NULL,
                                  "ebpi: views along axes that few faces are parallel to; default: the world's"},
+    [OPT_ALLOCATION] = {"--allocation", "NAME",
+                        "ebpi: optimal, the fewest rays; published, equal parts of the tolerance for all pixels; "
+                        "per_pixel, the same without gathering them; default: optimal"},
     [OPT_RAY_BUDGET] = {"--ray-budget", "N", "ebpi: rays that a pair may cast; default: 1048576"},
     [OPT_LEVEL] = {"--level", "L", "voxtree: no tree is followed below this level; default: to its finest"},
     [OPT_VOXEL_LEVEL] = {"--voxel-level", "L",

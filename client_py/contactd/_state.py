@@ -193,10 +193,13 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "stiffness": table["stiffness"], "patches": table["patches"] == 1,
             "tolerance": max(table["tolerance"], 0.0), "tolerance_rel": max(table["tolerance_rel"], 0.0),
             "strict": table["strict"] == 1, "optimize_directions": table["optimize_directions"] == 1,
+            "allocation": max(table["allocation"], 0),
             "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0),  # an older server sends -1: absent
             "margin": max(table["margin"], 0.0),
             "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
 
+
+ALLOCATIONS = ("optimal", "published", "per_pixel")  # by the wire's number
 
 VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine")
 

@@ -353,6 +353,7 @@ class Client:
                    patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
                    strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
                    margin: float | None = None, optimize_directions: bool | None = None,
+                   allocation: str | None = None,
                    voxel_level: int | None = None,
                    level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
                    center_normals: bool | None = None, plain_average: bool | None = None,
@@ -361,7 +362,7 @@ class Client:
         resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
                                                   tolerance_rel, strict, ray_budget, cell_size, margin,
-                                                  optimize_directions, self.server.get("methods"))
+                                                   optimize_directions, allocation, self.server.get("methods"))
                            | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
                                             refine))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._schema import ENUMS
-from ._state import settings_of, shown_voxels
+from ._state import ALLOCATIONS, settings_of, shown_voxels
 from ._wire import Decoded, Later
 from .errors import ErrorCode, error_for
 
@@ -570,7 +570,7 @@ class StepResult:
     @property
     def settings(self) -> dict[str, Any] | None:
         """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, optimize_directions, ray_budget, cell_size, margin, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
+        tolerance_rel, strict, optimize_directions, allocation, ray_budget, cell_size, margin, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
         client may change them: an operator may too. None: the server
         is older than this."""
         table = self._answer.body["settings"]
@@ -578,6 +578,7 @@ class StepResult:
             return None
         settings = settings_of(table)
         return settings | {"method": method_name(settings["method"]), "voxels": shown_voxels(settings["voxels"]),
+                            "allocation": ALLOCATIONS[settings["allocation"]],
                             "revision": self._answer.body["revision"]}
 
     @property

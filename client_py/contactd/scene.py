@@ -21,7 +21,7 @@ from . import _arrays, _state
 from ._frames import Frames
 from ._request import Request
 from ._schema import ENUMS
-from ._state import BodyState, Direction, SceneState, Update, no_self_contact, settings_of, shown_voxels
+from ._state import ALLOCATIONS, BodyState, Direction, SceneState, Update, no_self_contact, settings_of, shown_voxels
 from ._wire import Decoded
 from .errors import ErrorCode, error_for
 from .result import WANT, StepResult, method_name, want_bits
@@ -160,6 +160,11 @@ class Scene:
         return self._state.settings["optimize_directions"]
 
     @property
+    def allocation(self) -> str:
+        """Of "ebpi": which parts of the views get more rays: "optimal", "published" or "per_pixel" (see configure)."""
+        return ALLOCATIONS[self._state.settings["allocation"]]
+
+    @property
     def ray_budget(self) -> int:
         """Of "ebpi": rays that a pair may cast; 0: 1048576."""
         return self._state.settings["ray_budget"]
@@ -184,7 +189,7 @@ class Scene:
                   pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
                   ray_budget: int | None = None, cell_size: float | None = None, margin: float | None = None,
-                  optimize_directions: bool | None = None,
+                  optimize_directions: bool | None = None, allocation: str | None = None,
                   voxel_level: int | None = None, level: int | None = None,
                   pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
                   plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
@@ -207,6 +212,9 @@ class Scene:
             optimize_directions: for "ebpi": each pair's views lie along axes that few of its faces are parallel to (Wang 2012,
                 section 4.4), found in each step anew, so that answers do not depend on earlier steps. Answers are in world
                 axes all the same, but `volumes` and `error_bounds` are of those views. False: along the world's axes.
+            allocation: for "ebpi": which parts of the views get more rays. "optimal": the fewest rays for a sum of bounds within
+                the tolerance. "published": each pixel of a view has an equal part of the tolerance (Wang 2012, section
+                4.3). "per_pixel": the same without gathering pixels that need no rays of their own.
             cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
                 that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
                 methods drop what was named before, and refuse it.
@@ -225,7 +233,7 @@ class Scene:
                 in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size, margin, optimize_directions,
+                                    ray_budget, cell_size, margin, optimize_directions, allocation,
                                     self.client.server.get("methods")) | voxels_message(
             voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
@@ -632,7 +640,8 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
 def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
                      ray_budget: int | None, cell_size: float | None, margin: float | None,
-                     optimize_directions: bool | None = None, offered: Sequence[str] | None = None) -> dict[str, Any]:
+                     optimize_directions: bool | None = None, allocation: str | None = None,
+                     offered: Sequence[str] | None = None) -> dict[str, Any]:
     """The wire's Settings, with only what is given. offered: the server's methods, for messages."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -659,6 +668,11 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["strict"] = int(bool(strict))
     if optimize_directions is not None:
         out["optimize_directions"] = int(bool(optimize_directions))
+    if allocation is not None:
+        if allocation not in ALLOCATIONS:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {' or '.join(ALLOCATIONS)}, got {allocation!r}",
+                            field="allocation")
+        out["allocation"] = ALLOCATIONS.index(allocation)
     if ray_budget is not None:
         out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
     if cell_size is not None:

@@ -71,6 +71,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_number(out, "tolerance_rel", settings->tolerance_rel);
     json_out_bool(out, "strict", settings->strict);
     json_out_bool(out, "optimize_directions", settings->optimize_directions);
+    json_out_string(out, "allocation", ct_allocation_name(settings->allocation));
     json_out_integer(out, "ray_budget", settings->ray_budget);
     json_out_number(out, "cell_size", settings->cell_size);
     json_out_number(out, "margin", settings->margin);

@@ -78,12 +78,22 @@ static bool take_method(const json_fields *fields, scene_patch *out) {
     return true;
 }
 
+static bool take_allocation(const json_fields *fields, scene_patch *out) {
+    const char *names[4] = {NULL};
+    for (int k = 0; k < 3; k++) names[k] = ct_allocation_name((ct_allocation)k);
+    int which = 0;
+    if (!json_take_word(fields, "allocation", names, &which, &out->has_allocation)) return false;
+    out->allocation = (ct_allocation)which;
+    return true;
+}
+
 static bool take_precision(const json_fields *fields, scene_patch *out) {
     int64_t rays = 0;
     if (!json_take_number(fields, "tolerance", 0, DBL_MAX, &out->tolerance, &out->has_tolerance) ||
         !json_take_number(fields, "tolerance_rel", 0, 1, &out->tolerance_rel, &out->has_tolerance_rel) ||
         !json_take_bool(fields, "strict", &out->strict, &out->has_strict) ||
         !json_take_bool(fields, "optimize_directions", &out->optimize_directions, &out->has_optimize_directions) ||
+        !take_allocation(fields, out) ||
         !json_take_integer(fields, "ray_budget", 0, CT_MAX_RAY_BUDGET, &rays, &out->has_ray_budget))
         return false;
     out->ray_budget = (uint64_t)rays;
@@ -134,10 +144,10 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
 #define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine"
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {"name",       "method",    "resolution",    "pixel_size", "stiffness",
-                                        "patches",    "tolerance", "tolerance_rel", "strict",     "optimize_directions",
-                                        "ray_budget", "cell_size", "margin",        "ttl_s",      VOXEL_FIELDS,
-                                        NULL};
+    static const char *const known[] = {
+        "name",      "method",        "resolution", "pixel_size",          "stiffness",  "patches",
+        "tolerance", "tolerance_rel", "strict",     "optimize_directions", "allocation", "ray_budget",
+        "cell_size", "margin",        "ttl_s",      VOXEL_FIELDS,          NULL};
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
@@ -152,8 +162,9 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
     static const char *const known[] = {
-        "method", "resolution",          "pixel_size", "stiffness", "patches", "tolerance",  "tolerance_rel",
-        "strict", "optimize_directions", "ray_budget", "cell_size", "margin",  VOXEL_FIELDS, NULL};
+        "method",     "resolution",    "pixel_size", "stiffness",           "patches",
+        "tolerance",  "tolerance_rel", "strict",     "optimize_directions", "allocation",
+        "ray_budget", "cell_size",     "margin",     VOXEL_FIELDS,          NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

@@ -77,6 +77,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_tolerance_rel) settings->tolerance_rel = patch->tolerance_rel;
     if (patch->has_strict) settings->strict = patch->strict;
     if (patch->has_optimize_directions) settings->optimize_directions = patch->optimize_directions;
+    if (patch->has_allocation) settings->allocation = patch->allocation;
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     if (patch->has_cell_size) settings->cell_size = patch->cell_size;
     if (patch->has_margin) settings->margin = patch->margin;

@@ -101,13 +101,14 @@ typedef struct voxel_patch {
 /* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
  * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI; one that
  * names something of voxels alone, VOXTREE. A change of the method drops what the new one does not take: all but LDI
- * the resolution and pixel size of before, all but EBPI the tolerances, strict, the ray budget and optimize_directions,
+ * the resolution and pixel size of before, all but EBPI the tolerances, strict, the ray budget, allocation and
+ * optimize_directions,
  * all but VOXTREE voxels. AUTO drops all: with them it would choose LDI or EBPI. All but LDI and AUTO drop the cell
  * size. */
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size,
-        has_margin;
+        has_margin, has_allocation;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
@@ -115,6 +116,7 @@ typedef struct scene_patch {
     bool patches;
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
     bool strict, optimize_directions;
+    ct_allocation allocation;
     uint64_t ray_budget; /* 0: the default */
     double cell_size;    /* m; 0: no cells */
     double margin;       /* m; 0: none. Every method keeps it */

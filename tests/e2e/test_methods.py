@@ -253,7 +253,8 @@ def test_contactctl(ctl):
         assert "winding" not in text  # only above 1
     assert "takes no resolution" in ctl("contact", "BOX", "BOX", "--method", "exact", "--resolution", 8, code=3)
     for options in (("--tolerance", 1e-3), ("--method", "ebpi", "--tolerance-rel", 0.02, "--strict"),
-                    ("--tolerance", 1e-3, "--optimize-directions", "--strict")):
+                    ("--tolerance", 1e-3, "--optimize-directions", "--strict"),
+                    ("--tolerance", 2e-3, "--allocation", "per_pixel")):
         answer = json.loads(ctl("contact", "BOX", "BOX", "--pose-b", pose, "-o", "json", *options))
         (contact,) = answer["contacts"]
         assert (answer["method"], answer["ended"]) == ("ebpi", "completed") and answer["rays"] > 0 and answer["passes"] > 0
@@ -305,3 +306,26 @@ def test_views_along_axes_of_their_own(client):
     assert not scene.optimize_directions
     with pytest.raises(errors.InvalidArgumentError, match="optimize_directions"):
         scene.configure(method="exact", optimize_directions=True)
+
+
+def test_allocations(client):
+    """The same bound is reached by each allocation, with the fewest rays by the optimal one, which is the default."""
+    scene = client.open_scene(method="ebpi", tolerance=1e-2, strict=True)
+    for x in (0.0, 0.25):
+        scene.add_body(client.register_mesh(*UNIT_BOX), pose=moved(x, x, x))
+    assert scene.allocation == "optimal"
+    rays = {}
+    for allocation in ("optimal", "published", "per_pixel"):
+        scene.configure(allocation=allocation)
+        result = scene.step()
+        (contact,) = result.contacts
+        assert scene.allocation == result.settings["allocation"] == allocation
+        assert abs(contact.volume - 0.75**3) <= contact.error_bound <= 1e-2 and result.ended == "completed"
+        rays[allocation] = result.rays
+    assert 4 * rays["optimal"] < min(rays["published"], rays["per_pixel"])
+    with pytest.raises(errors.InvalidArgumentError, match="optimal or published or per_pixel"):
+        scene.configure(allocation="equal")
+    scene.configure(method="exact")
+    assert scene.allocation == "optimal"
+    with pytest.raises(errors.InvalidArgumentError, match="allocation"):
+        scene.configure(allocation="published")

@@ -10,7 +10,7 @@ from geometry import UNIT_BOX, moved
 from http_api import Api
 
 NO_PRECISION = {"cell_size": 0, "margin": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
-                "ray_budget": 0}
+                "allocation": "optimal", "ray_budget": 0}
 
 
 NO_VOXELS = {"voxel_level": 0, "level": 0, "pair_budget": 0, "max_points": 0, "center_normals": False,
@@ -88,7 +88,7 @@ def test_http_steps_tell_their_settings(world):
     assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1,
                         "patches": True, "cell_size": 0, **NO_PRECISION, **NO_VOXELS, "revision": 2}
     precision = {"tolerance": 0.001, "tolerance_rel": 0.25, "strict": True, "optimize_directions": True,
-                 "ray_budget": 5000}
+                 "allocation": "published", "ray_budget": 5000}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "ebpi", "patches": False, **precision})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "ebpi", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": False,

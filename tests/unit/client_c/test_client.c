@@ -376,6 +376,7 @@ static void settings_in_force_are_told_and_kept(void **state) {
     assert_true(key != 0);
     ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
     assert_string_equal(result->settings.method, "auto");
+    assert_string_equal(result->settings.allocation, "optimal");
     assert_int_equal(result->revision, 1);
     atomic_store(&w->server->configure, true);
     ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));

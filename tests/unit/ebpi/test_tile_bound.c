@@ -308,7 +308,7 @@ static double brute_force(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct
             static uint32_t memory[1 << 16];
             assert_true(small.n_faces <= sizeof memory / sizeof *memory);
             pick_faces(view, &small, memory);
-            assert_true(sets[n_sets - 1]->measure(view, CT_EBPI_STRICT, &small, scratch, budget));
+            assert_true(sets[n_sets - 1]->measure(view, CT_EBPI_STRICT, &small, NULL, scratch, budget));
             sum += small.length;
             *error += ldexp((double)small.bound, -CT_EBPI_DEPTH_BITS);
         }

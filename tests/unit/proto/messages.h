@@ -345,6 +345,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_tolerance_rel);
     SAME(has_strict);
     SAME(has_optimize_directions);
+    SAME(has_allocation);
     SAME(has_ray_budget);
     SAME(has_cell_size);
     SAME(has_margin);
@@ -357,6 +358,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(tolerance_rel);
     SAME(strict);
     SAME(optimize_directions);
+    SAME(allocation);
     SAME(ray_budget);
     SAME(cell_size);
     SAME(margin);

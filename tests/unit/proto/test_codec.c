@@ -227,6 +227,8 @@ static void later_fields_round_trip(void **state) {
         settings->has_tolerance = settings->has_tolerance_rel = settings->has_strict = settings->has_ray_budget = true;
         settings->has_optimize_directions = true;
         settings->optimize_directions = !strict;
+        settings->has_allocation = true;
+        settings->allocation = (uint8_t)(2 * strict);
         settings->method = WIRE_METHOD_EBPI;
         settings->tolerance = strict ? 0 : 1e-7;
         settings->tolerance_rel = strict ? 0.01 : 0;

@@ -45,13 +45,14 @@ static void takes_a_scene(void **state) {
                  scene.settings.has_stiffness || scene.settings.has_patches || scene.settings.has_cell_size ||
                  scene.settings.has_margin);
     static const char bounded[] = "{\"method\":\"ebpi\",\"tolerance\":1e-6,\"tolerance_rel\":0.5,\"strict\":true,"
-                                  "\"optimize_directions\":true,"
+                                  "\"optimize_directions\":true,\"allocation\":\"per_pixel\","
                                   "\"ray_budget\":1000}";
     assert_true(request_scene(bounded, sizeof bounded - 1, &scene, &p));
     assert_true(scene.settings.method == CT_METHOD_EBPI && scene.settings.has_tolerance &&
                 scene.settings.has_tolerance_rel && scene.settings.has_strict && scene.settings.has_ray_budget);
     assert_true(scene.settings.tolerance == 1e-6 && scene.settings.tolerance_rel == 0.5 && scene.settings.strict &&
                 scene.settings.has_optimize_directions && scene.settings.optimize_directions &&
+                scene.settings.has_allocation && scene.settings.allocation == CT_ALLOCATION_PER_PIXEL &&
                 scene.settings.ray_budget == 1000);
     scene_patch patch;
     assert_true(request_scene_patch("{\"strict\":false}", 16, &patch, &p));
