@@ -184,7 +184,7 @@ static const ct_method_row rows[] = {
      .check_settings = check_ldi,
      .gives_spans = true,
      .cells_on = "cpu",
-     .self_on = "cpu",
+     .self_on = {"cpu", "cuda"},
      .cpu = ct_cpu_run_ldi,
      .cuda = ON_CUDA(ct_gpu_run_ldi)},
     {.method = CT_METHOD_EXACT,
@@ -192,7 +192,7 @@ static const ct_method_row rows[] = {
      .check_settings = check_exact,
      .gives_patches = true,
      .takes_half_spaces = true,
-     .self_on = "cpu",
+     .self_on = {"cpu"},
      .gives_second = true,
      .prepare_mesh = prepare_for_exact,
      .cpu = ct_cpu_run_exact,
@@ -413,11 +413,14 @@ ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *
 ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings *running, ct_error *error) {
     const ct_method_row *row = ct_method_row_of(running->method, error);
     if (!row) return CT_UNSUPPORTED;
-    if (!row->self_on || strcmp(engine->backend->name, row->self_on) != 0)
+    bool is_found = false;
+    for (int i = 0; i < 2; i++)
+        is_found = is_found || (row->self_on[i] && strcmp(engine->backend->name, row->self_on[i]) == 0);
+    if (!is_found)
         return ct_fail(
             error, CT_UNSUPPORTED, "self_contact",
             "method \"%s\" on backend \"%s\" finds no contact of a body with itself: leave self_contact out, "
-            "or choose method \"exact\" or \"ldi\" on backend \"cpu\"",
+            "or choose method \"ldi\", or \"exact\" on backend \"cpu\"",
             row->name, engine->backend->name);
     if (running->patches)
         return ct_fail(

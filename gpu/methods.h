@@ -31,10 +31,10 @@ typedef struct ct_method_row {
     bool gives_patches;                           /* on all its backends */
     const char *cells_on;                         /* the backend that gives cells; NULL: none does */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
-    const char *self_on;    /* the backend that finds contacts of a body with itself; NULL: none */
-    bool is_rigid_only;     /* deformable bodies are refused */
-    bool gives_no_gradient; /* of vertices: a step with velocities is refused */
-    bool gives_second;      /* INERTIA and products with the second derivative; false: such steps are refused */
+    const char *self_on[2];                       /* the backends that find contacts of a body with itself, or NULL */
+    bool is_rigid_only;                           /* deformable bodies are refused */
+    bool gives_no_gradient;                       /* of vertices: a step with velocities is refused */
+    bool gives_second; /* INERTIA and products with the second derivative; false: such steps are refused */
     /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it. OUT_OF_MEMORY.
      * NULL: nothing. */
     ct_status (*prepare_mesh)(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);

@@ -286,7 +286,7 @@ class Scene:
             group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
             ignore: bodies that this one never touches.
             self_contact: also computes the contact of the body with itself, where its winding number is 2 or more (Faure
-                2008). "exact" without patches and "ldi" find it, on a CPU; UNSUPPORTED elsewhere. What is covered three
+                2008). "ldi" finds it, and on a CPU "exact" without patches; UNSUPPORTED elsewhere. What is covered three
                 times counts for each two layers by "exact", and once by "ldi".
         """
         if kind not in (None, "rigid", "deformable"):

@@ -3,6 +3,17 @@
  * tested against the BVH that crowd_cuda.cu built; the pairs are then found in no order, and sort_rows sorts them. */
 #include "gpu/broadphase/crowd_cuda.cuh"
 
+CT_DEVICE bool meets_itself(const ct_gpu_step *step, uint64_t body) {
+    return step->bodies[body - step->first_body]->meets_itself;
+}
+
+CT_DEVICE void write_pair(const ct_pair_tables &b, uint64_t index, uint32_t step, uint64_t first, uint64_t second) {
+    ct_gpu_pair *pair = &b.pairs[index];
+    pair->step = step;
+    pair->body[0] = (uint32_t)first;
+    pair->body[1] = (uint32_t)second;
+}
+
 /* Small scenes: counts the pairs whose first body each body is, or writes them. */
 template <bool WRITE> CT_DEVICE void test_small_scenes(const ct_pair_tables &b) {
     CT_SHARED ct_gpu_node first_nodes[CT_BLOCK], second_nodes[CT_BLOCK];
@@ -29,17 +40,16 @@ template <bool WRITE> CT_DEVICE void test_small_scenes(const ct_pair_tables &b) 
                 const uint64_t row = first + t;
                 if (row >= last || ct_gpu_is_crowd(&b.steps[step[t]])) continue;
                 const ct_gpu_step *s = &b.steps[step[t]];
+                if (base == first && meets_itself(s, row)) {
+                    if (WRITE) write_pair(b, b.row_offset[row], step[t], row, row);
+                    found[t]++;
+                }
                 uint64_t to = (uint64_t)s->first_body + s->n_bodies, from = row + 1 > base ? row + 1 : base;
                 if (to > base + CT_BLOCK) to = base + CT_BLOCK;
                 for (uint64_t other = from; other < to; other++) {
                     if (!ct_nodes_meet(&first_nodes[t], &second_nodes[other - base])) continue;
                     if (ct_is_ignored(s, row - s->first_body, other - s->first_body)) continue;
-                    if (WRITE) {
-                        ct_gpu_pair *pair = &b.pairs[b.row_offset[row] + found[t]];
-                        pair->step = step[t];
-                        pair->body[0] = (uint32_t)row;
-                        pair->body[1] = (uint32_t)other;
-                    }
+                    if (WRITE) write_pair(b, b.row_offset[row] + found[t], step[t], row, other);
                     found[t]++;
                 }
             }
@@ -67,15 +77,18 @@ template <bool WRITE> CT_DEVICE void test_crowds(const ct_pair_tables &b) {
             const uint64_t index = block * CT_BLOCK + t;
             if (index >= n) continue;
             const uint32_t body = b.nodes[crowd->first_node[0] + index].body;
-            tests = ct_traverse_crowd(b, crowd, index, root, [&](uint32_t other) {
-                const uint32_t i = body < other ? body : other, j = body < other ? other : body;
-                if (ct_is_ignored(step, i - step->first_body, j - step->first_body)) return;
+            const auto add = [&](uint32_t i, uint32_t j) {
                 const uint32_t left = atomicAdd(&b.row_count[i], WRITE ? ~(uint32_t)0 : (uint32_t)1);
                 if (!WRITE) return;
                 const uint64_t to = b.row_offset[i] + left - 1;
                 const ct_gpu_unsorted_pair pair = {{i, j}};
                 b.unsorted_pairs[to] = pair;
                 b.pairs[to].step = crowd->step;
+            };
+            if (root == 0 && meets_itself(step, body)) add(body, body);
+            tests = ct_traverse_crowd(b, crowd, index, root, [&](uint32_t other) {
+                const uint32_t i = body < other ? body : other, j = body < other ? other : body;
+                if (!ct_is_ignored(step, i - step->first_body, j - step->first_body)) add(i, j);
             });
         }
         if (WRITE) continue;
@@ -154,7 +167,7 @@ CT_DEVICE void sort_heavy_row(const ct_pair_tables &b, uint64_t row) {
     const uint64_t end_body = (uint64_t)step->first_body + step->n_bodies;
     const uint64_t first = b.row_offset[row], end = b.row_offset[row + 1];
     uint64_t index = first; /* of the bitmap's first pair */
-    for (uint64_t base = row + 1; base < end_body; base += BITMAP_BODIES) {
+    for (uint64_t base = row; base < end_body; base += BITMAP_BODIES) {
         CT_THREADS(t) {
             for (unsigned w = t; w < BITMAP_WORDS; w += CT_BLOCK) present[w] = 0;
         }

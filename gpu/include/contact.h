@@ -418,8 +418,8 @@ typedef struct ct_body_options {
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
     /* Also computes the contact of the body with itself: where its winding number is 2 or more (Faure 2008, self-
-     * collision). group, mask and ignore are about other bodies. Only for methods that find it (EXACT without patches
-     * and LDI, on the CPU), and not for a half-space. */
+     * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI, and on the CPU
+     * EXACT without patches), and not for a half-space. */
     bool self_contact;
 } ct_body_options;
 

@@ -160,7 +160,10 @@ CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view
         const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
         total.length += (uint32_t)(z1 - z0);
         total.count++;
-        if (keep) write_span(b, view, ray, z0, z1, span.lower.fragment[0] >= 0 ? 0 : 1);
+        if (!keep) continue;
+        const int64_t by_body_0 = span.lower.fragment[0];
+        write_span(b, view, ray, z0, z1,
+                   RULE == CT_SPAN_OF_SELF ? (int)(b.fragments[by_body_0].tag & 0x7fffffff) : by_body_0 < 0);
     }
     total.inverted = (uint32_t)walk.inverted;
     return total;

@@ -81,8 +81,9 @@ static void split_sides(ct_pair_context *context) {
     const ct_pair_task *pair = context->pair;
     ct_thread_scratch *driver = ct_pair_driver(context);
     const ct_weight_units units = ct_frame_units(&pair->window);
-    const ct_self_surface surface = {context->vertices[0], pair->body[0]->mesh->triangles, context->runs[0],
-                                     context->near[0].n_runs, 0};
+    const ct_mesh *mesh = pair->body[0]->mesh;
+    const ct_triangle_run all = {0, mesh->n_triangles};
+    const ct_self_surface surface = {mesh->n_vertices, mesh->triangles, &all, 1, 0};
     ct_contact_sums *sums = context->partial_sums[0];
     ct_pair_parallel_for(context, context->vertex_chunks[0], reduce_chunk); /* all threads' sums become the first's */
     if (!ct_split_sides(&surface, &units, sums, &driver->sides, &context->device->budget)) {

@@ -9,7 +9,8 @@
  *    pairs      6 count_pairs, 7 write_pairs, 8 sort_rows                 (8 only where a scene is a crowd)
  *    plan       9 narrow_regions, 10 plan_windows, 11 list_chunks
  *    raster    12 raster_triangles, 13 raster_large                       (or, with OpenGL, make_patches, read_drawn)
- *    spans     14 find_spans
+ *    spans     14 find_spans                                             (then gather_sides, split_sides and
+ *               find_lower_sides, where a body may touch itself)
  *    answer    15 count_entries, 16 compact_gradient, 17 finish_entries, 18 write_contacts
  *
  * The method `exact` has the same first stages, and then
@@ -30,7 +31,8 @@
 #include "gpu/exact/exact_cuda.cuh"
 
 struct ct_batch : ct_exact_tables {
-    bool lacks_memory; /* for patches: what is computed is of no use */
+    bool splits_sides; /* a step wants entries or spans of bodies with themselves */
+    bool lacks_memory; /* for patches, or sides: what is computed is of no use */
 };
 
 #endif

@@ -198,6 +198,7 @@ static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float
     state.group = body->group;
     state.mask = body->mask;
     state.is_half_space = body->is_half_space;
+    state.meets_itself = body->self_contact;
     state.is_inverted = !state.rigid && body->volume < 0;
     memcpy(state.pose, body->pose, sizeof state.pose);
     for (int k = 0; k < 3; k++) {

@@ -118,15 +118,17 @@ struct ct_workspace {
                 triangle_pairs, crossings, crossed, windings, recrossings, second_sums;
             /* Of patches: */
             ct_gpu_buffer found, found_units, found_facings, ray_hits, splits;
+            /* Of bodies with themselves: */
+            ct_gpu_buffer side_list, side_sums;
         };
-        ct_gpu_buffer buffers[34];
+        ct_gpu_buffer buffers[36];
     };
     union {
         struct {
             ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host, found_host, ray_hits_host,
-                splits_staging;
+                splits_staging, sides_host;
         };
-        ct_gpu_pinned pinned[7];
+        ct_gpu_pinned pinned[8];
     };
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
@@ -266,6 +268,13 @@ bool ct_gpu_add_second(const ct_workspace *workspace, const ct_gpu_counts *count
  * if the tables have no room for the pieces it makes the counts tell so. False: no memory for what *need says, or the
  * device is lost. */
 bool ct_gpu_split_pairs(ct_device *device, ct_workspace *workspace, ct_batch *batch, ct_gpu_need *need);
+
+/* ---- sides.cu ---- */
+
+/* Between spans and answer: waits for what has been launched, and divides the sums of each body with itself between the
+ * contact's two parts. After a shortage it does nothing. False: no memory for what *need says, or the device is lost.
+ */
+bool ct_gpu_split_sides(ct_device *device, ct_workspace *workspace, const ct_batch *batch, ct_gpu_need *need);
 
 /* ---- answer.cu ---- */
 

@@ -24,6 +24,7 @@ struct ct_gpu_body {
     const ct_gpu_topology *topology;
     uint32_t is_inverted; /* a deformable body whose volume was negative when it was measured last */
     uint32_t is_half_space;
+    uint32_t meets_itself, unused; /* meets_itself: it has a pair with itself, whatever its group and mask */
     double pose[12];
     uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
     int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */

@@ -460,12 +460,19 @@ static bool launch_exact(ct_device *device, ct_workspace *workspace, ct_batch *b
            ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
+/* Where it lacks memory the answer is launched all the same, and of no use. */
+static bool split_sides(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
+    if (b->splits_sides) b->lacks_memory = !ct_gpu_split_sides(device, workspace, b, n);
+    return !device->lost;
+}
+
 /* All stages after the update of the bodies. */
 static bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
     if (workspace->is_exact) return launch_exact(device, workspace, b, n);
     return clear_counts(device, workspace, b) && launch_broad_phase(device, workspace, b) &&
            launch_raster(device, workspace, b) && launch_spans(device, workspace, b) &&
-           launch_answer(device, workspace, b) && ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
+           split_sides(device, workspace, b, n) && launch_answer(device, workspace, b) &&
+           ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
 static bool wait(ct_device *device, ct_workspace *workspace) {

@@ -9,7 +9,7 @@ struct ct_gpu_span {
     uint32_t candidate, view; /* view: 0, 1 or 2 */
     uint64_t ray;             /* of the view */
     int32_t lower, upper;     /* depths */
-    ct_span span;
+    ct_span span; /* of a body with itself, lower_body is the triangle of the lower end until sides are known */
 };
 
 struct ct_span_tables : ct_raster_tables {

@@ -406,11 +406,12 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     b->n_rows = workspace->n_rows;
     b->n_box_chunks = workspace->n_box_chunks;
     b->n_steps = (uint32_t)workspace->steps.n;
-    b->finds_second = b->finds_pieces = false;
+    b->finds_second = b->finds_pieces = b->splits_sides = false;
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const ct_gpu_step *step = (const ct_gpu_step *)workspace->steps.data + i;
         b->finds_second |= step->wants_second != 0;
         b->finds_pieces |= step->wants_patches != 0;
+        b->splits_sides |= ((ct_step **)workspace->members.data)[i]->scene->n_self > 0 && step->want;
     }
     b->n_bodies = workspace->n_bodies;
     b->n_box_updates = (uint32_t)workspace->box_updates.n;

@@ -30,11 +30,16 @@ CT_DEVICE void ct_claim_page(const ct_sum_tables &b, uint32_t *slot) {
     atomicExch(slot, (uint32_t)ct_append_index(&b.counts->pages) + CT_FIRST_PAGE);
 }
 
-/* Claims a page for each corner of a side's triangle, in all candidates of the side's pair. */
+/* Claims a page for each corner of a side's triangle, in all candidates of the side's pair. The sums of a body with
+ * itself are divided between both parts (gpu/contact/sides_cuda.cuh), so either may have a page for each. */
 CT_DEVICE void ct_claim_pages(const ct_sum_tables &b, uint64_t side, const uint32_t *corner) {
     const uint64_t p = side / 2, end = b.candidate_offset[p + 1];
+    const bool has_both = ct_is_self_pair(&b.pairs[p]);
     for (uint64_t c = b.candidate_offset[p]; c < end; c++)
-        for (int k = 0; k < 3; k++) ct_claim_page(b, ct_page_slot(b, 2 * c + (side & 1), corner[k]));
+        for (int k = 0; k < 3; k++) {
+            ct_claim_page(b, ct_page_slot(b, 2 * c + (side & 1), corner[k]));
+            if (has_both) ct_claim_page(b, ct_page_slot(b, 2 * c + 1, corner[k]));
+        }
 }
 
 /* A vertex's sums [3], on its page. */

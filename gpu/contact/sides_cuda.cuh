@@ -1,0 +1,31 @@
+/* sides_cuda.cuh - divides the sums of bodies with themselves between the two parts of their contacts, which the host
+ * finds (sides_k.h, gpu/backend/cuda/sides.cu): its pieces are few and joined by a union-find, which is no work for a
+ * device. */
+#ifndef CT_SIDES_CUDA_CUH
+#define CT_SIDES_CUDA_CUH
+
+#include "gpu/backend/cuda/span.cuh"
+
+/* A body with itself. Rows are those of its vertices, one body's after the other's. */
+struct ct_gpu_self {
+    uint64_t first_row;
+    uint32_t candidate, unused;
+};
+
+struct ct_side_tables {
+    const ct_gpu_self *list; /* [n] */
+    uint64_t n, n_rows;
+    int64_t *sums;      /* [n_rows][3] */
+    uint8_t *is_part_1; /* [n_rows] */
+};
+
+/* Copies the sums of part 0 to sides->sums. */
+unsigned ct_cuda_gather_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+                              cudaStream_t stream);
+/* Moves the sums of the vertices of part 1 there, and gives kept spans the side of their lower end. */
+unsigned ct_cuda_split_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+                             cudaStream_t stream);
+
+extern const ct_kernel_entry ct_side_kernels[];
+
+#endif
