@@ -15,6 +15,12 @@
 #include "tests/consistency/self_shapes.h"
 #include "tests/scenes/overlap.h"
 
+#ifdef __SANITIZE_THREAD__ /* is there for races, and slow */
+enum { FEWER = 8 };
+#else
+enum { FEWER = 1 };
+#endif
+
 static ct_result *step_alone(ct_engine *on, const struct shape *shape, const double *pose, ct_body_kind kind) {
     const ct_scene_settings settings = stage_exact();
     return stage_once(on, &settings, (struct placed[]){{shape, pose, kind, .self_contact = 1}}, 1,
@@ -95,7 +101,7 @@ static void compare_with_pair(const struct shape *a, const struct shape *b, doub
 static void test_shells_are_the_pair(void **state) {
     (void)state;
     uint64_t rng = 5;
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < 30 / FEWER; round++) {
         struct shape a = round % 3 ? shape_icosphere(1, 3) : shape_torus(0.7, 0.3, 40, 20);
         struct shape b = round % 2 ? shape_cube(1.1, 4) : shape_blob(0.8, 3, 0.3, (uint64_t)round);
         double pose[12];
@@ -255,7 +261,7 @@ static struct shape make_tangle(int level, double noise, double step, uint64_t s
 static void test_tangles(void **state) {
     (void)state;
     int n = 0;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 40 / FEWER; seed++) {
         struct shape shape = make_tangle(1 + (int)(seed % 2), seed % 3 ? 0.4 : 0.8, 0, seed);
         if (shape_volume(&shape) > 0 && find_truth(&shape) > 1e-9) {
             check_volume(&shape, CT_BODY_RIGID);
@@ -263,14 +269,14 @@ static void test_tangles(void **state) {
         }
         shape_free(&shape);
     }
-    assert_true(n > 30);
+    assert_true(n > 30 / FEWER - 2);
 }
 
 /* The same on a coarse grid: vertices meet vertices, edges and faces of the same surface, triangles have no area. */
 static void test_tangles_with_ties(void **state) {
     (void)state;
     int n = 0;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 60 / FEWER; seed++) {
         struct shape shape = make_tangle(1 + (int)(seed % 2), 0.5, seed % 2 ? 0.25 : 0.5, seed);
         const double truth = find_truth(&shape);
         if (shape_volume(&shape) > 0.01 && truth > 1e-9) {
@@ -279,7 +285,7 @@ static void test_tangles_with_ties(void **state) {
         }
         shape_free(&shape);
     }
-    assert_true(n > 30);
+    assert_true(n > 30 / FEWER - 2);
 }
 
 /* Two tips of one shell in one vertex, an outer cone around an inner one: what is outside of the one is inside the
@@ -311,7 +317,7 @@ static void check_derivative(const struct shape *shape, uint64_t seed, double st
     double *gradient = dense_gradient(r, shape->n_vertices, 0), largest = 0;
     for (size_t i = 0; i < 3 * (size_t)shape->n_vertices; i++) largest = fmax(largest, fabs(gradient[i]));
     const uint64_t n = r->n_entries;
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 30 / FEWER; i++) {
         const uint32_t v = r->vertices[shape_random(&seed) % n];
         const size_t k = (size_t)(i % 3);
         double volume[2];
@@ -428,7 +434,7 @@ static void test_products_are_differences(void **state) {
     shape_transform(&shape, pose);
     check_products(&shape, 5, 0x1p-16, 0.01);
     shape_free(&shape);
-    for (uint64_t seed = 1; seed < 6; seed++) {
+    for (uint64_t seed = 1; seed <= 5 / FEWER + 1; seed++) {
         struct shape tangle = make_tangle(2, 0.3, 0, seed);
         check_products(&tangle, seed, 0x1p-18, 0.02);
         shape_free(&tangle);
