@@ -210,8 +210,9 @@ def test_refined_volumes_stay_within_the_tolerance(client):
 def test_rays_hardly_depend_on_the_triangles_of_a_flat_face(client):
     data = image_resolution.measure(client, splits=3, tolerances=(0.1, 0.01))
     for name, of in data.items():
-        assert np.isfinite(of["published, 0.01"]).all() and (of["published, 0.01"] > 0.99 * of["published, 0.1"]).all()
-        assert of["published, 0.01"].max() < 3 * of["published, 0.01"].min()
+        assert np.isfinite(of["optimal, 0.01"]).all() and (of["optimal, 0.01"] > 0.99 * of["optimal, 0.1"]).all()
+        assert of["optimal, 0.01"].max() < 3 * of["optimal, 0.01"].min()
+        assert (of["optimal, 0.01"] < of["coarsening, 0.01"]).all() and (of["optimal, 0.01"] < of["no coarsening, 0.01"]).all()
         vertices, triangles = image_resolution.SHAPES[name]
         split = image_resolution.split_faces((vertices, triangles), 2)
         assert len(split[1]) == 16 * len(triangles)
