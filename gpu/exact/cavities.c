@@ -21,6 +21,9 @@ static void gather_volumes(ct_piece_search *search) {
         search->volumes[root] += search->volumes[i];
         search->slacks[root] += search->slacks[i];
         search->volumes[i] = search->slacks[i] = 0;
+        search->moments[root].value += search->moments[i].value;
+        search->moments[root].slack += search->moments[i].slack;
+        search->moments[i] = (ct_moment){0, 0};
     }
 }
 
@@ -41,13 +44,16 @@ static void measure_crossed(ct_piece_search *search, int pass, int b, uint32_t c
         ct_load_corners(search, b, triangle, p);
         if (winding) {
             const ct_integrals whole = ct_whole_integrals(winding);
-            add_volume(search, ct_corner_node(search, pass, b, triangle, 1), ct_volume_of_part(p, &whole),
-                       ct_volume_slack(p, &whole));
+            const uint32_t node = ct_corner_node(search, pass, b, triangle, 1);
+            add_volume(search, node, ct_volume_of_part(p, &whole), ct_volume_slack(p, &whole));
+            ct_add_moment(&search->moments[node], p, &whole, 0);
         }
         for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++) {
             const ct_triangle_share *share = &surface->crossings[crossing].share;
-            add_volume(search, ct_pair_node(search, pass, b, crossing), ct_volume_of_part(p, &share->integrals),
+            const uint32_t node = ct_pair_node(search, pass, b, crossing);
+            add_volume(search, node, ct_volume_of_part(p, &share->integrals),
                        ct_volume_slack(p, &share->integrals) + ct_volume_rounding(p, share->rounding));
+            ct_add_moment(&search->moments[node], p, &share->integrals, share->rounding);
         }
     }
 }
@@ -67,7 +73,9 @@ static void measure_volumes(ct_piece_search *search, int pass) {
             for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
                 const ct_unit_summary *summary =
                     surface->of_unit[unit] ? ct_summarize_unit(search, pass, b, unit) : NULL;
-                if (summary) add_volume(search, search->unit_nodes[pass][b] + unit, summary->volume, summary->slack);
+                if (!summary) continue;
+                add_volume(search, search->unit_nodes[pass][b] + unit, summary->volume, summary->slack);
+                search->moments[search->unit_nodes[pass][b] + unit] = summary->moment;
             }
         }
     }

@@ -226,6 +226,7 @@ static const ct_unit_summary *summarize_unit(void *argument, int pass, int b, ui
     ct_begin_unit(&search->summary);
     search->summary.volume = of->volume; /* the search asks for units with a winding number alone */
     search->summary.slack = of->slack;
+    search->summary.moment = of->moment;
     memcpy(search->summary.extreme, of->extreme, sizeof of->extreme);
     if (of->facings)
         memcpy(search->summary.facings, search->found->facings[of->facings - 1], sizeof search->summary.facings);

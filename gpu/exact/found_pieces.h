@@ -45,7 +45,9 @@ typedef struct ct_found_unit {
     int32_t winding;
     uint32_t facings; /* 1 + index of the first facing; 0: the pair has one pass, or the cluster is crossed */
     double residual;  /* as in ct_found_crossed */
-    double volume, slack, extreme[3]; /* ct_unit_summary; meaningless if the cluster is crossed in the pass */
+    ct_moment moment;
+    double volume, slack,
+        extreme[3]; /* and the moment: of ct_unit_summary; meaningless if the cluster is crossed in the pass */
 } ct_found_unit;
 
 typedef struct ct_found_batch {

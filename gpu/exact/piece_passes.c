@@ -5,15 +5,19 @@
 
 #include "gpu/exact/piece_nodes.h"
 
+/* Of a set of pieces that are united: what it has in pass 0 less what it has in pass 1. 0 where the set is complete. */
+struct balance {
+    double volume, slack;
+    ct_moment moment;
+};
+
 struct match {
     ct_piece_search *search;
     uint32_t *root;   /* [n_nodes] as each perturbation by itself has them */
     uint32_t *number; /* [n_nodes] of roots: 1 + index of the piece; 0: none, or without volume */
     ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [pieces] by falling area */
-    /* Of sets of pieces that are united so far, by their root: the volume in pass 0 less that in pass 1, and a bound of
-     * its rounding, units^3. It is 0 where a set is complete. */
-    double *balance, *slack;
-    ct_ray_hits hits; /* of the present ray */
+    struct balance *balance;                      /* [n_nodes] by the present root */
+    ct_ray_hits hits;                             /* of the present ray */
 };
 
 /* In barycentric coordinates: a point that is nearer to a curve does not tell on which side of it it is. */
@@ -82,16 +86,18 @@ static void unite(struct match *match, uint32_t a, uint32_t b) {
     a = ct_find_root(match->search, a);
     b = ct_find_root(match->search, b);
     if (a == b) return;
-    const double balance = match->balance[a] + match->balance[b], slack = match->slack[a] + match->slack[b];
+    const struct balance *x = &match->balance[a], *y = &match->balance[b];
+    const struct balance sum = {x->volume + y->volume,
+                                x->slack + y->slack,
+                                {x->moment.value + y->moment.value, x->moment.slack + y->moment.slack}};
     ct_unite(match->search, a, b);
     a = ct_find_root(match->search, a);
-    match->balance[a] = balance;
-    match->slack[a] = slack;
+    match->balance[a] = sum;
 }
 
 static bool is_complete(const struct match *match, uint32_t node) {
-    const uint32_t root = ct_find_root(match->search, node);
-    return fabs(match->balance[root]) <= match->slack[root];
+    const struct balance *of = &match->balance[ct_find_root(match->search, node)];
+    return fabs(of->volume) <= of->slack && fabs(of->moment.value) <= of->moment.slack;
 }
 
 /* Unites the pieces of both passes behind a part of a boundary, if it tells. */
@@ -268,12 +274,12 @@ static bool make_tables(struct match *match) {
     match->root = ct_piece_allocate(search, search->n_nodes * sizeof *match->root);
     match->number = ct_piece_allocate(search, search->n_nodes * sizeof *match->number);
     match->balance = ct_piece_allocate(search, search->n_nodes * sizeof *match->balance);
-    match->slack = ct_piece_allocate(search, search->n_nodes * sizeof *match->slack);
     for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++) {
         match->root[i] = ct_find_root(search, i);
         match->number[i] = fabs(search->volumes[i]) > search->slacks[i] ? ++n : 0;
-        match->balance[i] = i < of_second ? search->volumes[i] : -search->volumes[i];
-        match->slack[i] = search->slacks[i];
+        const double sign = i < of_second ? 1 : -1;
+        match->balance[i] = (struct balance){
+            sign * search->volumes[i], search->slacks[i], {sign * search->moments[i].value, search->moments[i].slack}};
     }
     match->facings = ct_piece_allocate(search, n * sizeof *match->facings);
     if (search->has_failed) return false;
@@ -281,8 +287,8 @@ static bool make_tables(struct match *match) {
     return true;
 }
 
-/* First by the largest parts of each piece, which nearly always tell; then, for sets of pieces whose volumes in both
- * passes differ, by all parts. */
+/* First by the largest parts of each piece, which nearly always tell; then, for sets of pieces whose volumes or
+ * moments in both passes differ, by all parts. */
 void ct_join_passes(ct_piece_search *search) {
     struct match match = {.search = search};
     if (!make_tables(&match)) return;

@@ -68,6 +68,31 @@ CT_FN double ct_volume_slack(const double *const p[3], const ct_integrals *w) {
     return size * 0x1p-46;
 }
 
+/* A number that tells two parts of space apart that have the same volume: the integral of WEIGHT . x over it. The
+ * divergence theorem makes it one over the boundary, of (WEIGHT . x)^2 / 2 along x. */
+typedef struct ct_moment {
+    double value, slack; /* units^4; slack: bounds its rounding */
+} ct_moment;
+
+/* Adds a part of a triangle. rounding: units^2, bounds that of the integrals times the triangle's area vector. */
+CT_FN void ct_add_moment(ct_moment *sum, const double *const p[3], const ct_integrals *w, double rounding) {
+    const double weight[3] = {1, 0.7320508075688772, 0.41421356237309515}; /* no ratio that lattices have */
+    double u[3], v[3], g[3] = {0, 0, 0}, reach = 0;
+    for (int k = 0; k < 3; k++) {
+        u[k] = p[1][k] - p[0][k];
+        v[k] = p[2][k] - p[0][k];
+        g[0] += weight[k] * p[0][k];
+        g[1] += weight[k] * u[k];
+        g[2] += weight[k] * v[k];
+        reach += fabs(p[0][k]) + fabs(u[k]) + fabs(v[k]); /* more than |WEIGHT . x| has of any part */
+    }
+    const ct_normal n = ct_normal_of(u, v);
+    sum->value += n.of[0] / 2 *
+                  (g[0] * g[0] * w->of[0] + 2 * g[0] * (g[1] * w->of[1] + g[2] * w->of[2]) + g[1] * g[1] * w->of[3] +
+                   2 * g[1] * g[2] * w->of[4] + g[2] * g[2] * w->of[5]);
+    sum->slack += reach * reach * (n.size[0] * 0x1p-44 * (fabs(w->of[0]) + 1) + rounding);
+}
+
 /* Keeps the point with the largest x, then y, then z. */
 CT_FN void ct_note_extreme(double best[3], const double p[3]) {
     for (int k = 0; k < 3; k++) {
@@ -80,12 +105,13 @@ CT_FN void ct_note_extreme(double best[3], const double p[3]) {
 /* A unit of a cluster that nothing crosses. */
 typedef struct ct_unit_summary {
     double volume, slack; /* units^3; slack: as ct_volume_slack bounds the volume's rounding */
+    ct_moment moment;
     double extreme[3];
     ct_piece_facing facings[CT_PIECE_FACINGS];
 } ct_unit_summary;
 
 CT_FN void ct_begin_unit(ct_unit_summary *unit) {
-    unit->volume = unit->slack = 0;
+    unit->volume = unit->slack = unit->moment.value = unit->moment.slack = 0;
     for (int k = 0; k < 3; k++) unit->extreme[k] = -INFINITY;
     memset(unit->facings, 0, sizeof unit->facings);
 }
@@ -97,6 +123,7 @@ CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32
     ct_piece_facing facing;
     unit->volume += ct_volume_of_part(p, &whole);
     unit->slack += ct_volume_slack(p, &whole);
+    ct_add_moment(&unit->moment, p, &whole, 0);
     for (int k = 0; k < 3; k++) ct_note_extreme(unit->extreme, p[k]);
     if (ct_make_facing(p, whole.of, body, triangle, &facing)) ct_note_facing(unit->facings, &facing);
 }

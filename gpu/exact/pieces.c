@@ -36,10 +36,12 @@ static void number_nodes(ct_piece_search *search) {
     search->parent = ct_piece_allocate(search, n * sizeof *search->parent);
     search->volumes = ct_piece_allocate(search, n * sizeof *search->volumes);
     search->slacks = ct_piece_allocate(search, n * sizeof *search->slacks);
+    search->moments = ct_piece_allocate(search, n * sizeof *search->moments);
     if (search->has_failed) return;
     for (uint32_t i = 0; i < n; i++) search->parent[i] = i;
     memset(search->volumes, 0, n * sizeof *search->volumes);
     memset(search->slacks, 0, n * sizeof *search->slacks);
+    memset(search->moments, 0, n * sizeof *search->moments);
 }
 
 /* Numbers the pairs of both bodies as body 0 lists them. */

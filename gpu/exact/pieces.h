@@ -87,9 +87,10 @@ typedef struct ct_piece_search {
     uint32_t *pair_of[2][2];      /* [n_crossings] index of a crossing in surface[pass][0].crossings */
     struct ct_stretch *stretches; /* scratch: one for each crossing of a triangle */
     struct ct_edge_crossing *edge_crossings;
-    double *volumes; /* [n_nodes] units^3: of the boundary whose root a node is, so of other nodes 0 */
-    double *slacks;  /* [n_nodes] units^3: bound the rounding of volumes */
-    bool has_failed; /* out of memory */
+    double *volumes;    /* [n_nodes] units^3: of the boundary whose root a node is, so of other nodes 0 */
+    double *slacks;     /* [n_nodes] units^3: bound the rounding of volumes */
+    ct_moment *moments; /* [n_nodes] as volumes */
+    bool has_failed;    /* out of memory */
 } ct_piece_search;
 
 /* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. False:

@@ -121,6 +121,7 @@ CT_DEVICE void describe_unit(const ct_exact_tables &b, const ct_slot_view &v, ui
     to->residual = residual;
     to->volume = summary.volume;
     to->slack = summary.slack;
+    to->moment = summary.moment;
     for (int k = 0; k < 3; k++) to->extreme[k] = summary.extreme[k];
     for (int k = 0; has_facings && k < CT_PIECE_FACINGS; k++) b.pieces.facings[facings][k] = summary.facings[k];
 }

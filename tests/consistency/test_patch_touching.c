@@ -252,10 +252,55 @@ static void test_table(void **state) {
             }
 }
 
+/* Divides the triangles that face along x, over two of four columns, into three each. */
+static struct shape refine_columns(const struct shape *from) {
+    struct shape to = shape_begin(from->n_vertices + from->n_triangles, 3 * (uint64_t)from->n_triangles);
+    for (uint32_t v = 0; v < from->n_vertices; v++) {
+        const float *p = from->positions + 3 * (size_t)v;
+        shape_add_vertex(&to, (double)p[0], (double)p[1], (double)p[2]);
+    }
+    for (uint32_t t = 0; t < from->n_triangles; t++) {
+        const uint32_t *c = from->triangles + 3 * (size_t)t;
+        double at[3] = {0};
+        bool is_level = true;
+        for (int i = 0; i < 3; i++)
+            for (int k = 0; k < 3; k++) at[k] += (double)from->positions[3 * (size_t)c[i] + (size_t)k] / 3;
+        for (int i = 0; i < 3; i++) is_level = is_level && (double)from->positions[3 * (size_t)c[i]] == at[0];
+        if (!is_level || (at[0] < 1.5) == (at[1] < 1.5)) {
+            shape_add_triangle(&to, c[0], c[1], c[2]);
+            continue;
+        }
+        const uint32_t middle = shape_add_vertex(&to, at[0], at[1], at[2]);
+        for (int i = 0; i < 3; i++) shape_add_triangle(&to, c[i], c[(i + 1) % 3], middle);
+    }
+    return to;
+}
+
+/* Four columns through a plate, joined above it and below it by turns. So one perturbation joins the first with the
+ * second, and the third with the fourth; the other one the second with the third, and the fourth with the first. Two
+ * columns have far larger triangles. All are one, though any two have one volume. */
+static void test_ring(void **state) {
+    (void)state;
+    struct cell_body columns = {0};
+    for (int i = 0; i < CELLS; i++) {
+        const int x = i % 3, y = i / 3 % 3, z = i / 9;
+        columns.is_solid[x][y][z] = (x != 1 && y != 1) || (z == 2 && x != 1 && y == 1) || (z == 0 && x == 1 && y != 1);
+    }
+    struct shape even = shape_of_cells(&columns, UNMOVED, &MAPS[0]), ring = refine_columns(&even),
+                 plate = box_between((const double[]){-1, -1, 1}, (const double[]){4, 4, 2}),
+                 thinner = box_between((const double[]){-1, -1, 1.25}, (const double[]){4, 4, 1.75});
+    assert_int_equal(count_patches(&even, &plate), 1);
+    assert_int_equal(count_patches(&ring, &plate), 1);
+    assert_int_equal(count_patches(&ring, &thinner), 4);
+    struct shape *shapes[] = {&even, &ring, &plate, &thinner};
+    for (int i = 0; i < 4; i++) shape_free(shapes[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cells), cmocka_unit_test(test_hollow),        cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_walls), cmocka_unit_test(test_shared_vertex), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_ring),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
