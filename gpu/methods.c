@@ -210,7 +210,8 @@ static const ct_method_row rows[] = {
      .is_rigid_only = true,
      .gives_no_gradient = true,
      .prepare_mesh = prepare_voxels,
-     .cpu = ct_cpu_run_voxtree},
+     .cpu = ct_cpu_run_voxtree,
+     .cuda = ON_CUDA(ct_gpu_run_voxtree)},
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -327,6 +328,11 @@ ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *r
                 error, CT_UNSUPPORTED, "margin",
                 "backend \"%s\" finds no distances within a margin: leave margin 0, or run on backend \"cpu\"",
                 backend);
+        if (settings->refine && strcmp(backend, "cpu") != 0)
+            return ct_fail(error, CT_UNSUPPORTED, "refine",
+                           "backend \"%s\" refines no answers of method \"voxtree\": leave refine out, or run on "
+                           "backend \"cpu\"",
+                           backend);
         if (settings->cell_size > 0) return check_division(backend, row, "cell_size", "cells", row->cells_on, error);
         return CT_OK;
     }

@@ -363,7 +363,7 @@ typedef struct ct_scene_settings {
                          distance (ct_result.separations). Every method on the CPU; other backends refuse it. 0: none */
 
     /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
-     * as long as the step has no time budget. */
+     * and the backend as long as the step has no time budget. */
     uint32_t voxel_level; /* finest level of the meshes' trees, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL. A tree is made
                              when a body is added. 0: cubes about as large as the mesh's triangles, 5 to 7 */
     uint32_t level;       /* no tree is followed below this level, which is at most voxel_level; 0: to its finest */
@@ -374,7 +374,7 @@ typedef struct ct_scene_settings {
     bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
     bool refine;          /* after the trees, pairs in contact are computed as EXACT computes them, the largest volumes
                              first: all of them, or with a time budget those that are expected to take no longer than
-                             the time left. See ct_pair_progress.is_refined */
+                             the time left. See ct_pair_progress.is_refined. On the CPU; other backends refuse it */
 
     uint32_t max_points; /* of each contact (ct_point), up to CT_MAX_POINTS: the ones that matter most. 0: none;
                             VOXTREE: CT_DEFAULT_MAX_POINTS. With points a step wants FRAME and FRICTION as well */
@@ -879,7 +879,8 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     /* Limits for methods that adapt to them. A step with a limit that the scene's method does not take fails
      * with INVALID_ARGUMENT: a limit is never ignored. */
     double time_budget; /* s, wall-clock time from the start of the batch in which to answer as well as possible; 0:
-                           none. VOXTREE takes it */
+                           none. VOXTREE takes it: the CPU looks at the clock after each few cubes, other backends
+                           after each level of all pairs, so they may be late by the time of a level */
     double tolerance;   /* m^3, error of each contact's volume to aim at; 0: none */
 
     /* Directions for products with the exact second derivative. Each (body, index) at most once. The products are those

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 #include "gpu/voxtree/finish.h"
 

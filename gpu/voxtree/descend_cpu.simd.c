@@ -242,7 +242,7 @@ static bool keep_open(struct descent *d, const uint8_t at[3], bool is_boundary) 
         return false;
     ct_voxel_open *to = (ct_voxel_open *)next->open.data + next->n_open++;
     *to = (ct_voxel_open){.at = {at[0], at[1], at[2]}, .is_boundary = is_boundary};
-    next->n_children += ct_voxel_count_children(&d->g, to);
+    d->pair->open.n_children += ct_voxel_count_children(&d->g, to);
     return true;
 }
 

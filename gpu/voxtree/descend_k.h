@@ -25,6 +25,7 @@ typedef struct ct_voxel_cube_sums {
     int64_t gradient[4];     /* the last: occupancy of boundary nodes, whatever the other body has there */
     int64_t moment[4];       /* arm x gradient; the last is 0 */
     int64_t n_full, n_nodes; /* cubes without and with a boundary node */
+    int64_t n_children;      /* that the next level compares for open cubes */
 } ct_voxel_cube_sums;
 enum { CT_VOXEL_CUBE_SUMS = sizeof(ct_voxel_cube_sums) / sizeof(int64_t) };
 

@@ -162,6 +162,8 @@ static double total_volume(const ct_voxel_tree *tree) {
 
 void ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry) {
     ct_voxel_answer *next = &pair->next;
+    next->n_open = (uint32_t)(pair->open.n_full + pair->open.n_nodes);
+    next->n_children = (uint32_t)pair->open.n_children;
     add_sums(pair, geometry, &pair->settled, &next->settled);
     next->all = next->settled;
     add_sums(pair, geometry, &pair->open, &next->all);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 #include "gpu/voxtree/cut.h"
 #include "gpu/voxtree/groups.h"
 #include "gpu/voxtree/hull.h"

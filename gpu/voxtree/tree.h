@@ -14,7 +14,7 @@
 #ifndef CT_VOXEL_TREE_H
 #define CT_VOXEL_TREE_H
 
-#include "gpu/mesh/mesh.h"
+#include "gpu/include/contact.h"
 #include "gpu/voxtree/node_k.h"
 
 /* Bytes that one tree may hold. A tree of level 8 around a smooth body takes about 12 MiB. */

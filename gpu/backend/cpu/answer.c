@@ -60,7 +60,7 @@ static struct totals count_contacts(ct_pair_task *pairs, size_t n_pairs) {
         for (uint32_t c = 0; pairs[i].contacts && c < pairs[i].n_contacts; c++) {
             ct_pair_contact *contact = &pairs[i].contacts[c];
             if (!contact->is_found) continue;
-            t.only = t.contacts++ == 0 && pairs[i].is_alone ? &contact->entries : NULL;
+            t.only = t.contacts++ == 0 && pairs[i].is_alone && contact->entries.vertices ? &contact->entries : NULL;
             t.entries += contact->contact.count[0] + contact->contact.count[1];
             t.spans += contact->contact.n_spans;
             t.cells += contact->n_cells;

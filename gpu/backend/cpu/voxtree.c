@@ -7,22 +7,15 @@
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
-#include "gpu/voxtree/finish.h"
-
-/* Of a time budget, kept for making the answer: in s, and for each pair. */
-static const double ANSWER_SECONDS = 10e-6, ANSWER_SECONDS_OF_PAIR = 0.3e-6;
+#include "gpu/voxtree/task.h"
 
 /* A round with less to do than this is done before other threads wake up: in cubes to compare, and PAIR_TESTS for each
  * pair. */
 enum { WORTH_THREADS = 4096, PAIR_TESTS = 16, MANY_PAIRS = 64 };
 
 struct voxel_task {
-    ct_voxel_pair pair;
+    ct_voxel_task of;
     ct_pair_task *task;
-    double deadline; /* of ct_now; 0: none */
-    double depth;    /* m^3: which pairs of a step come first */
-    bool is_active;
-    ct_ended ended;
     bool is_refined;
     ct_pair_contact *refined; /* the contact that EXACT found; NULL: none */
 };
@@ -34,15 +27,14 @@ struct run {
     ct_pair_task *pairs;
     const uint32_t *of_pairs; /* [n], the pair of each task */
     struct voxel_task *tasks; /* [n] */
-    struct turn *turns;       /* [n] */
-    uint32_t *order;          /* [n], of the admitted tasks, then of those to refine */
+    ct_voxel_turn *turns;     /* [n], of the admitted tasks, each of a voxel_task, then of those to refine */
     uint32_t n;
 };
 
 void ct_cpu_free_voxel_tasks(ct_workspace *workspace) {
     struct voxel_task *tasks = workspace->voxel_tasks.data;
     ct_budget *budget = &workspace->device->budget;
-    for (uint32_t i = 0; i < workspace->n_voxel_tasks; i++) ct_voxel_pair_free(&tasks[i].pair, budget);
+    for (uint32_t i = 0; i < workspace->n_voxel_tasks; i++) ct_voxel_pair_free(&tasks[i].of.pair, budget);
     ct_buffer_free(&workspace->voxel_tasks, budget);
     workspace->n_voxel_tasks = 0;
 }
@@ -60,68 +52,40 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
 
 /* ---- one pair ---- */
 
-static double volume_of_overlap(const ct_pair_task *pair) {
-    double volume = 1;
-    for (int k = 0; k < 3; k++)
-        volume *= fmin(pair->body[0]->box.hi[k], pair->body[1]->box.hi[k]) -
-                  fmax(pair->body[0]->box.lo[k], pair->body[1]->box.lo[k]);
-    return volume;
-}
-
-static void begin_task(struct voxel_task *task, ct_pair_task *pair, double deadline) {
-    const ct_scene_settings *settings = pair->settings;
-    const ct_voxel_tree *trees[2];
-    for (int b = 0; b < 2; b++) trees[b] = ct_voxel_tree_for(pair->body[b]->mesh, settings, NULL);
-    const ct_voxel_options options = {.level = settings->level ? settings->level : CT_MAX_VOXEL_LEVEL,
-                                      .center_normals = settings->center_normals,
-                                      .plain_average = settings->plain_average,
-                                      .wants_points = pair->want & CT_WANT_FRAME,
-                                      .every_level = deadline > 0 || settings->pair_budget};
-    ct_voxel_pair_begin(&task->pair, trees, (const double *const[2]){pair->body[0]->pose, pair->body[1]->pose},
-                        &options);
+static void begin_task(struct voxel_task *task, ct_pair_task *pair, uint32_t number, double deadline) {
+    ct_voxel_task *of = &task->of;
+    for (int b = 0; b < 2; b++) of->body[b] = pair->body[b];
+    of->settings = pair->settings;
+    of->step = pair->step;
+    of->number = number;
+    of->want = pair->want;
+    of->deadline = deadline;
+    ct_voxel_task_begin(of);
     task->task = pair;
-    task->deadline = deadline;
-    task->depth = volume_of_overlap(pair);
-    task->is_active = true;
-    task->ended = CT_ENDED_COMPLETED;
     task->is_refined = false;
     task->refined = NULL;
 }
 
-static void end_task(struct voxel_task *task, ct_ended ended) {
-    task->is_active = false;
-    task->ended = ended;
-}
-
 static void descend(struct voxel_task *task, ct_device *device) {
     const double start = ct_now();
-    if (task->deadline > 0 && start > task->deadline) {
-        end_task(task, CT_ENDED_TIME);
+    ct_voxel_task *of = &task->of;
+    if (of->deadline > 0 && start > of->deadline) {
+        ct_voxel_task_end(of, CT_ENDED_TIME);
         return;
     }
-    switch (device->kernels->voxel->descend(&task->pair, task->deadline, &device->budget)) {
+    switch (device->kernels->voxel->descend(&of->pair, of->deadline, &device->budget)) {
     case CT_VOXEL_NO_MEMORY:
         task->task->status = CT_OUT_OF_MEMORY;
-        task->is_active = false;
+        of->is_active = false;
         break;
     case CT_VOXEL_LATE:
-        end_task(task, CT_ENDED_TIME);
+        ct_voxel_task_end(of, CT_ENDED_TIME);
         break;
     case CT_VOXEL_DONE:
-        task->depth = task->pair.answer.all.estimate;
-        if (!ct_voxel_pair_can_descend(&task->pair))
-            end_task(task, ct_voxel_pair_is_limited(&task->pair) ? CT_ENDED_LEVEL : CT_ENDED_COMPLETED);
+        ct_voxel_task_advance(of);
         break;
     }
     task->task->seconds[CT_PHASE_SPAN] += ct_now() - start;
-}
-
-/* Of the levels that the driver's tree has. */
-static double quality_of(const struct voxel_task *task) {
-    const ct_voxel_pair *pair = &task->pair;
-    if (!pair->answer.is_examined) return 0;
-    if (!pair->answer.n_open || task->is_refined) return 1;
-    return (pair->answer.level[0] + 1.0) / (pair->tree[0]->finest + 1.0);
 }
 
 /* Makes the pair's contact, if it has one, and its progress. */
@@ -129,22 +93,14 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     ct_pair_task *pair = task->task;
     if (pair->status) return;
     const double start = ct_now();
-    ct_voxel_pair *voxels = &task->pair;
-    const ct_voxel_answer *answer = &voxels->answer;
-    pair->progress = (ct_pair_progress){.body = {pair->body[0]->id, pair->body[1]->id},
-                                        .is_examined = answer->is_examined,
-                                        .is_refined = task->is_refined,
-                                        .ended = task->ended};
-    pair->progress.level[voxels->driver] = answer->level[0];
-    pair->progress.level[1 - voxels->driver] = answer->level[1];
-    pair->quality = quality_of(task);
-    pair->fragments = voxels->n_tests;
-    const double *const poses[2] = {pair->body[0]->pose, pair->body[1]->pose};
-    ct_contact contact = {.body = {pair->body[0]->id, pair->body[1]->id}};
-    if (!answer->is_examined || !ct_voxel_finish_contact(voxels, poses, &contact)) return;
-    if (task->is_refined && !task->refined) return;
-    const uint32_t most = pair->settings->max_points ? pair->settings->max_points : CT_DEFAULT_MAX_POINTS;
-    const uint32_t n_points = answer->n_groups < most ? answer->n_groups : most;
+    const ct_voxel_task *of = &task->of;
+    pair->progress = ct_voxel_task_progress(of);
+    pair->progress.is_refined = task->is_refined;
+    pair->quality = of->pair.answer.is_examined && task->is_refined ? 1 : ct_voxel_task_quality(of);
+    pair->fragments = of->pair.n_tests;
+    ct_contact contact;
+    if (!ct_voxel_task_contact(of, &contact) || (task->is_refined && !task->refined)) return;
+    const uint32_t n_points = ct_voxel_task_most_points(of);
     ct_arena *answers = &workspace->workers[worker].answers;
     ct_budget *budget = &workspace->device->answers;
     ct_pair_contact *out = ct_arena_alloc(answers, budget, sizeof *out);
@@ -153,7 +109,7 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
         pair->status = CT_OUT_OF_MEMORY;
         return;
     }
-    contact.n_points = ct_voxel_finish_points(voxels, poses, n_points, points);
+    contact.n_points = ct_voxel_task_points(of, points);
     if (task->is_refined) {
         ct_contact *exact = &task->refined->contact;
         exact->volume_lower = fmax(exact->volume - exact->error_bound, 0);
@@ -164,13 +120,7 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
         pair->seconds[CT_PHASE_CONTACT] += ct_now() - start;
         return;
     }
-    if (!(pair->want & (CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))) {
-        contact.area = contact.depth = 0;
-        memset(contact.normal, 0, sizeof contact.normal);
-        memset(contact.tangents, 0, sizeof contact.tangents);
-        memset(contact.center, 0, sizeof contact.center);
-        memset(contact.generalized_gradient, 0, sizeof contact.generalized_gradient);
-    }
+    ct_voxel_task_trim(of, &contact);
     *out = (ct_pair_contact){.is_found = true, .contact = contact, .points = points};
     pair->contacts = out;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - start;
@@ -198,8 +148,8 @@ static void refine_task(ct_workspace *workspace, struct voxel_task *task, uint32
     ct_pair_task *pair = task->task, exact = *pair;
     exact.status = ct_cpu_exact_method.plan(device, pair->settings, &exact, NULL);
     if (exact.status) return; /* bodies too far apart in size for one lattice: the answer stays the trees' */
-    if (!is_worth_starting(device, exact.cost, task->deadline)) {
-        task->ended = CT_ENDED_TIME;
+    if (!is_worth_starting(device, exact.cost, task->of.deadline)) {
+        task->of.ended = CT_ENDED_TIME;
         return;
     }
     const double start = ct_now();
@@ -210,61 +160,23 @@ static void refine_task(ct_workspace *workspace, struct voxel_task *task, uint32
     if (!is_spread) learn_factor(device, 1e9 * (ct_now() - start) / exact.cost);
     task->is_refined = true;
     task->refined = exact.contacts && exact.contacts->is_found ? exact.contacts : NULL;
-    task->ended = CT_ENDED_COMPLETED;
+    task->of.ended = CT_ENDED_COMPLETED;
 }
 
 static bool may_refine(const struct voxel_task *task) {
-    return task->task->settings->refine && !task->task->status && task->pair.answer.is_examined &&
-           task->pair.answer.all.upper > 0;
+    return task->task->settings->refine && !task->task->status && task->of.pair.answer.is_examined &&
+           task->of.pair.answer.all.upper > 0;
 }
 
 /* ---- all pairs ---- */
 
-/* A task to sort. */
-struct turn {
-    const ct_pair_task *pair;
-    double depth;
-    uint32_t task;
-};
-
-static void put_turn(const struct run *run, uint32_t task, uint32_t at) {
-    run->turns[at] = (struct turn){run->tasks[task].task, run->tasks[task].depth, task};
-}
-
-static int compare_turns(const void *a, const void *b) {
-    const struct turn *x = a, *y = b;
-    if (x->pair->step != y->pair->step) return x->pair->step < y->pair->step ? -1 : 1;
-    if (x->depth != y->depth) return x->depth > y->depth ? -1 : 1;
-    return (x->pair > y->pair) - (x->pair < y->pair);
-}
-
-/* Lists the tasks of the next round, of each step the deepest first. A task whose next level no longer fits its step's
- * budget of pairs ends. Returns how many; *tests: cubes that they compare. */
-static uint32_t admit_tasks(const struct run *run, uint64_t *spent, uint64_t *tests) {
-    uint32_t n_active = 0, n_admitted = 0;
-    for (uint32_t i = 0; i < run->n; i++)
-        if (run->tasks[i].is_active) put_turn(run, i, n_active++);
-    if (n_active > 1) qsort(run->turns, n_active, sizeof *run->turns, compare_turns);
-    *tests = 0;
-    for (uint32_t i = 0; i < n_active; i++) {
-        const uint32_t at = run->turns[i].task;
-        struct voxel_task *task = &run->tasks[at];
-        const uint64_t need = ct_voxel_pair_next_tests(&task->pair), budget = task->task->settings->pair_budget;
-        const size_t step = task->task->step;
-        if (budget && need > budget - spent[step]) {
-            end_task(task, CT_ENDED_PAIRS);
-            continue;
-        }
-        spent[step] += need;
-        *tests += need;
-        run->order[n_admitted++] = at;
-    }
-    return n_admitted;
+static struct voxel_task *task_of(ct_voxel_task *of) {
+    return (struct voxel_task *)of; /* its first member */
 }
 
 static void refine_one(void *argument, uint32_t i, uint32_t worker) {
     struct run *run = argument;
-    refine_task(run->workspace, &run->tasks[run->order[i]], worker, false);
+    refine_task(run->workspace, task_of(run->turns[i].task), worker, false);
 }
 
 /* Few pairs are each spread over the threads, many are each left to one. */
@@ -272,14 +184,13 @@ static void refine_tasks(struct run *run) {
     const ct_device *device = run->workspace->device;
     uint32_t n = 0;
     for (uint32_t i = 0; i < run->n; i++)
-        if (may_refine(&run->tasks[i])) put_turn(run, i, n++);
-    if (n > 1) qsort(run->turns, n, sizeof *run->turns, compare_turns);
-    for (uint32_t i = 0; i < n; i++) run->order[i] = run->turns[i].task;
+        if (may_refine(&run->tasks[i])) run->turns[n++] = ct_voxel_turn_of(&run->tasks[i].of);
+    ct_voxel_sort_turns(run->turns, n);
     if (n >= 2 * device->threads)
         ct_pool_run(device->pool, n, refine_one, run);
     else
         for (uint32_t i = 0; i < n; i++)
-            refine_task(run->workspace, &run->tasks[run->order[i]], 0, device->threads > 1);
+            refine_task(run->workspace, task_of(run->turns[i].task), 0, device->threads > 1);
 }
 
 static void begin_one(void *argument, uint32_t i, uint32_t worker) {
@@ -287,14 +198,13 @@ static void begin_one(void *argument, uint32_t i, uint32_t worker) {
     struct run *run = argument;
     ct_pair_task *pair = &run->pairs[run->of_pairs[i]];
     const double budget = run->steps[pair->step].time_budget;
-    const double kept = ANSWER_SECONDS + ANSWER_SECONDS_OF_PAIR * run->n;
-    begin_task(&run->tasks[i], pair, budget > 0 ? run->start + budget - kept : 0);
+    begin_task(&run->tasks[i], pair, i, budget > 0 ? run->start + budget - ct_voxel_answer_seconds(run->n) : 0);
 }
 
 static void descend_admitted(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     struct run *run = argument;
-    descend(&run->tasks[run->order[i]], run->workspace->device);
+    descend(task_of(run->turns[i].task), run->workspace->device);
 }
 
 static void finish_one(void *argument, uint32_t i, uint32_t worker) {
@@ -323,22 +233,26 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
                       .of_pairs = order,
                       .tasks = reserve_tasks(workspace, n),
                       .turns = malloc(n * sizeof *run.turns),
-                      .order = malloc(n * sizeof *run.order),
                       .n = n};
     uint64_t *spent = calloc(last_step + 1, sizeof *spent);
-    if (!run.tasks || !run.turns || !run.order || !spent) {
+    if (!run.tasks || !run.turns || !spent) {
         for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_OUT_OF_MEMORY;
         run.n = 0;
     }
     ct_pool *pool = workspace->device->threads > 1 ? workspace->device->pool : NULL;
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, begin_one, &run);
-    uint64_t tests;
-    for (uint32_t k; (k = admit_tasks(&run, spent, &tests)) > 0;)
+    for (;;) {
+        uint64_t tests;
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < run.n; i++)
+            if (run.tasks[i].of.is_active) run.turns[k++] = ct_voxel_turn_of(&run.tasks[i].of);
+        k = ct_voxel_admit_tasks(run.turns, k, spent, &tests);
+        if (!k) break;
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
+    }
     refine_tasks(&run);
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, finish_one, &run);
     free(run.turns);
-    free(run.order);
     free(spent);
 }
 
@@ -346,16 +260,17 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
 static void compute_alone(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
     (void)is_spread;
     struct voxel_task task = {0};
-    begin_task(&task, pair, 0);
+    begin_task(&task, pair, 0, 0);
     const uint64_t budget = pair->settings->pair_budget;
-    while (task.is_active)
-        if (budget && ct_voxel_pair_next_tests(&task.pair) > budget - task.pair.n_tests)
-            end_task(&task, CT_ENDED_PAIRS);
+    ct_voxel_task *of = &task.of;
+    while (of->is_active)
+        if (budget && ct_voxel_pair_next_tests(&of->pair) > budget - of->pair.n_tests)
+            ct_voxel_task_end(of, CT_ENDED_PAIRS);
         else
             descend(&task, workspace->device);
     if (may_refine(&task)) refine_task(workspace, &task, worker, false);
     finish_task(workspace, &task, worker);
-    ct_voxel_pair_free(&task.pair, &workspace->device->budget);
+    ct_voxel_pair_free(&of->pair, &workspace->device->budget);
 }
 
 void ct_cpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps) {

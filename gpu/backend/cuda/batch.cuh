@@ -23,6 +23,9 @@
  *                                                                          (before 16, where a step wants patches)
  *               plan_second, recross_triangles, sum_products, sum_moments  (before 21, where a step wants their sums)
  *
+ * The method `voxtree` has none of these: for each level it launches compare_cubes and list_groups, and waits
+ * (voxtree.cu, gpu/voxtree/descend_cuda.cuh).
+ *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */
 #ifndef CT_BATCH_CUH

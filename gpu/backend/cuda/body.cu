@@ -8,6 +8,7 @@ static void free_mesh(ct_device *device, ct_mesh_copy **link) {
     *link = copy->next;
     ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
     if (copy->topology) ct_gpu_free(device, copy->topology, copy->topology_bytes, CT_MEMORY_MESHES);
+    ct_gpu_free_trees(device, copy);
     free(copy);
 }
 
@@ -40,7 +41,7 @@ void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh) {
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash) {
     ct_guard guard(device);
     for (const ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
-        if (!strcmp(copy->hash, hash)) return copy->bytes + copy->topology_bytes;
+        if (!strcmp(copy->hash, hash)) return copy->bytes + copy->topology_bytes + copy->tree_bytes;
     return 0;
 }
 

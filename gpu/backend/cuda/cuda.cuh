@@ -121,6 +121,10 @@ CT_DEVICE uint64_t ct_atomic_add(uint64_t *to, uint64_t x) {
 CT_DEVICE void ct_atomic_sum(int64_t *to, int64_t x) {
     atomicAdd((unsigned long long *)to, (unsigned long long)x);
 }
+/* Writes `value` where *at is `expected`. Returns what it was. */
+CT_DEVICE uint64_t ct_atomic_cas(uint64_t *at, uint64_t expected, uint64_t value) {
+    return atomicCAS((unsigned long long *)at, (unsigned long long)expected, (unsigned long long)value);
+}
 CT_DEVICE void ct_atomic_min(uint64_t *to, uint64_t x) {
     atomicMin((unsigned long long *)to, (unsigned long long)x);
 }

@@ -45,6 +45,7 @@ struct ct_host_list {
 enum ct_mesh_state { CT_MESH_UPLOADING, CT_MESH_READY, CT_MESH_FAILED };
 
 /* The one copy of a mesh on the device. */
+struct ct_gpu_tree; /* voxtree.cu */
 struct ct_mesh_copy {
     char hash[33];
     ct_mesh_state state;
@@ -54,6 +55,8 @@ struct ct_mesh_copy {
     uint64_t bytes;
     ct_gpu_topology *topology; /* on the device, of topology_bytes; NULL before the method `exact` needs it */
     uint64_t topology_bytes;
+    ct_gpu_tree *trees[CT_MAX_VOXEL_LEVEL + 1]; /* by their finest level; NULL before the method `voxtree` needs them */
+    uint64_t tree_bytes;
     uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
 };
@@ -65,6 +68,8 @@ struct ct_resident {
     uint32_t n_vertices, n_triangles;
     uint64_t n_box_chunks; /* see ct_gpu_box_update */
     bool has_topology;     /* body->topology is set */
+    bool has_voxel_box;    /* the body's box, on the host, is that of its voxel tree at its pose */
+    bool is_behind;        /* the pose and the box on the device are older: the method `voxtree` moved the body */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */
@@ -74,7 +79,8 @@ struct ct_resident {
 struct ct_scene_table {
     ct_gpu_body **memory;
     uint64_t bytes;
-    uint64_t version; /* the scene's when it was sent; 0: never */
+    uint64_t version;   /* the scene's when it was sent; 0: never */
+    bool may_be_behind; /* some body may be behind on the device */
 };
 
 /* A scene's table that the device has in an older version, and where its words are among those to be sent. */
@@ -120,15 +126,17 @@ struct ct_workspace {
             ct_gpu_buffer found, found_units, found_facings, ray_hits, splits;
             /* Of bodies with themselves: */
             ct_gpu_buffer side_list, side_sums;
+            /* Of the method `voxtree`: */
+            ct_gpu_buffer voxel_pairs, voxel_fronts[2], voxel_sums, voxel_slots;
         };
-        ct_gpu_buffer buffers[36];
+        ct_gpu_buffer buffers[41];
     };
     union {
         struct {
             ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host, found_host, ray_hits_host,
-                splits_staging, sides_host;
+                splits_staging, sides_host, voxel_staging, voxel_host;
         };
-        ct_gpu_pinned pinned[8];
+        ct_gpu_pinned pinned[10];
     };
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
@@ -275,6 +283,14 @@ bool ct_gpu_split_pairs(ct_device *device, ct_workspace *workspace, ct_batch *ba
  * contact's two parts. After a shortage it does nothing. False: no memory for what *need says, or the device is lost.
  */
 bool ct_gpu_split_sides(ct_device *device, ct_workspace *workspace, const ct_batch *batch, ct_gpu_need *need);
+
+/* ---- voxtree.cu ---- */
+
+/* Computes a batch of the method `voxtree`, of steps that began at `start` (of ct_gpu_now). May be called again after
+ * it failed. False: no memory for what *need says, or the device is lost. */
+bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                           double start, ct_gpu_need *need);
+void ct_gpu_free_trees(ct_device *device, ct_mesh_copy *copy);
 
 /* ---- answer.cu ---- */
 

@@ -497,6 +497,7 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     const double *volumes = (const double *)(boxes + b->n_box_updates);
     for (uint32_t i = 0; i < b->n_box_updates; i++) {
         moved[i]->box = boxes[i];
+        moved[i]->resident->has_voxel_box = moved[i]->resident->is_behind = false;
         if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles)) moved[i]->volume = volumes[i];
     }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
@@ -564,8 +565,9 @@ static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *
             "raise the budget",
             whose, (unsigned long long)n->bytes, n->what, (unsigned long long)device->used,
             (unsigned long long)device->limit,
-            step->scene->settings.method == CT_METHOD_EXACT ? "choose method \"ldi\""
-                                                            : "use a lower resolution or a larger pixel_size");
+            step->scene->settings.method == CT_METHOD_EXACT     ? "choose method \"ldi\""
+            : step->scene->settings.method == CT_METHOD_VOXTREE ? "use a lower level"
+                                                                : "use a lower resolution or a larger pixel_size");
 }
 
 static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool applied,
@@ -606,7 +608,28 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     free(left);
 }
 
-static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, bool is_exact) {
+/* The same for the method `voxtree`, which has no tables in common with the others. */
+static void run_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, double start,
+                       bool alone) {
+    ct_gpu_need n = {"its tables", 0, 0};
+    if (ct_gpu_compute_voxels(device, workspace, steps, n_steps, start, &n)) return;
+    wait(device, workspace); /* before its memory is used for anything else */
+    if (device->lost) {
+        fail_all(device, steps, n_steps);
+    } else if (n_steps > 1) {
+        run_voxels(device, workspace, steps, n_steps / 2, start, alone);
+        run_voxels(device, workspace, steps + n_steps / 2, n_steps - n_steps / 2, start, alone);
+    } else if (!alone) {
+        acquire_all_workspaces(device, workspace);
+        run_voxels(device, workspace, steps, 1, start, true);
+        release_other_workspaces(device, workspace);
+    } else if (!steps[0]->error.status) {
+        fail_one(device, steps[0], &n);
+    }
+}
+
+static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, ct_method method) {
+    const double start = ct_gpu_now();
     ct_step **live = (ct_step **)malloc((n_steps ? n_steps : 1) * sizeof *live);
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++) {
@@ -618,9 +641,11 @@ static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, bool is
     }
     if (n) {
         ct_workspace *workspace = acquire_workspace(device);
-        workspace->is_exact = is_exact;
+        workspace->is_exact = method == CT_METHOD_EXACT;
         if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device"))
             fail_all(device, live, n);
+        else if (method == CT_METHOD_VOXTREE)
+            run_voxels(device, workspace, live, n, start, false);
         else
             run_part(device, workspace, live, n, false, false);
         release_workspace(device, workspace);
@@ -629,9 +654,13 @@ static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, bool is
 }
 
 void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
-    run_steps(device, steps, n_steps, false);
+    run_steps(device, steps, n_steps, CT_METHOD_LDI);
 }
 
 void ct_gpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
-    run_steps(device, steps, n_steps, true);
+    run_steps(device, steps, n_steps, CT_METHOD_EXACT);
+}
+
+void ct_gpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps) {
+    run_steps(device, steps, n_steps, CT_METHOD_VOXTREE);
 }

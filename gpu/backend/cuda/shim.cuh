@@ -203,6 +203,10 @@ template <class T> T atomicAdd(T *to, T x) {
 template <class T> T atomicExch(T *to, T x) {
     return __atomic_exchange_n(to, x, __ATOMIC_RELAXED);
 }
+template <class T> T atomicCAS(T *at, T expected, T value) {
+    __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
 template <class T> T atomicMin(T *to, T x) {
     T old = __atomic_load_n(to, __ATOMIC_RELAXED);
     while (x < old && !__atomic_compare_exchange_n(to, &old, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {

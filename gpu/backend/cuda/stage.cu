@@ -179,7 +179,8 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
 
 /* Adds all updates of a body in this step; u is the last of them. The pose that a body has already is not sent. */
 static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
-    if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->pose, sizeof body->pose)) return DONE;
+    if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->pose, sizeof body->pose) && !body->resident->is_behind)
+        return DONE;
     const uint64_t n_vertices = body->resident->n_vertices;
     ct_gpu_box_update update;
     update.body = body->resident->body;
@@ -200,13 +201,32 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     return o;
 }
 
+/* Adds the poses of bodies that another method moved on the host alone, unless they are moved again. */
+static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
+    ct_scene_table *table = step->scene->table;
+    if (!table || !table->may_be_behind) return DONE;
+    table->may_be_behind = false;
+    for (uint32_t b = 0; b < step->scene->n_bodies; b++) {
+        ct_body *body = step->scene->bodies[b];
+        if (!body->resident->is_behind) continue;
+        table->may_be_behind = true;
+        if (body->resident->updates_left) continue;
+        ct_update update;
+        memset(&update, 0, sizeof update);
+        update.kind = CT_UPDATE_POSE;
+        memcpy(update.pose, body->pose, sizeof update.pose);
+        if (outcome o = add_body(workspace, step, body, &update, true)) return o;
+    }
+    return DONE;
+}
+
 static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
         resident->updates_left++;
         resident->last_update = &step->updates[i];
     }
-    outcome o = DONE;
+    outcome o = add_bodies_behind(workspace, step);
     for (size_t i = 0; i < step->n_updates && !o; i++) {
         ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
         ct_resident *resident = body->resident;
