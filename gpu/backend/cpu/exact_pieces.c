@@ -249,9 +249,10 @@ static bool make_contacts(ct_exact_pair *exact) {
     struct reduced reduced = make_reduced(exact, most);
     const size_t bytes = search->n_pieces * sizeof *pair->contacts;
     pair->contacts = ct_arena_alloc(&exact->workspace->workers[exact->driver].answers, &exact->device->answers, bytes);
-    if (!pair->contacts || exact->has_failed) return false;
+    if (!pair->contacts) return false;
     memset(pair->contacts, 0, bytes);
     pair->n_contacts = search->n_pieces;
+    if (exact->has_failed) return false;
     const double moved_volume = near_volume(exact);
     for (size_t i = 0; i < search->n_parts && !exact->has_failed; i += n) {
         n = count_parts(search, i);
