@@ -211,7 +211,7 @@ static void add_primitives(struct descent *d, const ct_voxel *node, const ct_vox
     lanes.n = 0;
     for (uint32_t half = 0; half < 8; half += 4) {
         const ct_voxel *const *others = around->node + half;
-        const ct_v4d offset[3] = {offset_x, offset_y, zero + half / 4};
+        const ct_v4d offset[3] = {offset_x, offset_y, half ? zero + 1 : zero};
         ct_v4d other_occupancy, other_area[3];
         load_nodes(others, &other_occupancy, other_area);
         ct_voxel_met met;

@@ -37,11 +37,13 @@ static bool is_flagged_beyond(const corners *c, const int at[3], const int step[
 /* Clears the flags of corners that lie between two of `all` along a direction: those are no vertices of the hull. */
 static void keep_ends(const corners *all, corners *kept, const int direction[3]) {
     const int n = (int)all->side, back[3] = {-direction[0], -direction[1], -direction[2]};
-    for (int i = 0; i < n * n * n; i++) {
-        const int at[3] = {i % n, i / n % n, i / n / n};
-        if (kept->flag[i] && is_flagged_beyond(all, at, direction) && is_flagged_beyond(all, at, back))
-            kept->flag[i] = 0;
-    }
+    uint8_t *flag = kept->flag;
+    for (int z = 0; z < n; z++)
+        for (int y = 0; y < n; y++)
+            for (int x = 0; x < n; x++, flag++) {
+                const int at[3] = {x, y, z};
+                if (*flag && is_flagged_beyond(all, at, direction) && is_flagged_beyond(all, at, back)) *flag = 0;
+            }
 }
 
 /* Short directions remove most. More of them are not worth their time: on curved surfaces what is left are nearly the
