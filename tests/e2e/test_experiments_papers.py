@@ -219,13 +219,14 @@ def test_rays_hardly_depend_on_the_triangles_of_a_flat_face(client):
         assert volume(split) == pytest.approx(volume((vertices, triangles)), rel=1e-12)
 
 
-def test_optimised_directions_are_better_than_the_worst(client):
+def test_optimised_directions_are_better_as_published(client):
     data = directions.measure(client, n=6)
-    for name, of in data.items():
-        if "strict" not in name:
-            continue
-        assert of["rays"].argmax() == 0  # upright: faces are parallel to the rays
-        assert of["rays, optimised"].max() < 0.8 * of["rays"][0]
+    cylinder = data["cylinder, as published"]  # some turns have faces parallel to the rays
+    assert cylinder["rays, optimised"].mean() < 0.5 * cylinder["rays"].mean()
+    assert cylinder["rays, optimised"].max() < 0.2 * cylinder["rays"].max()
+    for shape in directions.SHAPES:
+        of = data[f"{shape}, strict"]
+        assert of["rays"].max() < 0.5 * data[f"{shape}, as published"]["rays"].max()  # by the allocation
         for views in ("", ", optimised"):
             assert (of["error" + views] <= of["bound" + views]).all()
             assert (of["bound" + views] <= 1.01 * directions.TOLERANCE).all()
