@@ -74,11 +74,6 @@ typedef struct request {
     struct request *next;
 } request;
 
-typedef struct request_list {
-    request *first, *last; /* last: only if there is a first */
-} request_list;
-enum { LIGHT, HEAVY, N_TO_ANSWER }; /* principals that have no more in hand than others, and more */
-
 struct stream {
     const service *service;
     ct_engine_facts engine;
@@ -106,8 +101,6 @@ struct stream {
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */
     bool asleep;                             /* [lock] or about to be: a thread that finishes a request wakes it */
-
-    request_list to_answer[N_TO_ANSWER]; /* finished, in the order in which they are answered */
 
     request *spare; /* requests to use again */
     unsigned n_spare;

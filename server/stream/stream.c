@@ -17,7 +17,6 @@
 
 enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
-    SLICE_NS = 100000,    /* receiving and answering take turns of this, or of one message that takes longer */
     REAP_EVERY_MS = 250,
     LAST_WORDS_MS = 100,
     HEARTBEAT_MS = 5000,
@@ -133,54 +132,21 @@ void stream_finish(request *request) {
     if (wake) wake_stream(stream);
 }
 
-/* Whether its principal has no more bytes in hand than others have in the mean. */
-static bool is_light(const request *request) {
-    const shares *in_hand = &request->stream->in_hand;
-    const uint32_t principal = request->who.principal;
-    return principal == PRINCIPAL_NONE || shares_used(in_hand, principal) * in_hand->n_busy <= in_hand->used;
-}
-
-/* Sorts what was finished since the last call into answers to light and to heavy principals. */
-static void sort_finished(stream *stream) {
-    pthread_mutex_lock(&stream->lock);
-    request *first = stream->first_finished;
-    stream->first_finished = stream->last_finished = NULL;
-    pthread_mutex_unlock(&stream->lock);
-    for (request *request = first, *next; request; request = next) {
-        next = request->next;
-        request->next = NULL;
-        request_list *list = &stream->to_answer[is_light(request) ? LIGHT : HEAVY];
-        *(list->first ? &list->last->next : &list->first) = request;
-        list->last = request;
-    }
-}
-
-static request *next_to_answer(stream *stream) {
-    for (int i = 0; i < N_TO_ANSWER; i++) {
-        request_list *list = &stream->to_answer[i];
-        request *request = list->first;
-        if (!request) continue;
-        list->first = request->next;
-        return request;
-    }
-    return NULL;
-}
-
-/* Answers for a slice of time, light principals first: a flood's answers do not delay those of its neighbours. True:
- * there was something to answer. */
+/* True: there was something to answer. */
 static bool answer_finished(stream *stream) {
-    const uint64_t end_ns = clock_ns() + SLICE_NS;
-    bool any = false;
-    do {
-        sort_finished(stream);
-        request *request = next_to_answer(stream);
-        if (!request) break;
-        any = true;
-        stream->n_outstanding--;
-        stream_answer(stream, request);
-        stream_free_request(request);
-    } while (clock_ns() < end_ns);
-    return any;
+    for (bool any = false;; any = true) {
+        pthread_mutex_lock(&stream->lock);
+        request *first = stream->first_finished;
+        stream->first_finished = stream->last_finished = NULL;
+        pthread_mutex_unlock(&stream->lock);
+        if (!first) return any;
+        for (request *request = first, *next; request; request = next) {
+            next = request->next;
+            stream->n_outstanding--;
+            stream_answer(stream, request);
+            stream_free_request(request);
+        }
+    }
 }
 
 /* ---- receiving ---- */
@@ -341,7 +307,7 @@ void stream_announce_drain(stream *stream) {
 
 static void sleep_for_events(stream *stream, uint64_t until_ns) {
     pthread_mutex_lock(&stream->lock);
-    stream->asleep = !stream->first_finished && !stream->to_answer[LIGHT].first && !stream->to_answer[HEAVY].first;
+    stream->asleep = !stream->first_finished;
     bool asleep = stream->asleep;
     pthread_mutex_unlock(&stream->lock);
     if (!asleep) return;
@@ -369,14 +335,8 @@ static void *io_thread(void *argument) {
     uint64_t quiet_ns = 0, spin_ns = 0; /* since when nothing was to do, 0: something was; until when to spin */
     while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
         int received = 0;
-        const uint64_t end_ns = clock_ns() + SLICE_NS;
-        stream->is_drained = false;
-        while (!stream->is_drained && received < RECEIVE_AT_ONCE && (received == 0 || clock_ns() < end_ns)) {
-            if (receive(stream))
-                received++;
-            else
-                stream->is_drained = true;
-        }
+        while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
+        stream->is_drained = received < RECEIVE_AT_ONCE;
         if (received && quiet_ns) {
             wire_spin_end(&stream->spin, clock_ns() - quiet_ns);
             quiet_ns = 0;
