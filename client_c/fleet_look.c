@@ -91,7 +91,7 @@ contactd_options ctc_fleet_probe_options(const contactd_fleet *fleet, const char
     return options;
 }
 
-/* Asks all servers at once. `why` is what is wrong with the first that is down. */
+/* Connects to all servers at the same time to see which are up. *why: the error of the first server that is down. */
 static contactd_code probe(contactd_fleet *fleet, ctc_fleet_servers *servers, contactd_error *why) {
     contactd_options options = ctc_fleet_probe_options(fleet, "");
     uint64_t end = ctc_now() + (uint64_t)options.timeout_ms * 1000000u;

@@ -314,7 +314,7 @@ static void device_rows(size_t index, const contactd_device *d) {
            d->launches);
 }
 
-/* As /v1/status has it. */
+/* Prints the same fields, under the same names, as HTTP's GET /v1/status. */
 static int status_json(ctl *ctl) {
     json_t *report;
     int code = ctl_get_report(ctl, CONTACTD_REPORT_STATUS, 0, "status", &report);

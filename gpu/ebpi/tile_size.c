@@ -29,7 +29,7 @@ double ct_ebpi_evaluate(const ct_ebpi_polynomial *polynomial, double p, double q
 /* The sizes of one ratio, by the smaller part s of the pixel's sides; the other one is at most 1. At s = 1 both are. */
 struct size {
     double p, q;   /* parts of the pixel's sides */
-    double dp, dq; /* what they change by with s */
+    double dp, dq; /* derivatives of p and q with respect to s */
 };
 
 static struct size size_at(const ct_ebpi_polynomial *of, double s) {

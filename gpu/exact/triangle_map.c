@@ -294,8 +294,9 @@ static bool look_at_loop(const ct_piece_search *search, const ct_triangle_map *m
     return true;
 }
 
-/* How sure it is what lies around a loop: 3: nothing touches it where it is looked at; 2: what touches a hole is inside
- * it; 1: what touches a hole has it for a part of its boundary, with no space between them. */
+/* How reliable the region found around a loop is. 3: no other curve touches the loop at the point that was tested. 2:
+ * one curve touches a hole there, from inside the hole. 1: one curve touches a hole there, and the hole is part of that
+ * curve's own boundary, without a region between them. 0: not reliable. */
 static int rate(const struct surroundings *around, bool is_hole) {
     if (!around->n_touching[0] && !around->n_touching[1]) return 3;
     if (!is_hole || around->n_touching[0] || around->n_touching[1] > 1) return 0;

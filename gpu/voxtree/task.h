@@ -30,7 +30,7 @@ void ct_voxel_task_end(ct_voxel_task *task, ct_ended ended);
 /* After a level of its pair is complete: it ends where there is no other. */
 void ct_voxel_task_advance(ct_voxel_task *task);
 
-/* A task with what it is sorted by, so that sorting many reads no tasks. */
+/* A task and a copy of its sorting keys, so that sorting does not have to read the tasks themselves. */
 typedef struct ct_voxel_turn {
     ct_voxel_task *task;
     size_t step;

@@ -35,7 +35,7 @@
 
 struct ct_batch : ct_exact_tables {
     bool splits_sides; /* a step wants entries or spans of bodies with themselves */
-    bool lacks_memory; /* for patches, or sides: what is computed is of no use */
+    bool lacks_memory; /* splitting into patches or sides found no memory: the batch's answer must not be used */
 };
 
 #endif

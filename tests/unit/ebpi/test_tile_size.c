@@ -118,7 +118,8 @@ static void test_sizes(void **state) {
     assert_true(n_cut > 1000 && n_at_side > 20);
 }
 
-/* An edge along an axis needs narrow tiles, as long as the pixel: so many that Newton's root can be written down. */
+/* For a single edge along an axis the best tiles are as long as the pixel and narrow, and their width has a closed
+ * form, with which Newton's result is compared. */
 static void test_one_edge(void **state) {
     (void)state;
     const double w = 4096;
